@@ -1,0 +1,243 @@
+//! The GPU backend: PTX, one instruction a function.
+
+use core::arch::{asm, nvptx};
+
+use crate::{
+    mem::{Caching, DeviceValue},
+    warp::ShuffleMode,
+};
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    // SAFETY: ends the kernel with an error that the host sees.
+    unsafe { nvptx::trap() }
+}
+
+macro_rules! special_registers {
+    ($($name:ident: $x:ident $y:ident $z:ident;)*) => {$(
+        #[inline(always)]
+        pub(crate) fn $name(axis: u32) -> u32 {
+            // SAFETY: reads a special register.
+            unsafe {
+                (match axis {
+                    0 => nvptx::$x(),
+                    1 => nvptx::$y(),
+                    _ => nvptx::$z(),
+                }) as u32
+            }
+        }
+    )*};
+}
+special_registers! {
+    thread_idx: _thread_idx_x _thread_idx_y _thread_idx_z;
+    block_idx: _block_idx_x _block_idx_y _block_idx_z;
+    block_dim: _block_dim_x _block_dim_y _block_dim_z;
+    grid_dim: _grid_dim_x _grid_dim_y _grid_dim_z;
+}
+
+#[inline(always)]
+pub(crate) fn sync_threads() {
+    // SAFETY: a barrier of the whole block; that all threads reach it is the kernel's promise.
+    unsafe { asm!("bar.sync 0;", options(nostack)) }
+}
+
+#[inline(always)]
+pub(crate) fn lane_id() -> u32 {
+    let lane;
+    // SAFETY: reads a special register.
+    unsafe { asm!("mov.u32 {}, %laneid;", out(reg32) lane, options(pure, nomem, nostack)) }
+    lane
+}
+
+#[inline(always)]
+pub(crate) fn activemask() -> u32 {
+    let mask;
+    // SAFETY: reads the convergence state.
+    unsafe { asm!("activemask.b32 {};", out(reg32) mask, options(nomem, nostack)) }
+    mask
+}
+
+#[inline(always)]
+pub(crate) unsafe fn sync_warp(mask: u32) {
+    // SAFETY: every lane in the mask comes here, by the caller's promise.
+    unsafe { asm!("bar.warp.sync {};", in(reg32) mask, options(nostack)) }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn shuffle(mode: ShuffleMode, mask: u32, value: u32, operand: u32, width: u32) -> (u32, bool) {
+    // The last operand packs the segment's mask and the clamp: PTX ISA, shfl.sync.
+    let segment = (32 - width) << 8;
+    let (result, inside): (u32, u32);
+    macro_rules! shfl {
+        ($mode:literal, $clamp:literal) => {
+            asm!(
+                concat!("{{ .reg .pred p; shfl.sync.", $mode, ".b32 {0}|p, {2}, {3}, {4}, {5}; selp.u32 {1}, 1, 0, p; }}"),
+                out(reg32) result, out(reg32) inside,
+                in(reg32) value, in(reg32) operand, in(reg32) segment | $clamp, in(reg32) mask,
+                options(nomem, nostack)
+            )
+        };
+    }
+    // SAFETY: the lanes in the mask all come here, by the caller's promise.
+    unsafe {
+        match mode {
+            ShuffleMode::Index => shfl!("idx", 31),
+            ShuffleMode::Up => shfl!("up", 0),
+            ShuffleMode::Down => shfl!("down", 31),
+            ShuffleMode::Xor => shfl!("bfly", 31),
+        }
+    }
+    (result, inside != 0)
+}
+
+#[inline(always)]
+pub(crate) unsafe fn ballot(mask: u32, predicate: bool) -> u32 {
+    let lanes;
+    // SAFETY: the lanes in the mask all come here, by the caller's promise.
+    unsafe {
+        asm!(
+            "{{ .reg .pred p; setp.ne.u32 p, {1}, 0; vote.sync.ballot.b32 {0}, p, {2}; }}",
+            out(reg32) lanes, in(reg32) u32::from(predicate), in(reg32) mask,
+            options(nomem, nostack)
+        );
+    }
+    lanes
+}
+
+#[inline(always)]
+pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    let result;
+    // SAFETY: arithmetic.
+    unsafe {
+        asm!("fma.rn.f32 {}, {}, {}, {};", out(reg32) result, in(reg32) a, in(reg32) b, in(reg32) c,
+            options(pure, nomem, nostack));
+    }
+    result
+}
+
+#[inline(always)]
+pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
+    let result;
+    // SAFETY: arithmetic.
+    unsafe {
+        asm!("fma.rn.f64 {}, {}, {}, {};", out(reg64) result, in(reg64) a, in(reg64) b, in(reg64) c,
+            options(pure, nomem, nostack));
+    }
+    result
+}
+
+/// Instructions that load `N` elements from `[$ptr]`; `$space` is the rest of the opcode, such as `global.nc`.
+macro_rules! load_instructions {
+    ($T:ty, $N:expr, $ptr:expr, $reg:ident, $space:literal) => {{
+        let ptr = $ptr;
+        // LLVM keeps the one arm that the type and the width select; the rest is dead code.
+        if size_of::<$T>() == 4 {
+            let mut words = [0u32; 4];
+            match $N {
+                1 => asm!(concat!("ld.", $space, ".b32 {0}, [{1}];"), out(reg32) words[0], in($reg) ptr, options(nostack, readonly)),
+                2 => asm!(concat!("ld.", $space, ".v2.b32 {{{0}, {1}}}, [{2}];"),
+                    out(reg32) words[0], out(reg32) words[1], in($reg) ptr, options(nostack, readonly)),
+                _ => asm!(concat!("ld.", $space, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
+                    out(reg32) words[0], out(reg32) words[1], out(reg32) words[2], out(reg32) words[3],
+                    in($reg) ptr, options(nostack, readonly)),
+            }
+            core::mem::transmute_copy::<[u32; 4], [$T; $N]>(&words)
+        } else {
+            let mut words = [0u64; 4];
+            match $N {
+                1 => asm!(concat!("ld.", $space, ".b64 {0}, [{1}];"), out(reg64) words[0], in($reg) ptr, options(nostack, readonly)),
+                _ => asm!(concat!("ld.", $space, ".v2.b64 {{{0}, {1}}}, [{2}];"),
+                    out(reg64) words[0], out(reg64) words[1], in($reg) ptr, options(nostack, readonly)),
+            }
+            if $N == 4 {
+                asm!(concat!("ld.", $space, ".v2.b64 {{{0}, {1}}}, [{2}+16];"),
+                    out(reg64) words[2], out(reg64) words[3], in($reg) ptr, options(nostack, readonly));
+            }
+            core::mem::transmute_copy::<[u64; 4], [$T; $N]>(&words)
+        }
+    }};
+}
+
+/// Instructions that store `$values` to `[$ptr]`.
+macro_rules! store_instructions {
+    ($T:ty, $N:expr, $ptr:expr, $values:expr, $reg:ident, $space:literal) => {{
+        let (ptr, values) = ($ptr, $values);
+        if size_of::<$T>() == 4 {
+            let word = |i: usize| core::mem::transmute_copy::<$T, u32>(&values[i]);
+            match $N {
+                1 => asm!(concat!("st.", $space, ".b32 [{1}], {0};"), in(reg32) word(0), in($reg) ptr, options(nostack)),
+                2 => asm!(concat!("st.", $space, ".v2.b32 [{2}], {{{0}, {1}}};"),
+                    in(reg32) word(0), in(reg32) word(1), in($reg) ptr, options(nostack)),
+                _ => asm!(concat!("st.", $space, ".v4.b32 [{4}], {{{0}, {1}, {2}, {3}}};"),
+                    in(reg32) word(0), in(reg32) word(1), in(reg32) word(2), in(reg32) word(3),
+                    in($reg) ptr, options(nostack)),
+            }
+        } else {
+            let word = |i: usize| core::mem::transmute_copy::<$T, u64>(&values[i]);
+            match $N {
+                1 => asm!(concat!("st.", $space, ".b64 [{1}], {0};"), in(reg64) word(0), in($reg) ptr, options(nostack)),
+                _ => asm!(concat!("st.", $space, ".v2.b64 [{2}], {{{0}, {1}}};"),
+                    in(reg64) word(0), in(reg64) word(1), in($reg) ptr, options(nostack)),
+            }
+            if $N == 4 {
+                asm!(concat!("st.", $space, ".v2.b64 [{2}+16], {{{0}, {1}}};"),
+                    in(reg64) word(2), in(reg64) word(3), in($reg) ptr, options(nostack));
+            }
+        }
+    }};
+}
+
+#[inline(always)]
+pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching: Caching) -> [T; N] {
+    const { assert!((N == 1 || N == 2 || N == 4) && (size_of::<T>() == 4 || size_of::<T>() == 8)) }
+    // SAFETY: the rules of `mem`; the words read are a T each, of the size that the branch is for.
+    unsafe {
+        match caching {
+            Caching::Plain => load_instructions!(T, N, ptr, reg64, "global"),
+            Caching::ReadOnly => load_instructions!(T, N, ptr, reg64, "global.nc"),
+            Caching::Streaming => load_instructions!(T, N, ptr, reg64, "global.cs"),
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: [T; N], caching: Caching) {
+    const { assert!((N == 1 || N == 2 || N == 4) && (size_of::<T>() == 4 || size_of::<T>() == 8)) }
+    // SAFETY: the rules of `mem`; the words written are a T each, of the size that the branch is for.
+    unsafe {
+        match caching {
+            Caching::Streaming => store_instructions!(T, N, ptr, values, reg64, "global.cs"),
+            Caching::Plain | Caching::ReadOnly => store_instructions!(T, N, ptr, values, reg64, "global"),
+        }
+    }
+}
+
+/// A byte address in the block's shared window.
+pub(crate) type SharedAddress = u32;
+
+#[inline(always)]
+pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddress {
+    let address;
+    // SAFETY: declares memory and takes its address. Not `pure`: two arrays of one size are two arrays.
+    unsafe {
+        asm!(
+            "{{ .shared .align 16 .b8 array[{1}]; mov.u32 {0}, array; }}",
+            out(reg32) address, const size_of::<T>() * LEN, options(nomem, nostack)
+        );
+    }
+    address
+}
+
+#[inline(always)]
+pub(crate) unsafe fn shared_load<T: DeviceValue, const N: usize>(base: SharedAddress, index: u32) -> [T; N] {
+    let address = base + index * size_of::<T>() as u32;
+    // SAFETY: the rules of `Shared`; the words read are a T each, of the size that the branch is for.
+    unsafe { load_instructions!(T, N, address, reg32, "shared") }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAddress, index: u32, values: [T; N]) {
+    let address = base + index * size_of::<T>() as u32;
+    // SAFETY: the rules of `Shared`; the words written are a T each, of the size that the branch is for.
+    unsafe { store_instructions!(T, N, address, values, reg32, "shared") }
+}

@@ -1,0 +1,56 @@
+//! Where a thread stands in its block and grid, and the block's barrier.
+
+use crate::backend;
+
+macro_rules! index_functions {
+    ($($(#[$doc:meta])* $name:ident = $backend:ident[$axis:literal];)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        #[must_use]
+        pub fn $name() -> u32 {
+            backend::$backend($axis)
+        }
+    )*};
+}
+
+index_functions! {
+    /// This thread's index in its block, first axis: `0..block_dim_x()`.
+    thread_idx_x = thread_idx[0];
+    /// This thread's index in its block, second axis.
+    thread_idx_y = thread_idx[1];
+    /// This thread's index in its block, third axis.
+    thread_idx_z = thread_idx[2];
+    /// This block's index in the grid, first axis: `0..grid_dim_x()`.
+    block_idx_x = block_idx[0];
+    /// This block's index in the grid, second axis.
+    block_idx_y = block_idx[1];
+    /// This block's index in the grid, third axis.
+    block_idx_z = block_idx[2];
+    /// Threads per block, first axis (1 to 1024).
+    block_dim_x = block_dim[0];
+    /// Threads per block, second axis.
+    block_dim_y = block_dim[1];
+    /// Threads per block, third axis.
+    block_dim_z = block_dim[2];
+    /// Blocks in the grid, first axis (1 to 2^31 - 1).
+    grid_dim_x = grid_dim[0];
+    /// Blocks in the grid, second axis.
+    grid_dim_y = grid_dim[1];
+    /// Blocks in the grid, third axis.
+    grid_dim_z = grid_dim[2];
+}
+
+/// This thread's index in a one-dimensional grid. Wraps beyond 2^32 threads.
+#[inline(always)]
+#[must_use]
+pub fn index_1d() -> u32 {
+    block_idx_x().wrapping_mul(block_dim_x()).wrapping_add(thread_idx_x())
+}
+
+/// Waits until every thread of the block is here, and makes their writes to shared and global memory visible to
+/// each other. Every thread of the block must reach the same call.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn sync_threads() {
+    backend::sync_threads();
+}

@@ -1,0 +1,21 @@
+//! The GPU kernels of warpsparse, one file a family, and the facts that the host needs to launch them.
+//!
+//! A family is one PTX module, built with the one feature that names it. The host builds with all of them: it reads
+//! the tables of facts, and can call the kernels as plain functions.
+#![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+
+mod variant;
+
+#[cfg(feature = "spmv_csr_vector")]
+pub mod spmv_csr_vector;
+
+pub use variant::{DType, Family, Scalar, Variant};
+
+/// Every family that this build holds, in the order of the file names.
+pub const FAMILIES: &[Family] = &[
+    #[cfg(feature = "spmv_csr_vector")]
+    Family { name: "spmv_csr_vector", variants: spmv_csr_vector::VARIANTS },
+];
+
+/// The directory of this crate's sources, for tools that hash or rebuild kernels.
+pub const SOURCE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
