@@ -1,5 +1,5 @@
-use cuda_std::{kernel, mem, thread, warp};
 use crate::{Scalar, Variant};
+use cuda_std::{kernel, mem, thread, warp};
 
 pub const BLOCK_SIZE: u32 = 256;
 
@@ -55,7 +55,11 @@ unsafe fn finish<T: Scalar, const L: u32>(a: Args<T>, row: u64, mut sum: T) {
         if thread::thread_idx_x() % L == 0 && row < u64::from(a.rows) {
             let y = a.y.add(row as usize);
             let v = a.alpha * sum;
-            let v = if a.beta == T::ZERO { v } else { a.beta.mul_add(mem::load(y), v) };
+            let v = if a.beta == T::ZERO {
+                v
+            } else {
+                a.beta.mul_add(mem::load(y), v)
+            };
             mem::store(y, v);
         }
     }
@@ -64,8 +68,13 @@ unsafe fn finish<T: Scalar, const L: u32>(a: Args<T>, row: u64, mut sum: T) {
 unsafe fn range<T: Scalar>(a: Args<T>, row: u64) -> (u32, u32) {
     unsafe {
         if row < u64::from(a.rows) {
-            (mem::load_readonly(a.row_offsets.add(row as usize)), mem::load_readonly(a.row_offsets.add(row as usize + 1)))
-        } else { (0, 0) }
+            (
+                mem::load_readonly(a.row_offsets.add(row as usize)),
+                mem::load_readonly(a.row_offsets.add(row as usize + 1)),
+            )
+        } else {
+            (0, 0)
+        }
     }
 }
 
