@@ -4,6 +4,7 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+mod unroll;
 mod variant;
 
 #[cfg(feature = "spmv_csr_vector")]
