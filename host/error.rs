@@ -77,18 +77,13 @@ pub enum Error {
         reason: String,
     },
 
-    /// The driver cannot load the kernels' PTX.
-    #[error(
-        "the NVIDIA driver is too old: it supports CUDA {}.{}, and the PTX of {module} (ISA {ptx}) needs a newer one",
-        .driver.0, .driver.1
-    )]
+    /// The driver is too old for these kernels.
+    #[error("the NVIDIA driver is too old: it supports CUDA {}.{}, and {needs}", .driver.0, .driver.1)]
     DriverTooOld {
         /// The CUDA version that the driver supports, major and minor.
         driver: (u32, u32),
-        /// The kernel family.
-        module: String,
-        /// The PTX ISA version of the module.
-        ptx: String,
+        /// What needs a newer one.
+        needs: String,
     },
 
     /// The device has not enough free memory.

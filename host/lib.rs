@@ -2,12 +2,22 @@
 
 mod coo;
 mod csr;
+mod device;
+mod device_matrix;
 mod error;
 #[cfg(feature = "io")]
 pub mod io;
+#[cfg(feature = "cuda")]
+mod ptx;
 mod scalar;
+mod spmv;
+mod structure;
 
 pub use coo::CooMatrix;
 pub use csr::CsrMatrix;
+pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, PinnedVec};
+pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use scalar::{DType, Scalar};
+pub use spmv::{Lanes, SpmvOptions};
+pub use structure::Structure;

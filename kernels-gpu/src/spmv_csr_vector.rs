@@ -84,7 +84,7 @@ macro_rules! variants {
             /// The rules of [`spmv`], and a grid of [`grid_size`] blocks of [`BLOCK_SIZE`] threads.
             #[kernel]
             pub unsafe fn $entry(args: Args<$T>) {
-                const { assert!(BLOCK_SIZE % warp::WARP_SIZE == 0 && warp::WARP_SIZE % $lanes == 0) }
+                const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of($lanes)) }
                 // SAFETY: the caller keeps the same rules.
                 unsafe { spmv::<$T, $lanes>(args) }
             }
