@@ -86,17 +86,15 @@ pub enum Error {
         needs: String,
     },
 
-    /// The device has not enough free memory.
-    #[error("out of memory on {device}: {requested} bytes asked for, {free} of {total} bytes free")]
+    /// There is not enough free memory.
+    #[error("out of memory on {device}: {requested} bytes asked for{}", free_of_total(.available))]
     OutOfMemory {
         /// The device.
         device: String,
         /// Bytes asked for.
         requested: u64,
-        /// Bytes free at the time.
-        free: u64,
-        /// Bytes that the device has.
-        total: u64,
+        /// Bytes free at the time and bytes in all, where the device tells.
+        available: Option<(u64, u64)>,
     },
 
     /// Any other failure of the CUDA driver.
@@ -143,4 +141,8 @@ impl Error {
             Error::Driver { .. } => ErrorKind::Driver,
         }
     }
+}
+
+fn free_of_total(available: &Option<(u64, u64)>) -> String {
+    available.map_or_else(String::new, |(free, total)| format!(", {free} of {total} bytes free"))
 }

@@ -180,12 +180,11 @@ impl Stream {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return driver("allocating memory")(error);
         }
-        let (free, total) = self.gpu.context.mem_get_info().unwrap_or_default();
+        let available = self.gpu.context.mem_get_info().ok();
         Error::OutOfMemory {
             device: format!("cuda:{}", self.device_index()),
             requested: bytes as u64,
-            free: free as u64,
-            total: total as u64,
+            available: available.map(|(free, total)| (free as u64, total as u64)),
         }
     }
 

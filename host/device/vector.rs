@@ -122,11 +122,12 @@ pub(crate) struct CudaBuffer<T> {
 impl<T: DeviceElement> Buffer<T> {
     pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self> {
         match device.backend() {
-            Backend::Cpu { .. } => Ok(Self::Host(vec![T::default(); len])),
+            Backend::Cpu { .. } => Ok(Self::Host(host_zeros(device, len)?)),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 let slice = stream.queue().alloc_zeros(len.max(1));
-                let slice = slice.map_err(|error| stream.allocation_error(error, len * size_of::<T>()))?;
+                let slice =
+                    slice.map_err(|error| stream.allocation_error(error, len.saturating_mul(size_of::<T>())))?;
                 Ok(Self::Cuda(CudaBuffer { slice, len }))
             }
         }
@@ -226,4 +227,16 @@ impl<T: DeviceElement> Buffer<T> {
         }
         Ok(())
     }
+}
+
+/// Zeros in host memory; unlike `vec!`, does not abort where memory lacks.
+fn host_zeros<T: DeviceElement>(device: &Device, len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        device: device.to_string(),
+        requested: len.saturating_mul(size_of::<T>()) as u64,
+        available: None,
+    })?;
+    values.resize(len, T::default());
+    Ok(values)
 }
