@@ -1,0 +1,194 @@
+//! Matrices made to order: the model problems that sparse kernels are measured on.
+//!
+//! The same arguments give the same matrix, bit for bit, on every machine and for any number of threads.
+
+mod random;
+
+use std::ops::Range;
+
+pub use random::{fem3, rmat, uniform};
+
+use crate::{CsrMatrix, Error, Result, Scalar};
+
+/// The seed of the random matrices where none is given.
+pub const DEFAULT_SEED: u64 = 42;
+
+/// The 5-point Laplacian on an `n` x `n` grid: `n²` rows, `5 n² - 4 n` entries, 4 on the diagonal and -1 beside it.
+/// Symmetric positive definite.
+///
+/// # Errors
+/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+pub fn poisson2d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
+    stencil([1, n, n], Neighbours::Faces, 4.0)
+}
+
+/// The 7-point Laplacian on an `n` x `n` x `n` grid: `n³` rows, `7 n³ - 6 n²` entries, 6 on the diagonal and -1 beside
+/// it. Symmetric positive definite.
+///
+/// # Errors
+/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+pub fn poisson3d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
+    stencil([n, n, n], Neighbours::Faces, 6.0)
+}
+
+/// The 27-point stencil on an `n` x `n` x `n` grid: `n³` rows, `(3 n - 2)³` entries, 26 on the diagonal and -1 beside
+/// it, as in the HPCG benchmark. Symmetric positive definite.
+///
+/// # Errors
+/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+pub fn stencil27<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
+    stencil([n, n, n], Neighbours::Box, 26.0)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Neighbours {
+    /// Points that differ by one in one coordinate.
+    Faces,
+    /// Points that differ by at most one in every coordinate.
+    Box,
+}
+
+/// Couples every point of a grid (planes, lines, points) to itself by `diagonal` and to its neighbours by -1.
+fn stencil<T: Scalar>(shape: [usize; 3], neighbours: Neighbours, diagonal: f64) -> Result<CsrMatrix<T>> {
+    let points = checked_product("grid points", &shape)?;
+    let [_, lines, length] = shape;
+    let around = |at: usize, size: usize| at.saturating_sub(1)..(at + 2).min(size);
+    let boxes = |row: usize| {
+        let at = [row / (lines * length), row / length % lines, row % length];
+        (at, [0, 1, 2].map(|axis| around(at[axis], shape[axis])))
+    };
+    let row_length = |row: usize| {
+        let sizes = boxes(row).1.map(|range| range.len());
+        match neighbours {
+            Neighbours::Faces => sizes.iter().sum::<usize>() - 2,
+            Neighbours::Box => sizes.iter().product(),
+        }
+    };
+    let (diagonal, beside) = (T::from_f64(diagonal), T::from_f64(-1.0));
+    let fill = |row: usize, columns: &mut [u32], values: &mut [T]| {
+        let ([z, y, x], [planes, rows, points]) = boxes(row);
+        let mut entry = 0;
+        for k in planes {
+            for j in rows.clone() {
+                let line = (k * lines + j) * length;
+                let points = match neighbours {
+                    Neighbours::Box => points.clone(),
+                    Neighbours::Faces if (k, j) == (z, y) => points.clone(),
+                    Neighbours::Faces if k == z || j == y => x..x + 1,
+                    Neighbours::Faces => continue,
+                };
+                for i in points {
+                    columns[entry] = (line + i) as u32;
+                    values[entry] = if line + i == row { diagonal } else { beside };
+                    entry += 1;
+                }
+            }
+        }
+    };
+    from_rows(points, points, row_length, fill)
+}
+
+/// The product of sizes, if 32-bit indices reach it.
+fn checked_product(what: &str, sizes: &[usize]) -> Result<usize> {
+    let product = sizes
+        .iter()
+        .try_fold(1usize, |product, &size| product.checked_mul(size));
+    let fits = product.filter(|&product| u32::try_from(product).is_ok());
+    fits.ok_or_else(|| {
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        let limit = u32::MAX;
+        Error::InvalidOption(format!(
+            "{} {what}, and 32-bit indices reach {limit}",
+            sizes.join(" x ")
+        ))
+    })
+}
+
+/// Builds a matrix row by row, rows in parallel: `row_length(row)` says how many entries a row has, and
+/// `fill(row, columns, values)` writes them.
+fn from_rows<T: Scalar>(
+    nrows: usize,
+    ncols: usize,
+    row_length: impl Fn(usize) -> usize + Sync,
+    fill: impl Fn(usize, &mut [u32], &mut [T]) + Sync,
+) -> Result<CsrMatrix<T>> {
+    let mut offsets = zeros::<u32>(nrows + 1)?;
+    let lengths = &mut offsets[1..];
+    for_blocks(0..nrows, lengths, &|rows: Range<usize>, lengths: &mut [u32]| {
+        for (row, length) in rows.zip(lengths) {
+            *length = u32::try_from(row_length(row)).unwrap_or(u32::MAX);
+        }
+    });
+    let mut nnz = 0u64;
+    for offset in &mut offsets {
+        nnz += u64::from(*offset);
+        *offset = nnz as u32;
+    }
+    let nnz = checked_product("entries", &[usize::try_from(nnz).unwrap_or(usize::MAX)])?;
+    let (mut columns, mut values) = (zeros(nnz)?, zeros(nnz)?);
+    fill_rows(0..nrows, &offsets, &mut columns, &mut values, &fill);
+    Ok(CsrMatrix::from_valid_parts(ncols, offsets, columns, values))
+}
+
+/// Below this many rows, or other elements, a block of work is not split any more.
+const BLOCK: usize = 4096;
+
+fn fill_rows<T: Scalar>(
+    rows: Range<usize>,
+    offsets: &[u32],
+    columns: &mut [u32],
+    values: &mut [T],
+    fill: &(impl Fn(usize, &mut [u32], &mut [T]) + Sync),
+) {
+    let begin = offsets[rows.start] as usize;
+    if rows.len() <= BLOCK {
+        for row in rows {
+            let entries = offsets[row] as usize - begin..offsets[row + 1] as usize - begin;
+            fill(row, &mut columns[entries.clone()], &mut values[entries]);
+        }
+        return;
+    }
+    let middle = rows.start + rows.len() / 2;
+    let split = offsets[middle] as usize - begin;
+    let (columns, later_columns) = columns.split_at_mut(split);
+    let (values, later_values) = values.split_at_mut(split);
+    join(
+        || fill_rows(rows.start..middle, offsets, columns, values, fill),
+        || fill_rows(middle..rows.end, offsets, later_columns, later_values, fill),
+    );
+}
+
+/// Calls `work(indices, elements)` for consecutive blocks of `elements`, in parallel.
+fn for_blocks<E: Send>(indices: Range<usize>, elements: &mut [E], work: &(impl Fn(Range<usize>, &mut [E]) + Sync)) {
+    if indices.len() <= BLOCK {
+        return work(indices, elements);
+    }
+    let half = indices.len() / 2;
+    let middle = indices.start + half;
+    let (elements, later) = elements.split_at_mut(half);
+    join(
+        || for_blocks(indices.start..middle, elements, work),
+        || for_blocks(middle..indices.end, later, work),
+    );
+}
+
+#[cfg(feature = "rayon")]
+fn join(a: impl FnOnce() + Send, b: impl FnOnce() + Send) {
+    rayon::join(a, b);
+}
+
+#[cfg(not(feature = "rayon"))]
+fn join(a: impl FnOnce(), b: impl FnOnce()) {
+    a();
+    b();
+}
+
+/// An array of `length` zeros, or an error where the machine has no room for it.
+fn zeros<E: Copy + Default>(length: usize) -> Result<Vec<E>> {
+    let mut array = Vec::new();
+    array
+        .try_reserve_exact(length)
+        .map_err(|_| Error::InvalidOption(format!("the matrix needs an array of {length} elements: no memory")))?;
+    array.resize(length, E::default());
+    Ok(array)
+}

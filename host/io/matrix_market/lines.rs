@@ -1,0 +1,165 @@
+//! A byte stream, gzipped or not, as lines: in large blocks, with no allocation per line.
+
+use std::{
+    io::{self, BufReader, Cursor, ErrorKind, Read},
+    ops::Range,
+};
+
+use flate2::bufread::MultiGzDecoder;
+use memchr::memchr;
+
+/// How much is read at a time, and the longest line.
+const BLOCK: usize = 1 << 20;
+
+/// Bytes read between two calls of the progress callback.
+const PROGRESS_STEP: u64 = 4 << 20;
+
+/// What a caller is told of a read's progress: bytes read so far, and in total.
+pub(super) type Progress<'a> = Box<dyn FnMut(u64, u64) + 'a>;
+
+/// Lines of a stream, and how many there have been.
+pub(super) struct Lines<'a> {
+    input: Box<dyn Read + 'a>,
+    gzip: bool,
+    buffer: Vec<u8>,
+    /// The part of `buffer` that holds data not yet handed out.
+    begin: usize,
+    end: usize,
+    /// The line moved to.
+    line: Range<usize>,
+    /// Why no more can be read, once that is so. It is reported when the lines before it have been handed out.
+    finished: Option<io::Result<()>>,
+    number: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// Looks at the first two bytes to see whether `input` is gzipped.
+    pub(super) fn new(input: Box<dyn Read + 'a>, total: u64, progress: Option<Progress<'a>>) -> io::Result<Self> {
+        let counted = Counted {
+            input,
+            bytes: 0,
+            total,
+            next: 0,
+            progress,
+        };
+        let mut input = BufReader::with_capacity(BLOCK / 4, counted);
+        let mut magic = Vec::with_capacity(2);
+        input.by_ref().take(2).read_to_end(&mut magic)?;
+        let gzip = magic == [0x1f, 0x8b];
+        let whole = Cursor::new(magic).chain(input);
+        Ok(Self {
+            input: if gzip {
+                Box::new(MultiGzDecoder::new(whole))
+            } else {
+                Box::new(whole)
+            },
+            gzip,
+            buffer: vec![0; BLOCK],
+            begin: 0,
+            end: 0,
+            line: 0..0,
+            finished: None,
+            number: 0,
+        })
+    }
+
+    /// The number of the line moved to, counted from 1; after an error, of the line it is in.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Moves on to the next line; `false` after the last.
+    ///
+    /// Broken gzip data and overlong lines are errors of the kind `InvalidData`; others come from the stream.
+    #[inline]
+    pub(super) fn advance(&mut self) -> io::Result<bool> {
+        let length = match memchr(b'\n', &self.buffer[self.begin..self.end]) {
+            Some(length) => length,
+            None => match self.fill()? {
+                Some(length) => length,
+                None => return Ok(false),
+            },
+        };
+        self.line = self.begin..self.begin + length;
+        self.begin = (self.line.end + 1).min(self.end);
+        self.number += 1;
+        Ok(true)
+    }
+
+    /// The line moved to, without its newline.
+    #[inline]
+    pub(super) fn current(&self) -> &[u8] {
+        &self.buffer[self.line.clone()]
+    }
+
+    /// Reads until the buffer holds a whole line, and returns its length; `None` if nothing is left.
+    #[cold]
+    fn fill(&mut self) -> io::Result<Option<usize>> {
+        self.buffer.copy_within(self.begin..self.end, 0);
+        self.end -= self.begin;
+        self.begin = 0;
+        loop {
+            if let Some(finished) = self.finished.take() {
+                let left = self.end;
+                if finished.is_err() {
+                    self.number += 1;
+                }
+                finished?;
+                self.finished = Some(Ok(()));
+                return Ok((left > 0).then_some(left));
+            }
+            if self.end == self.buffer.len() {
+                self.number += 1;
+                let problem = format!("the line is longer than {BLOCK} bytes");
+                return Err(io::Error::new(ErrorKind::InvalidData, problem));
+            }
+            let searched = self.end;
+            match self.input.read(&mut self.buffer[searched..]) {
+                Ok(0) => self.finished = Some(Ok(())),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => self.finished = Some(Err(self.explain(error))),
+            }
+            if let Some(length) = memchr(b'\n', &self.buffer[searched..self.end]) {
+                return Ok(Some(searched + length));
+            }
+        }
+    }
+
+    /// Tells errors in gzip data, which say little by themselves, from those of the stream below.
+    fn explain(&self, error: io::Error) -> io::Error {
+        let problem = match error.kind() {
+            ErrorKind::UnexpectedEof if self.gzip => "the gzip data is cut off in this line".to_owned(),
+            ErrorKind::InvalidInput | ErrorKind::InvalidData if self.gzip => {
+                format!("the gzip data is broken in this line: {error}")
+            }
+            _ => return error,
+        };
+        io::Error::new(ErrorKind::InvalidData, problem)
+    }
+}
+
+/// Counts the bytes that pass, and reports them.
+struct Counted<'a> {
+    input: Box<dyn Read + 'a>,
+    bytes: u64,
+    total: u64,
+    /// The count at which to report next.
+    next: u64,
+    progress: Option<Progress<'a>>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.bytes += read as u64;
+        let at_end = read == 0 && self.next != u64::MAX;
+        if let Some(progress) = &mut self.progress
+            && (self.bytes >= self.next || at_end)
+        {
+            progress(self.bytes, self.total);
+            self.next = if at_end { u64::MAX } else { self.bytes + PROGRESS_STEP };
+        }
+        Ok(read)
+    }
+}

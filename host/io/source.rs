@@ -1,0 +1,258 @@
+//! Where a matrix comes from, as one text: a file's path or `gen:` and a generator.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    str::{FromStr, Split},
+};
+
+use super::{
+    MatrixMarketReader,
+    generate::{self, DEFAULT_SEED},
+};
+use crate::{CsrMatrix, Error, Result, Scalar};
+
+/// A matrix file or a generator, read from text such as `bcsstk16.mtx.gz` or `gen:poisson2d:2048`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MatrixSource {
+    /// The path of a Matrix Market file.
+    File(PathBuf),
+    /// A matrix made to order: the texts that begin with `gen:`.
+    Generator(Generator),
+}
+
+/// A matrix of [`generate`], and its arguments.
+///
+/// In text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:rmat:SCALE:EDGE_FACTOR`,
+/// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS` and `gen:fem3:NODES`, the last three with
+/// `:seed=SEED` at the end where another seed than [`DEFAULT_SEED`] is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(
+    missing_docs,
+    reason = "each variant names the function that documents its arguments"
+)]
+#[non_exhaustive]
+pub enum Generator {
+    /// [`generate::poisson2d`]
+    Poisson2d { n: usize },
+    /// [`generate::poisson3d`]
+    Poisson3d { n: usize },
+    /// [`generate::stencil27`]
+    Stencil27 { n: usize },
+    /// [`generate::rmat`]
+    Rmat { scale: u32, edge_factor: usize, seed: u64 },
+    /// [`generate::uniform`]
+    Uniform {
+        nrows: usize,
+        ncols: usize,
+        per_row: usize,
+        seed: u64,
+    },
+    /// [`generate::fem3`]
+    Fem3 { nodes: usize, seed: u64 },
+}
+
+impl MatrixSource {
+    /// Reads or generates the matrix.
+    ///
+    /// # Errors
+    /// Those of [`MatrixMarketReader::open`] and [`MatrixMarketReader::read_csr`], or of the generator.
+    pub fn load<T: Scalar>(&self) -> Result<CsrMatrix<T>> {
+        self.load_with_progress(|_, _| {})
+    }
+
+    /// Like [`load`](Self::load); while a file is read, calls `progress` as [`MatrixMarketReader::progress`] does.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load).
+    pub fn load_with_progress<T: Scalar>(&self, progress: impl FnMut(u64, u64)) -> Result<CsrMatrix<T>> {
+        match self {
+            MatrixSource::File(path) => MatrixMarketReader::open(path)?.progress(progress).read_csr(),
+            MatrixSource::Generator(generator) => generator.generate(),
+        }
+    }
+}
+
+impl Generator {
+    /// Makes the matrix.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the arguments ask for a matrix that cannot be or does not fit.
+    pub fn generate<T: Scalar>(&self) -> Result<CsrMatrix<T>> {
+        match *self {
+            Generator::Poisson2d { n } => generate::poisson2d(n),
+            Generator::Poisson3d { n } => generate::poisson3d(n),
+            Generator::Stencil27 { n } => generate::stencil27(n),
+            Generator::Rmat {
+                scale,
+                edge_factor,
+                seed,
+            } => generate::rmat(scale, edge_factor, seed),
+            Generator::Uniform {
+                nrows,
+                ncols,
+                per_row,
+                seed,
+            } => generate::uniform(nrows, ncols, per_row, seed),
+            Generator::Fem3 { nodes, seed } => generate::fem3(nodes, seed),
+        }
+    }
+}
+
+/// Fails, with [`Error::InvalidOption`], only for texts that begin with `gen:`.
+impl FromStr for MatrixSource {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.starts_with("gen:") {
+            text.parse().map(MatrixSource::Generator)
+        } else {
+            Ok(MatrixSource::File(text.into()))
+        }
+    }
+}
+
+impl FromStr for Generator {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut spec = Spec::new(text)?;
+        let generator = match spec.name {
+            "poisson2d" => Generator::Poisson2d { n: spec.number("N")? },
+            "poisson3d" => Generator::Poisson3d { n: spec.number("N")? },
+            "stencil27" => Generator::Stencil27 { n: spec.number("N")? },
+            "rmat" => Generator::Rmat {
+                scale: spec.number("SCALE")?,
+                edge_factor: spec.number("EDGE_FACTOR")?,
+                seed: spec.seed()?,
+            },
+            "uniform" => {
+                let nrows = spec.number("ROWS")?;
+                Generator::Uniform {
+                    nrows,
+                    per_row: spec.number("PER_ROW")?,
+                    ncols: if spec.has_number() {
+                        spec.number("COLUMNS")?
+                    } else {
+                        nrows
+                    },
+                    seed: spec.seed()?,
+                }
+            }
+            "fem3" => Generator::Fem3 {
+                nodes: spec.number("NODES")?,
+                seed: spec.seed()?,
+            },
+            name => {
+                let known = "poisson2d, poisson3d, stencil27, rmat, uniform and fem3";
+                return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
+            }
+        };
+        spec.end()?;
+        Ok(generator)
+    }
+}
+
+/// A generator's text, taken part by part.
+struct Spec<'a> {
+    text: &'a str,
+    name: &'a str,
+    parts: std::iter::Peekable<Split<'a, char>>,
+}
+
+impl<'a> Spec<'a> {
+    fn new(text: &'a str) -> Result<Self> {
+        let mut parts = text.split(':').peekable();
+        match (parts.next(), parts.next()) {
+            (Some("gen"), Some(name)) => Ok(Self { text, name, parts }),
+            _ => Err(Error::InvalidOption(format!(
+                "`{text}`: a generator begins with `gen:`"
+            ))),
+        }
+    }
+
+    fn has_number(&mut self) -> bool {
+        self.parts.peek().is_some_and(|part| !part.starts_with("seed="))
+    }
+
+    fn number<N: FromStr>(&mut self, what: &str) -> Result<N> {
+        if !self.has_number() {
+            return Err(self.invalid(format!("{what} is missing")));
+        }
+        let part = self.parts.next().unwrap_or_default();
+        parse_digits(part).ok_or_else(|| self.invalid(format!("{what} is a whole number, not `{part}`")))
+    }
+
+    fn seed(&mut self) -> Result<u64> {
+        let Some(digits) = self.parts.peek().and_then(|part| part.strip_prefix("seed=")) else {
+            return Ok(DEFAULT_SEED);
+        };
+        self.parts.next();
+        parse_digits(digits).ok_or_else(|| self.invalid(format!("seed is a whole number, not `{digits}`")))
+    }
+
+    fn end(mut self) -> Result<()> {
+        match self.parts.next() {
+            None => Ok(()),
+            Some(part) => Err(self.invalid(format!("`{part}` is one part too many"))),
+        }
+    }
+
+    fn invalid(&self, problem: String) -> Error {
+        Error::InvalidOption(format!("`{}`: {problem}", self.text))
+    }
+}
+
+fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
+}
+
+impl fmt::Display for MatrixSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MatrixSource::File(path) => path.display().fmt(f),
+            MatrixSource::Generator(generator) => generator.fmt(f),
+        }
+    }
+}
+
+/// The text that it is parsed from, as short as it can be.
+impl fmt::Display for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seed = match *self {
+            Generator::Poisson2d { n } => return write!(f, "gen:poisson2d:{n}"),
+            Generator::Poisson3d { n } => return write!(f, "gen:poisson3d:{n}"),
+            Generator::Stencil27 { n } => return write!(f, "gen:stencil27:{n}"),
+            Generator::Rmat {
+                scale,
+                edge_factor,
+                seed,
+            } => {
+                write!(f, "gen:rmat:{scale}:{edge_factor}")?;
+                seed
+            }
+            Generator::Uniform {
+                nrows,
+                ncols,
+                per_row,
+                seed,
+            } => {
+                write!(f, "gen:uniform:{nrows}:{per_row}")?;
+                if ncols != nrows {
+                    write!(f, ":{ncols}")?;
+                }
+                seed
+            }
+            Generator::Fem3 { nodes, seed } => {
+                write!(f, "gen:fem3:{nodes}")?;
+                seed
+            }
+        };
+        if seed != DEFAULT_SEED {
+            write!(f, ":seed={seed}")?;
+        }
+        Ok(())
+    }
+}
