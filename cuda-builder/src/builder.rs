@@ -84,8 +84,8 @@ impl CudaBuilder {
 
     /// Where cargo keeps the compiled `core` and dependencies, so that the next build takes a second or two.
     ///
-    /// By default `CUDA_BUILDER_TARGET_DIR`; else, in a build script, `cuda-builder` in the target directory that the
-    /// script runs under; else `target/cuda-builder` in the kernel crate.
+    /// By default `CUDA_BUILDER_TARGET_DIR`; else `cuda-builder` in the target directory that this program, such as a
+    /// build script, was built in; else `target/cuda-builder` in the kernel crate.
     pub fn target_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.target_dir = Some(path.as_ref().to_owned());
         self
@@ -166,15 +166,16 @@ impl CudaBuilder {
     fn target_dir_or_default(&self, krate: &Path) -> PathBuf {
         let of_caller = || self.target_dir.clone();
         let of_environment = || env::var_os("CUDA_BUILDER_TARGET_DIR").map(PathBuf::from);
-        let of_build_script = || {
-            let out_dir = PathBuf::from(env::var_os("OUT_DIR")?);
-            // Cargo marks the root of its target directory with this file.
-            let target = out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
-            Some(target.unwrap_or(&out_dir).join("cuda-builder"))
+        let of_program = || {
+            let inside = env::var_os("OUT_DIR").map(PathBuf::from).or_else(|| env::current_exe().ok())?;
+            // Cargo marks the root of its target directory: with the tag if it created it, with the cache in any case.
+            let marked = |dir: &&Path| ["CACHEDIR.TAG", ".rustc_info.json"].iter().any(|name| dir.join(name).is_file());
+            let target = inside.ancestors().find(marked)?;
+            Some(target.join("cuda-builder"))
         };
         of_caller()
             .or_else(of_environment)
-            .or_else(of_build_script)
+            .or_else(of_program)
             .unwrap_or_else(|| krate.join("target").join("cuda-builder"))
     }
 
