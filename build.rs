@@ -22,7 +22,11 @@ mod cuda {
 
     /// Writes `embedded.rs`, the table that host/ptx.rs includes.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
-        let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
+        let dir = |name| {
+            env::var_os(name)
+                .map(PathBuf::from)
+                .ok_or(format!("cargo did not set {name}"))
+        };
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);
         let prebuilt = super::prebuilt::prebuilt(&root);
 

@@ -31,7 +31,11 @@ mod tests {
     use super::*;
 
     const fn module(family: &'static str, compute_capability: u32) -> EmbeddedPtx {
-        EmbeddedPtx { family, compute_capability, text: "" }
+        EmbeddedPtx {
+            family,
+            compute_capability,
+            text: "",
+        }
     }
     const MODULES: &[EmbeddedPtx] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
 

@@ -104,7 +104,10 @@ impl CudaBuilder {
     /// # Errors
     /// As `build`.
     pub fn build_with(self, toolchain: &KernelToolchain) -> Result<PathBuf, CudaBuilderError> {
-        let krate = self.krate.canonicalize().map_err(CudaBuilderError::io("find the kernel crate", &self.krate))?;
+        let krate = self
+            .krate
+            .canonicalize()
+            .map_err(CudaBuilderError::io("find the kernel crate", &self.krate))?;
         // One directory an architecture: the flags differ, and cargo would rebuild `core` at every change.
         let target_dir = std::path::absolute(self.target_dir_or_default(&krate).join(self.arch.as_str()))
             .map_err(CudaBuilderError::io("find", &self.krate))?;
@@ -167,9 +170,15 @@ impl CudaBuilder {
         let of_caller = || self.target_dir.clone();
         let of_environment = || env::var_os("CUDA_BUILDER_TARGET_DIR").map(PathBuf::from);
         let of_program = || {
-            let inside = env::var_os("OUT_DIR").map(PathBuf::from).or_else(|| env::current_exe().ok())?;
+            let inside = env::var_os("OUT_DIR")
+                .map(PathBuf::from)
+                .or_else(|| env::current_exe().ok())?;
             // Cargo marks the root of its target directory: with the tag if it created it, with the cache in any case.
-            let marked = |dir: &&Path| ["CACHEDIR.TAG", ".rustc_info.json"].iter().any(|name| dir.join(name).is_file());
+            let marked = |dir: &&Path| {
+                ["CACHEDIR.TAG", ".rustc_info.json"]
+                    .iter()
+                    .any(|name| dir.join(name).is_file())
+            };
             let target = inside.ancestors().find(marked)?;
             Some(target.join("cuda-builder"))
         };
@@ -190,7 +199,11 @@ impl CudaBuilder {
         for (name, _) in env::vars_os().filter(|(name, _)| is_of_outer_build(&name.to_string_lossy())) {
             cargo.env_remove(name);
         }
-        let rustflags = [&[format!("-Ctarget-cpu={}", self.arch)], RUSTFLAGS.map(str::to_owned).as_slice()].concat();
+        let rustflags = [
+            &[format!("-Ctarget-cpu={}", self.arch)],
+            RUSTFLAGS.map(str::to_owned).as_slice(),
+        ]
+        .concat();
         cargo
             .env("RUSTC", &toolchain.rustc)
             // The GPU target's features are unstable; with this, a stable compiler will do.
@@ -198,13 +211,26 @@ impl CudaBuilder {
             .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\u{1f}"))
             .env("CARGO_BUILD_BUILD_DIR", target_dir)
             .current_dir(krate)
-            .args(["rustc", "--lib", "--release", "--crate-type", "cdylib", "--target", TARGET, "-Zbuild-std=core"])
+            .args([
+                "rustc",
+                "--lib",
+                "--release",
+                "--crate-type",
+                "cdylib",
+                "--target",
+                TARGET,
+                "-Zbuild-std=core",
+            ])
             .arg("--target-dir")
             .arg(target_dir);
         for setting in self.profile() {
             cargo.arg("--config").arg(format!("profile.release.{setting}"));
         }
-        cargo.args(&self.build_args).arg("--").args(RUSTC_ARGS).arg(emit("asm", ptx));
+        cargo
+            .args(&self.build_args)
+            .arg("--")
+            .args(RUSTC_ARGS)
+            .arg(emit("asm", ptx));
         if self.emit_llvm_ir {
             cargo.arg(emit("llvm-ir", &ptx.with_extension("ll")));
         }
@@ -247,10 +273,24 @@ fn emit(kind: &str, path: &Path) -> std::ffi::OsString {
 
 /// Whether a variable steers the cargo around a build script and must not reach the one within.
 fn is_of_outer_build(name: &str) -> bool {
-    const KEPT: [&str; 6] =
-        ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_"];
-    const DROPPED: [&str; 8] =
-        ["CARGO", "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "MAKEFLAGS", "MFLAGS", "CLIPPY_"];
+    const KEPT: [&str; 6] = [
+        "CARGO_HOME",
+        "CARGO_NET_",
+        "CARGO_HTTP_",
+        "CARGO_REGISTR",
+        "CARGO_SOURCE_",
+        "CARGO_TERM_",
+    ];
+    const DROPPED: [&str; 8] = [
+        "CARGO",
+        "RUSTC",
+        "RUSTDOC",
+        "RUSTFLAGS",
+        "RUSTUP_TOOLCHAIN",
+        "MAKEFLAGS",
+        "MFLAGS",
+        "CLIPPY_",
+    ];
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     starts(&DROPPED) && !starts(&KEPT)
 }
@@ -265,12 +305,29 @@ mod tests {
 
     #[test]
     fn the_outer_builds_variables_are_told_from_the_users() {
-        for name in ["RUSTC", "RUSTC_WORKSPACE_WRAPPER", "RUSTFLAGS", "CARGO", "CARGO_ENCODED_RUSTFLAGS", "CARGO_MAKEFLAGS",
-            "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET", "CARGO_PROFILE_RELEASE_LTO", "CARGO_PKG_NAME", "RUSTUP_TOOLCHAIN"]
-        {
+        for name in [
+            "RUSTC",
+            "RUSTC_WORKSPACE_WRAPPER",
+            "RUSTFLAGS",
+            "CARGO",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "CARGO_MAKEFLAGS",
+            "CARGO_TARGET_DIR",
+            "CARGO_BUILD_TARGET",
+            "CARGO_PROFILE_RELEASE_LTO",
+            "CARGO_PKG_NAME",
+            "RUSTUP_TOOLCHAIN",
+        ] {
             assert!(is_of_outer_build(name), "{name}");
         }
-        for name in ["CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_HTTP_PROXY", "CARGO_REGISTRIES_MINE_INDEX", "RUSTUP_HOME", "PATH"] {
+        for name in [
+            "CARGO_HOME",
+            "CARGO_NET_OFFLINE",
+            "CARGO_HTTP_PROXY",
+            "CARGO_REGISTRIES_MINE_INDEX",
+            "RUSTUP_HOME",
+            "PATH",
+        ] {
             assert!(!is_of_outer_build(name), "{name}");
         }
     }

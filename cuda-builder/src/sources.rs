@@ -20,7 +20,11 @@ pub struct SourceTree {
 impl SourceTree {
     /// The `.rs` files under a directory, at any depth.
     pub fn new(name: impl Into<String>, dir: impl AsRef<Path>) -> Self {
-        Self { name: name.into(), dir: dir.as_ref().to_owned(), excluded: Vec::new() }
+        Self {
+            name: name.into(),
+            dir: dir.as_ref().to_owned(),
+            excluded: Vec::new(),
+        }
     }
 
     /// Leaves out files and folders at the top of the directory that the GPU build does not compile.
@@ -108,7 +112,11 @@ mod tests {
 
     fn hash(files: &[(&str, &str)]) -> String {
         let dir = tree(files);
-        hash_sources(&[SourceTree::new("crate/src", dir.path()).except(&["host.rs", "emulator"])], &[]).unwrap()
+        hash_sources(
+            &[SourceTree::new("crate/src", dir.path()).except(&["host.rs", "emulator"])],
+            &[],
+        )
+        .unwrap()
     }
 
     #[test]
@@ -122,7 +130,15 @@ mod tests {
     #[test]
     fn excluded_files_and_folders_do_not_count() {
         let base = hash(&[("lib.rs", "a")]);
-        assert_eq!(base, hash(&[("lib.rs", "a"), ("host.rs", "x"), ("emulator/grid.rs", "y"), ("notes.txt", "z")]));
+        assert_eq!(
+            base,
+            hash(&[
+                ("lib.rs", "a"),
+                ("host.rs", "x"),
+                ("emulator/grid.rs", "y"),
+                ("notes.txt", "z")
+            ])
+        );
         assert_ne!(base, hash(&[("lib.rs", "a"), ("sub/host.rs", "x")]));
     }
 
@@ -130,7 +146,8 @@ mod tests {
     fn the_recipe_counts() {
         let dir = tree(&[("lib.rs", "a")]);
         let trees = [SourceTree::new("s", dir.path())];
-        let with = |recipe: &[&str]| hash_sources(&trees, &recipe.iter().map(|flag| flag.to_string()).collect::<Vec<_>>());
+        let with =
+            |recipe: &[&str]| hash_sources(&trees, &recipe.iter().map(|flag| flag.to_string()).collect::<Vec<_>>());
         assert_ne!(with(&["a", "b"]).unwrap(), with(&["ab"]).unwrap());
     }
 }

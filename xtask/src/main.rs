@@ -21,10 +21,13 @@ enum Task {
 
 fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let done = root.canonicalize().map_err(Into::into).and_then(|root| match Task::parse() {
-        Task::Ptx(options) => ptx::run(&root, &options),
-        Task::Ptxas(options) => ptxas::run(&root, &options),
-    });
+    let done = root
+        .canonicalize()
+        .map_err(Into::into)
+        .and_then(|root| match Task::parse() {
+            Task::Ptx(options) => ptx::run(&root, &options),
+            Task::Ptxas(options) => ptxas::run(&root, &options),
+        });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -27,7 +27,8 @@ pub(crate) struct Options {
 
 impl Options {
     fn selects(&self, file: &PtxFile) -> bool {
-        self.family.as_ref().is_none_or(|family| *family == file.family) && self.arch.is_none_or(|arch| arch == file.arch)
+        self.family.as_ref().is_none_or(|family| *family == file.family)
+            && self.arch.is_none_or(|arch| arch == file.arch)
     }
 
     fn is_explicit(&self) -> bool {
@@ -37,11 +38,19 @@ impl Options {
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let prebuilt = prebuilt(root);
-    let selected: Vec<_> = prebuilt.files().into_iter().filter(|file| options.selects(file)).collect();
+    let selected: Vec<_> = prebuilt
+        .files()
+        .into_iter()
+        .filter(|file| options.selects(file))
+        .collect();
     if selected.is_empty() {
         bail!("no such file: ptx/ holds {}", names(&prebuilt.files()));
     }
-    if options.check { check(&prebuilt, &selected) } else { refresh(&prebuilt, selected, options.is_explicit()) }
+    if options.check {
+        check(&prebuilt, &selected)
+    } else {
+        refresh(&prebuilt, selected, options.is_explicit())
+    }
 }
 
 fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Result<()> {
@@ -62,7 +71,12 @@ fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Res
     }
     let toolchain = KernelToolchain::find()?;
     prebuilt.refresh(&files, &toolchain)?;
-    println!("built {} with {} in {:.1} s", names(&files), toolchain.version, started.elapsed().as_secs_f32());
+    println!(
+        "built {} with {} in {:.1} s",
+        names(&files),
+        toolchain.version,
+        started.elapsed().as_secs_f32()
+    );
     Ok(())
 }
 
@@ -73,13 +87,18 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     for file in selected {
         let name = file.name();
-        let Some(recorded) = manifest.files.get(&name) else { continue };
+        let Some(recorded) = manifest.files.get(&name) else {
+            continue;
+        };
         let rebuilt = scratch.path().join(&name);
         let record = prebuilt.build(file, &toolchain, &rebuilt)?;
         let difference = if record.rustc == recorded.rustc {
             difference_in_bytes(&prebuilt.dir().join(&name), &rebuilt)?
         } else {
-            println!("{name}: made by {}, so only entries and targets are compared", recorded.rustc);
+            println!(
+                "{name}: made by {}, so only entries and targets are compared",
+                recorded.rustc
+            );
             difference_in_facts(recorded, &record)
         };
         match difference {
@@ -90,7 +109,10 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
-    bail!("ptx/ is not what the sources give:\n  {}\nrun `cargo xtask ptx` and commit the result", problems.join("\n  "))
+    bail!(
+        "ptx/ is not what the sources give:\n  {}\nrun `cargo xtask ptx` and commit the result",
+        problems.join("\n  ")
+    )
 }
 
 fn difference_in_bytes(checked_in: &Path, rebuilt: &Path) -> Result<Option<String>> {
@@ -119,8 +141,13 @@ fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<St
     if old.target != new.target {
         differences.push(format!("target {}, rebuilt {}", old.target, new.target));
     }
-    for name in old.entries.keys().chain(new.entries.keys().filter(|name| !old.entries.contains_key(*name))) {
-        let bytes = |entries: Option<&u32>| entries.map_or("missing".to_owned(), |bytes| format!("{bytes} argument bytes"));
+    for name in old
+        .entries
+        .keys()
+        .chain(new.entries.keys().filter(|name| !old.entries.contains_key(*name)))
+    {
+        let bytes =
+            |entries: Option<&u32>| entries.map_or("missing".to_owned(), |bytes| format!("{bytes} argument bytes"));
         let (here, there) = (old.entries.get(name), new.entries.get(name));
         if here != there {
             differences.push(format!("{name}: {}, rebuilt {}", bytes(here), bytes(there)));
@@ -130,5 +157,9 @@ fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<St
 }
 
 fn names(files: &[PtxFile]) -> String {
-    if files.is_empty() { "nothing".to_owned() } else { files.iter().map(PtxFile::name).collect::<Vec<_>>().join(", ") }
+    if files.is_empty() {
+        "nothing".to_owned()
+    } else {
+        files.iter().map(PtxFile::name).collect::<Vec<_>>().join(", ")
+    }
 }

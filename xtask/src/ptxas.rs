@@ -42,35 +42,66 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let version = version(&ptxas)?;
     let prebuilt = prebuilt(root);
     let path = prebuilt.dir().join("registers.json");
-    let ceilings = if options.update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
+    let ceilings = if options.update {
+        BTreeMap::new()
+    } else {
+        read_ceilings(&path)?.registers
+    };
 
     let mut problems = Vec::new();
     let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
-    println!("{version}\n{:8} {:40} {:>9} {:>7} {:>7} {:>6}", "arch", "entry", "registers", "shared", "spilled", "stack");
+    println!(
+        "{version}\n{:8} {:40} {:>9} {:>7} {:>7} {:>6}",
+        "arch", "entry", "registers", "shared", "spilled", "stack"
+    );
     for file in prebuilt.files() {
         for (entry, usage) in assemble(&ptxas, prebuilt.dir(), &file)? {
-            let Usage { registers, shared, spilled, stack } = usage;
-            println!("{:8} {entry:40} {registers:9} {shared:7} {spilled:7} {stack:6}", file.arch);
+            let Usage {
+                registers,
+                shared,
+                spilled,
+                stack,
+            } = usage;
+            println!(
+                "{:8} {entry:40} {registers:9} {shared:7} {spilled:7} {stack:6}",
+                file.arch
+            );
             if spilled > 0 || stack > 0 {
-                problems.push(format!("{entry} for {}: {spilled} bytes spilled, {stack} bytes of stack", file.arch));
+                problems.push(format!(
+                    "{entry} for {}: {spilled} bytes spilled, {stack} bytes of stack",
+                    file.arch
+                ));
             }
             let ceiling = ceilings.get(file.arch.as_str()).and_then(|of_arch| of_arch.get(&entry));
             match ceiling {
                 Some(&ceiling) if registers > ceiling => {
-                    problems.push(format!("{entry} for {}: {registers} registers, at most {ceiling} allowed", file.arch));
+                    problems.push(format!(
+                        "{entry} for {}: {registers} registers, at most {ceiling} allowed",
+                        file.arch
+                    ));
                 }
                 None if !options.update => problems.push(format!("{entry} for {}: no ceiling recorded", file.arch)),
                 _ => {}
             }
-            measured.entry(file.arch.to_string()).or_default().insert(entry, registers);
+            measured
+                .entry(file.arch.to_string())
+                .or_default()
+                .insert(entry, registers);
         }
     }
     if options.update {
-        let ceilings = Ceilings { schema: 1, ptxas: version, registers: measured };
+        let ceilings = Ceilings {
+            schema: 1,
+            ptxas: version,
+            registers: measured,
+        };
         fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
     }
     if !problems.is_empty() {
-        bail!("{}\nif that is meant, record it with `cargo xtask ptxas --update`", problems.join("\n"));
+        bail!(
+            "{}\nif that is meant, record it with `cargo xtask ptxas --update`",
+            problems.join("\n")
+        );
     }
     Ok(())
 }
@@ -112,7 +143,9 @@ fn parse_report(report: &str) -> BTreeMap<String, Usage> {
             current = entry.split('\'').next().unwrap_or_default().to_owned();
             usages.entry(current.clone()).or_default();
         }
-        let Some(usage) = usages.get_mut(&current) else { continue };
+        let Some(usage) = usages.get_mut(&current) else {
+            continue;
+        };
         usage.stack += number_before(line, " bytes stack frame");
         usage.spilled += number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
         usage.registers = usage.registers.max(number_before(line, " registers"));
@@ -123,7 +156,9 @@ fn parse_report(report: &str) -> BTreeMap<String, Usage> {
 
 /// 24 of `Used 24 registers, ...`, and 0 where the line does not speak of it.
 fn number_before(line: &str, unit: &str) -> u32 {
-    let number = line.split_once(unit).and_then(|(before, _)| before.rsplit([' ', ',']).next());
+    let number = line
+        .split_once(unit)
+        .and_then(|(before, _)| before.rsplit([' ', ',']).next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
@@ -144,8 +179,20 @@ ptxas info    : Function properties for heavy
     16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack size, 408 bytes cmem[0]
 ";
-        let lean = Usage { registers: 24, shared: 1024, ..Usage::default() };
-        let heavy = Usage { registers: 255, shared: 0, spilled: 12, stack: 16 };
-        assert_eq!(parse_report(report), [("lean".to_owned(), lean), ("heavy".to_owned(), heavy)].into());
+        let lean = Usage {
+            registers: 24,
+            shared: 1024,
+            ..Usage::default()
+        };
+        let heavy = Usage {
+            registers: 255,
+            shared: 0,
+            spilled: 12,
+            stack: 16,
+        };
+        assert_eq!(
+            parse_report(report),
+            [("lean".to_owned(), lean), ("heavy".to_owned(), heavy)].into()
+        );
     }
 }
