@@ -39,10 +39,10 @@ mod cuda {
 
         let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedPtx] = &[\n");
         for (file, path) in prebuilt.load_or_build(&out_dir)? {
-            let (family, compute_capability) = (&file.family, file.arch.compute_capability());
+            let (family, arch) = (&file.family, file.arch.compute_capability());
             writeln!(
                 table,
-                "    EmbeddedPtx {{ family: {family:?}, compute_capability: {compute_capability}, text: include_str!({path:?}) }},"
+                "    EmbeddedPtx {{ family: {family:?}, arch: {arch}, text: include_str!({path:?}) }},"
             )?;
         }
         table += "];\n";

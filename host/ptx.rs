@@ -8,9 +8,17 @@ pub(crate) struct EmbeddedPtx {
     /// The kernel family, as in `kernels_gpu::FAMILIES`.
     pub(crate) family: &'static str,
     /// The oldest device that it runs on: ten times the major compute capability, plus the minor one.
-    pub(crate) compute_capability: u32,
+    pub(crate) arch: u32,
     /// The module, with no NUL at its end.
     pub(crate) text: &'static str,
+}
+
+impl EmbeddedPtx {
+    /// The PTX ISA that a driver must know to load the module, such as `7.0`.
+    pub(crate) fn isa(&self) -> &'static str {
+        let version = self.text.lines().find_map(|line| line.strip_prefix(".version "));
+        version.map_or("of unknown version", str::trim)
+    }
 }
 
 /// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
@@ -22,26 +30,22 @@ pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&
 fn best_of<'a>(modules: &'a [EmbeddedPtx], family: &str, (major, minor): (u32, u32)) -> Option<&'a EmbeddedPtx> {
     modules
         .iter()
-        .filter(|module| module.family == family && module.compute_capability <= 10 * major + minor)
-        .max_by_key(|module| module.compute_capability)
+        .filter(|module| module.family == family && module.arch <= 10 * major + minor)
+        .max_by_key(|module| module.arch)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const fn module(family: &'static str, compute_capability: u32) -> EmbeddedPtx {
-        EmbeddedPtx {
-            family,
-            compute_capability,
-            text: "",
-        }
+    const fn module(family: &'static str, arch: u32) -> EmbeddedPtx {
+        EmbeddedPtx { family, arch, text: "" }
     }
     const MODULES: &[EmbeddedPtx] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
 
     #[test]
     fn the_newest_module_that_the_device_understands_is_chosen() {
-        let chosen = |family, device| best_of(MODULES, family, device).map(|module| module.compute_capability);
+        let chosen = |family, device| best_of(MODULES, family, device).map(|module| module.arch);
         assert_eq!(chosen("a", (7, 5)), Some(75));
         assert_eq!(chosen("a", (8, 9)), Some(80));
         assert_eq!(chosen("a", (9, 0)), Some(90));
@@ -56,6 +60,7 @@ mod tests {
         for family in kernels_gpu::FAMILIES {
             let module = best_for(family.name, (7, 5)).unwrap_or_else(|| panic!("no PTX for {}", family.name));
             assert!(module.text.contains(".target sm_75"));
+            assert_eq!(module.isa(), "6.3");
         }
     }
 }
