@@ -60,7 +60,10 @@ impl<T: DeviceValue> Shared<T> {
     #[must_use]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn declare<const LEN: usize>() -> Self {
-        Self { address: backend::shared_declare::<T, LEN>(), element: PhantomData }
+        Self {
+            address: backend::shared_declare::<T, LEN>(),
+            element: PhantomData,
+        }
     }
 
     /// The element at `index`.

@@ -4,6 +4,7 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+mod unroll;
 mod variant;
 
 #[cfg(feature = "spmv_csr_vector")]
@@ -14,7 +15,10 @@ pub use variant::{DType, Family, Scalar, Variant};
 /// Every family that this build holds, in the order of the file names.
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "spmv_csr_vector")]
-    Family { name: "spmv_csr_vector", variants: spmv_csr_vector::VARIANTS },
+    Family {
+        name: "spmv_csr_vector",
+        variants: spmv_csr_vector::VARIANTS,
+    },
 ];
 
 /// The directory of this crate's sources, for tools that hash or rebuild kernels.

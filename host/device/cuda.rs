@@ -1,0 +1,350 @@
+//! CUDA devices: contexts, streams, modules loaded on first use, launches, and the driver's errors.
+//!
+//! Everything is ordered by streams alone. cudarc's own event tracking is off: it would cost events on every launch and
+//! could not be captured in a graph. In its place a [`Stream`] joins the streams of foreign arguments before a launch,
+//! and has them join it afterwards (see [`Stream::with_joined`]).
+
+use std::{
+    collections::HashMap,
+    ffi::c_void,
+    fmt,
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    time::Duration,
+};
+
+use cudarc::{
+    driver::{
+        CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result,
+        sys::{self, CUdevice_attribute as Attribute, CUresult},
+    },
+    nvrtc::Ptx,
+};
+use kernels_gpu::Variant;
+
+use super::info::{CudaInfo, DeviceInfo};
+use crate::{Error, Result, ptx};
+
+/// The oldest CUDA version whose driver has every function that the bindings use.
+const OLDEST_DRIVER: (u32, u32) = (12, 0);
+
+/// One GPU: its context and the kernels loaded so far, shared by all its streams.
+struct Gpu {
+    context: Arc<CudaContext>,
+    capability: (u32, u32),
+    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    functions: Mutex<HashMap<&'static str, CudaFunction>>,
+}
+
+/// A queue of operations on a GPU.
+pub(crate) struct Stream {
+    gpu: Arc<Gpu>,
+    queue: Arc<CudaStream>,
+}
+
+/// How many devices the driver shows.
+pub(super) fn device_count() -> Result<usize> {
+    require_driver("CUDA device")?;
+    let count = CudaContext::device_count().map_err(driver("counting the devices"))?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Fails unless a driver is installed, starts, and is new enough.
+fn require_driver(wanted: &str) -> Result<()> {
+    let no_device = |reason: &str| Error::NoDevice {
+        wanted: wanted.into(),
+        reason: reason.into(),
+    };
+    // SAFETY: opens the driver's library, whose initialisers are the vendor's, as any CUDA program does. Asked first,
+    // because the bindings panic where the library is missing.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(no_device("no NVIDIA driver is installed (libcuda was not found)"));
+    }
+    let version = driver_version()?;
+    if version < OLDEST_DRIVER {
+        let needs = format!("warpsparse needs CUDA {}.{}", OLDEST_DRIVER.0, OLDEST_DRIVER.1);
+        return Err(Error::DriverTooOld { driver: version, needs });
+    }
+    result::init().map_err(|error| match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => no_device("the NVIDIA driver finds no GPU"),
+        _ => no_device(&format!("the NVIDIA driver does not start: {}", message(error))),
+    })
+}
+
+/// The CUDA version that the driver supports.
+fn driver_version() -> Result<(u32, u32)> {
+    let mut version = 0;
+    // SAFETY: writes the one integer; allowed before initialisation.
+    unsafe { sys::cuDriverGetVersion(&mut version) }
+        .result()
+        .map_err(driver("reading the driver's version"))?;
+    Ok(((version / 1000) as u32, (version % 1000 / 10) as u32))
+}
+
+impl Stream {
+    /// The one default queue of a device.
+    pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
+        static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
+        let mut streams = DEFAULT
+            .get_or_init(Mutex::default)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = streams.get(&index).and_then(Weak::upgrade) {
+            return Ok(stream);
+        }
+        let stream = Arc::new(Self::on_new_gpu(index)?);
+        streams.insert(index, Arc::downgrade(&stream));
+        Ok(stream)
+    }
+
+    fn on_new_gpu(index: usize) -> Result<Self> {
+        let wanted = format!("CUDA device {index}");
+        require_driver(&wanted)?;
+        let count = device_count()?;
+        if index >= count {
+            return Err(Error::NoDevice {
+                wanted,
+                reason: format!("the driver shows {count}, counted from 0"),
+            });
+        }
+        let context = CudaContext::new(index).map_err(driver("creating a context"))?;
+        // SAFETY: streams are ordered here, as the head of this file says, and memory is freed in the order of the
+        // stream that it belongs to.
+        unsafe { context.disable_event_tracking() };
+        let (major, minor) = context
+            .compute_capability()
+            .map_err(driver("reading the compute capability"))?;
+        let queue = context.new_stream().map_err(driver("creating a stream"))?;
+        let gpu = Gpu {
+            context,
+            capability: (major as u32, minor as u32),
+            modules: Mutex::default(),
+            functions: Mutex::default(),
+        };
+        Ok(Self {
+            gpu: Arc::new(gpu),
+            queue,
+        })
+    }
+
+    /// Another queue on the same GPU.
+    pub(super) fn sibling(&self) -> Result<Arc<Self>> {
+        let queue = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
+        Ok(Arc::new(Self {
+            gpu: Arc::clone(&self.gpu),
+            queue,
+        }))
+    }
+
+    pub(super) fn device_index(&self) -> usize {
+        self.gpu.context.ordinal()
+    }
+
+    pub(super) fn same_device(&self, other: &Self) -> bool {
+        self.device_index() == other.device_index()
+    }
+
+    pub(super) fn synchronize(&self) -> Result<()> {
+        self.queue.synchronize().map_err(driver("waiting for the queue"))
+    }
+
+    pub(super) fn queue(&self) -> &Arc<CudaStream> {
+        &self.queue
+    }
+
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.gpu.context
+    }
+
+    pub(super) fn info(&self) -> Result<DeviceInfo> {
+        let context = &self.gpu.context;
+        let attribute = |attribute| context.attribute(attribute).map_err(driver("reading an attribute"));
+        // Any family tells: all are built for the same architectures.
+        let kernel_arch = kernels_gpu::FAMILIES
+            .first()
+            .and_then(|family| ptx::best_for(family.name, self.gpu.capability));
+        Ok(DeviceInfo {
+            name: context.name().map_err(driver("reading the device's name"))?,
+            parallel_units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+            memory_bytes: Some(context.total_mem().map_err(driver("reading the memory size"))? as u64),
+            l2_bytes: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64),
+            cuda: Some(CudaInfo {
+                compute_capability: self.gpu.capability,
+                driver_cuda: driver_version()?,
+                kernel_arch: kernel_arch.map_or(0, |module| module.arch),
+            }),
+        })
+    }
+
+    /// The error of an allocation of `bytes`, with the sizes if memory is what lacks.
+    pub(super) fn allocation_error(&self, error: DriverError, bytes: usize) -> Error {
+        if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return driver("allocating memory")(error);
+        }
+        let available = self.gpu.context.mem_get_info().ok();
+        Error::OutOfMemory {
+            device: format!("cuda:{}", self.device_index()),
+            requested: bytes as u64,
+            available: available.map(|(free, total)| (free as u64, total as u64)),
+        }
+    }
+
+    /// Runs `queue_work`, which queues work here that touches data of the queues `others`: after all that is queued
+    /// there now, and before all that will be.
+    pub(crate) fn with_joined(&self, others: &[&Stream], queue_work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let foreign = || others.iter().filter(|other| other.queue != self.queue);
+        for other in foreign() {
+            self.queue.join(&other.queue).map_err(driver("ordering two queues"))?;
+        }
+        queue_work()?;
+        for other in foreign() {
+            other.queue.join(&self.queue).map_err(driver("ordering two queues"))?;
+        }
+        Ok(())
+    }
+
+    /// Queues a launch of `variant` on a grid of `blocks` blocks in one dimension.
+    ///
+    /// # Safety
+    /// The kernel's own rules hold for `args`, and `Args` is the struct that it takes. The memory that `args` points to
+    /// stays allocated until the launch has run, which freeing it in the order of this queue ensures.
+    pub(crate) unsafe fn launch<Args: Copy>(
+        &self,
+        family: &'static str,
+        variant: &Variant,
+        blocks: u32,
+        args: &Args,
+    ) -> Result<()> {
+        assert_eq!(
+            size_of::<Args>(),
+            variant.args_bytes,
+            "the arguments of {}",
+            variant.entry
+        );
+        let function = self.function(family, variant.entry)?;
+        self.gpu
+            .context
+            .bind_to_thread()
+            .map_err(driver("entering the context"))?;
+        let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
+        // SAFETY: the parameter is one struct of the size that the entry declares; the rest is the caller's promise.
+        unsafe {
+            result::launch_kernel(
+                function.cu_function(),
+                (blocks, 1, 1),
+                (variant.block_size, 1, 1),
+                0,
+                self.queue.cu_stream(),
+                &mut parameters,
+            )
+        }
+        .map_err(|error| driver(variant.entry)(error))
+    }
+
+    /// The entry point, its module loaded if this is the first use.
+    fn function(&self, family: &'static str, entry: &'static str) -> Result<CudaFunction> {
+        let mut functions = self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = functions.get(entry) {
+            return Ok(function.clone());
+        }
+        let module = self.module(family)?;
+        let function = module.load_function(entry).map_err(driver(entry))?;
+        functions.insert(entry, function.clone());
+        Ok(function)
+    }
+
+    fn module(&self, family: &'static str) -> Result<Arc<CudaModule>> {
+        let mut modules = self.gpu.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(family) {
+            return Ok(Arc::clone(module));
+        }
+        let (major, minor) = self.gpu.capability;
+        let embedded = ptx::best_for(family, self.gpu.capability).ok_or_else(|| Error::NoDevice {
+            wanted: format!("GPU that runs {family}"),
+            reason: format!(
+                "cuda:{} has compute capability {major}.{minor}, older than any kernel",
+                self.device_index()
+            ),
+        })?;
+        let module = self
+            .gpu
+            .context
+            .load_module(Ptx::from_src(embedded.text))
+            .map_err(|error| match error.0 {
+                CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
+                    let needs = format!("{family} for sm_{} is PTX ISA {}", embedded.arch, embedded.isa());
+                    driver_version().map_or_else(|error| error, |driver| Error::DriverTooOld { driver, needs })
+                }
+                _ => driver(&format!("loading {family} for sm_{}", embedded.arch))(error),
+            })?;
+        modules.insert(family, Arc::clone(&module));
+        Ok(module)
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream(cuda:{}, {:?})", self.device_index(), self.queue.cu_stream())
+    }
+}
+
+/// Turns a driver error met while doing `what` into ours.
+pub(super) fn driver(what: &str) -> impl Fn(DriverError) -> Error {
+    let call = what.to_owned();
+    move |error| Error::Driver {
+        call: call.clone(),
+        message: message(error),
+    }
+}
+
+fn message(error: DriverError) -> String {
+    let text = |text: std::result::Result<&std::ffi::CStr, DriverError>| {
+        text.map_or_else(|_| "unknown".into(), |text| text.to_string_lossy().into_owned())
+    };
+    format!("{} ({})", text(error.error_string()), text(error.error_name()))
+}
+
+impl Stream {
+    /// See [`Device::time_each`](super::Device::time_each).
+    pub(super) fn time_each(
+        &self,
+        repeats: usize,
+        mut operation: impl FnMut(usize) -> Result<()>,
+    ) -> Result<Vec<Duration>> {
+        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let event = || self.gpu.context.new_event(flags).map_err(driver("creating an event"));
+        let events = (0..=repeats).map(|_| event()).collect::<Result<Vec<_>>>()?;
+        let record = |event: &CudaEvent| event.record(&self.queue).map_err(driver("recording an event"));
+        record(&events[0])?;
+        for repeat in 0..repeats {
+            operation(repeat)?;
+            record(&events[repeat + 1])?;
+        }
+        let elapsed = |pair: &[CudaEvent]| {
+            let milliseconds = pair[0].elapsed_ms(&pair[1]).map_err(driver("reading an event"))?;
+            Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
+        };
+        events.windows(2).map(elapsed).collect()
+    }
+
+    /// The bytes of a large copy within the device, and how long 21 of them took.
+    pub(super) fn time_copies(&self) -> Result<(usize, Vec<Duration>)> {
+        let (free, _) = self
+            .gpu
+            .context
+            .mem_get_info()
+            .map_err(driver("reading the free memory"))?;
+        let bytes = (1 << 30).min(free / 8).max(1 << 20);
+        let allocate = || {
+            self.queue
+                .alloc_zeros::<u8>(bytes)
+                .map_err(|error| self.allocation_error(error, bytes))
+        };
+        let (source, mut target) = (allocate()?, allocate()?);
+        let copy = |_| {
+            self.queue
+                .memcpy_dtod(&source, &mut target)
+                .map_err(driver("copying on the device"))
+        };
+        Ok((bytes, self.time_each(21, copy)?))
+    }
+}

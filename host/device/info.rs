@@ -1,0 +1,80 @@
+//! What a device is.
+
+use std::fmt;
+
+use super::{Backend, Device};
+use crate::Result;
+
+/// Facts about a device, as its driver or the operating system tells them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The vendor's name for the device.
+    pub name: String,
+    /// Multiprocessors of a GPU, threads that the CPU backend uses.
+    pub parallel_units: usize,
+    /// Memory in bytes; `None` for the CPU.
+    pub memory_bytes: Option<u64>,
+    /// Size of the second-level cache in bytes; `None` for the CPU.
+    pub l2_bytes: Option<u64>,
+    /// What only a GPU has.
+    pub cuda: Option<CudaInfo>,
+}
+
+/// Facts about a CUDA device.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CudaInfo {
+    /// The compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// The CUDA version that the driver supports, major and minor.
+    pub driver_cuda: (u32, u32),
+    /// The architecture of the kernels used here, such as 90 for `sm_90`.
+    pub kernel_arch: u32,
+}
+
+impl Device {
+    /// Facts about the device.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver).
+    pub fn info(&self) -> Result<DeviceInfo> {
+        match self.backend() {
+            Backend::Cpu { .. } => Ok(DeviceInfo {
+                name: "CPU".into(),
+                parallel_units: cpu_threads(),
+                memory_bytes: None,
+                l2_bytes: None,
+                cuda: None,
+            }),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.info(),
+        }
+    }
+}
+
+pub(crate) fn cpu_threads() -> usize {
+    #[cfg(feature = "rayon")]
+    return rayon::current_num_threads();
+    #[cfg(not(feature = "rayon"))]
+    return 1;
+}
+
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.cuda, self.memory_bytes) {
+            (Some(cuda), Some(memory)) => write!(
+                f,
+                "{}, {:.0} GiB, compute capability {}.{}, kernels for sm_{}, driver for CUDA {}.{}",
+                self.name,
+                memory as f64 / f64::from(1 << 30),
+                cuda.compute_capability.0,
+                cuda.compute_capability.1,
+                cuda.kernel_arch,
+                cuda.driver_cuda.0,
+                cuda.driver_cuda.1
+            ),
+            _ => write!(f, "{}, {} threads", self.name, self.parallel_units),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Where operations run: a CUDA GPU, or the CPU.
+
+#[cfg(feature = "cuda")]
+mod cuda;
+mod info;
+mod pinned;
+mod timing;
+mod vector;
+
+use std::fmt;
+#[cfg(feature = "cuda")]
+use std::sync::Arc;
+
+pub use info::{CudaInfo, DeviceInfo};
+pub use pinned::PinnedVec;
+pub use vector::DeviceVec;
+
+#[cfg(feature = "cuda")]
+pub(crate) use cuda::Stream;
+pub(crate) use info::cpu_threads;
+pub(crate) use vector::{Buffer, check_length};
+
+use crate::{Error, Result};
+
+/// A device to compute on, and a queue of operations on it.
+///
+/// On a GPU operations are queued and run in order, while the host goes on; reading a result waits for it. Every
+/// handle got by [`cuda`](Self::cuda) or [`auto`](Self::auto) is the same queue of that GPU, and
+/// [`new_queue`](Self::new_queue) makes another one. An operation runs on the queue of the vector that it writes. Work
+/// on data of another queue of the same GPU is ordered after all that was queued there, and before all that will be.
+///
+/// On the CPU every operation has finished when its call returns.
+///
+/// A handle is cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Device {
+    backend: Backend,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Backend {
+    /// The host itself, and why it was chosen where a GPU had been preferred.
+    Cpu { no_gpu: Option<std::sync::Arc<str>> },
+    #[cfg(feature = "cuda")]
+    Cuda(Arc<Stream>),
+}
+
+impl Device {
+    /// The first CUDA device, or the CPU where there is none or it cannot be used; [`describe`](Self::describe) says
+    /// which and why. Never fails.
+    #[must_use]
+    pub fn auto() -> Self {
+        Self::cuda(0).unwrap_or_else(|error| {
+            let reason = match error {
+                Error::NoDevice { reason, .. } => reason,
+                other => other.to_string(),
+            };
+            Self {
+                backend: Backend::Cpu {
+                    no_gpu: Some(reason.into()),
+                },
+            }
+        })
+    }
+
+    /// The CPU: all threads of rayon's pool, or the calling thread without the feature `rayon`.
+    #[must_use]
+    pub fn cpu() -> Self {
+        Self {
+            backend: Backend::Cpu { no_gpu: None },
+        }
+    }
+
+    /// The CUDA device number `index`, in the driver's order.
+    ///
+    /// The first call for a device creates its context, which takes tenths of a second.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if there is no driver, no such device, or the crate was built without the feature `cuda`;
+    /// [`Error::DriverTooOld`]; [`Error::Driver`] for any other failure.
+    pub fn cuda(index: usize) -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        return Ok(Self {
+            backend: Backend::Cuda(Stream::of_device(index)?),
+        });
+        #[cfg(not(feature = "cuda"))]
+        return Err(Error::NoDevice {
+            wanted: format!("CUDA device {index}"),
+            reason: "warpsparse was built without the feature `cuda`".into(),
+        });
+    }
+
+    /// How many CUDA devices the driver shows.
+    ///
+    /// # Errors
+    /// As [`cuda`](Self::cuda), where there is no usable driver.
+    pub fn cuda_count() -> Result<usize> {
+        #[cfg(feature = "cuda")]
+        return cuda::device_count();
+        #[cfg(not(feature = "cuda"))]
+        return Ok(0);
+    }
+
+    /// The device of a name: `auto`, `cpu`, `cuda` (the first) or `cuda:N`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for any other name; for `cuda` those of [`cuda`](Self::cuda).
+    pub fn from_name(name: &str) -> Result<Self> {
+        let index = match name {
+            "auto" => return Ok(Self::auto()),
+            "cpu" => return Ok(Self::cpu()),
+            "cuda" => Some(0),
+            _ => name.strip_prefix("cuda:").and_then(|index| index.parse().ok()),
+        };
+        match index {
+            Some(index) => Self::cuda(index),
+            None => Err(Error::InvalidOption(format!(
+                "no device `{name}`: it is `auto`, `cpu`, `cuda` or `cuda:N`"
+            ))),
+        }
+    }
+
+    /// A new queue on the same device, whose operations may overlap with those of other queues. The CPU has one queue.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn new_queue(&self) -> Result<Self> {
+        match &self.backend {
+            Backend::Cpu { .. } => Ok(self.clone()),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => Ok(Self {
+                backend: Backend::Cuda(stream.sibling()?),
+            }),
+        }
+    }
+
+    /// Waits until everything queued here has finished.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a failure of an operation queued earlier.
+    pub fn synchronize(&self) -> Result<()> {
+        match &self.backend {
+            Backend::Cpu { .. } => Ok(()),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.synchronize(),
+        }
+    }
+
+    /// Whether this is a GPU.
+    #[must_use]
+    pub fn is_cuda(&self) -> bool {
+        match &self.backend {
+            Backend::Cpu { .. } => false,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(_) => true,
+        }
+    }
+
+    /// Whether data on `other` can take part in operations here: the same GPU, or the CPU both.
+    #[must_use]
+    pub fn shares_memory_with(&self, other: &Self) -> bool {
+        match (&self.backend, &other.backend) {
+            (Backend::Cpu { .. }, Backend::Cpu { .. }) => true,
+            #[cfg(feature = "cuda")]
+            (Backend::Cuda(own), Backend::Cuda(other)) => own.same_device(other),
+            #[cfg(feature = "cuda")]
+            _ => false,
+        }
+    }
+
+    /// One line for people: the device, and where it is the CPU for want of a GPU, why.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.backend {
+            Backend::Cpu { no_gpu: Some(reason) } => format!("{self}; no GPU: {reason}"),
+            Backend::Cpu { no_gpu: None } => self.to_string(),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(_) => match self.info() {
+                Ok(info) => format!("{self}, {info}"),
+                Err(error) => format!("{self} ({error})"),
+            },
+        }
+    }
+
+    pub(crate) fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Fails unless `found`, the place of the argument `what`, shares memory with this device.
+    pub(crate) fn check_same(&self, what: &'static str, found: &Self) -> Result<()> {
+        if self.shares_memory_with(found) {
+            return Ok(());
+        }
+        Err(Error::DeviceMismatch {
+            what,
+            expected: self.to_string(),
+            found: found.to_string(),
+        })
+    }
+}
+
+/// The short name that [`Device::from_name`] takes: `cpu` or `cuda:N`.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.backend {
+            Backend::Cpu { .. } => f.write_str("cpu"),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => write!(f, "cuda:{}", stream.device_index()),
+        }
+    }
+}

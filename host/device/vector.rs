@@ -1,0 +1,242 @@
+//! Vectors and other arrays in a device's memory.
+
+use super::{Backend, Device};
+use crate::{Error, Result, Scalar, scalar::DeviceElement};
+
+#[cfg(feature = "cuda")]
+use super::cuda::driver;
+
+/// A dense vector in a device's memory, of as many bytes as its elements have.
+///
+/// Made by [`Device::upload_vec`] and [`Device::zeros`].
+#[derive(Debug)]
+pub struct DeviceVec<T> {
+    device: Device,
+    buffer: Buffer<T>,
+}
+
+impl Device {
+    /// A vector on this device with a copy of `values`. Waits until the copy is done.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn upload_vec<T: Scalar>(&self, values: &[T]) -> Result<DeviceVec<T>> {
+        Ok(DeviceVec {
+            device: self.clone(),
+            buffer: Buffer::upload(self, values)?,
+        })
+    }
+
+    /// A vector of `len` zeros on this device.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn zeros<T: Scalar>(&self, len: usize) -> Result<DeviceVec<T>> {
+        Ok(DeviceVec {
+            device: self.clone(),
+            buffer: Buffer::zeros(self, len)?,
+        })
+    }
+}
+
+impl<T: Scalar> DeviceVec<T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the vector lives, and the queue that operations writing it run on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A copy of the elements, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], also for a failure of an operation queued earlier.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut values = vec![T::default(); self.len()];
+        self.copy_to(&mut values)?;
+        Ok(values)
+    }
+
+    /// Copies the elements into `target`, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`]; [`Error::Driver`], also for a failure of an operation queued earlier.
+    pub fn copy_to(&self, target: &mut [T]) -> Result<()> {
+        check_length("the target", self.len(), target.len())?;
+        self.buffer.download(&self.device, target)
+    }
+
+    /// Overwrites all elements by `source`. Waits until the copy is done.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::Driver`].
+    pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
+        check_length("the source", self.len(), source.len())?;
+        self.buffer.overwrite(&self.device, source)
+    }
+
+    pub(crate) fn buffer(&self) -> &Buffer<T> {
+        &self.buffer
+    }
+
+    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.buffer
+    }
+}
+
+pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(Error::LengthMismatch { what, expected, found })
+    }
+}
+
+/// An array in a device's memory.
+#[derive(Debug)]
+pub(crate) enum Buffer<T> {
+    Host(Vec<T>),
+    #[cfg(feature = "cuda")]
+    Cuda(CudaBuffer<T>),
+}
+
+/// Memory on a GPU. The allocation holds at least one element, for the driver has no empty ones.
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+pub(crate) struct CudaBuffer<T> {
+    slice: cudarc::driver::CudaSlice<T>,
+    len: usize,
+}
+
+impl<T: DeviceElement> Buffer<T> {
+    pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self> {
+        match device.backend() {
+            Backend::Cpu { .. } => Ok(Self::Host(host_zeros(device, len)?)),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => {
+                let slice = stream.queue().alloc_zeros(len.max(1));
+                let slice =
+                    slice.map_err(|error| stream.allocation_error(error, len.saturating_mul(size_of::<T>())))?;
+                Ok(Self::Cuda(CudaBuffer { slice, len }))
+            }
+        }
+    }
+
+    pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
+        match device.backend() {
+            Backend::Cpu { .. } => Ok(Self::Host(values.to_vec())),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => {
+                // SAFETY: every element is written by the copy below, before anything can read it.
+                let slice = unsafe { stream.queue().alloc(values.len().max(1)) };
+                let slice = slice.map_err(|error| stream.allocation_error(error, size_of_val(values)))?;
+                let mut buffer = Self::Cuda(CudaBuffer {
+                    slice,
+                    len: values.len(),
+                });
+                buffer.overwrite(device, values)?;
+                Ok(buffer)
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Host(values) => values.len(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(buffer) => buffer.len,
+        }
+    }
+
+    /// The elements, where they are in host memory.
+    pub(crate) fn as_host(&self) -> Option<&[T]> {
+        match self {
+            Self::Host(values) => Some(values),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => None,
+        }
+    }
+
+    pub(crate) fn as_host_mut(&mut self) -> Option<&mut [T]> {
+        match self {
+            Self::Host(values) => Some(values),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => None,
+        }
+    }
+
+    /// The address for a kernel's arguments. Whoever uses it orders the use by streams.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn address(&self) -> *const T {
+        use cudarc::driver::DevicePtr;
+        match self {
+            Self::Host(values) => values.as_ptr(),
+            Self::Cuda(buffer) => buffer.slice.device_ptr(buffer.slice.stream()).0 as *const T,
+        }
+    }
+
+    /// The address for a kernel's result. Whoever uses it orders the use by streams.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn address_mut(&mut self) -> *mut T {
+        self.address().cast_mut()
+    }
+
+    fn download(&self, device: &Device, target: &mut [T]) -> Result<()> {
+        match (self, device.backend()) {
+            (Self::Host(values), _) => target.copy_from_slice(values),
+            #[cfg(feature = "cuda")]
+            (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
+                let source = buffer.slice.slice(..buffer.len);
+                stream
+                    .queue()
+                    .memcpy_dtoh(&source, target)
+                    .map_err(driver("copying from the device"))?;
+                stream.synchronize()?;
+            }
+            #[cfg(feature = "cuda")]
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn overwrite(&mut self, device: &Device, source: &[T]) -> Result<()> {
+        match (self, device.backend()) {
+            (Self::Host(values), _) => values.copy_from_slice(source),
+            #[cfg(feature = "cuda")]
+            (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
+                let mut target = buffer.slice.slice_mut(..buffer.len);
+                stream
+                    .queue()
+                    .memcpy_htod(source, &mut target)
+                    .map_err(driver("copying to the device"))?;
+                stream.synchronize()?;
+            }
+            #[cfg(feature = "cuda")]
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Zeros in host memory; unlike `vec!`, does not abort where memory lacks.
+fn host_zeros<T: DeviceElement>(device: &Device, len: usize) -> Result<Vec<T>> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+        device: device.to_string(),
+        requested: len.saturating_mul(size_of::<T>()) as u64,
+        available: None,
+    })?;
+    values.resize(len, T::default());
+    Ok(values)
+}

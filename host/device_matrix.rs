@@ -1,0 +1,131 @@
+//! A sparse matrix on a device, analysed and ready for products.
+
+use std::fmt;
+
+use crate::{
+    CsrMatrix, Device, Result, Scalar, Structure,
+    device::{Backend, Buffer},
+    spmv::{self, SpmvOptions},
+};
+
+/// A sparse matrix on a device, with the kernel for its products chosen.
+///
+/// Made by [`Device::upload`]. On the CPU it shares the arrays of the matrix that it was made from.
+#[derive(Debug)]
+pub struct DeviceMatrix<T> {
+    device: Device,
+    structure: Structure,
+    pub(crate) storage: Storage<T>,
+    pub(crate) plan: spmv::Plan,
+}
+
+#[derive(Debug)]
+pub(crate) enum Storage<T> {
+    /// Shared with the user's matrix.
+    Host(CsrMatrix<T>),
+    /// CSR in the device's memory.
+    Csr {
+        row_offsets: Buffer<u32>,
+        col_indices: Buffer<u32>,
+        values: Buffer<T>,
+    },
+}
+
+/// Which kernel a [`DeviceMatrix`] uses, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelChoice {
+    /// The kernel's name; on a GPU the entry point in the PTX.
+    pub kernel: String,
+    /// What decided.
+    pub reason: String,
+}
+
+impl fmt::Display for KernelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kernel, self.reason)
+    }
+}
+
+impl Device {
+    /// Puts a matrix on this device and chooses the kernel for its products.
+    ///
+    /// Costs one pass over the row offsets on the host; on a GPU also the copy of the arrays, for which it waits. On
+    /// the CPU nothing is copied.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
+    pub fn upload<T: Scalar>(&self, matrix: &CsrMatrix<T>) -> Result<DeviceMatrix<T>> {
+        self.upload_with(matrix, &SpmvOptions::default())
+    }
+
+    /// As [`upload`](Self::upload), with the choice of the kernel forced where `options` say so.
+    ///
+    /// # Errors
+    /// As [`upload`](Self::upload), and [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel.
+    pub fn upload_with<T: Scalar>(&self, matrix: &CsrMatrix<T>, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
+        let structure = matrix.structure();
+        let plan = spmv::Plan::choose::<T>(self, &structure, options)?;
+        let storage = match self.backend() {
+            Backend::Cpu { .. } => Storage::Host(matrix.clone()),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(_) => Storage::Csr {
+                row_offsets: Buffer::upload(self, matrix.row_offsets())?,
+                col_indices: Buffer::upload(self, matrix.col_indices())?,
+                values: Buffer::upload(self, matrix.values())?,
+            },
+        };
+        Ok(DeviceMatrix {
+            device: self.clone(),
+            structure,
+            storage,
+            plan,
+        })
+    }
+}
+
+impl<T: Scalar> DeviceMatrix<T> {
+    /// Number of rows.
+    #[must_use]
+    pub fn nrows(&self) -> usize {
+        self.structure.nrows
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn ncols(&self) -> usize {
+        self.structure.ncols
+    }
+
+    /// Number of entries; duplicates and explicit zeros count.
+    #[must_use]
+    pub fn nnz(&self) -> usize {
+        self.structure.nnz
+    }
+
+    /// Size and row lengths.
+    #[must_use]
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    /// Where the matrix lives.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The kernel that products use, and why it was chosen.
+    #[must_use]
+    pub fn describe(&self) -> KernelChoice {
+        self.plan.describe(&self.structure)
+    }
+
+    /// The bytes that one product must move at least: values and column indices once, `nrows + 1` offsets of 4 bytes,
+    /// `x` once and `y` once. Figures in GB/s count these bytes.
+    #[must_use]
+    pub fn spmv_bytes(&self) -> usize {
+        let Structure { nrows, ncols, nnz, .. } = self.structure;
+        nnz * (4 + size_of::<T>()) + 4 * (nrows + 1) + size_of::<T>() * (nrows + ncols)
+    }
+}

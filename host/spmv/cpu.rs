@@ -1,0 +1,111 @@
+//! The product on the CPU.
+
+use std::ops::Range;
+
+use crate::{CsrMatrix, KernelChoice, Scalar, device::cpu_threads};
+
+/// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
+#[cfg(feature = "rayon")]
+const GRAIN: usize = 1 << 14;
+
+pub(super) fn describe() -> KernelChoice {
+    let threads = cpu_threads();
+    let reason = format!("the CPU's only kernel; rows shared among {threads} threads by their entries");
+    KernelChoice {
+        kernel: "cpu_csr".into(),
+        reason,
+    }
+}
+
+/// `y = alpha * A * x + beta * y`; the lengths fit.
+pub(super) fn spmv<T: Scalar>(matrix: &CsrMatrix<T>, alpha: T, x: &[T], beta: T, y: &mut [T]) {
+    assert!(x.len() == matrix.ncols() && y.len() == matrix.nrows());
+    spmv_rows(matrix, 0..matrix.nrows(), alpha, x, beta, y);
+}
+
+/// The product for some rows: halves the work, counted in entries, among threads until it is small.
+fn spmv_rows<T: Scalar>(matrix: &CsrMatrix<T>, rows: Range<usize>, alpha: T, x: &[T], beta: T, y: &mut [T]) {
+    #[cfg(feature = "rayon")]
+    if let Some(middle) = middle_row(matrix.row_offsets(), rows.clone()) {
+        let (y_below, y_above) = y.split_at_mut(middle - rows.start);
+        rayon::join(
+            || spmv_rows(matrix, rows.start..middle, alpha, x, beta, y_below),
+            || spmv_rows(matrix, middle..rows.end, alpha, x, beta, y_above),
+        );
+        return;
+    }
+    for (i, y) in rows.zip(y) {
+        let product = alpha * dot(matrix, i, x);
+        *y = if beta == T::default() {
+            product
+        } else {
+            product + beta * *y
+        };
+    }
+}
+
+/// The row that halves the work in `rows`, if it is worth halving: no half is empty.
+#[cfg(feature = "rayon")]
+fn middle_row(row_offsets: &[u32], rows: Range<usize>) -> Option<usize> {
+    let work_before = |row: usize| row_offsets[row] as usize + row;
+    let (begin, end) = (work_before(rows.start), work_before(rows.end));
+    if rows.len() < 2 || end - begin <= GRAIN {
+        return None;
+    }
+    let half = begin + (end - begin) / 2;
+    let (mut low, mut high) = (rows.start + 1, rows.end - 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if work_before(middle) < half {
+            low = middle + 1
+        } else {
+            high = middle
+        }
+    }
+    Some(low)
+}
+
+/// Row `i` times `x`, in four partial sums so that the additions do not wait for one another.
+fn dot<T: Scalar>(matrix: &CsrMatrix<T>, i: usize, x: &[T]) -> T {
+    let row = matrix.row_range(i);
+    let (columns, values) = (&matrix.col_indices()[row.clone()], &matrix.values()[row]);
+    // SAFETY: every column is below `ncols`, which a CSR matrix guarantees, and `x` has `ncols` elements.
+    let x_at = |column: u32| unsafe { *x.get_unchecked(column as usize) };
+
+    let mut sums = [T::default(); 4];
+    let (columns_by_4, columns_rest) = columns.as_chunks::<4>();
+    let (values_by_4, values_rest) = values.as_chunks::<4>();
+    for (columns, values) in columns_by_4.iter().zip(values_by_4) {
+        for k in 0..4 {
+            sums[k] += values[k] * x_at(columns[k]);
+        }
+    }
+    let mut sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (&column, &value) in columns_rest.iter().zip(values_rest) {
+        sum += value * x_at(column);
+    }
+    sum
+}
+
+#[cfg(all(test, feature = "rayon"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_halved_by_entries_not_by_rows() {
+        // 8 rows, all entries in the last: it stands alone.
+        let mut offsets = vec![0; 9];
+        offsets[8] = 100_000;
+        assert_eq!(middle_row(&offsets, 0..8), Some(7));
+        // All in the first.
+        assert_eq!(middle_row(&[vec![0], vec![100_000; 8]].concat(), 0..8), Some(1));
+        // Even rows.
+        let even: Vec<u32> = (0..=8).map(|i| i * 10_000).collect();
+        assert_eq!(middle_row(&even, 0..8), Some(4));
+        assert_eq!(middle_row(&even, 4..8), Some(6));
+        // Too little work, or nothing to split.
+        assert_eq!(middle_row(&even, 0..1), None);
+        assert_eq!(middle_row(&[0, 10, 20], 0..2), None);
+        assert_eq!(middle_row(&[0], 0..0), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! What the tests on devices share: one body runs on every device, and matrices whose structure is hard in some way.
+
+#![allow(dead_code)] // every test binary uses a part
+
+pub(crate) mod matrices;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use warpsparse::{CsrMatrix, Device, Scalar};
+
+/// The test `body` once for each device: `name::cpu`, `name::cuda`.
+///
+/// Without a GPU the second is reported ignored, unless `WARPSPARSE_REQUIRE_GPU=1` demands one: then it fails.
+pub(crate) fn on_every_device(name: &str, body: fn(&Device)) -> Vec<Trial> {
+    let on_cpu = Trial::test(format!("{name}::cpu"), move || Ok(body(&Device::cpu())));
+    vec![on_cpu, on_gpu(name, body)]
+}
+
+/// The test `body` on the first GPU.
+pub(crate) fn on_gpu(name: &str, body: fn(&Device)) -> Trial {
+    let required = std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1");
+    let without_gpu = Device::cuda(0).is_err() && !required;
+    let run = move || {
+        let device = Device::cuda(0).map_err(|error| Failed::from(format!("WARPSPARSE_REQUIRE_GPU=1, but {error}")))?;
+        body(&device);
+        Ok(())
+    };
+    Trial::test(format!("{name}::cuda"), run).with_ignored_flag(without_gpu)
+}
+
+/// Runs the tests as `cargo test` expects.
+pub(crate) fn run(trials: Vec<Trial>) -> ExitCode {
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// A reproducible sequence of numbers in [-1, 1): Knuth's 64-bit linear congruential generator.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next_unit(&mut self) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    pub(crate) fn next_below(&mut self, limit: usize) -> usize {
+        (((self.next_unit() + 1.0) / 2.0 * limit as f64) as usize).min(limit.saturating_sub(1))
+    }
+
+    pub(crate) fn vector<T: Scalar>(&mut self, len: usize) -> Vec<T> {
+        (0..len).map(|_| T::from_f64(self.next_unit())).collect()
+    }
+}
+
+/// `alpha * A * x + beta * y` in f64, one entry after the other, and for each row the bound of what a sum of rounded
+/// products in `T` may be off: `(row length + 3) * epsilon * (|alpha| * sum |a x| + |beta y|)` (Higham, "Accuracy and
+/// Stability of Numerical Algorithms", 2002, section 3.1, for any order of summation).
+pub(crate) fn reference_spmv<T: Scalar>(matrix: &CsrMatrix<T>, alpha: T, x: &[T], beta: T, y: &[T]) -> Vec<(f64, f64)> {
+    let epsilon = if size_of::<T>() == 4 {
+        f64::from(f32::EPSILON)
+    } else {
+        f64::EPSILON
+    };
+    let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
+    let mut sums = vec![(0.0, 0.0, 3.0); matrix.nrows()];
+    for (i, j, value) in matrix.triplets() {
+        let product = alpha * value.to_f64() * x[j].to_f64();
+        let (sum, magnitude, terms) = &mut sums[i];
+        *sum += product;
+        *magnitude += product.abs();
+        *terms += 1.0;
+    }
+    let add_y = |((sum, magnitude, terms), &y): ((f64, f64, f64), &T)| {
+        let old = if beta == 0.0 { 0.0 } else { beta * y.to_f64() };
+        (sum + old, terms * epsilon * (magnitude + old.abs()))
+    };
+    sums.into_iter().zip(y).map(add_y).collect()
+}
+
+/// Fails unless each element is within its bound of the reference.
+pub(crate) fn assert_within<T: Scalar>(case: &str, found: &[T], reference: &[(f64, f64)]) {
+    assert_eq!(found.len(), reference.len(), "{case}: length");
+    for (i, (&found, &(expected, bound))) in found.iter().zip(reference).enumerate() {
+        let found = found.to_f64();
+        // Not `>`: a NaN must fail.
+        assert!(
+            (found - expected).abs() <= bound,
+            "{case}: y[{i}] = {found}, expected {expected} within {bound:e}"
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Devices: how they are found, what they hold, and what goes wrong.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, on_every_device, on_gpu};
+use libtest_mimic::Trial;
+use warpsparse::{Device, Error, ErrorKind};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("vectors_come_back", vectors_come_back));
+    trials.extend(on_every_device(
+        "pinned_memory_holds_what_is_written",
+        pinned_memory_holds_what_is_written,
+    ));
+    trials.extend(on_every_device("out_of_memory_is_an_error", out_of_memory_is_an_error));
+    trials.extend(on_every_device("lengths_are_checked", lengths_are_checked));
+    trials.extend(on_every_device("operations_are_timed", operations_are_timed));
+    trials.push(on_gpu("a_gpu_describes_itself", a_gpu_describes_itself));
+    trials.push(on_gpu("auto_is_the_gpu", |_| assert!(Device::auto().is_cuda())));
+    trials.push(test("device_names", device_names));
+    trials.push(test("a_missing_device_is_an_error", a_missing_device_is_an_error));
+    trials.push(test("auto_says_why_it_is_the_cpu", auto_says_why_it_is_the_cpu));
+    common::run(trials)
+}
+
+fn test(name: &str, body: fn()) -> Trial {
+    Trial::test(name, move || Ok(body()))
+}
+
+fn vectors_come_back(device: &Device) {
+    for len in [0, 1, 2, 1000, 1 << 20] {
+        let values = Random(len as u64).vector::<f64>(len);
+        let mut vector = device.upload_vec(&values).unwrap();
+        assert_eq!((vector.len(), vector.is_empty()), (len, len == 0));
+        assert_eq!(vector.to_vec().unwrap(), values);
+        assert_eq!(device.zeros::<f32>(len).unwrap().to_vec().unwrap(), vec![0.0; len]);
+        let others = Random(99).vector::<f64>(len);
+        vector.copy_from(&others).unwrap();
+        assert_eq!(vector.to_vec().unwrap(), others);
+    }
+}
+
+fn pinned_memory_holds_what_is_written(device: &Device) {
+    assert!(device.pinned_zeros::<f32>(0).unwrap().is_empty());
+    let mut pinned = device.pinned_zeros::<f32>(5000).unwrap();
+    assert!(pinned.len() == 5000 && pinned.iter().all(|&value| value == 0.0));
+    let values = Random(1).vector::<f32>(5000);
+    pinned.copy_from_slice(&values);
+    let vector = device.upload_vec(&pinned).unwrap();
+    pinned.fill(0.0);
+    vector.copy_to(&mut pinned).unwrap();
+    assert_eq!(pinned[..], values[..]);
+}
+
+fn out_of_memory_is_an_error(device: &Device) {
+    let error = device.zeros::<f64>(1 << 50).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    let start = format!("out of memory on {device}: {} bytes asked for", 1u64 << 53);
+    assert!(error.to_string().starts_with(&start), "{error}");
+    if device.is_cuda() {
+        let Error::OutOfMemory {
+            available: Some((free, total)),
+            ..
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert!(free <= total && total > 1 << 30, "{free} of {total}");
+    }
+    // The device is as good as before.
+    assert_eq!(device.upload_vec(&[1.0f32]).unwrap().to_vec().unwrap(), [1.0]);
+}
+
+fn lengths_are_checked(device: &Device) {
+    let mut vector = device.zeros::<f32>(3).unwrap();
+    assert!(matches!(
+        vector.copy_from(&[1.0]),
+        Err(Error::LengthMismatch {
+            expected: 3,
+            found: 1,
+            ..
+        })
+    ));
+    assert!(matches!(
+        vector.copy_to(&mut [1.0; 4]),
+        Err(Error::LengthMismatch {
+            expected: 3,
+            found: 4,
+            ..
+        })
+    ));
+}
+
+fn operations_are_timed(device: &Device) {
+    let mut order = Vec::new();
+    let times = device.time_each(5, |repeat| {
+        order.push(repeat);
+        Ok(())
+    });
+    assert_eq!((times.unwrap().len(), order), (5, vec![0, 1, 2, 3, 4]));
+    assert!(
+        device
+            .time_each(3, |_| Err(Error::InvalidOption("stop".into())))
+            .is_err()
+    );
+    let bandwidth = device.measure_copy_bandwidth().unwrap();
+    assert!(bandwidth > 1e8 && bandwidth < 1e14, "{bandwidth} bytes a second");
+}
+
+fn a_gpu_describes_itself(gpu: &Device) {
+    let info = gpu.info().unwrap();
+    let cuda = info.cuda.clone().unwrap();
+    let (major, minor) = cuda.compute_capability;
+    assert!(
+        cuda.kernel_arch >= 75 && cuda.kernel_arch <= 10 * major + minor,
+        "{info:?}"
+    );
+    assert!(info.memory_bytes.unwrap() > 1 << 30 && info.l2_bytes.unwrap() > 0 && info.parallel_units > 0);
+    assert!(cuda.driver_cuda >= (12, 0));
+    assert!(
+        gpu.describe().starts_with(&format!("cuda:0, {}", info.name)),
+        "{}",
+        gpu.describe()
+    );
+}
+
+fn device_names() {
+    assert_eq!(Device::from_name("cpu").unwrap().to_string(), "cpu");
+    for name in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "CPU"] {
+        let error = Device::from_name(name).unwrap_err();
+        assert!(
+            matches!(&error, Error::InvalidOption(text) if text.contains(&format!("`{name}`"))),
+            "{error}"
+        );
+    }
+}
+
+fn a_missing_device_is_an_error() {
+    let error = Device::from_name("cuda:97").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoDevice, "{error}");
+    assert!(error.to_string().starts_with("no CUDA device 97: "), "{error}");
+}
+
+fn auto_says_why_it_is_the_cpu() {
+    let auto = Device::auto();
+    assert_eq!(auto.is_cuda(), Device::cuda(0).is_ok());
+    if !auto.is_cuda() {
+        assert!(auto.describe().contains("; no GPU: "), "{}", auto.describe());
+    }
+}

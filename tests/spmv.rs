@@ -1,0 +1,229 @@
+//! The product of a sparse matrix and a vector, on every device, against a reference in f64.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, assert_within, matrices, on_every_device, on_gpu, reference_spmv};
+use warpsparse::{Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("every_matrix_f32", every_matrix::<f32>));
+    trials.extend(on_every_device("every_matrix_f64", every_matrix::<f64>));
+    trials.extend(on_every_device("every_lane_count_f32", every_lane_count::<f32>));
+    trials.extend(on_every_device("every_lane_count_f64", every_lane_count::<f64>));
+    trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
+    trials.extend(on_every_device(
+        "nan_and_infinity_pass_through",
+        nan_and_infinity_pass_through,
+    ));
+    trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device(
+        "more_rows_than_2_to_the_27",
+        more_rows_than_2_to_the_27,
+    ));
+    trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
+    trials.extend(on_every_device(
+        "wrong_lane_counts_are_errors",
+        wrong_lane_counts_are_errors,
+    ));
+    trials.extend(on_every_device("queues_are_ordered", queues_are_ordered));
+    trials.push(on_gpu(
+        "arguments_on_another_device_are_errors",
+        arguments_on_another_device_are_errors,
+    ));
+    trials.push(on_gpu(
+        "the_kernel_follows_the_row_length",
+        the_kernel_follows_the_row_length,
+    ));
+    common::run(trials)
+}
+
+const FACTORS: [(f64, f64); 5] = [(1.0, 0.0), (1.0, 1.0), (-2.5, 0.75), (0.0, 2.0), (0.0, 0.0)];
+
+fn every_matrix<T: Scalar>(device: &Device) {
+    for (name, matrix) in matrices::all::<T>() {
+        let uploaded = device.upload(&matrix).unwrap();
+        for (alpha, beta) in FACTORS {
+            let case = format!("{name}, alpha {alpha}, beta {beta}");
+            check_product(&case, &matrix, &uploaded, T::from_f64(alpha), T::from_f64(beta));
+        }
+    }
+}
+
+fn every_lane_count<T: Scalar>(device: &Device) {
+    for (name, matrix) in matrices::all::<T>() {
+        for lanes in [1, 2, 4, 8, 16, 32] {
+            let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));
+            let uploaded = device.upload_with(&matrix, &options).unwrap();
+            let case = format!("{name}, {lanes} lanes");
+            check_product(&case, &matrix, &uploaded, T::from_f64(1.5), T::from_f64(-0.5));
+        }
+    }
+}
+
+fn check_product<T: Scalar>(
+    case: &str,
+    matrix: &warpsparse::CsrMatrix<T>,
+    uploaded: &DeviceMatrix<T>,
+    alpha: T,
+    beta: T,
+) {
+    let device = uploaded.device();
+    let mut random = Random(7);
+    let x = random.vector::<T>(matrix.ncols());
+    // With beta = 0 the old y may be anything.
+    let y = match beta.to_f64() {
+        0.0 => vec![T::from_f64(f64::NAN); matrix.nrows()],
+        _ => random.vector::<T>(matrix.nrows()),
+    };
+    let mut product = device.upload_vec(&y).unwrap();
+    uploaded
+        .spmv(alpha, &device.upload_vec(&x).unwrap(), beta, &mut product)
+        .unwrap();
+    assert_within(
+        case,
+        &product.to_vec().unwrap(),
+        &reference_spmv(matrix, alpha, &x, beta, &y),
+    );
+}
+
+fn beta_zero_does_not_read_y(device: &Device) {
+    let matrix = matrices::from_rows::<f64>(2, vec![vec![(0, 1.0), (1, 2.0)], vec![], vec![(1, -4.0)]]);
+    let uploaded = device.upload(&matrix).unwrap();
+    let x = device.upload_vec(&[3.0, 5.0]).unwrap();
+    let mut y = device.upload_vec(&[f64::NAN, f64::INFINITY, f64::NAN]).unwrap();
+    uploaded.spmv(2.0, &x, 0.0, &mut y).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [26.0, 0.0, -40.0]);
+    uploaded.spmv(1.0, &x, 10.0, &mut y).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [273.0, 0.0, -420.0]);
+}
+
+/// Lanes without an entry must not touch x, or an infinity there would spread to rows that do not use it.
+fn nan_and_infinity_pass_through(device: &Device) {
+    let rows = vec![
+        vec![(1, 1.0)],
+        vec![(0, 1.0), (1, 1.0)],
+        vec![],
+        vec![(2, 0.0)],
+        vec![(3, 2.0), (1, 1.0)],
+    ];
+    let uploaded = device.upload(&matrices::from_rows::<f32>(4, rows)).unwrap();
+    let x = device
+        .upload_vec(&[f32::NAN, 7.0, f32::INFINITY, f32::NEG_INFINITY])
+        .unwrap();
+    let mut y = device.zeros(5).unwrap();
+    uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
+    let y = y.to_vec().unwrap();
+    assert_eq!((y[0], y[2], y[4]), (7.0, 0.0, f32::NEG_INFINITY));
+    assert!(y[1].is_nan() && y[3].is_nan(), "{y:?}");
+}
+
+fn same_input_same_bits(device: &Device) {
+    for (name, matrix) in matrices::all::<f32>() {
+        let uploaded = device.upload(&matrix).unwrap();
+        let x = device.upload_vec(&Random(8).vector::<f32>(matrix.ncols())).unwrap();
+        let product = || {
+            let mut y = device.zeros(matrix.nrows()).unwrap();
+            uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
+            y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        let first = product();
+        for _ in 0..10 {
+            assert_eq!(product(), first, "{name}");
+        }
+    }
+}
+
+/// 32 lanes a row make 2^32 threads and more: no index may wrap.
+fn more_rows_than_2_to_the_27(device: &Device) {
+    let nrows = (1 << 27) + 3;
+    let mut row_offsets = vec![0u32; nrows + 1];
+    row_offsets[nrows - 1] = 1;
+    row_offsets[nrows] = 3;
+    let matrix =
+        warpsparse::CsrMatrix::try_from_csr_data(nrows, 2, row_offsets, vec![0, 0, 1], vec![1.0f32, 2.0, 3.0]).unwrap();
+    let uploaded = device
+        .upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(32)))
+        .unwrap();
+    let x = device.upload_vec(&[10.0, 100.0]).unwrap();
+    let mut y = device.zeros(nrows).unwrap();
+    uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
+    let y = y.to_vec().unwrap();
+    assert!(y[..nrows - 2].iter().all(|&value| value == 0.0));
+    assert_eq!(y[nrows - 2..], [10.0, 320.0]);
+}
+
+fn wrong_lengths_are_errors(device: &Device) {
+    let uploaded = device
+        .upload(&matrices::from_rows::<f32>(3, vec![vec![(0, 1.0)]; 2]))
+        .unwrap();
+    let vector = |len| device.zeros::<f32>(len).unwrap();
+    let error = uploaded.spmv(1.0, &vector(2), 0.0, &mut vector(2)).unwrap_err();
+    assert_eq!(error.to_string(), "x has 2 elements where the operation needs 3");
+    let error = uploaded.spmv(1.0, &vector(3), 0.0, &mut vector(3)).unwrap_err();
+    assert_eq!(error.to_string(), "y has 3 elements where the operation needs 2");
+}
+
+fn wrong_lane_counts_are_errors(device: &Device) {
+    let matrix = matrices::from_rows::<f32>(1, vec![vec![(0, 1.0)]]);
+    for lanes in [0, 3, 5, 64, u32::MAX] {
+        let error = device
+            .upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(lanes)))
+            .unwrap_err();
+        assert!(
+            matches!(&error, Error::InvalidOption(text) if text.contains(&lanes.to_string())),
+            "{error}"
+        );
+    }
+}
+
+/// A product on one queue uses what other queues have just written, and the other way round.
+fn queues_are_ordered(device: &Device) {
+    let n = 200_000;
+    let shift = |by: usize| matrices::from_rows::<f64>(n, (0..n).map(|i| vec![((i + by) % n, 1.0)]).collect());
+    let queues = [device.clone(), device.new_queue().unwrap(), device.new_queue().unwrap()];
+    let matrices = queues.each_ref().map(|queue| queue.upload(&shift(1)).unwrap());
+    let x: Vec<f64> = (0..n).map(|i| i as f64).collect();
+    let mut vectors = queues.each_ref().map(|queue| queue.upload_vec(&x).unwrap());
+    for step in 0..60 {
+        let (from, to) = (step % 3, (step + 1) % 3);
+        let [x, y] = vectors.get_disjoint_mut([from, to]).unwrap();
+        matrices[(step + 2) % 3].spmv(1.0, x, 0.0, y).unwrap();
+    }
+    let expected: Vec<f64> = (0..n).map(|i| ((i + 60) % n) as f64).collect();
+    assert!(vectors[0].to_vec().unwrap() == expected);
+}
+
+fn arguments_on_another_device_are_errors(gpu: &Device) {
+    let cpu = Device::cpu();
+    let matrix = matrices::from_rows::<f32>(1, vec![vec![(0, 1.0)]]);
+    let (on_gpu, on_cpu) = (gpu.upload(&matrix).unwrap(), cpu.upload(&matrix).unwrap());
+    let (x_gpu, x_cpu) = (gpu.zeros(1).unwrap(), cpu.zeros(1).unwrap());
+    let (mut y_gpu, mut y_cpu) = (gpu.zeros(1).unwrap(), cpu.zeros(1).unwrap());
+    let message = |result: warpsparse::Result<()>| result.unwrap_err().to_string();
+    let expected = "x is on cpu, but the operation runs on cuda:0: move it there first";
+    assert_eq!(message(on_gpu.spmv(1.0, &x_cpu, 0.0, &mut y_gpu)), expected);
+    let expected = "y is on cpu, but the operation runs on cuda:0: move it there first";
+    assert_eq!(message(on_gpu.spmv(1.0, &x_gpu, 0.0, &mut y_cpu)), expected);
+    let expected = "x is on cuda:0, but the operation runs on cpu: move it there first";
+    assert_eq!(message(on_cpu.spmv(1.0, &x_gpu, 0.0, &mut y_cpu)), expected);
+}
+
+fn the_kernel_follows_the_row_length(gpu: &Device) {
+    let kernel = |per_row: usize, options: SpmvOptions| {
+        let rows = vec![(0..per_row).map(|j| (j, 1.0)).collect(); 10];
+        gpu.upload_with(&matrices::from_rows::<f64>(per_row, rows), &options)
+            .unwrap()
+            .describe()
+            .kernel
+    };
+    assert_eq!(kernel(5, SpmvOptions::default()), "spmv_csr_vector_f64_t1");
+    assert_eq!(kernel(27, SpmvOptions::default()), "spmv_csr_vector_f64_t8");
+    assert_eq!(kernel(500, SpmvOptions::default()), "spmv_csr_vector_f64_t32");
+    assert_eq!(
+        kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))),
+        "spmv_csr_vector_f64_t2"
+    );
+}
