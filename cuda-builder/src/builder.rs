@@ -173,13 +173,8 @@ impl CudaBuilder {
             let inside = env::var_os("OUT_DIR")
                 .map(PathBuf::from)
                 .or_else(|| env::current_exe().ok())?;
-            // Cargo marks the root of its target directory: with the tag if it created it, with the cache in any case.
-            let marked = |dir: &&Path| {
-                ["CACHEDIR.TAG", ".rustc_info.json"]
-                    .iter()
-                    .any(|name| dir.join(name).is_file())
-            };
-            let target = inside.ancestors().find(marked)?;
+            // Cargo keeps what it knows of rustc at the root of its target directory, and only there.
+            let target = inside.ancestors().find(|dir| dir.join(".rustc_info.json").is_file())?;
             Some(target.join("cuda-builder"))
         };
         of_caller()
