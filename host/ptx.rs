@@ -1,14 +1,66 @@
-//! placeholder until merge
+//! The kernels, as PTX compiled into the library: one module per kernel family and architecture.
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// One PTX module.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EmbeddedPtx {
+    /// The kernel family, as in `kernels_gpu::FAMILIES`.
     pub(crate) family: &'static str,
+    /// The oldest device that it runs on: ten times the major compute capability, plus the minor one.
     pub(crate) arch: u32,
+    /// The module, with no NUL at its end.
     pub(crate) text: &'static str,
 }
+
 impl EmbeddedPtx {
+    /// The PTX ISA that a driver must know to load the module, such as `7.0`.
     pub(crate) fn isa(&self) -> &'static str {
-        self.text
+        let version = self.text.lines().find_map(|line| line.strip_prefix(".version "));
+        version.map_or("of unknown version", str::trim)
     }
 }
-pub(crate) fn best_for(_family: &str, _cc: (u32, u32)) -> Option<&'static EmbeddedPtx> {
-    None
+
+/// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
+/// architecture that the device understands. `None` where the device is older than all of them.
+pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&'static EmbeddedPtx> {
+    best_of(EMBEDDED, family, compute_capability)
+}
+
+fn best_of<'a>(modules: &'a [EmbeddedPtx], family: &str, (major, minor): (u32, u32)) -> Option<&'a EmbeddedPtx> {
+    modules
+        .iter()
+        .filter(|module| module.family == family && module.arch <= 10 * major + minor)
+        .max_by_key(|module| module.arch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn module(family: &'static str, arch: u32) -> EmbeddedPtx {
+        EmbeddedPtx { family, arch, text: "" }
+    }
+    const MODULES: &[EmbeddedPtx] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
+
+    #[test]
+    fn the_newest_module_that_the_device_understands_is_chosen() {
+        let chosen = |family, device| best_of(MODULES, family, device).map(|module| module.arch);
+        assert_eq!(chosen("a", (7, 5)), Some(75));
+        assert_eq!(chosen("a", (8, 9)), Some(80));
+        assert_eq!(chosen("a", (9, 0)), Some(90));
+        assert_eq!(chosen("a", (12, 0)), Some(90));
+        assert_eq!(chosen("a", (7, 0)), None);
+        assert_eq!(chosen("b", (7, 5)), None);
+        assert_eq!(chosen("c", (9, 0)), None);
+    }
+
+    #[test]
+    fn every_family_has_a_module_for_the_oldest_supported_device() {
+        for family in kernels_gpu::FAMILIES {
+            let module = best_for(family.name, (7, 5)).unwrap_or_else(|| panic!("no PTX for {}", family.name));
+            assert!(module.text.contains(".target sm_75"));
+            assert!(module.text.contains(&format!(".version {}\n", module.isa())));
+        }
+    }
 }

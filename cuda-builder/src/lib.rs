@@ -1,1 +1,45 @@
-//! x
+//! Compiles Rust GPU kernels to PTX from a build script, as rust-cuda's `cuda_builder` does, over rustc's own
+//! `nvptx64-nvidia-cuda` target: no LLVM tools, no linker, no CUDA toolkit.
+//!
+//! ```no_run
+//! // build.rs
+//! use cuda_builder::{Arch, CudaBuilder};
+//!
+//! fn main() -> Result<(), cuda_builder::CudaBuilderError> {
+//!     println!("cargo::rerun-if-changed=kernels");
+//!     let out_dir = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+//!     CudaBuilder::new("kernels").arch(Arch::Sm80).copy_to(format!("{out_dir}/kernels.ptx")).build()?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! It takes a rustc with its own library sources: the `rust-src` component of a rustup toolchain, or a distribution's
+//! packages ([`KernelToolchain`] says where it looks). A crate that ships its PTX spares its users even that:
+//! [`Prebuilt`] keeps PTX files, knows when they no longer match the kernel sources, and rebuilds exactly those.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `CUDA_BUILDER_RUSTC` | the rustc to build kernels with, and no other |
+//! | `CUDA_BUILDER_CARGO` | the cargo to drive it with |
+//! | `CUDA_BUILDER_TARGET_DIR` | where compiled dependencies are kept between builds |
+
+mod arch;
+mod builder;
+mod error;
+mod manifest;
+mod prebuilt;
+mod ptx;
+mod sources;
+mod toolchain;
+
+pub use arch::Arch;
+pub use builder::CudaBuilder;
+pub use error::CudaBuilderError;
+pub use manifest::{FileRecord, Manifest};
+pub use prebuilt::{Prebuilt, PtxFile, Stale, StaleReason};
+pub use ptx::PtxInfo;
+pub use sources::SourceTree;
+pub use toolchain::{KernelToolchain, Rejected};
+
+/// The variables that steer the builds of this crate: a build script should rerun when one changes.
+pub const VARIABLES: &[&str] = &["CUDA_BUILDER_RUSTC", "CUDA_BUILDER_CARGO", "CUDA_BUILDER_TARGET_DIR"];

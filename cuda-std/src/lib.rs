@@ -47,3 +47,9 @@ pub use float::GpuFloat;
 
 /// The directory of this crate's sources, for tools that hash or rebuild kernels.
 pub const SOURCE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+
+/// What in [`SOURCE_DIR`] is compiled for the host only, and so cannot change a kernel's PTX.
+pub const HOST_ONLY_SOURCES: &[&str] = &["host.rs", "emulator.rs", "emulator"];
+
+/// The directory of the sources of `#[kernel]`.
+pub const MACROS_SOURCE_DIR: &str = cuda_std_macros::source_dir!();

@@ -1,1 +1,38 @@
-fn main() {}
+//! Tasks of this repository that are not cargo's: keeping the prebuilt PTX.
+#![allow(clippy::print_stdout, reason = "a command's results go to stdout")]
+
+mod ptx;
+mod ptxas;
+
+#[path = "../../ptx/prebuilt.rs"]
+mod prebuilt;
+
+use std::{path::Path, process::ExitCode};
+
+use clap::Parser;
+
+/// Keeps the prebuilt PTX of the kernels.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    Ptx(ptx::Options),
+    Ptxas(ptxas::Options),
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let done = root
+        .canonicalize()
+        .map_err(Into::into)
+        .and_then(|root| match Task::parse() {
+            Task::Ptx(options) => ptx::run(&root, &options),
+            Task::Ptxas(options) => ptxas::run(&root, &options),
+        });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

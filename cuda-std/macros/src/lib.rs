@@ -47,3 +47,9 @@ fn check(options: &proc_macro2::TokenStream, function: &ItemFn) -> Result<(), Er
     }
     Ok(())
 }
+
+/// The directory of this crate's sources, as a string literal.
+#[proc_macro]
+pub fn source_dir(_: TokenStream) -> TokenStream {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/src").to_token_stream().into()
+}

@@ -1,0 +1,125 @@
+//! The file that says what the prebuilt PTX was made from.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CudaBuilderError, PtxInfo, sources::read_text};
+
+/// The manifest of a directory of prebuilt PTX.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of this format: [`Manifest::SCHEMA`].
+    pub schema: u32,
+    /// The PTX files by name.
+    pub files: BTreeMap<String, FileRecord>,
+}
+
+/// What is known of one PTX file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// SHA-256 of the sources and the flags that it was built from.
+    pub source_hash: String,
+    /// SHA-256 of its text.
+    pub ptx_hash: String,
+    /// The compiler's version.
+    pub rustc: String,
+    /// What the PTX says of itself.
+    #[serde(flatten)]
+    pub info: PtxInfo,
+}
+
+impl Manifest {
+    /// The version of the format that this crate reads and writes.
+    pub const SCHEMA: u32 = 1;
+
+    /// Reads a manifest; a missing file is one without entries.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, is malformed or has another schema.
+    pub fn read(file: &Path) -> Result<Self, CudaBuilderError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+        }
+        if !file.exists() {
+            return Ok(Self::default());
+        }
+        let text = read_text(file)?;
+        let bad = |source| CudaBuilderError::BadManifest {
+            file: file.to_owned(),
+            source,
+        };
+        let Head { schema } = serde_json::from_str(&text).map_err(bad)?;
+        if schema != Self::SCHEMA {
+            let file = file.to_owned();
+            return Err(CudaBuilderError::ManifestSchema {
+                file,
+                found: schema,
+                expected: Self::SCHEMA,
+            });
+        }
+        serde_json::from_str(&text).map_err(bad)
+    }
+
+    /// Writes the manifest: keys in order, one a line, a newline at the end.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write(&self, file: &Path) -> Result<(), CudaBuilderError> {
+        let bad = |source| CudaBuilderError::BadManifest {
+            file: file.to_owned(),
+            source,
+        };
+        let text = serde_json::to_string_pretty(self).map_err(bad)? + "\n";
+        fs::write(file, text).map_err(CudaBuilderError::io("write", file))
+    }
+}
+
+impl Default for Manifest {
+    fn default() -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            files: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_a_round_trip_and_ends_in_a_newline() {
+        let info = PtxInfo {
+            version: "7.0".to_owned(),
+            target: "sm_80".to_owned(),
+            entries: [("entry".to_owned(), 56)].into(),
+        };
+        let [source_hash, ptx_hash, rustc] = ["s", "p", "rustc 1.96.0"].map(str::to_owned);
+        let record = FileRecord {
+            source_hash,
+            ptx_hash,
+            rustc,
+            info,
+        };
+        let manifest = Manifest {
+            files: [("a.sm_80.ptx".to_owned(), record)].into(),
+            ..Manifest::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("manifest.json");
+        manifest.write(&file).unwrap();
+        assert_eq!(Manifest::read(&file).unwrap(), manifest);
+        assert!(fs::read_to_string(&file).unwrap().ends_with("}\n"));
+    }
+
+    #[test]
+    fn another_schema_is_refused_by_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("manifest.json");
+        fs::write(&file, "{\"schema\": 7, \"modules\": []}").unwrap();
+        let message = Manifest::read(&file).unwrap_err().to_string();
+        assert!(message.contains("schema 7"), "{message}");
+    }
+}

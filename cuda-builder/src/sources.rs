@@ -1,0 +1,153 @@
+//! Hashes source files so that the result is the same in a checkout and in a packaged crate, on every system.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::{CudaBuilderError, builder::hex};
+
+/// A directory of source files under the name that stands for it in hashes.
+#[derive(Clone, Debug)]
+pub struct SourceTree {
+    name: String,
+    dir: PathBuf,
+    excluded: Vec<String>,
+}
+
+impl SourceTree {
+    /// The `.rs` files under a directory, at any depth.
+    pub fn new(name: impl Into<String>, dir: impl AsRef<Path>) -> Self {
+        Self {
+            name: name.into(),
+            dir: dir.as_ref().to_owned(),
+            excluded: Vec::new(),
+        }
+    }
+
+    /// Leaves out files and folders at the top of the directory that the GPU build does not compile.
+    #[must_use]
+    pub fn except(mut self, names: &[impl AsRef<str>]) -> Self {
+        self.excluded.extend(names.iter().map(|name| name.as_ref().to_owned()));
+        self
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The files as (hashed name, path), in the order of the names.
+    fn files(&self) -> Result<Vec<(String, PathBuf)>, CudaBuilderError> {
+        let mut files = Vec::new();
+        self.walk(&self.dir, "", &mut files)?;
+        files.sort();
+        Ok(files)
+    }
+
+    fn walk(&self, dir: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> Result<(), CudaBuilderError> {
+        for entry in fs::read_dir(dir).map_err(CudaBuilderError::io("read", dir))? {
+            let path = entry.map_err(CudaBuilderError::io("read", dir))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let relative = format!("{prefix}{name}");
+            if self.excluded.contains(&relative) {
+                continue;
+            }
+            if path.is_dir() {
+                self.walk(&path, &format!("{relative}/"), files)?;
+            } else if relative.ends_with(".rs") {
+                files.push((format!("{}/{relative}", self.name), path));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The hash of these files and of the recipe that they are built by.
+pub(crate) fn hash_sources(trees: &[SourceTree], recipe: &[String]) -> Result<String, CudaBuilderError> {
+    let mut hash = Sha256::new();
+    let mut part = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    };
+    recipe.iter().for_each(|flag| part(flag));
+    for tree in trees {
+        for (name, path) in tree.files()? {
+            part(&name);
+            part(&read_text(&path)?);
+        }
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// The hash of a text whose lines end in `\n`.
+pub(crate) fn hash_text(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+/// A file's text, its lines ending in `\n` whatever the checkout made of them.
+pub(crate) fn read_text(path: &Path) -> Result<String, CudaBuilderError> {
+    let text = fs::read_to_string(path).map_err(CudaBuilderError::io("read", path))?;
+    Ok(text.replace("\r\n", "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> TempDir {
+        let dir = TempDir::new().unwrap();
+        for (name, text) in files {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    fn hash(files: &[(&str, &str)]) -> String {
+        let dir = tree(files);
+        hash_sources(
+            &[SourceTree::new("crate/src", dir.path()).except(&["host.rs", "emulator"])],
+            &[],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn the_hash_depends_on_names_and_text_only() {
+        let base = hash(&[("lib.rs", "a\nb\n"), ("sub/one.rs", "c")]);
+        assert_eq!(base, hash(&[("sub/one.rs", "c"), ("lib.rs", "a\r\nb\r\n")]));
+        assert_ne!(base, hash(&[("lib.rs", "a\nb\n"), ("sub/two.rs", "c")]));
+        assert_ne!(base, hash(&[("lib.rs", "a\nc\n"), ("sub/one.rs", "c")]));
+    }
+
+    #[test]
+    fn excluded_files_and_folders_do_not_count() {
+        let base = hash(&[("lib.rs", "a")]);
+        assert_eq!(
+            base,
+            hash(&[
+                ("lib.rs", "a"),
+                ("host.rs", "x"),
+                ("emulator/grid.rs", "y"),
+                ("notes.txt", "z")
+            ])
+        );
+        assert_ne!(base, hash(&[("lib.rs", "a"), ("sub/host.rs", "x")]));
+    }
+
+    #[test]
+    fn the_recipe_counts() {
+        let dir = tree(&[("lib.rs", "a")]);
+        let trees = [SourceTree::new("s", dir.path())];
+        let with =
+            |recipe: &[&str]| hash_sources(&trees, &recipe.iter().map(|flag| flag.to_string()).collect::<Vec<_>>());
+        assert_ne!(with(&["a", "b"]).unwrap(), with(&["ab"]).unwrap());
+    }
+}

@@ -1,0 +1,57 @@
+//! The checked-in PTX is what the kernel sources say, as far as that can be told without building it.
+#![cfg(feature = "cuda")]
+
+#[path = "../ptx/prebuilt.rs"]
+mod prebuilt;
+
+use std::{collections::BTreeMap, path::Path};
+
+use cuda_builder::{Prebuilt, PtxInfo};
+
+fn prebuilt() -> Prebuilt {
+    prebuilt::prebuilt(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+#[test]
+fn the_manifest_and_the_files_match_the_sources() {
+    let problems = prebuilt().verify().unwrap();
+    assert!(
+        problems.is_empty(),
+        "run `cargo xtask ptx` and commit ptx/:\n  {}",
+        problems.join("\n  ")
+    );
+}
+
+#[test]
+fn the_entries_are_those_of_the_variant_tables() {
+    let prebuilt = prebuilt();
+    for file in prebuilt.files() {
+        let info = PtxInfo::read(&prebuilt.dir().join(file.name())).unwrap();
+        let family = kernels_gpu::FAMILIES
+            .iter()
+            .find(|family| family.name == file.family)
+            .unwrap();
+        let expected: BTreeMap<_, _> = family
+            .variants
+            .iter()
+            .map(|variant| (variant.entry.to_owned(), variant.args_bytes as u32))
+            .collect();
+        assert_eq!(
+            info.entries,
+            expected,
+            "{}: run `cargo xtask ptx` and commit ptx/",
+            file.name()
+        );
+    }
+}
+
+#[test]
+fn entry_names_are_unique_over_all_families() {
+    let mut seen = BTreeMap::new();
+    for family in kernels_gpu::FAMILIES {
+        for variant in family.variants {
+            let other = seen.insert(variant.entry, family.name);
+            assert_eq!(other, None, "{} is in {} too", variant.entry, family.name);
+        }
+    }
+}

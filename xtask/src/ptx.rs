@@ -1,0 +1,165 @@
+//! `cargo xtask ptx`: builds the prebuilt PTX, or checks that it is what a build here gives.
+
+use std::{fs, path::Path, time::Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use cuda_builder::{Arch, FileRecord, KernelToolchain, Prebuilt, PtxFile};
+
+use crate::prebuilt::prebuilt;
+
+/// Build the prebuilt PTX that no longer matches its sources, or all of what `--family` and `--arch` select.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Write nothing: build everything selected and fail where a file in ptx/ differs.
+    #[arg(long)]
+    check: bool,
+    /// Only this kernel family, stale or not.
+    #[arg(long)]
+    family: Option<String>,
+    /// Only this architecture, such as sm_80, stale or not.
+    #[arg(long)]
+    arch: Option<Arch>,
+    /// Every file, stale or not.
+    #[arg(long, conflicts_with_all = ["family", "arch", "check"])]
+    all: bool,
+}
+
+impl Options {
+    fn selects(&self, file: &PtxFile) -> bool {
+        self.family.as_ref().is_none_or(|family| *family == file.family)
+            && self.arch.is_none_or(|arch| arch == file.arch)
+    }
+
+    fn is_explicit(&self) -> bool {
+        self.all || self.family.is_some() || self.arch.is_some()
+    }
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let prebuilt = prebuilt(root);
+    let selected: Vec<_> = prebuilt
+        .files()
+        .into_iter()
+        .filter(|file| options.selects(file))
+        .collect();
+    if selected.is_empty() {
+        bail!("no such file: ptx/ holds {}", names(&prebuilt.files()));
+    }
+    if options.check {
+        check(&prebuilt, &selected)
+    } else {
+        refresh(&prebuilt, selected, options.is_explicit())
+    }
+}
+
+fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Result<()> {
+    let files = if even_fresh {
+        selected
+    } else {
+        let stale = prebuilt.stale()?;
+        stale.iter().for_each(|stale| println!("{stale}"));
+        stale.into_iter().map(|stale| stale.file).collect()
+    };
+    let started = Instant::now();
+    if files.is_empty() {
+        println!("ptx/ matches the kernel sources");
+        // Nothing to build: this only drops files of families that are gone.
+        if prebuilt.verify()?.is_empty() {
+            return Ok(());
+        }
+    }
+    let toolchain = KernelToolchain::find()?;
+    prebuilt.refresh(&files, &toolchain)?;
+    println!(
+        "built {} with {} in {:.1} s",
+        names(&files),
+        toolchain.version,
+        started.elapsed().as_secs_f32()
+    );
+    Ok(())
+}
+
+fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
+    let mut problems = prebuilt.verify()?;
+    let toolchain = KernelToolchain::find()?;
+    let manifest = prebuilt.manifest()?;
+    let scratch = tempfile::tempdir()?;
+    for file in selected {
+        let name = file.name();
+        let Some(recorded) = manifest.files.get(&name) else {
+            continue;
+        };
+        let rebuilt = scratch.path().join(&name);
+        let record = prebuilt.build(file, &toolchain, &rebuilt)?;
+        let difference = if record.rustc == recorded.rustc {
+            difference_in_bytes(&prebuilt.dir().join(&name), &rebuilt)?
+        } else {
+            println!(
+                "{name}: made by {}, so only entries and targets are compared",
+                recorded.rustc
+            );
+            difference_in_facts(recorded, &record)
+        };
+        match difference {
+            Some(difference) => problems.push(format!("{name}: {difference}")),
+            None => println!("{name}: as built by {}", record.rustc),
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "ptx/ is not what the sources give:\n  {}\nrun `cargo xtask ptx` and commit the result",
+        problems.join("\n  ")
+    )
+}
+
+fn difference_in_bytes(checked_in: &Path, rebuilt: &Path) -> Result<Option<String>> {
+    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    let (old, new) = (read(checked_in)?, read(rebuilt)?);
+    if old == new {
+        return Ok(None);
+    }
+    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let differing = old.iter().zip(&new).filter(|(old, new)| old != new).count() + old.len().abs_diff(new.len());
+    let first = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let line = |lines: &[&str]| lines.get(first).map_or("<end of file>", |line| line.trim()).to_owned();
+    Ok(Some(format!(
+        "{} lines here, {} rebuilt, about {differing} differ, from line {} on: `{}`, rebuilt `{}`",
+        old.len(),
+        new.len(),
+        first + 1,
+        line(&old),
+        line(&new)
+    )))
+}
+
+fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<String> {
+    let (old, new) = (&recorded.info, &rebuilt.info);
+    let mut differences = Vec::new();
+    if old.target != new.target {
+        differences.push(format!("target {}, rebuilt {}", old.target, new.target));
+    }
+    for name in old
+        .entries
+        .keys()
+        .chain(new.entries.keys().filter(|name| !old.entries.contains_key(*name)))
+    {
+        let bytes =
+            |entries: Option<&u32>| entries.map_or("missing".to_owned(), |bytes| format!("{bytes} argument bytes"));
+        let (here, there) = (old.entries.get(name), new.entries.get(name));
+        if here != there {
+            differences.push(format!("{name}: {}, rebuilt {}", bytes(here), bytes(there)));
+        }
+    }
+    (!differences.is_empty()).then(|| differences.join("; "))
+}
+
+fn names(files: &[PtxFile]) -> String {
+    if files.is_empty() {
+        "nothing".to_owned()
+    } else {
+        files.iter().map(PtxFile::name).collect::<Vec<_>>().join(", ")
+    }
+}

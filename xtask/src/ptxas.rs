@@ -1,0 +1,198 @@
+//! `cargo xtask ptxas`: assembles the prebuilt PTX and guards what it costs in registers and local memory.
+
+use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use cuda_builder::PtxFile;
+use serde::{Deserialize, Serialize};
+
+use crate::prebuilt::prebuilt;
+
+/// Assemble every prebuilt PTX file with `ptxas` ($PTXAS, or from the PATH), and fail on spills, on local memory, and on
+/// more registers than ptx/registers.json allows.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Record the register counts of this run as the ceilings.
+    #[arg(long)]
+    update: bool,
+}
+
+/// ptx/registers.json: the most registers that each entry may take.
+#[derive(Serialize, Deserialize)]
+struct Ceilings {
+    schema: u32,
+    /// The version that the counts come from.
+    ptxas: String,
+    /// By architecture and entry.
+    registers: BTreeMap<String, BTreeMap<String, u32>>,
+}
+
+/// What an entry costs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Usage {
+    registers: u32,
+    shared: u32,
+    spilled: u32,
+    stack: u32,
+}
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let ptxas = env::var("PTXAS").unwrap_or_else(|_| "ptxas".to_owned());
+    let version = version(&ptxas)?;
+    let prebuilt = prebuilt(root);
+    let path = prebuilt.dir().join("registers.json");
+    let ceilings = if options.update {
+        BTreeMap::new()
+    } else {
+        read_ceilings(&path)?.registers
+    };
+
+    let mut problems = Vec::new();
+    let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
+    println!(
+        "{version}\n{:8} {:40} {:>9} {:>7} {:>7} {:>6}",
+        "arch", "entry", "registers", "shared", "spilled", "stack"
+    );
+    for file in prebuilt.files() {
+        for (entry, usage) in assemble(&ptxas, prebuilt.dir(), &file)? {
+            let Usage {
+                registers,
+                shared,
+                spilled,
+                stack,
+            } = usage;
+            println!(
+                "{:8} {entry:40} {registers:9} {shared:7} {spilled:7} {stack:6}",
+                file.arch
+            );
+            if spilled > 0 || stack > 0 {
+                problems.push(format!(
+                    "{entry} for {}: {spilled} bytes spilled, {stack} bytes of stack",
+                    file.arch
+                ));
+            }
+            let ceiling = ceilings.get(file.arch.as_str()).and_then(|of_arch| of_arch.get(&entry));
+            match ceiling {
+                Some(&ceiling) if registers > ceiling => {
+                    problems.push(format!(
+                        "{entry} for {}: {registers} registers, at most {ceiling} allowed",
+                        file.arch
+                    ));
+                }
+                None if !options.update => problems.push(format!("{entry} for {}: no ceiling recorded", file.arch)),
+                _ => {}
+            }
+            measured
+                .entry(file.arch.to_string())
+                .or_default()
+                .insert(entry, registers);
+        }
+    }
+    if options.update {
+        let ceilings = Ceilings {
+            schema: 1,
+            ptxas: version,
+            registers: measured,
+        };
+        fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
+    }
+    if !problems.is_empty() {
+        bail!(
+            "{}\nif that is meant, record it with `cargo xtask ptxas --update`",
+            problems.join("\n")
+        );
+    }
+    Ok(())
+}
+
+fn read_ceilings(path: &Path) -> Result<Ceilings> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is malformed", path.display()))
+}
+
+fn version(ptxas: &str) -> Result<String> {
+    let run = Command::new(ptxas).arg("--version").output();
+    let run = run.with_context(|| format!("cannot run {ptxas}: set PTXAS to the path of ptxas"))?;
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let release = text.lines().find_map(|line| Some(line.split_once("release ")?.1));
+    Ok(format!("ptxas {}", release.unwrap_or("of unknown version")))
+}
+
+fn assemble(ptxas: &str, dir: &Path, file: &PtxFile) -> Result<BTreeMap<String, Usage>> {
+    let scratch = tempfile::tempdir()?;
+    let run = Command::new(ptxas)
+        .args(["-v", "-arch", file.arch.as_str(), "-o"])
+        .arg(scratch.path().join("cubin"))
+        .arg(dir.join(file.name()))
+        .output()?;
+    let report = String::from_utf8_lossy(&run.stderr) + String::from_utf8_lossy(&run.stdout);
+    if !run.status.success() {
+        bail!("ptxas does not assemble {}:\n{report}", file.name());
+    }
+    Ok(parse_report(&report))
+}
+
+/// Reads `ptxas -v`: per entry a line that names it, one on stack and spills, one on registers and shared memory.
+/// What a function that the entry calls spills is printed between them, and counts as the entry's.
+fn parse_report(report: &str) -> BTreeMap<String, Usage> {
+    let mut usages: BTreeMap<String, Usage> = BTreeMap::new();
+    let mut current = String::new();
+    for line in report.lines() {
+        if let Some((_, entry)) = line.split_once("Compiling entry function '") {
+            current = entry.split('\'').next().unwrap_or_default().to_owned();
+            usages.entry(current.clone()).or_default();
+        }
+        let Some(usage) = usages.get_mut(&current) else {
+            continue;
+        };
+        usage.stack += number_before(line, " bytes stack frame");
+        usage.spilled += number_before(line, " bytes spill stores") + number_before(line, " bytes spill loads");
+        usage.registers = usage.registers.max(number_before(line, " registers"));
+        usage.shared = usage.shared.max(number_before(line, " bytes smem"));
+    }
+    usages
+}
+
+/// 24 of `Used 24 registers, ...`, and 0 where the line does not speak of it.
+fn number_before(line: &str, unit: &str) -> u32 {
+    let number = line
+        .split_once(unit)
+        .and_then(|(before, _)| before.rsplit([' ', ',']).next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_ptxas_reports() {
+        let report = "\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'lean' for 'sm_80'
+ptxas info    : Function properties for lean
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 24 registers, used 1 barriers, 1024 bytes smem, 408 bytes cmem[0]
+ptxas info    : Compiling entry function 'heavy' for 'sm_80'
+ptxas info    : Function properties for heavy
+    16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack size, 408 bytes cmem[0]
+";
+        let lean = Usage {
+            registers: 24,
+            shared: 1024,
+            ..Usage::default()
+        };
+        let heavy = Usage {
+            registers: 255,
+            shared: 0,
+            spilled: 12,
+            stack: 16,
+        };
+        assert_eq!(
+            parse_report(report),
+            [("lean".to_owned(), lean), ("heavy".to_owned(), heavy)].into()
+        );
+    }
+}
