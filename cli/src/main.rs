@@ -1,1 +1,59 @@
-fn main() {}
+//! The `warpsparse` command. Results go to stdout, narration and progress to stderr.
+
+mod info;
+mod source;
+mod spmv;
+mod statistics;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use warpsparse::{Error, ErrorKind};
+
+/// Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU.
+///
+/// Exit status: 0 done, 1 failure, 2 wrong usage, 4 no such device.
+#[derive(Parser)]
+#[command(name = "warpsparse", version)]
+enum Command {
+    /// Shows the driver, the devices, the kernels they would run, and why a GPU is not used.
+    Info(info::Options),
+    /// Multiplies a sparse matrix by a vector: the kernel chosen, its time, bandwidth and error.
+    Spmv(spmv::Options),
+}
+
+fn main() -> ExitCode {
+    let done = match Command::parse() {
+        Command::Info(options) => info::run(&options),
+        Command::Spmv(options) => spmv::run(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(exit_status(failure.as_ref()))
+        }
+    }
+}
+
+/// What a subcommand returns: any error, to be shown on stderr.
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
+    match failure.downcast_ref::<Error>() {
+        Some(Error::InvalidOption(_)) => 2,
+        Some(error) if error.kind() == ErrorKind::NoDevice => 4,
+        _ => 1,
+    }
+}
+
+/// Writes a command's result to stdout. A reader that has gone away, as in `warpsparse … | head`, is no failure.
+fn emit(result: &str) -> Outcome {
+    match writeln!(io::stdout(), "{}", result.trim_end()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
