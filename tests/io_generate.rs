@@ -34,7 +34,7 @@ fn assert_sorted<T: Scalar>(matrix: &CsrMatrix<T>) {
     }
 }
 
-/// Asserts that the matrix is the stencil: `diagonal`, and -1 between points `coupled` says are neighbours.
+/// Asserts that the matrix holds `diagonal`, -1 between neighbours (with `corners`: diagonal ones too), and nothing else.
 fn assert_stencil(matrix: &CsrMatrix<f64>, n: usize, dimensions: u32, diagonal: f64, corners: bool) {
     let points = n.pow(dimensions);
     assert_eq!((matrix.nrows(), matrix.ncols()), (points, points));

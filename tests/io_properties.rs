@@ -110,7 +110,7 @@ proptest! {
         match read(&bytes).read_csr::<f32>() {
             Ok(matrix) => prop_assert!(matrix.row_offsets().len() == matrix.nrows() + 1),
             Err(Error::Parse { line, problem, .. }) => {
-                prop_assert!(1 <= line && line <= 40, "line {line}");
+                prop_assert!((1..=40).contains(&line), "line {line}");
                 prop_assert!(!problem.is_empty());
             }
             Err(error) => prop_assert!(matches!(error, Error::Unsupported(_)), "{error:?}"),
