@@ -51,6 +51,17 @@ enum Neighbours {
 /// Couples every point of a grid (planes, lines, points) to itself by `diagonal` and to its neighbours by -1.
 fn stencil<T: Scalar>(shape: [usize; 3], neighbours: Neighbours, diagonal: f64) -> Result<CsrMatrix<T>> {
     let points = checked_product("grid points", &shape)?;
+    // Counted before anything is allocated: pairs of neighbours along each axis, or in all of them.
+    let entries = match neighbours {
+        Neighbours::Faces => {
+            let pairs = shape
+                .iter()
+                .map(|&size| points.checked_div(size).map_or(0, |lines| points - lines));
+            points + 2 * pairs.sum::<usize>()
+        }
+        Neighbours::Box => checked_product("entries", &shape.map(|size| (3 * size).saturating_sub(2)))?,
+    };
+    checked_product("entries", &[entries])?;
     let [_, lines, length] = shape;
     let around = |at: usize, size: usize| at.saturating_sub(1)..(at + 2).min(size);
     let boxes = |row: usize| {

@@ -9,9 +9,9 @@ use crate::{CsrMatrix, Error, Result, Scalar};
 /// [`Error::InvalidOption`] if `per_row` is beyond `ncols`, or rows, columns or entries are beyond 32 bits or the
 /// memory of this machine.
 pub fn uniform<T: Scalar>(nrows: usize, ncols: usize, per_row: usize, seed: u64) -> Result<CsrMatrix<T>> {
+    checked_product("rows", &[nrows])?;
     checked_product("columns", &[ncols])?;
     checked_product("entries", &[nrows, per_row])?;
-    checked_product("rows", &[nrows])?;
     if per_row > ncols {
         let problem = format!("{per_row} distinct columns a row, but there are only {ncols} columns");
         return Err(Error::InvalidOption(problem));
@@ -141,7 +141,9 @@ fn sort(edges: &mut [u64]) {
 pub fn fem3<T: Scalar>(nodes: usize, seed: u64) -> Result<CsrMatrix<T>> {
     const REACH: usize = 52;
     const DOMINANCE: f64 = 1.01;
-    let nrows = checked_product("rows", &[3, nodes])?;
+    const MEAN_PER_NODE: usize = 9 * (1 + 2 * REACH / 8);
+    checked_product("entries", &[MEAN_PER_NODE, nodes])?;
+    let nrows = 3 * nodes;
     let joined = |node: usize, other: usize| {
         let (first, second) = (node.min(other), node.max(other));
         node == other || Random::at(seed, (first << 8 | (second - first)) as u64).below(8) == 0

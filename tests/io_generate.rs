@@ -1,0 +1,335 @@
+//! The generators: shapes, values, the same matrix each time, and clear errors.
+#![cfg(feature = "io")]
+
+use warpsparse::{
+    CsrMatrix, Error, Result, Scalar,
+    io::{
+        Generator, MatrixSource,
+        generate::{self, DEFAULT_SEED},
+    },
+};
+
+fn load<T: Scalar>(text: &str) -> CsrMatrix<T> {
+    let source: MatrixSource = text.parse().expect("the text is well-formed");
+    source.load().expect("the matrix fits")
+}
+
+fn dense<T: Scalar>(matrix: &CsrMatrix<T>) -> Vec<Vec<f64>> {
+    let mut dense = vec![vec![0.0; matrix.ncols()]; matrix.nrows()];
+    for (row, column, value) in matrix.triplets() {
+        dense[row][column] += value.to_f64();
+    }
+    dense
+}
+
+fn row_lengths<T: Scalar>(matrix: &CsrMatrix<T>) -> impl Iterator<Item = usize> {
+    (0..matrix.nrows()).map(|row| matrix.row_range(row).len())
+}
+
+/// Asserts that each row's columns rise: sorted, and none twice.
+fn assert_sorted<T: Scalar>(matrix: &CsrMatrix<T>) {
+    for row in 0..matrix.nrows() {
+        let columns = &matrix.col_indices()[matrix.row_range(row)];
+        assert!(columns.is_sorted_by(|a, b| a < b), "row {row}: {columns:?}");
+    }
+}
+
+/// Asserts that the matrix holds `diagonal`, -1 between neighbours (with `corners`: diagonal ones too), and nothing else.
+fn assert_stencil(matrix: &CsrMatrix<f64>, n: usize, dimensions: u32, diagonal: f64, corners: bool) {
+    let points = n.pow(dimensions);
+    assert_eq!((matrix.nrows(), matrix.ncols()), (points, points));
+    assert_sorted(matrix);
+    let coordinates = |point: usize| [point % n, point / n % n, point / n / n];
+    for (row, values) in dense(matrix).iter().enumerate() {
+        for (column, &value) in values.iter().enumerate() {
+            let pairs = coordinates(row).into_iter().zip(coordinates(column));
+            let distances: Vec<usize> = pairs.map(|(a, b)| a.abs_diff(b)).collect();
+            let near = distances.iter().all(|&distance| distance <= 1);
+            let expected = match distances.iter().sum::<usize>() {
+                0 => diagonal,
+                1 => -1.0,
+                _ if corners && near => -1.0,
+                _ => 0.0,
+            };
+            assert_eq!(value, expected, "row {row}, column {column}");
+        }
+    }
+}
+
+#[test]
+fn stencils_are_what_their_formulas_say() {
+    for n in 0..6 {
+        assert_stencil(&generate::poisson2d(n).unwrap(), n, 2, 4.0, false);
+        assert_stencil(&generate::poisson3d(n).unwrap(), n, 3, 6.0, false);
+        assert_stencil(&generate::stencil27(n).unwrap(), n, 3, 26.0, true);
+    }
+}
+
+#[test]
+fn stencils_have_the_numbers_of_entries_that_they_promise() {
+    for n in [1, 2, 3, 30, 70] {
+        let count = |matrix: Result<CsrMatrix<f32>>| matrix.unwrap().nnz();
+        assert_eq!(count(generate::poisson2d(n)), 5 * n * n - 4 * n);
+        assert_eq!(count(generate::poisson3d(n)), 7 * n * n * n - 6 * n * n);
+        assert_eq!(count(generate::stencil27(n)), (3 * n - 2).pow(3));
+    }
+    for name in ["poisson2d", "poisson3d", "stencil27"] {
+        let empty: CsrMatrix<f32> = load(&format!("gen:{name}:0"));
+        assert_eq!((empty.nrows(), empty.ncols(), empty.nnz()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn uniform_rows_have_distinct_columns_and_positive_values() {
+    for (rows, per_row, columns) in [
+        (5000, 16, 5000),
+        (100, 472, 600),
+        (100, 100, 401),
+        (50, 7, 7),
+        (3, 0, 9),
+    ] {
+        let a: CsrMatrix<f32> = generate::uniform(rows, columns, per_row, 7).unwrap();
+        assert_eq!((a.nrows(), a.ncols(), a.nnz()), (rows, columns, rows * per_row));
+        assert!(row_lengths(&a).all(|length| length == per_row));
+        assert_sorted(&a);
+        assert!(a.values().iter().all(|&value| 0.0 < value && value <= 1.0));
+    }
+}
+
+/// Of 400 000 entries over 10 equal strips of columns, each strip's share has a standard deviation of 190.
+#[test]
+fn uniform_columns_are_uniform() {
+    for per_row in [40, 400] {
+        let a: CsrMatrix<f64> = generate::uniform(400_000 / per_row, 1000, per_row, 1).unwrap();
+        let mut strips = [0i64; 10];
+        for &column in a.col_indices() {
+            strips[column as usize / 100] += 1;
+        }
+        assert!(strips.iter().all(|strip| (strip - 40_000).abs() < 1000), "{strips:?}");
+        let mean = a.values().iter().sum::<f64>() / 400_000.0;
+        assert!((mean - 0.5).abs() < 0.003, "{mean}");
+    }
+}
+
+#[test]
+fn rmat_has_the_skew_of_its_parameters() {
+    let (scale, edge_factor) = (14, 8);
+    let a: CsrMatrix<f64> = generate::rmat(scale, edge_factor, DEFAULT_SEED).unwrap();
+    let rows = 1 << scale;
+    assert_eq!((a.nrows(), a.ncols()), (rows, rows));
+    assert_sorted(&a);
+    // Few of the 131 072 edges come twice; the first row draws 0.76^14 of them.
+    assert!((118_000..131_072).contains(&a.nnz()), "{}", a.nnz());
+    let longest = row_lengths(&a).max().unwrap();
+    assert_eq!(longest, a.row_range(0).len());
+    assert!((1500..2810).contains(&longest), "{longest}");
+    assert!(a.values().iter().all(|&value| 0.0 < value && value <= 1.0));
+    // With one level, edges fall into the four quadrants by their probabilities.
+    let quadrants: CsrMatrix<f64> = generate::rmat(1, 1000, DEFAULT_SEED).unwrap();
+    assert_eq!(quadrants.nnz(), 4);
+}
+
+#[test]
+fn small_rmat() {
+    let single: CsrMatrix<f32> = generate::rmat(0, 5, 1).unwrap();
+    assert_eq!((single.nrows(), single.nnz()), (1, 1));
+    let empty: CsrMatrix<f32> = generate::rmat(3, 0, 1).unwrap();
+    assert_eq!((empty.nrows(), empty.nnz()), (8, 0));
+}
+
+fn assert_symmetric_and_dominant<T: Scalar>(matrix: &CsrMatrix<T>) {
+    for (i, row) in dense(matrix).iter().enumerate() {
+        let others: f64 = row.iter().map(|value| value.abs()).sum::<f64>() - row[i];
+        assert!(
+            row[i] > 1.009 * others && others > 0.0,
+            "row {i}: {} and {others}",
+            row[i]
+        );
+    }
+    let mut transposed: Vec<_> = matrix.triplets().map(|(i, j, value)| (j, i, value)).collect();
+    transposed.sort_by_key(|&(i, j, _)| (i, j));
+    assert!(matrix.triplets().eq(transposed));
+}
+
+#[test]
+fn fem3_is_symmetric_dominant_banded_and_in_dense_blocks() {
+    let a: CsrMatrix<f64> = generate::fem3(300, DEFAULT_SEED).unwrap();
+    assert_eq!((a.nrows(), a.ncols()), (900, 900));
+    assert_sorted(&a);
+    assert_symmetric_and_dominant(&a);
+    assert_symmetric_and_dominant(&generate::fem3::<f32>(300, 5).unwrap());
+    assert!(a.triplets().all(|(i, j, _)| i.abs_diff(j) <= 158));
+    for node in 0..300 {
+        let columns = |row: usize| &a.col_indices()[a.row_range(row)];
+        assert_eq!(columns(3 * node), columns(3 * node + 1));
+        assert_eq!(columns(3 * node), columns(3 * node + 2));
+        assert!(
+            columns(3 * node)
+                .chunks(3)
+                .all(|c| c[0] % 3 == 0 && c[1] == c[0] + 1 && c[2] == c[0] + 2)
+        );
+    }
+    for nodes in 0..3 {
+        let a: CsrMatrix<f64> = generate::fem3(nodes, DEFAULT_SEED).unwrap();
+        assert_eq!(a.nrows(), 3 * nodes);
+        assert!(a.nnz() >= 9 * nodes);
+        assert_symmetric_and_dominant(&a);
+    }
+    let a: CsrMatrix<f32> = generate::fem3(20_000, DEFAULT_SEED).unwrap();
+    let per_node = a.nnz() as f64 / 20_000.0;
+    assert!((per_node - 126.0).abs() < 1.0, "{per_node}");
+}
+
+/// An FNV-1a hash of all that a matrix holds.
+fn fingerprint(matrix: &CsrMatrix<f64>) -> u64 {
+    let offsets = matrix.row_offsets().iter().map(|&offset| u64::from(offset));
+    let columns = matrix.col_indices().iter().map(|&column| u64::from(column));
+    let values = matrix.values().iter().map(|value| value.to_bits());
+    let all = offsets.chain(columns).chain(values);
+    all.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+        (hash ^ word).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The seed decides the matrix, on every machine and with every number of threads.
+#[test]
+fn generators_are_deterministic() {
+    for (text, expected) in [
+        ("gen:rmat:13:8", 0x8bfd_a144_cf88_b6be),
+        ("gen:uniform:9000:12", 0xfd14_4d93_9eba_45e4),
+        ("gen:uniform:90:70:100", 0xc379_c5bc_607a_7da2),
+        ("gen:fem3:3000", 0xf2fc_6d62_e05d_82c7),
+        ("gen:stencil27:25", 0x8683_6479_df37_ff52),
+    ] {
+        let matrix: CsrMatrix<f64> = load(text);
+        assert_eq!(fingerprint(&matrix), expected, "{text}");
+        assert_eq!(load::<f64>(text), matrix);
+        assert_eq!(matrix.cast::<f32>().col_indices(), load::<f32>(text).col_indices());
+    }
+    for text in ["gen:rmat:10:8", "gen:uniform:100:12", "gen:fem3:100"] {
+        assert_eq!(load::<f64>(&format!("{text}:seed={DEFAULT_SEED}")), load(text));
+        assert_ne!(load::<f64>(&format!("{text}:seed=1")), load(text));
+    }
+}
+
+#[test]
+fn matrices_that_are_too_large_are_refused() {
+    let limit = "and 32-bit indices reach 4294967295";
+    for (text, problem) in [
+        ("gen:poisson2d:65536", format!("1 x 65536 x 65536 grid points, {limit}")),
+        ("gen:poisson3d:1626", format!("1626 x 1626 x 1626 grid points, {limit}")),
+        (
+            "gen:stencil27:5000000000",
+            format!("5000000000 x 5000000000 x 5000000000 grid points, {limit}"),
+        ),
+        ("gen:poisson2d:40000", format!("7999840000 entries, {limit}")),
+        ("gen:poisson3d:1000", format!("6994000000 entries, {limit}")),
+        ("gen:stencil27:600", format!("1798 x 1798 x 1798 entries, {limit}")),
+        ("gen:rmat:32:1", format!("2^32 rows, {limit}")),
+        ("gen:rmat:4000000000:1", format!("2^4000000000 rows, {limit}")),
+        ("gen:rmat:28:16", format!("268435456 x 16 edges, {limit}")),
+        ("gen:uniform:5000000000:0", format!("5000000000 rows, {limit}")),
+        ("gen:uniform:1:1:5000000000", format!("5000000000 columns, {limit}")),
+        ("gen:uniform:4000000000:2", format!("4000000000 x 2 entries, {limit}")),
+        (
+            "gen:uniform:10:11",
+            "11 distinct columns a row, but there are only 10 columns".to_owned(),
+        ),
+        ("gen:fem3:1431655766", format!("126 x 1431655766 entries, {limit}")),
+    ] {
+        let error = text.parse::<MatrixSource>().unwrap().load::<f32>().unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error:?}");
+        assert_eq!(error.to_string(), format!("invalid option: {problem}"), "{text}");
+    }
+}
+
+#[test]
+fn broken_texts_are_refused_by_the_part() {
+    for (text, problem) in [
+        (
+            "gen:",
+            "there is no generator ``: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3",
+        ),
+        (
+            "gen:poisson",
+            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3",
+        ),
+        ("gen:poisson2d", "N is missing"),
+        ("gen:poisson2d:", "N is a whole number, not ``"),
+        ("gen:poisson2d:-3", "N is a whole number, not `-3`"),
+        ("gen:poisson2d:+3", "N is a whole number, not `+3`"),
+        ("gen:poisson3d:1e3", "N is a whole number, not `1e3`"),
+        (
+            "gen:stencil27:99999999999999999999",
+            "N is a whole number, not `99999999999999999999`",
+        ),
+        ("gen:poisson2d:4:5", "`5` is one part too many"),
+        ("gen:poisson2d:4:seed=1", "`seed=1` is one part too many"),
+        ("gen:rmat:4", "EDGE_FACTOR is missing"),
+        ("gen:rmat:seed=1", "SCALE is missing"),
+        ("gen:rmat:4:4:4", "`4` is one part too many"),
+        ("gen:rmat:4:4:seed=x", "seed is a whole number, not `x`"),
+        ("gen:uniform:4", "PER_ROW is missing"),
+        ("gen:uniform:4:4:x", "COLUMNS is a whole number, not `x`"),
+        ("gen:fem3:4:seed=1:seed=2", "`seed=2` is one part too many"),
+    ] {
+        let error = text.parse::<MatrixSource>().unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error:?}");
+        assert_eq!(error.to_string(), format!("invalid option: `{text}`: {problem}"));
+    }
+    let error = "poisson2d:3".parse::<Generator>().unwrap_err().to_string();
+    assert_eq!(error, "invalid option: `poisson2d:3`: a generator begins with `gen:`");
+}
+
+#[test]
+fn texts_and_sources_correspond() {
+    let uniform = |ncols, seed| {
+        let (nrows, per_row) = (8, 3);
+        MatrixSource::Generator(Generator::Uniform {
+            nrows,
+            ncols,
+            per_row,
+            seed,
+        })
+    };
+    for (text, source) in [
+        (
+            "gen:poisson2d:2048",
+            MatrixSource::Generator(Generator::Poisson2d { n: 2048 }),
+        ),
+        (
+            "gen:poisson3d:1",
+            MatrixSource::Generator(Generator::Poisson3d { n: 1 }),
+        ),
+        (
+            "gen:stencil27:0",
+            MatrixSource::Generator(Generator::Stencil27 { n: 0 }),
+        ),
+        (
+            "gen:fem3:9:seed=0",
+            MatrixSource::Generator(Generator::Fem3 { nodes: 9, seed: 0 }),
+        ),
+        ("gen:uniform:8:3", uniform(8, DEFAULT_SEED)),
+        ("gen:uniform:8:3:5:seed=18446744073709551615", uniform(5, u64::MAX)),
+        ("gen:uniform:8:3:seed=5", uniform(8, 5)),
+        ("some/gen:rmat.mtx", MatrixSource::File("some/gen:rmat.mtx".into())),
+    ] {
+        assert_eq!(text.parse::<MatrixSource>().unwrap(), source);
+        assert_eq!(source.to_string(), text);
+    }
+    let spelled_out = format!("gen:rmat:5:2:seed={DEFAULT_SEED}")
+        .parse::<MatrixSource>()
+        .unwrap();
+    assert_eq!(spelled_out.to_string(), "gen:rmat:5:2");
+}
+
+#[test]
+fn a_file_is_a_source_too() {
+    let folder = std::env::var_os("WARPSPARSE_TEST_DATA").map(std::path::PathBuf::from);
+    let folder = folder.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data").into());
+    let source = MatrixSource::File(folder.join("dwt_992.mtx.gz"));
+    let mut last = (0, 0);
+    let matrix: CsrMatrix<f32> = source.load_with_progress(|read, total| last = (read, total)).unwrap();
+    assert_eq!((matrix.nrows(), matrix.nnz()), (992, 16_744));
+    assert_eq!(last, (18_157, 18_157));
+}
