@@ -1,6 +1,7 @@
-//! Tasks of this repository that are not cargo's: keeping the prebuilt PTX.
+//! Tasks of this repository that are not cargo's: keeping the prebuilt PTX, and moving to another machine.
 #![allow(clippy::print_stdout, reason = "a command's results go to stdout")]
 
+mod bundle;
 mod ptx;
 mod ptxas;
 
@@ -11,10 +12,11 @@ use std::{path::Path, process::ExitCode};
 
 use clap::Parser;
 
-/// Keeps the prebuilt PTX of the kernels.
+/// Keeps the prebuilt PTX of the kernels, and bundles what a GPU machine needs to test it.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
+    Bundle(bundle::Options),
     Ptx(ptx::Options),
     Ptxas(ptxas::Options),
 }
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         .canonicalize()
         .map_err(Into::into)
         .and_then(|root| match Task::parse() {
+            Task::Bundle(options) => bundle::run(&root, &options),
             Task::Ptx(options) => ptx::run(&root, &options),
             Task::Ptxas(options) => ptxas::run(&root, &options),
         });
