@@ -6,7 +6,8 @@
 //! tools, no linker and no toolkit.
 //!
 //! Every operation is a thin function over one of two backends: inline PTX on `nvptx64`, where all the `asm!` of the
-//! project lives, and the host backend everywhere else, so that the same kernel source compiles for both.
+//! project lives, and everywhere else the [grid emulator](emulator), which runs the same kernel source on the CPU and
+//! checks every access.
 //!
 //! ```
 //! use cuda_std::{kernel, mem, thread};
@@ -29,15 +30,18 @@
 //! ```
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(asm_experimental_arch, stdarch_nvptx))]
 
+pub mod atomic;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod emulator;
 pub mod float;
+pub mod grid;
 pub mod mem;
 pub mod shared;
 pub mod thread;
 pub mod warp;
 
 #[cfg(not(target_arch = "nvptx64"))]
-#[path = "host.rs"]
-mod backend;
+use emulator::backend;
 #[cfg(target_arch = "nvptx64")]
 #[path = "nvptx.rs"]
 mod backend;

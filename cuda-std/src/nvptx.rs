@@ -1,8 +1,12 @@
 //! The GPU backend: PTX, one instruction a function.
 
-use core::arch::{asm, nvptx};
+use core::{
+    arch::{asm, nvptx},
+    sync::atomic::Ordering,
+};
 
 use crate::{
+    atomic::{AtomicOperation, AtomicValue, NumberClass, Scope},
     mem::{Caching, DeviceValue},
     warp::ShuffleMode,
 };
@@ -39,6 +43,31 @@ special_registers! {
 pub(crate) fn sync_threads() {
     // SAFETY: a barrier of the whole block; that all threads reach it is the kernel's promise.
     unsafe { asm!("bar.sync 0;", options(nostack)) }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn sync_threads_named(id: u32, count: u32) {
+    // SAFETY: that whole warps come, as many as counted, is the caller's promise.
+    unsafe { asm!("bar.sync {}, {};", in(reg32) id, in(reg32) count, options(nostack)) }
+}
+
+/// The word counts blocks in its low 31 bits. Each block adds 1, but block 0 adds what makes the sum of all 2^31: so
+/// the last one to come flips the high bit, for which all wait, and the low bits are 0 again.
+#[inline(always)]
+pub(crate) unsafe fn grid_sync(state: *mut u32) {
+    sync_threads();
+    if thread_idx(0) | thread_idx(1) | thread_idx(2) == 0 {
+        let first = block_idx(0) | block_idx(1) | block_idx(2) == 0;
+        let blocks = grid_dim(0) * grid_dim(1) * grid_dim(2);
+        let arrival = if first { (1 << 31) - (blocks - 1) } else { 1 };
+        // SAFETY: the word is for this alone, by the caller's promise.
+        unsafe {
+            let before = atomic(state, AtomicOperation::Add, arrival, Ordering::AcqRel, Scope::Device);
+            while (atomic_load(state, Ordering::Relaxed, Scope::Device) ^ before) >> 31 == 0 {}
+        }
+        fence(Ordering::AcqRel, Scope::Device);
+    }
+    sync_threads();
 }
 
 #[inline(always)]
@@ -102,6 +131,44 @@ pub(crate) unsafe fn ballot(mask: u32, predicate: bool) -> u32 {
         );
     }
     lanes
+}
+
+#[inline(always)]
+pub(crate) unsafe fn match_any(mask: u32, value: u64, wide: bool) -> u32 {
+    let lanes;
+    // SAFETY: the lanes in the mask all come here, by the caller's promise.
+    unsafe {
+        if wide {
+            asm!("match.any.sync.b64 {}, {}, {};", out(reg32) lanes, in(reg64) value, in(reg32) mask, options(nomem, nostack));
+        } else {
+            asm!("match.any.sync.b32 {}, {}, {};", out(reg32) lanes, in(reg32) value as u32, in(reg32) mask,
+                options(nomem, nostack));
+        }
+    }
+    lanes
+}
+
+#[inline(always)]
+pub(crate) unsafe fn match_all(mask: u32, value: u64, wide: bool) -> (u32, bool) {
+    let (lanes, all): (u32, u32);
+    macro_rules! match_all {
+        ($type:literal, $reg:ident, $value:expr) => {
+            asm!(
+                concat!("{{ .reg .pred p; match.all.sync.", $type, " {0}|p, {2}, {3}; selp.u32 {1}, 1, 0, p; }}"),
+                out(reg32) lanes, out(reg32) all, in($reg) $value, in(reg32) mask,
+                options(nomem, nostack)
+            )
+        };
+    }
+    // SAFETY: the lanes in the mask all come here, by the caller's promise.
+    unsafe {
+        if wide {
+            match_all!("b64", reg64, value);
+        } else {
+            match_all!("b32", reg32, value as u32);
+        }
+    }
+    (lanes, all != 0)
 }
 
 #[inline(always)]
@@ -240,4 +307,16 @@ pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAd
     let address = base + index * size_of::<T>() as u32;
     // SAFETY: the rules of `Shared`; the words written are a T each, of the size that the branch is for.
     unsafe { store_instructions!(T, N, address, values, reg32, "shared") }
+}
+
+#[inline(always)]
+pub(crate) fn shared_dynamic() -> SharedAddress {
+    let address;
+    // SAFETY: takes an address. Static arrays come first in the window; this is the first byte after them.
+    unsafe {
+        asm!("mov.u32 {}, %total_smem_size;", out(reg32) address, options(pure, nomem, nostack));
+        let dynamic: u32;
+        asm!("mov.u32 {}, %dynamic_smem_size;", out(reg32) dynamic, options(pure, nomem, nostack));
+        address - dynamic
+    }
 }
