@@ -85,6 +85,10 @@ fn main() {
     let (borrowed, out) = (launch.borrow("table", &table), launch.borrow_mut("out", &mut out));
     measure("shuffle-heavy", &launch, || unsafe { shuffles(out) });
     measure("barrier-heavy", &launch, || unsafe { barriers(out) });
-    measure("load-heavy, owned buffers", &launch, || unsafe { loads(buffer.as_ptr(), buffer.as_ptr(), out) });
-    measure("load-heavy, borrowed slices", &launch, || unsafe { loads(borrowed, borrowed, out) });
+    measure("load-heavy, owned buffers", &launch, || unsafe {
+        loads(buffer.as_ptr(), buffer.as_ptr(), out)
+    });
+    measure("load-heavy, borrowed slices", &launch, || unsafe {
+        loads(borrowed, borrowed, out)
+    });
 }

@@ -35,9 +35,15 @@ fn warp_operations_follow_the_ptx_manual() {
             if xor_inside { warp + xor } else { i },
             u32::from(xor_inside),
             wide as u32 ^ (wide >> 32) as u32,
-            half.iter().filter(|&&other| other % 3 == 0).map(|other| 1 << other).sum(),
+            half.iter()
+                .filter(|&&other| other % 3 == 0)
+                .map(|other| 1 << other)
+                .sum(),
             if lane < 16 { 2 } else { 1 },
-            (0..32).filter(|other| (warp + other) % 5 == i % 5).map(|other| 1 << other).sum(),
+            (0..32)
+                .filter(|other| (warp + other) % 5 == i % 5)
+                .map(|other| 1 << other)
+                .sum(),
             u32::MAX ^ 1,
             0,
             (warp..warp + 32).sum(),
@@ -58,14 +64,23 @@ fn shared_memory_static_and_dynamic() {
         assert!(values.iter().rev().eq(&input[64 * block..64 * block + 64]));
     }
     let per_schedule = 192 * u64::from(SCHEDULES);
-    assert_eq!((stats.threads, stats.barriers, stats.steps()), (per_schedule, per_schedule, 5 * per_schedule));
+    assert_eq!(
+        (stats.threads, stats.barriers, stats.steps()),
+        (per_schedule, per_schedule, 5 * per_schedule)
+    );
 
     let input: Vec<f64> = (0..64).map(f64::from).collect();
     let (input, mut out) = (GlobalBuffer::from_slice(&input), GlobalBuffer::zeroed(64));
     let (from, to) = (input.as_ptr(), out.as_mut_ptr());
     let launch = Launch::new(1, 64).dynamic_shared_bytes(768).schedules(SCHEDULES);
     run(&launch, || unsafe { selftest::reverse_dynamic(from, to) });
-    assert!(out.to_vec().expect("zeroed").iter().rev().eq(&input.to_vec().expect("given")));
+    assert!(
+        out.to_vec()
+            .expect("zeroed")
+            .iter()
+            .rev()
+            .eq(&input.to_vec().expect("given"))
+    );
     let small = emulate(1, 64, 760, || unsafe { selftest::reverse_dynamic(from, to) });
     assert_eq!(small.expect_err("too little memory").kind, FindingKind::OutOfBounds);
 }
@@ -78,7 +93,18 @@ fn atomics_on_global_and_shared_memory() {
     let launch = Launch::new(4, 64).schedules(SCHEDULES);
     run(&launch, || unsafe { selftest::atomics(i, s, l) });
     let xor = (0..256).fold(0, |xor, i| xor ^ i);
-    let expected = [255 * 128, 7, (255i32 - 1000) as u32, u32::MAX, !0x7f, xor, 77, 78, 6, 4 * (128 + 63)];
+    let expected = [
+        255 * 128,
+        7,
+        (255i32 - 1000) as u32,
+        u32::MAX,
+        !0x7f,
+        xor,
+        77,
+        78,
+        6,
+        4 * (128 + 63),
+    ];
     assert_eq!(integers.to_vec().expect("given"), expected);
     assert_eq!((small.to_vec(), large.to_vec()), (Some(vec![128.0]), Some(vec![64.0])));
 }
@@ -89,7 +115,11 @@ fn fused_multiply_add_rounds_once() {
     let c: Vec<f32> = a.iter().map(|a| -(a * a)).collect();
     let mut out = vec![0.0f32; 64];
     let mut launch = Launch::new(2, 32);
-    let (a_ptr, c_ptr, to) = (launch.borrow("a", &a), launch.borrow("c", &c), launch.borrow_mut("out", &mut out));
+    let (a_ptr, c_ptr, to) = (
+        launch.borrow("a", &a),
+        launch.borrow("c", &c),
+        launch.borrow_mut("out", &mut out),
+    );
     run(&launch, || unsafe { selftest::fused(a_ptr, a_ptr, c_ptr, to) });
     for (i, &fused) in out.iter().enumerate() {
         // The product of two floats is exact in f64, and so is its difference to its own rounding.
@@ -123,12 +153,16 @@ fn releases_and_acquires_order_threads() {
     let (mut partial, mut sum) = (GlobalBuffer::uninitialised(7), GlobalBuffer::uninitialised(1));
     let mut ticket = GlobalBuffer::zeroed(1);
     let (p, t, s) = (partial.as_mut_ptr(), ticket.as_mut_ptr(), sum.as_mut_ptr());
-    run(&Launch::new(7, 64).schedules(SCHEDULES), || unsafe { selftest::last_block(p, t, s) });
+    run(&Launch::new(7, 64).schedules(SCHEDULES), || unsafe {
+        selftest::last_block(p, t, s)
+    });
     assert_eq!(sum.to_vec(), Some(vec![28]));
 
     let (mut flag, mut out) = (GlobalBuffer::zeroed(1), GlobalBuffer::uninitialised(2));
     let (f, o) = (flag.as_mut_ptr(), out.as_mut_ptr());
-    run(&Launch::new(1, 64).schedules(SCHEDULES), || unsafe { selftest::wait_for_flag(f, o, o.add(1)) });
+    run(&Launch::new(1, 64).schedules(SCHEDULES), || unsafe {
+        selftest::wait_for_flag(f, o, o.add(1))
+    });
     assert_eq!(out.to_vec(), Some(vec![42, 42]));
 }
 
@@ -136,7 +170,9 @@ fn releases_and_acquires_order_threads() {
 fn matrix_times_vector() {
     // Row r holds r % 37 entries.
     let rows = 300u32;
-    let row_offsets: Vec<u32> = (0..=rows).scan(0, |sum, r| Some(std::mem::replace(sum, *sum + r % 37))).collect();
+    let row_offsets: Vec<u32> = (0..=rows)
+        .scan(0, |sum, r| Some(std::mem::replace(sum, *sum + r % 37)))
+        .collect();
     let nnz = row_offsets[rows as usize];
     let col_indices: Vec<u32> = (0..nnz).map(|j| j * 7919 % rows).collect();
     let values: Vec<f32> = (0..nnz).map(|j| (j % 11) as f32 - 5.0).collect();
@@ -148,9 +184,15 @@ fn matrix_times_vector() {
             2.0 * entries.map(|j| values[j] * x[col_indices[j] as usize]).sum::<f32>() + 3.0
         })
         .collect();
-    for kernel in [spmv_csr_vector::plain_f32_t8, spmv_csr_vector::unroll_f32_t8, spmv_csr_vector::wide_f32_t8] {
+    for kernel in [
+        spmv_csr_vector::plain_f32_t8,
+        spmv_csr_vector::unroll_f32_t8,
+        spmv_csr_vector::wide_f32_t8,
+    ] {
         y.fill(1.0);
-        let mut launch = Launch::new(rows.div_ceil(256 / 8), 256).name("spmv_csr_vector").schedules(3);
+        let mut launch = Launch::new(rows.div_ceil(256 / 8), 256)
+            .name("spmv_csr_vector")
+            .schedules(3);
         let args = spmv_csr_vector::Args {
             rows,
             nnz,
@@ -179,8 +221,13 @@ fn emulations_run_side_by_side() {
         }
         out.to_vec()
     };
-    let threads: Vec<_> = (1..5).map(|factor| std::thread::spawn(move || check(20 * factor))).collect();
-    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+    let threads: Vec<_> = (1..5)
+        .map(|factor| std::thread::spawn(move || check(20 * factor)))
+        .collect();
+    let results: Vec<_> = threads
+        .into_iter()
+        .map(|thread| thread.join().expect("no panic"))
+        .collect();
     assert!(results.iter().all(|result| result.is_some() && *result == results[0]));
 }
 
@@ -194,5 +241,9 @@ fn parallel_blocks_give_the_same_result() {
     let (from, to) = (launch.borrow("input", &input), launch.borrow_mut("out", &mut out));
     let stats = run(&launch, || unsafe { selftest::reverse_static(from, to) });
     assert_eq!(stats.blocks, 200);
-    assert!(out.chunks(64).zip(input.chunks(64)).all(|(out, input)| out.iter().rev().eq(input)));
+    assert!(
+        out.chunks(64)
+            .zip(input.chunks(64))
+            .all(|(out, input)| out.iter().rev().eq(input))
+    );
 }

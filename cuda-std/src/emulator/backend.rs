@@ -92,7 +92,11 @@ pub(crate) unsafe fn shuffle(mode: ShuffleMode, mask: u32, value: u32, operand: 
 #[track_caller]
 pub(crate) unsafe fn ballot(mask: u32, predicate: bool) -> u32 {
     let place = Location::caller();
-    with_current(|thread| thread.warp_operation(WarpOperation::Ballot, mask, u64::from(predicate), place).0 as u32)
+    with_current(|thread| {
+        thread
+            .warp_operation(WarpOperation::Ballot, mask, u64::from(predicate), place)
+            .0 as u32
+    })
 }
 
 #[track_caller]
@@ -121,7 +125,11 @@ pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
 #[track_caller]
 pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching: Caching) -> [T; N] {
     let place = Location::caller();
-    let touch = if caching == Caching::ReadOnly { Touch::ReadOnlyLoad } else { Touch::Load };
+    let touch = if caching == Caching::ReadOnly {
+        Touch::ReadOnlyLoad
+    } else {
+        Touch::Load
+    };
     with_current(|thread| {
         thread.check_global::<T, N>(ptr, touch, place);
         let mut stats = thread.block().stats.borrow_mut();
@@ -153,7 +161,10 @@ pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddres
     let place = Location::caller();
     with_current(|thread| {
         let mut shared = thread.block().shared.borrow_mut();
-        SharedAddress { array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN), byte: 0 }
+        SharedAddress {
+            array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN),
+            byte: 0,
+        }
     })
 }
 
@@ -162,7 +173,10 @@ pub(crate) fn shared_dynamic() -> SharedAddress {
 }
 
 pub(crate) fn shared_offset(base: SharedAddress, bytes: u32) -> SharedAddress {
-    SharedAddress { byte: base.byte + bytes, ..base }
+    SharedAddress {
+        byte: base.byte + bytes,
+        ..base
+    }
 }
 
 #[track_caller]
@@ -199,14 +213,18 @@ pub(crate) unsafe fn atomic<T: AtomicValue>(
     ptr: *mut T,
     operation: AtomicOperation,
     value: T,
-    _ordering: Ordering,
-    _scope: Scope,
+    ordering: Ordering,
+    scope: Scope,
 ) -> T {
     let place = Location::caller();
     with_current(|thread| {
         thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr, place, |old| combine(operation, old, value)) }
+        unsafe {
+            change(thread, ptr, (ordering, scope), place, |old| {
+                combine(operation, old, value)
+            })
+        }
     })
 }
 
@@ -215,34 +233,39 @@ pub(crate) unsafe fn compare_and_swap<T: AtomicValue>(
     ptr: *mut T,
     current: T,
     new: T,
-    _ordering: Ordering,
-    _scope: Scope,
+    ordering: Ordering,
+    scope: Scope,
 ) -> T {
     let place = Location::caller();
     with_current(|thread| {
         thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr, place, |old| if to_bits(old) == to_bits(current) { new } else { old }) }
+        unsafe {
+            change(thread, ptr, (ordering, scope), place, |old| {
+                if to_bits(old) == to_bits(current) { new } else { old }
+            })
+        }
     })
 }
 
 #[track_caller]
-pub(crate) unsafe fn atomic_load<T: AtomicValue>(ptr: *const T, _ordering: Ordering, _scope: Scope) -> T {
+pub(crate) unsafe fn atomic_load<T: AtomicValue>(ptr: *const T, ordering: Ordering, scope: Scope) -> T {
     let place = Location::caller();
     with_current(|thread| {
         thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr.cast_mut(), place, |old| old) }
+        unsafe { change(thread, ptr.cast_mut(), (ordering, scope), place, |old| old) }
     })
 }
 
 #[track_caller]
-pub(crate) unsafe fn atomic_store<T: AtomicValue>(ptr: *mut T, value: T, _ordering: Ordering, _scope: Scope) {
+pub(crate) unsafe fn atomic_store<T: AtomicValue>(ptr: *mut T, value: T, ordering: Ordering, scope: Scope) {
     let place = Location::caller();
     with_current(|thread| {
         thread.check_global::<T, 1>(ptr, Touch::AtomicStore, place);
         thread.block().stats.borrow_mut().atomics += 1;
         thread.block().progress();
+        synchronise(thread, ptr, Touch::AtomicStore, (ordering, scope), place);
         // SAFETY: the checks have passed.
         unsafe { write(ptr, value) }
     });
@@ -259,26 +282,54 @@ pub(crate) unsafe fn shared_atomic<T: AtomicValue>(
     with_current(|thread| {
         let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr, place, |old| combine(operation, old, value)) }
+        unsafe {
+            change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| {
+                combine(operation, old, value)
+            })
+        }
     })
 }
 
 #[track_caller]
-pub(crate) unsafe fn shared_compare_and_swap<T: AtomicValue>(
-    base: SharedAddress,
-    index: u32,
-    current: T,
-    new: T,
-) -> T {
+pub(crate) unsafe fn shared_compare_and_swap<T: AtomicValue>(base: SharedAddress, index: u32, current: T, new: T) -> T {
     let place = Location::caller();
     with_current(|thread| {
         let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr, place, |old| if to_bits(old) == to_bits(current) { new } else { old }) }
+        unsafe {
+            change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| {
+                if to_bits(old) == to_bits(current) { new } else { old }
+            })
+        }
     })
 }
 
-pub(crate) fn fence(_ordering: Ordering, _scope: Scope) {}
+#[track_caller]
+pub(crate) fn fence(ordering: Ordering, scope: Scope) {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.block().launch.has_fences.store(true, Ordering::Relaxed);
+        thread.fence(ordering, scope, place);
+    });
+}
+
+/// The order that an atomic gives. Until someone has used a fence, relaxed ones give none.
+fn synchronise<T>(
+    thread: &Thread,
+    ptr: *const T,
+    touch: Touch,
+    order: (Ordering, Scope),
+    place: &'static Location<'static>,
+) {
+    let (ordering, scope) = order;
+    let has_fences = &thread.block().launch.has_fences;
+    if ordering != Ordering::Relaxed {
+        has_fences.store(true, Ordering::Relaxed);
+    }
+    if has_fences.load(Ordering::Relaxed) {
+        thread.synchronise(ptr as usize, touch, ordering, scope, place);
+    }
+}
 
 /// Changes a value atomically. If that leaves it as it was, the thread may be waiting for another: others run first.
 ///
@@ -287,6 +338,7 @@ pub(crate) fn fence(_ordering: Ordering, _scope: Scope) {}
 unsafe fn change<T: AtomicValue>(
     thread: &Thread,
     ptr: *mut T,
+    order: (Ordering, Scope),
     place: &'static Location<'static>,
     change: impl Fn(T) -> T,
 ) -> T {
@@ -294,6 +346,7 @@ unsafe fn change<T: AtomicValue>(
     block.stats.borrow_mut().atomics += 1;
     // SAFETY: by the caller's promise.
     let (old, changed) = unsafe { update(ptr, change) };
+    synchronise(thread, ptr, Touch::Atomic, order, place);
     if changed {
         block.progress();
     } else {

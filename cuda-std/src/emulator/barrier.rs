@@ -8,6 +8,7 @@ use core::cell::{Cell, RefCell};
 
 use super::{
     block::{Block, Place, State, Thread},
+    release,
     report::{Finding, FindingKind},
     warp::{bits, same_place},
 };
@@ -43,7 +44,9 @@ impl Thread {
             Some((other_id, there)) if other_id != id || !same_place(there, place) => {
                 let message = format!("lanes of one warp wait at barriers {id} and {other_id}, or at two places");
                 let first = bits(warp.live.get()).map(|lane| &block.threads[(self.linear - self.lane + lane) as usize]);
-                let other = first.into_iter().find(|lane| matches!(lane.state.get(), State::AtBarrier(..)));
+                let other = first
+                    .into_iter()
+                    .find(|lane| matches!(lane.state.get(), State::AtBarrier(..)));
                 let other = other.map(|other| other.place(Some(there)));
                 self.fail(FindingKind::BarrierDivergence, place, message, None, other);
             }
@@ -76,7 +79,9 @@ impl Block {
     /// Whether the barrier may open, after `last` arrived at it or left the kernel.
     fn barrier_is_complete(&self, barrier: &Barrier, last: &Thread) -> bool {
         let waiting = barrier.waiting.borrow();
-        let Some(count) = barrier.count.get() else { return waiting.len() as u32 == self.live.get() };
+        let Some(count) = barrier.count.get() else {
+            return waiting.len() as u32 == self.live.get();
+        };
         // A warp counts, as 32 threads, when all its live lanes are there.
         let there = |warp: usize| {
             let warp = &self.warps[warp];
@@ -95,7 +100,10 @@ impl Block {
         self.progress();
         let waiting = core::mem::take(&mut *barrier.waiting.borrow_mut());
         self.order(&waiting, place);
-        waiting.iter().filter(|&&thread| Some(thread) != running).for_each(|&thread| self.wake(thread));
+        waiting
+            .iter()
+            .filter(|&&thread| Some(thread) != running)
+            .for_each(|&thread| self.wake(thread));
     }
 
     /// Orders what these threads, whole warps, did before ahead of what they do after.
@@ -108,7 +116,11 @@ impl Block {
         }
         let mut seen = [0; 32];
         for warp in bits(warps) {
-            self.warps[warp as usize].seen.iter().zip(&mut seen).for_each(|(theirs, seen)| *seen = theirs.get().max(*seen));
+            self.warps[warp as usize]
+                .seen
+                .iter()
+                .zip(&mut seen)
+                .for_each(|(theirs, seen)| *seen = theirs.get().max(*seen));
         }
         bits(warps).for_each(|warp| seen[warp as usize] = clocks[warp as usize] + 1);
         for warp in bits(warps).map(|warp| &self.warps[warp as usize]) {
@@ -119,6 +131,7 @@ impl Block {
         for &thread in threads {
             self.threads[thread as usize].advance_clock(seen[thread as usize / 32], place);
         }
+        release::share(threads.iter().map(|&thread| &self.threads[thread as usize]));
     }
 
     /// Opens the barriers that waited for a thread which has exited.
@@ -152,23 +165,46 @@ impl Block {
         let spinning = waiting(|state| matches!(state, State::Spinning(_)));
         let exited = waiting(|state| matches!(state, State::Exited));
         let (thread, other, kind, message) = match (at_barrier, at_warp.or(spinning)) {
-            (Some(thread), Some(other)) => {
-                (thread, Some(other), FindingKind::BarrierDivergence, "waits at a barrier that not all threads reach")
-            }
+            (Some(thread), Some(other)) => (
+                thread,
+                Some(other),
+                FindingKind::BarrierDivergence,
+                "waits at a barrier that not all threads reach",
+            ),
             (Some(thread), None) => {
                 let differs = |other: &&Thread| match (other.state.get().place(), thread.state.get().place()) {
                     (Some(there), Some(here)) => !same_place(there, here),
                     _ => false,
                 };
                 let other = self.threads.iter().find(differs).or(exited);
-                (thread, other, FindingKind::BarrierDivergence, "waits at a barrier that not enough threads reach")
+                (
+                    thread,
+                    other,
+                    FindingKind::BarrierDivergence,
+                    "waits at a barrier that not enough threads reach",
+                )
             }
             (None, Some(thread)) if at_warp.is_some() => {
-                (thread, None, FindingKind::Deadlock, "waits for other lanes of its mask")
+                let differs = |other: &&Thread| match (other.state.get().place(), thread.state.get().place()) {
+                    (Some(there), Some(here)) => !same_place(there, here),
+                    _ => false,
+                };
+                let other = self.threads.iter().find(differs);
+                (
+                    thread,
+                    other,
+                    FindingKind::WarpDivergence,
+                    "waits for lanes that are at other operations",
+                )
             }
             (None, other) => {
                 let thread = other.unwrap_or(&self.threads[0]);
-                (thread, None, FindingKind::Deadlock, "spins on an atomic that nobody changes any more")
+                (
+                    thread,
+                    None,
+                    FindingKind::Deadlock,
+                    "spins on an atomic that nobody changes any more",
+                )
             }
         };
         let mut finding = thread.finding(kind, message);

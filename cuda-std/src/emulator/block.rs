@@ -20,6 +20,7 @@ use super::{
     launch::LaunchState,
     memory::Allocation,
     panics,
+    release::Knowledge,
     report::{Finding, FindingKind, MemoryPlace, Stats, ThreadPlace},
     shadow::Access,
     shared::SharedMemory,
@@ -69,6 +70,8 @@ pub(super) struct Thread {
     pub(super) operand: Cell<u32>,
     pub(super) width: Cell<u32>,
     pub(super) output: Cell<(u64, bool)>,
+    /// What it knows through atomics.
+    pub(super) knowledge: RefCell<Knowledge>,
     block: Cell<*const Block>,
     suspender: Cell<*const Suspender>,
 }
@@ -112,7 +115,10 @@ thread_local! {
 #[inline]
 pub(super) fn with_current<R>(f: impl FnOnce(&Thread) -> R) -> R {
     let current = CURRENT.get();
-    assert!(!current.is_null(), "this function works in a kernel only: on a GPU, or in a launch of the emulator");
+    assert!(
+        !current.is_null(),
+        "this function works in a kernel only: on a GPU, or in a launch of the emulator"
+    );
     // SAFETY: set only while its block, which owns the thread, is running.
     f(unsafe { &*current })
 }
@@ -157,6 +163,7 @@ impl Thread {
             operand: Cell::new(0),
             width: Cell::new(0),
             output: Cell::new((0, false)),
+            knowledge: RefCell::default(),
             block: Cell::new(ptr::null()),
             suspender: Cell::new(ptr::null()),
         }
@@ -176,17 +183,20 @@ impl Thread {
     #[inline]
     pub(super) fn comes_after(&self, past: Access) -> bool {
         let block = self.block();
-        if past.block != block.linear.get() {
-            return false;
-        }
         let (thread, clock) = (past.thread(), past.clock());
-        thread == self.linear
-            || clock < self.warp().seen[thread as usize / 32].get()
-            || thread / 32 == self.linear / 32 && clock < self.lanes_seen[thread as usize % 32].get()
+        let by_barriers = past.block == block.linear.get()
+            && (thread == self.linear
+                || clock < self.warp().seen[thread as usize / 32].get()
+                || thread / 32 == self.linear / 32 && clock < self.lanes_seen[thread as usize % 32].get());
+        by_barriers || self.knowledge.borrow().known.covers(past)
     }
 
     pub(super) fn place(&self, location: Option<Place>) -> ThreadPlace {
-        ThreadPlace { block: self.block().index.get(), thread: self.index, location }
+        ThreadPlace {
+            block: self.block().index.get(),
+            thread: self.index,
+            location,
+        }
     }
 
     /// A finding about this thread, still without places.
@@ -214,7 +224,12 @@ impl Thread {
         other: Option<ThreadPlace>,
     ) -> ! {
         let place = self.place(Some(location));
-        self.block().report(Finding { place, memory, other, ..self.finding(kind, message) });
+        self.block().report(Finding {
+            place,
+            memory,
+            other,
+            ..self.finding(kind, message)
+        });
         resume_unwind(Box::new(Stop))
     }
 
@@ -287,7 +302,9 @@ impl BlockRunner {
             launch: Arc::clone(launch),
             index: Cell::default(),
             linear: Cell::default(),
-            threads: (0..threads).map(|linear| Thread::new(linear, launch.block_dim)).collect(),
+            threads: (0..threads)
+                .map(|linear| Thread::new(linear, launch.block_dim))
+                .collect(),
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
             barriers: Default::default(),
             live: Cell::new(0),
@@ -301,7 +318,10 @@ impl BlockRunner {
             idle_spins: Cell::new(0),
             random: Cell::new(0),
         });
-        Self { workers: coroutine::take_workers(threads as usize), block }
+        Self {
+            workers: coroutine::take_workers(threads as usize),
+            block,
+        }
     }
 
     /// Makes this the block of that number, about to begin.
@@ -323,6 +343,7 @@ impl BlockRunner {
             thread.state.set(State::NotStarted);
             thread.clock.set(1);
             thread.lanes_seen.iter().for_each(|seen| seen.set(0));
+            thread.knowledge.take();
         }
         *block.ready.borrow_mut() = (0..block.threads.len() as u32).collect();
         let mut stats = block.stats.borrow_mut();
@@ -344,7 +365,11 @@ impl BlockRunner {
             if self.block.finding.borrow().is_some() {
                 break;
             }
-            spins_left = if self.block.idle_spins.get() == 0 { slice } else { spins_left - 1 };
+            spins_left = if self.block.idle_spins.get() == 0 {
+                slice
+            } else {
+                spins_left - 1
+            };
             if spins_left == 0 {
                 break;
             }
@@ -371,7 +396,10 @@ impl Drop for BlockRunner {
         let outer = CURRENT.get();
         self.block.stopping.set(true);
         for thread in 0..self.block.threads.len() {
-            if !matches!(self.block.threads[thread].state.get(), State::NotStarted | State::Exited) {
+            if !matches!(
+                self.block.threads[thread].state.get(),
+                State::NotStarted | State::Exited
+            ) {
                 self.resume(thread as u32);
             }
         }

@@ -3,7 +3,7 @@
 use core::{
     cell::Cell,
     marker::PhantomData,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use std::{
     collections::HashMap,
@@ -14,6 +14,7 @@ use super::{
     block::{self, BlockRunner},
     memory::{self, Allocation, Saved},
     panics,
+    release::Releases,
     report::{Finding, Stats},
     shadow::Now,
 };
@@ -190,7 +191,13 @@ impl<'a> Launch<'a> {
 
     fn register<T>(&mut self, label: &str, start: *const T, len: usize, writable: bool) {
         let (start, bytes) = (start as usize, len * size_of::<T>());
-        self.slices.push(Arc::new(Allocation::borrowed(start, bytes, size_of::<T>(), label, writable)));
+        self.slices.push(Arc::new(Allocation::borrowed(
+            start,
+            bytes,
+            size_of::<T>(),
+            label,
+            writable,
+        )));
     }
 
     /// Runs the kernel: `kernel` is called once for each thread of the grid (and schedule).
@@ -211,8 +218,15 @@ impl<'a> Launch<'a> {
             }
             let seed = self.seed.wrapping_add(u64::from(schedule));
             let launch = Arc::new(self.state(&kernel, seed, schedule + 1 < self.schedules));
-            stats += if self.cooperative { run_cooperative(&launch)? } else { self.run_blocks(&launch)? };
-            undo = launch.undo.as_ref().map(|undo| core::mem::take(&mut *undo.lock().unwrap_or_else(PoisonError::into_inner)));
+            stats += if self.cooperative {
+                run_cooperative(&launch)?
+            } else {
+                self.run_blocks(&launch)?
+            };
+            undo = launch
+                .undo
+                .as_ref()
+                .map(|undo| core::mem::take(&mut *undo.lock().unwrap_or_else(PoisonError::into_inner)));
         }
         Ok(stats)
     }
@@ -222,7 +236,10 @@ impl<'a> Launch<'a> {
         let (grid_dim, block_dim) = (self.grid.0, self.block.0);
         let product = |dim: [u32; 3]| dim.iter().try_fold(1u32, |product, &n| product.checked_mul(n));
         let threads = product(block_dim).unwrap_or(0);
-        assert!((1..=1024).contains(&threads), "a block has 1 to 1024 threads, not {block_dim:?}");
+        assert!(
+            (1..=1024).contains(&threads),
+            "a block has 1 to 1024 threads, not {block_dim:?}"
+        );
         let blocks = product(grid_dim).filter(|&blocks| blocks > 0);
         let mut allocations = memory::live_buffers();
         allocations.extend(self.slices.iter().cloned());
@@ -243,6 +260,8 @@ impl<'a> Launch<'a> {
             contended: self.parallel && !self.cooperative,
             allocations,
             undo: undo.then(Mutex::default),
+            releases: Releases::default(),
+            has_fences: AtomicBool::new(false),
         }
     }
 
@@ -268,13 +287,20 @@ pub(super) fn run_block(runner: &mut BlockRunner, block: u32) -> Result<(), Box<
     while runner.has_ready() && !runner.spins_in_vain() {
         runner.run()?;
     }
-    if runner.block.live.get() > 0 { Err(runner.block.deadlock()) } else { Ok(()) }
+    if runner.block.live.get() > 0 {
+        Err(runner.block.deadlock())
+    } else {
+        Ok(())
+    }
 }
 
 /// Runs all blocks in turn, each until it waits for others.
 fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
     let mut runners: Vec<BlockRunner> = (0..launch.blocks).map(|_| BlockRunner::new(launch)).collect();
-    runners.iter_mut().zip(0..).for_each(|(runner, block)| runner.start(block));
+    runners
+        .iter_mut()
+        .zip(0..)
+        .for_each(|(runner, block)| runner.start(block));
     loop {
         let mut ready = false;
         for runner in runners.iter_mut().filter(|runner| runner.has_ready()) {
@@ -284,7 +310,10 @@ fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
         let spinning = |runner: &BlockRunner| runner.has_ready() && !runner.spins_in_vain();
         if runners.iter().all(|runner| runner.block.live.get() == 0) {
             break;
-        } else if runners.iter().all(|runner| runner.block.at_grid_barrier.get() == launch.threads_per_block()) {
+        } else if runners
+            .iter()
+            .all(|runner| runner.block.at_grid_barrier.get() == launch.threads_per_block())
+        {
             launch.epoch.store(next_epoch(), Ordering::Relaxed);
             runners.iter().for_each(|runner| runner.block.release_grid_barrier());
         } else if !ready || !runners.iter().any(spinning) {
@@ -320,6 +349,10 @@ pub(super) struct LaunchState {
     pub(super) allocations: Vec<Arc<Allocation>>,
     /// How to undo the launch's writes, if there will be another.
     undo: Option<Mutex<Undo>>,
+    /// What atomics have released.
+    pub(super) releases: Releases,
+    /// Whether any thread has used a fence, or an atomic that is one.
+    pub(super) has_fences: AtomicBool,
 }
 
 // SAFETY: the kernel is called from several CPU threads only if the caller has vouched for it (`Launch::parallel`).
@@ -346,7 +379,9 @@ impl LaunchState {
     #[inline]
     pub(super) fn before_write(&self, allocation: &Allocation) {
         if let Some(undo) = &self.undo {
-            undo.lock().unwrap_or_else(PoisonError::into_inner).note(self, allocation);
+            undo.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .note(self, allocation);
         }
     }
 
@@ -378,7 +413,9 @@ impl Undo {
     }
 
     fn restore(self) {
-        self.0.values().for_each(|(allocation, saved)| allocation.restore(saved));
+        self.0
+            .values()
+            .for_each(|(allocation, saved)| allocation.restore(saved));
     }
 }
 

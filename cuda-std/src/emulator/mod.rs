@@ -7,7 +7,8 @@
 //!
 //! - accesses out of bounds, misaligned, to freed, to never written memory;
 //! - data races: two threads touch the same 4 bytes, one of them writes, and no barrier is between. Across blocks
-//!   only grid barriers order. Atomics do not race with each other, but with plain accesses;
+//!   only grid barriers order, and releases that are acquired. Atomics do not race with each other, but with plain
+//!   accesses;
 //! - `ld.global.nc` of what the launch writes;
 //! - threads that miss each other: barriers that some do not reach, warp operations with lanes that are elsewhere, have
 //!   exited or are outside the mask;
@@ -30,6 +31,7 @@ mod memory;
 mod panics;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod release;
 mod report;
 mod shadow;
 mod shared;
@@ -52,5 +54,7 @@ pub fn emulate(
     dynamic_shared_bytes: u32,
     kernel: impl Fn(),
 ) -> Result<Stats, Box<Finding>> {
-    Launch::new(grid, block).dynamic_shared_bytes(dynamic_shared_bytes).run(kernel)
+    Launch::new(grid, block)
+        .dynamic_shared_bytes(dynamic_shared_bytes)
+        .run(kernel)
 }

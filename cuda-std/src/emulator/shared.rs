@@ -2,12 +2,7 @@
 
 use core::any::TypeId;
 
-use super::{
-    block::Place,
-    memory::Allocation,
-    shadow::Now,
-    warp::same_place,
-};
+use super::{block::Place, memory::Allocation, shadow::Now, warp::same_place};
 
 /// What makes two declarations the same array: source line and column, element type and length.
 struct Identity {
@@ -26,7 +21,10 @@ pub(super) struct SharedMemory {
 impl SharedMemory {
     pub(super) fn new(dynamic_bytes: u32) -> Self {
         let dynamic = Allocation::owned(dynamic_bytes as usize, 1, false).with_label("dynamic shared memory");
-        Self { arrays: vec![(None, dynamic)], uses: 0 }
+        Self {
+            arrays: vec![(None, dynamic)],
+            uses: 0,
+        }
     }
 
     /// Forgets all contents.
@@ -40,7 +38,10 @@ impl SharedMemory {
         let same = |identity: &Identity| {
             identity.element == element && identity.bytes == bytes && same_place(identity.place, place)
         };
-        let known = self.arrays.iter().position(|(identity, _)| identity.as_ref().is_some_and(same));
+        let known = self
+            .arrays
+            .iter()
+            .position(|(identity, _)| identity.as_ref().is_some_and(same));
         known.unwrap_or_else(|| {
             let label = format!("array of {}:{}", place.file(), place.line());
             let array = Allocation::owned(bytes, element_bytes, false).with_label(&label);
@@ -50,7 +51,13 @@ impl SharedMemory {
     }
 
     pub(super) fn array(&self, number: u32) -> (&Allocation, Now) {
-        let now = Now { epoch: self.uses, launch: self.uses, initialised: false, outlives: false, contended: false };
+        let now = Now {
+            epoch: self.uses,
+            launch: self.uses,
+            initialised: false,
+            outlives: false,
+            contended: false,
+        };
         (&self.arrays[number as usize].1, now)
     }
 }

@@ -4,6 +4,7 @@ use core::cell::{Cell, RefCell};
 
 use super::{
     block::{Place, State, Thread},
+    release,
     report::FindingKind,
     shadow::CLOCK_LIMIT,
 };
@@ -50,7 +51,7 @@ impl Warp {
 }
 
 /// The numbers of the bits that are set.
-pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = u32> {
+pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = u32> + Clone {
     core::iter::from_fn(move || {
         let bit = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);
@@ -83,15 +84,26 @@ impl Thread {
         let mut groups = warp.groups.borrow_mut();
         let same = |group: &Group| group.mask == mask && group.operation == operation && same_place(group.place, place);
         let number = groups.iter().position(same).unwrap_or_else(|| {
-            if let Some(group) = groups.iter().find(|group| group.mask & me != 0 || group.arrived & mask != 0) {
+            // Each waits for the other. If only one waits, the other may get there later.
+            if let Some(group) = groups
+                .iter()
+                .find(|group| group.mask & me != 0 && group.arrived & mask != 0)
+            {
                 let message = format!(
                     "{operation:?} with mask {mask:#010x} here, {:?} with mask {:#010x} there",
                     group.operation, group.mask
                 );
-                let other = self.lane_mate(group.arrived.trailing_zeros()).map(|other| other.place(Some(group.place)));
+                let other = self
+                    .lane_mate(group.arrived.trailing_zeros())
+                    .map(|other| other.place(Some(group.place)));
                 self.fail(FindingKind::WarpDivergence, place, message, None, other);
             }
-            groups.push(Group { operation, mask, place, arrived: 0 });
+            groups.push(Group {
+                operation,
+                mask,
+                place,
+                arrived: 0,
+            });
             groups.len() - 1
         });
         groups[number].arrived |= me;
@@ -112,8 +124,12 @@ impl Thread {
     /// What is left to do for a thread that exits: no lane may be waiting for it.
     pub(super) fn leave_warp(&self) {
         let groups = self.warp().groups.borrow();
-        let Some(group) = groups.iter().find(|group| group.mask & 1 << self.lane != 0) else { return };
-        let Some(waiting) = self.lane_mate(group.arrived.trailing_zeros()) else { return };
+        let Some(group) = groups.iter().find(|group| group.mask & 1 << self.lane != 0) else {
+            return;
+        };
+        let Some(waiting) = self.lane_mate(group.arrived.trailing_zeros()) else {
+            return;
+        };
         let message = format!("mask {:#010x} names lane {}, which has exited", group.mask, self.lane);
         let mut finding = waiting.finding(FindingKind::LaneExited, message);
         finding.place.location = Some(group.place);
@@ -140,7 +156,9 @@ impl Thread {
             }
             WarpOperation::MatchAny => lanes().for_each(|thread| {
                 let equal = lanes().filter(|other| other.input.get() == thread.input.get());
-                thread.output.set((equal.fold(0, |equal, other| equal | 1 << other.lane), true));
+                thread
+                    .output
+                    .set((equal.fold(0, |equal, other| equal | 1 << other.lane), true));
             }),
             WarpOperation::MatchAll => {
                 let all = lanes().all(|thread| thread.input.get() == self.input.get());
@@ -163,7 +181,9 @@ impl Thread {
         let mut seen = [0; 32];
         for lane in bits(mask) {
             let thread = &warp[lane as usize];
-            seen.iter_mut().zip(&thread.lanes_seen).for_each(|(seen, theirs)| *seen = theirs.get().max(*seen));
+            seen.iter_mut()
+                .zip(&thread.lanes_seen)
+                .for_each(|(seen, theirs)| *seen = theirs.get().max(*seen));
         }
         for lane in bits(mask) {
             let thread = &warp[lane as usize];
@@ -171,8 +191,13 @@ impl Thread {
             seen[lane as usize] = thread.clock.get();
         }
         for lane in bits(mask) {
-            warp[lane as usize].lanes_seen.iter().zip(seen).for_each(|(mine, seen)| mine.set(seen));
+            warp[lane as usize]
+                .lanes_seen
+                .iter()
+                .zip(seen)
+                .for_each(|(mine, seen)| mine.set(seen));
         }
+        release::share(bits(mask).map(|lane| &warp[lane as usize]));
     }
 
     pub(super) fn advance_clock(&self, clock: u32, place: Place) {

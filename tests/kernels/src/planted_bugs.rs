@@ -222,6 +222,26 @@ pub unsafe fn plain_read_of_atomic(total: *mut u32, y: *mut u32) {
     }
 }
 
+/// The last block to take a ticket reads what the others stored, with no fence between stores and tickets.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn missing_fence(partial: *mut u32, ticket: *mut u32, sum: *mut u32) {
+    use core::sync::atomic::Ordering;
+    if thread::thread_idx_x() > 0 {
+        return;
+    }
+    // SAFETY: none.
+    unsafe {
+        mem::store(partial.add(thread::block_idx_x() as usize), 1);
+        if cuda_std::atomic::atomic_fetch_add_u32_device(ticket, Ordering::Relaxed, 1) == 3 {
+            let pair = [mem::load(partial), mem::load(partial.add(1))]; // BUG: missing_fence
+            mem::store(sum, pair[0] + pair[1]);
+        }
+    }
+}
+
 /// Waits for a flag that nobody sets.
 ///
 /// # Safety
