@@ -1,4 +1,8 @@
 //! The emulator computes what plain Rust computes, in every schedule.
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each calls a kernel, whose accesses the emulator checks"
+)]
 
 use cuda_std::emulator::{FindingKind, GlobalBuffer, Launch, Stats, emulate};
 use kernels_gpu::spmv_csr_vector;

@@ -1,4 +1,8 @@
 //! Every planted bug is found, as what it is and at its line.
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each calls a kernel, whose accesses the emulator checks"
+)]
 
 use cuda_std::emulator::{Finding, FindingKind, GlobalBuffer, Launch};
 use test_kernels::planted_bugs;
@@ -176,7 +180,7 @@ fn race_between_blocks() {
 #[cfg(feature = "rayon")]
 #[test]
 fn race_between_blocks_in_parallel() {
-    let mut y = GlobalBuffer::zeroed(64);
+    let mut y = GlobalBuffer::<u32>::zeroed(64);
     let y = y.as_mut_ptr() as usize;
     for _ in 0..50 {
         let kernel = || unsafe { planted_bugs::cross_block_race(y as *mut u32) };
@@ -219,7 +223,7 @@ fn plain_read_of_what_atomics_change() {
 fn ticket_without_a_fence() {
     let (mut partial, mut ticket, mut sum) = (
         GlobalBuffer::zeroed(4),
-        GlobalBuffer::zeroed(80),
+        GlobalBuffer::<u32>::zeroed(80),
         GlobalBuffer::zeroed(1),
     );
     let (partial, tickets, sum) = (partial.as_mut_ptr(), ticket.as_mut_ptr(), sum.as_mut_ptr());

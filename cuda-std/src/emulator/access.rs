@@ -106,7 +106,8 @@ impl Thread {
     fn check(&self, allocation: &Allocation, now: Now, request: Request) {
         let offset = request.address.wrapping_sub(allocation.start);
         // A borrowed slice stands for a buffer that begins at a multiple of 256.
-        if offset % request.align != 0 && request.address % request.align != 0 || request.address % WORD_BYTES != 0 {
+        let aligned = offset.is_multiple_of(request.align) || request.address.is_multiple_of(request.align);
+        if !aligned || !request.address.is_multiple_of(WORD_BYTES) {
             let message = format!(
                 "the access needs an address that is a multiple of {} bytes",
                 request.align

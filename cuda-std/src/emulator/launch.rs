@@ -6,7 +6,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -404,10 +404,10 @@ struct Undo(HashMap<usize, (Arc<Allocation>, Saved)>);
 
 impl Undo {
     fn note(&mut self, launch: &LaunchState, allocation: &Allocation) {
-        if !self.0.contains_key(&allocation.start) {
-            let find = |other: &&Arc<Allocation>| core::ptr::eq(&raw const ***other, allocation);
-            if let Some(shared) = launch.allocations.iter().find(find) {
-                self.0.insert(allocation.start, (Arc::clone(shared), allocation.save()));
+        if let Entry::Vacant(entry) = self.0.entry(allocation.start) {
+            let same = |other: &&Arc<Allocation>| core::ptr::eq(&raw const ***other, allocation);
+            if let Some(shared) = launch.allocations.iter().find(same) {
+                entry.insert((Arc::clone(shared), allocation.save()));
             }
         }
     }

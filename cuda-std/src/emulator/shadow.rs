@@ -171,7 +171,7 @@ impl Word {
     }
 
     fn race(&self, thread: &Thread, touch: Touch) -> Option<Problem> {
-        let conflicts = |past: Access| !past.is_before(thread) && !(past.is_atomic() && touch.is_atomic());
+        let conflicts = |past: Access| !(past.is_before(thread) || past.is_atomic() && touch.is_atomic());
         if conflicts(self.write) {
             return Some(Problem::Race {
                 other: self.write,
@@ -234,9 +234,8 @@ impl Shadow {
     pub(super) fn new(bytes: usize) -> Self {
         let slots = Box::<[Slot]>::new_zeroed_slice(bytes.div_ceil(WORD_BYTES));
         // SAFETY: zero bytes are a slot: unlocked, no accesses, no flags.
-        Self {
-            slots: unsafe { slots.assume_init() },
-        }
+        let slots = unsafe { slots.assume_init() };
+        Self { slots }
     }
 
     /// Notes an access to `words`, unless something is wrong with it: then the word and the problem.

@@ -141,7 +141,7 @@ pub unsafe fn divergent_vote(y: *mut u32) {
     let i = thread::thread_idx_x();
     // SAFETY: none.
     unsafe {
-        let lanes = if i % 2 == 0 {
+        let lanes = if i.is_multiple_of(2) {
             warp::warp_vote_ballot(u32::MAX, true)
         } else {
             warp::warp_vote_ballot(u32::MAX, false) // BUG: divergent_vote

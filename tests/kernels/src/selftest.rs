@@ -42,7 +42,7 @@ pub unsafe fn warp_operations(out: *mut u32) {
             xor,
             u32::from(xor_in),
             wide.to_bits() as u32 ^ (wide.to_bits() >> 32) as u32,
-            warp::warp_vote_ballot(half, lane % 3 == 0),
+            warp::warp_vote_ballot(half, lane.is_multiple_of(3)),
             u32::from(warp::warp_vote_all(half, lane < 16)) << 1 | u32::from(warp::warp_vote_any(half, lane == 17)),
             warp::warp_match_any(all, u64::from(i % 5) << 40),
             all_equal ^ u32::from(is_equal),
