@@ -1,4 +1,8 @@
 //! Emulated thread-steps a second on one core, all checks on, for three kinds of kernel.
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each calls a kernel, whose accesses the emulator checks"
+)]
 
 use std::{io::Write, time::Instant};
 

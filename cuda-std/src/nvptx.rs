@@ -372,21 +372,21 @@ macro_rules! atom_instruction {
     ($T:ty, $operation:expr, $ptr:expr, $value:expr, $reg:ident, $place:expr) => {{
         let (ptr, value) = ($ptr, $value);
         macro_rules! narrow {
-                    ($opcode:literal) => {{
-                        let old: u32;
-                        asm!(concat!("atom.relaxed.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg32) old,
-                            in($reg) ptr, in(reg32) core::mem::transmute_copy::<$T, u32>(&value), options(nostack));
-                        core::mem::transmute_copy::<u32, $T>(&old)
-                    }};
-                }
+                        ($opcode:literal) => {{
+                            let old: u32;
+                            asm!(concat!("atom.relaxed.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg32) old,
+                                in($reg) ptr, in(reg32) core::mem::transmute_copy::<$T, u32>(&value), options(nostack));
+                            core::mem::transmute_copy::<u32, $T>(&old)
+                        }};
+                    }
         macro_rules! wide {
-                    ($opcode:literal) => {{
-                        let old: u64;
-                        asm!(concat!("atom.relaxed.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg64) old,
-                            in($reg) ptr, in(reg64) core::mem::transmute_copy::<$T, u64>(&value), options(nostack));
-                        core::mem::transmute_copy::<u64, $T>(&old)
-                    }};
-                }
+                        ($opcode:literal) => {{
+                            let old: u64;
+                            asm!(concat!("atom.relaxed.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg64) old,
+                                in($reg) ptr, in(reg64) core::mem::transmute_copy::<$T, u64>(&value), options(nostack));
+                            core::mem::transmute_copy::<u64, $T>(&old)
+                        }};
+                    }
         if size_of::<$T>() == 4 {
             match ($operation, <$T as AtomicValue>::CLASS) {
                 (AtomicOperation::Add, NumberClass::Float) => narrow!("add.f32"),

@@ -184,7 +184,7 @@ pub fn dynamic_shared_mem<T: DeviceValue>() -> Shared<T> {
     }
 }
 
-/// An array in shared memory: `shared_array![f32; 256]` is a [`Shared<f32>`](shared::Shared) of 256 elements,
+/// An array in shared memory: `shared_array![f32; 256]` is a [`Shared<f32>`](crate::shared::Shared) of 256 elements,
 /// aligned to 16 bytes.
 ///
 /// The array belongs to the place in the source, as a `static` would: every thread of a block that comes by gets the

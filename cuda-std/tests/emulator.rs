@@ -4,7 +4,15 @@
     reason = "each calls a kernel, whose accesses the emulator checks"
 )]
 
-use cuda_std::emulator::{FindingKind, GlobalBuffer, Launch, Stats, emulate};
+use std::sync::atomic::Ordering;
+
+use cuda_std::{
+    GpuFloat, atomic,
+    emulator::{FindingKind, GlobalBuffer, Launch, Stats, emulate},
+    mem,
+    shared::Shared,
+    shared_array, thread,
+};
 use kernels_gpu::spmv_csr_vector;
 use test_kernels::selftest;
 
@@ -168,6 +176,46 @@ fn releases_and_acquires_order_threads() {
         selftest::wait_for_flag(f, o, o.add(1))
     });
     assert_eq!(out.to_vec(), Some(vec![42, 42]));
+}
+
+#[test]
+fn cooperative_blocks_can_wait_for_each_other() {
+    let (mut flag, mut out) = (GlobalBuffer::<u32>::zeroed(1), GlobalBuffer::<u32>::zeroed(4096));
+    let (flag, out) = (flag.as_mut_ptr(), out.as_mut_ptr());
+    let kernel = || unsafe {
+        if thread::block_idx_x() == 1 {
+            // Long enough for the other block to spin in vain many times.
+            (0..4096).for_each(|round| {
+                if thread::thread_idx_x() == 0 {
+                    mem::store(out.add(round), 1);
+                }
+                thread::sync_threads();
+            });
+            atomic::atomic_exchange_u32_device(flag, Ordering::Release, 1);
+        } else {
+            while atomic::atomic_load_u32_device(flag, Ordering::Acquire) == 0 {}
+        }
+    };
+    run(&Launch::new(2, 64).cooperative().schedules(2), kernel);
+}
+
+#[test]
+fn arrays_differ_by_type_and_length() {
+    fn two_arrays<T: GpuFloat>(i: u32) -> (T, T) {
+        let (a, b) = (shared_array![f32; 32], shared_array![f64; 32]);
+        let _ = (a, b);
+        let (short, long) = (Shared::<T>::declare::<32>(), Shared::<T>::declare::<64>());
+        unsafe {
+            short.store(i, T::ZERO);
+            long.store(i, T::ONE);
+            (short.load(i), long.load(i))
+        }
+    }
+    let stats = Launch::new(1, 32).run(|| {
+        assert_eq!(two_arrays::<f32>(thread::thread_idx_x()), (0.0, 1.0));
+        assert_eq!(two_arrays::<f64>(thread::thread_idx_x()), (0.0, 1.0));
+    });
+    assert_eq!(stats.expect("no finding").shared_stores, 128);
 }
 
 #[test]

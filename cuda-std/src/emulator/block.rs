@@ -95,7 +95,9 @@ pub(super) struct Block {
     stopping: Cell<bool>,
     ready: RefCell<VecDeque<u32>>,
     /// Spins since some thread last changed anything.
-    idle_spins: Cell<u64>,
+    pub(super) idle_spins: Cell<u64>,
+    /// Whether anything has changed since someone last asked.
+    pub(super) moved: Cell<bool>,
     random: Cell<u64>,
 }
 
@@ -276,6 +278,7 @@ impl Block {
     #[inline]
     pub(super) fn progress(&self) {
         self.idle_spins.set(0);
+        self.moved.set(true);
     }
 
     /// The next thread to run: the one that waits longest, or with a seed any.
@@ -316,6 +319,7 @@ impl BlockRunner {
             stopping: Cell::new(false),
             ready: RefCell::default(),
             idle_spins: Cell::new(0),
+            moved: Cell::new(false),
             random: Cell::new(0),
         });
         Self {

@@ -307,6 +307,12 @@ fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
             ready = true;
             runner.run()?;
         }
+        let mut moved = false;
+        runners.iter().for_each(|runner| moved |= runner.block.moved.take());
+        if moved {
+            // Who has spun in vain may have been waiting for just this.
+            runners.iter().for_each(|runner| runner.block.idle_spins.set(0));
+        }
         let spinning = |runner: &BlockRunner| runner.has_ready() && !runner.spins_in_vain();
         if runners.iter().all(|runner| runner.block.live.get() == 0) {
             break;

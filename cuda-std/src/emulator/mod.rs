@@ -14,6 +14,9 @@
 //!   exited or are outside the mask;
 //! - deadlocks, and panics.
 //!
+//! The kernel must unwind: a finding, like a panic, ends every thread of the launch by unwinding its stack, so a build
+//! with `panic = "abort"` cannot report any.
+//!
 //! Values are those of a GPU, bit for bit, as long as the order of floating-point atomics does not matter.
 //!
 //! # Speed
