@@ -3,11 +3,12 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{
-    block::{Place, Thread, unravel},
+    block::unravel,
     memory::{self, Allocation},
     report::{FindingKind, MemoryPlace, ThreadPlace},
     shadow::{Access, Now, Problem, Touch, WORD_BYTES},
     shared::SharedMemory,
+    thread::{Place, Thread},
 };
 use crate::mem::DeviceValue;
 

@@ -5,9 +5,9 @@ use core::{any::TypeId, panic::Location, sync::atomic::Ordering};
 pub(crate) use super::access::SharedAddress;
 use super::{
     access::{from_bits, read, to_bits, update, write},
-    block::{Thread, with_current},
     report::FindingKind,
     shadow::Touch,
+    thread::{Thread, with_current},
     warp::WarpOperation,
 };
 use crate::{

@@ -7,9 +7,10 @@
 use core::cell::{Cell, RefCell};
 
 use super::{
-    block::{Block, Place, State, Thread},
+    block::Block,
     release,
     report::{Finding, FindingKind},
+    thread::{Place, State, Thread},
     warp::{bits, same_place},
 };
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
 
-use super::block;
+use super::thread;
 
 /// Enough for kernels that keep tiles of a few hundred registers, in unoptimised builds too. Untouched pages cost
 /// nothing, and a guard page ends each stack.
@@ -14,7 +14,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) type Suspender = Yielder<(), ()>;
 
 /// A coroutine that runs GPU threads for ever: each resumption from outside a thread starts the thread that
-/// [`block::run_current_thread`] finds, and each end of a thread suspends.
+/// [`thread::run_current_thread`] finds, and each end of a thread suspends.
 pub(super) struct Worker(Coroutine<(), (), ()>);
 
 impl Worker {
@@ -22,7 +22,7 @@ impl Worker {
         let stack = DefaultStack::new(STACK_BYTES).expect("memory for the stack of an emulated thread");
         Self(Coroutine::with_stack(stack, |suspender: &Suspender, ()| {
             loop {
-                block::run_current_thread(suspender);
+                thread::run_current_thread(suspender);
                 suspender.suspend(());
             }
         }))

@@ -38,6 +38,8 @@ mod release;
 mod report;
 mod shadow;
 mod shared;
+mod state;
+mod thread;
 mod warp;
 
 pub use launch::{Dim3, Launch};

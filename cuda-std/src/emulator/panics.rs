@@ -3,7 +3,7 @@
 use core::{any::Any, cell::Cell};
 use std::{panic, sync::Once};
 
-use super::block::{self, Place};
+use super::thread::{self, Place};
 
 thread_local! {
     static LAST: Cell<Option<(String, Place)>> = const { Cell::new(None) };
@@ -16,7 +16,7 @@ pub(super) fn install_hook() {
     HOOK.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if block::in_kernel() {
+            if thread::in_kernel() {
                 // The location is of the program's text, so it is as good as static; the hook is lent less.
                 let location = info.location().map(|location| {
                     // SAFETY: panic locations are constants of the program.

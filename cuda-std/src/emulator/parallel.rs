@@ -7,8 +7,9 @@ use std::sync::{
 
 use super::{
     block::BlockRunner,
-    launch::{LaunchState, earlier, run_block},
+    launch::run_block,
     report::{Finding, Stats},
+    state::LaunchState,
 };
 
 /// More CPU threads would need more stacks than a process may map.
@@ -49,4 +50,16 @@ pub(super) fn run(launch: &Arc<LaunchState>, block: &(dyn Fn(u32) -> u32 + Sync)
     });
     let Outcome { stats, finding } = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     finding.map_or(Ok(stats), Err)
+}
+
+/// The finding that a launch reports of those that its CPU threads found: the one of the first block.
+fn earlier(a: Option<Box<Finding>>, b: Box<Finding>) -> Box<Finding> {
+    let key = |finding: &Finding| {
+        let [x, y, z] = finding.place.block;
+        (z, y, x)
+    };
+    match a {
+        Some(a) if key(&a) <= key(&b) => a,
+        _ => b,
+    }
 }

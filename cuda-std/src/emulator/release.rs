@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    block::{Place, Thread},
     shadow::{Access, Touch},
+    thread::{Place, Thread},
 };
 use crate::atomic::Scope;
 

@@ -11,7 +11,7 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::block::Thread;
+use super::thread::Thread;
 
 /// Bytes that share one shadow word.
 pub(super) const WORD_BYTES: usize = 4;

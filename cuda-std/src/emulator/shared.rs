@@ -2,7 +2,7 @@
 
 use core::any::TypeId;
 
-use super::{block::Place, memory::Allocation, shadow::Now, warp::same_place};
+use super::{memory::Allocation, shadow::Now, thread::Place, warp::same_place};
 
 /// What makes two declarations the same array: source line and column, element type and length.
 struct Identity {

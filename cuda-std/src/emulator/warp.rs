@@ -3,10 +3,10 @@
 use core::cell::{Cell, RefCell};
 
 use super::{
-    block::{Place, State, Thread},
     release,
     report::FindingKind,
     shadow::CLOCK_LIMIT,
+    thread::{Place, State, Thread},
 };
 use crate::warp::ShuffleMode;
 
