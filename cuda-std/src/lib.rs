@@ -6,7 +6,8 @@
 //! tools, no linker and no toolkit.
 //!
 //! Every operation is a thin function over one of two backends: inline PTX on `nvptx64`, where all the `asm!` of the
-//! project lives, and the host backend everywhere else, so that the same kernel source compiles for both.
+//! project lives, and everywhere else the [grid emulator](emulator), which runs the same kernel source on the CPU and
+//! checks every access.
 //!
 //! ```
 //! use cuda_std::{kernel, mem, thread};
@@ -29,15 +30,18 @@
 //! ```
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(asm_experimental_arch, stdarch_nvptx))]
 
+pub mod atomic;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod emulator;
 pub mod float;
+pub mod grid;
 pub mod mem;
 pub mod shared;
 pub mod thread;
 pub mod warp;
 
 #[cfg(not(target_arch = "nvptx64"))]
-#[path = "host.rs"]
-mod backend;
+use emulator::backend;
 #[cfg(target_arch = "nvptx64")]
 #[path = "nvptx.rs"]
 mod backend;
@@ -49,7 +53,7 @@ pub use float::GpuFloat;
 pub const SOURCE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
 /// What in [`SOURCE_DIR`] is compiled for the host only, and so cannot change a kernel's PTX.
-pub const HOST_ONLY_SOURCES: &[&str] = &["host.rs", "emulator.rs", "emulator"];
+pub const HOST_ONLY_SOURCES: &[&str] = &["emulator"];
 
 /// The directory of the sources of `#[kernel]`.
 pub const MACROS_SOURCE_DIR: &str = cuda_std_macros::source_dir!();

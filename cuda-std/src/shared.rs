@@ -2,7 +2,11 @@
 
 use core::marker::PhantomData;
 
-use crate::{backend, mem::DeviceValue};
+use crate::{
+    atomic::{AtomicInteger, AtomicOperation, AtomicValue},
+    backend,
+    mem::DeviceValue,
+};
 
 /// A handle to an array in the block's shared memory, made by [`shared_array!`](crate::shared_array).
 ///
@@ -66,6 +70,26 @@ impl<T: DeviceValue> Shared<T> {
         }
     }
 
+    /// The handle of the array that starts `elements` further on. What is aligned there follows from the two.
+    #[inline(always)]
+    #[must_use]
+    pub fn offset(self, elements: u32) -> Self {
+        Self {
+            address: backend::shared_offset(self.address, elements * size_of::<T>() as u32),
+            ..self
+        }
+    }
+
+    /// The same memory as elements of another type, for dynamic shared memory that holds several arrays.
+    #[inline(always)]
+    #[must_use]
+    pub fn cast<U: DeviceValue>(self) -> Shared<U> {
+        Shared {
+            address: self.address,
+            element: PhantomData,
+        }
+    }
+
     /// The element at `index`.
     ///
     /// # Safety
@@ -94,7 +118,73 @@ impl<T: DeviceValue> Shared<T> {
     }
 }
 
-/// An array in shared memory: `shared_array![f32; 256]` is a [`Shared<f32>`](shared::Shared) of 256 elements,
+macro_rules! atomics {
+    ($($(#[$doc:meta])* $name:ident = $operation:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Atomic among the threads of the block, and relaxed. Returns the old value.
+        ///
+        /// # Safety
+        /// The rules at the head of this type, except that atomics need no barrier between them.
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $name(self, index: u32, value: T) -> T {
+            // SAFETY: the caller keeps the type's rules.
+            unsafe { backend::shared_atomic(self.address, index, AtomicOperation::$operation, value) }
+        }
+    )*};
+}
+
+impl<T: AtomicValue> Shared<T> {
+    atomics! {
+        /// Adds `value` to the element at `index`; integers wrap, floats round to nearest.
+        atomic_fetch_add = Add;
+        /// Sets the element at `index`.
+        atomic_exchange = Exchange;
+    }
+
+    /// Sets the element at `index` to `new` if its bits are those of `current`.
+    ///
+    /// Atomic among the threads of the block, and relaxed. Returns the old value.
+    ///
+    /// # Safety
+    /// The rules at the head of this type, except that atomics need no barrier between them.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn atomic_compare_and_swap(self, index: u32, current: T, new: T) -> T {
+        // SAFETY: the caller keeps the type's rules.
+        unsafe { backend::shared_compare_and_swap(self.address, index, current, new) }
+    }
+}
+
+impl<T: AtomicInteger> Shared<T> {
+    atomics! {
+        /// Sets the element at `index` to the lesser of itself and `value`.
+        atomic_fetch_min = Min;
+        /// Sets the element at `index` to the greater of itself and `value`.
+        atomic_fetch_max = Max;
+        /// Clears the bits of the element at `index` that `value` lacks.
+        atomic_fetch_and = And;
+        /// Sets the bits of the element at `index` that `value` has.
+        atomic_fetch_or = Or;
+        /// Flips the bits of the element at `index` that `value` has.
+        atomic_fetch_xor = Xor;
+    }
+}
+
+/// The block's dynamic shared memory, whose size the launch decides, aligned to 16 bytes.
+///
+/// Every call returns the same memory: kernels part it with [`Shared::offset`] and [`Shared::cast`].
+#[inline(always)]
+#[must_use]
+pub fn dynamic_shared_mem<T: DeviceValue>() -> Shared<T> {
+    Shared {
+        address: backend::shared_dynamic(),
+        element: PhantomData,
+    }
+}
+
+/// An array in shared memory: `shared_array![f32; 256]` is a [`Shared<f32>`](crate::shared::Shared) of 256 elements,
 /// aligned to 16 bytes.
 ///
 /// The array belongs to the place in the source, as a `static` would: every thread of a block that comes by gets the

@@ -7,6 +7,7 @@ macro_rules! index_functions {
         $(#[$doc])*
         #[inline(always)]
         #[must_use]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub fn $name() -> u32 {
             backend::$backend($axis)
         }
@@ -43,6 +44,7 @@ index_functions! {
 /// This thread's index in a one-dimensional grid. Wraps beyond 2^32 threads.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn index_1d() -> u32 {
     block_idx_x().wrapping_mul(block_dim_x()).wrapping_add(thread_idx_x())
 }
@@ -53,4 +55,17 @@ pub fn index_1d() -> u32 {
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn sync_threads() {
     backend::sync_threads();
+}
+
+/// Waits at the block's barrier number `id` (0 to 15) until `count` threads are there, and makes their writes visible to
+/// each other. [`sync_threads`] is barrier 0 for all threads.
+///
+/// # Safety
+/// 1. `id` is at most 15, and `count` a positive multiple of 32;
+/// 2. all live threads of a warp reach the same call together, all callers of one `id` with the same `count`.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync_threads_named(id: u32, count: u32) {
+    // SAFETY: the caller keeps the rules.
+    unsafe { backend::sync_threads_named(id, count) }
 }

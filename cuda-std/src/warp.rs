@@ -16,6 +16,7 @@ pub const WARP_SIZE: u32 = 32;
 /// This thread's lane in its warp: `0..32`.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn lane_id() -> u32 {
     backend::lane_id()
 }
@@ -23,6 +24,7 @@ pub fn lane_id() -> u32 {
 /// The lanes that happen to execute this call together. A hint only: never a mask for what must be complete.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn activemask() -> u32 {
     backend::activemask()
 }
@@ -150,4 +152,102 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     // SAFETY: the caller keeps the module's rules.
     unsafe { backend::ballot(mask, predicate) }
+}
+
+/// The lanes of `mask` that bring the same bits as this lane.
+///
+/// # Safety
+/// The rules at the head of this [module](self).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_match_any<T: WarpShuffleValue>(mask: u32, value: T) -> u32 {
+    let [low, high] = value.to_words();
+    // SAFETY: the caller keeps the module's rules.
+    unsafe { backend::match_any(mask, u64::from(low) | u64::from(high) << 32, T::WIDE) }
+}
+
+/// `mask` and true if all lanes of `mask` bring the same bits, otherwise 0 and false.
+///
+/// # Safety
+/// The rules at the head of this [module](self).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_match_all<T: WarpShuffleValue>(mask: u32, value: T) -> (u32, bool) {
+    let [low, high] = value.to_words();
+    // SAFETY: the caller keeps the module's rules.
+    unsafe { backend::match_all(mask, u64::from(low) | u64::from(high) << 32, T::WIDE) }
+}
+
+/// How [`warp_reduce`] makes one value of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarpReductionOp {
+    /// The sum, which wraps.
+    Add,
+    /// The lesser.
+    Min,
+    /// The greater.
+    Max,
+    /// The bits that both have.
+    And,
+    /// The bits that either has.
+    Or,
+    /// The bits that one has and the other has not.
+    Xor,
+}
+
+/// A 4-byte integer that a warp can reduce.
+pub trait WarpReductionValue: WarpShuffleValue {
+    /// One value of two.
+    #[must_use]
+    fn combine(self, other: Self, op: WarpReductionOp) -> Self;
+}
+
+macro_rules! reduction_values {
+    ($($type:ty)*) => {$(
+        impl WarpReductionValue for $type {
+            #[inline(always)]
+            fn combine(self, other: Self, op: WarpReductionOp) -> Self {
+                match op {
+                    WarpReductionOp::Add => self.wrapping_add(other),
+                    WarpReductionOp::Min => if other < self { other } else { self },
+                    WarpReductionOp::Max => if other > self { other } else { self },
+                    WarpReductionOp::And => self & other,
+                    WarpReductionOp::Or => self | other,
+                    WarpReductionOp::Xor => self ^ other,
+                }
+            }
+        }
+    )*};
+}
+reduction_values!(u32 i32);
+
+/// The reduction of the values of all lanes in `mask`, in each of them.
+///
+/// Costs 5 shuffles for a full mask, otherwise one for each lane in the mask.
+///
+/// # Safety
+/// The rules at the head of this [module](self).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_reduce<T: WarpReductionValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
+    if mask == u32::MAX {
+        let (mut result, mut distance) = (value, WARP_SIZE / 2);
+        while distance > 0 {
+            // SAFETY: every lane is in the mask; the caller keeps the other rules.
+            result = result.combine(unsafe { warp_shuffle_xor(mask, result, distance, WARP_SIZE).0 }, op);
+            distance /= 2;
+        }
+        result
+    } else {
+        let mut rest = mask & (mask - 1);
+        // SAFETY: the lane is in the mask; the caller keeps the other rules.
+        let mut result = unsafe { warp_shuffle_idx(mask, value, mask.trailing_zeros(), WARP_SIZE).0 };
+        while rest != 0 {
+            // SAFETY: as above.
+            let next = unsafe { warp_shuffle_idx(mask, value, rest.trailing_zeros(), WARP_SIZE).0 };
+            result = result.combine(next, op);
+            rest &= rest - 1;
+        }
+        result
+    }
 }

@@ -1,0 +1,309 @@
+//! Every access of a kernel to memory: first all checks, then the bytes.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::{
+    block::unravel,
+    memory::{self, Allocation},
+    report::{FindingKind, MemoryPlace, ThreadPlace},
+    shadow::{Access, Now, Problem, Touch, WORD_BYTES},
+    shared::SharedMemory,
+    thread::{Place, Thread},
+};
+use crate::mem::DeviceValue;
+
+/// Where an array in shared memory is: its number in the block, and the byte that a handle stands at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedAddress {
+    pub(crate) array: u32,
+    pub(crate) byte: u32,
+}
+
+/// What of memory an access wants.
+#[derive(Clone, Copy)]
+struct Request {
+    address: usize,
+    bytes: usize,
+    /// The multiple that the address must be of.
+    align: usize,
+    touch: Touch,
+    place: Place,
+    space: &'static str,
+}
+
+impl Thread {
+    /// Runs all checks of an access to `N` consecutive elements of global memory.
+    pub(super) fn check_global<T: DeviceValue, const N: usize>(&self, ptr: *const T, touch: Touch, place: Place) {
+        let bytes = size_of::<[T; N]>();
+        let request = Request {
+            address: ptr as usize,
+            bytes,
+            align: bytes.min(16),
+            touch,
+            place,
+            space: "global",
+        };
+        let allocation = self.allocation(request);
+        let launch = &self.block().launch;
+        if touch.writes() {
+            if allocation.shadow.is_none() {
+                let message = "the launch has this memory for reading only";
+                self.fail_at(FindingKind::WriteToReadOnly, request, message, Some(allocation), None);
+            }
+            launch.before_write(allocation);
+        }
+        self.check(allocation, launch.now(allocation), request);
+    }
+
+    /// Runs all checks of an access to `N` consecutive elements of shared memory, and returns their address.
+    pub(super) fn check_shared<T: DeviceValue, const N: usize>(
+        &self,
+        shared: &SharedMemory,
+        base: SharedAddress,
+        index: u32,
+        touch: Touch,
+        place: Place,
+    ) -> *mut T {
+        let bytes = size_of::<[T; N]>();
+        let (allocation, now) = shared.array(base.array);
+        let address = allocation.start + base.byte as usize + index as usize * size_of::<T>();
+        let request = Request {
+            address,
+            bytes,
+            align: bytes.min(16),
+            touch,
+            place,
+            space: "shared",
+        };
+        self.check(allocation, now, request);
+        address as *mut T
+    }
+
+    /// The allocation that an access to global memory starts in.
+    #[inline]
+    fn allocation(&self, request: Request) -> &Allocation {
+        let block = self.block();
+        // A source line mostly touches one allocation, so each line remembers the last. Lines can share a slot:
+        // what they find there is checked like everything else.
+        let recent = &block.recent[core::ptr::from_ref(request.place) as usize / size_of::<usize>() % 64];
+        // SAFETY: points into the launch's allocations, which live as long as the block.
+        if let Some(allocation) = unsafe { recent.get().as_ref() }
+            && allocation.contains(request.address, request.bytes)
+        {
+            return allocation;
+        }
+        let allocations = &block.launch.allocations;
+        let before = &allocations[..allocations.partition_point(|allocation| allocation.start <= request.address)];
+        // Borrowed slices can overlap: one that holds the whole access comes first.
+        let holds = |bytes: usize| before.iter().rev().find(move |a| a.contains(request.address, bytes));
+        let Some(allocation) = holds(request.bytes).or_else(|| holds(1)) else {
+            self.fail_outside(request)
+        };
+        recent.set(&raw const **allocation);
+        allocation
+    }
+
+    #[inline]
+    fn check(&self, allocation: &Allocation, now: Now, request: Request) {
+        let offset = request.address.wrapping_sub(allocation.start);
+        // A borrowed slice stands for a buffer that begins at a multiple of 256.
+        let aligned = offset.is_multiple_of(request.align) || request.address.is_multiple_of(request.align);
+        if !aligned || !request.address.is_multiple_of(WORD_BYTES) {
+            let message = format!(
+                "the access needs an address that is a multiple of {} bytes",
+                request.align
+            );
+            self.fail_at(FindingKind::Misaligned, request, message, Some(allocation), None);
+        }
+        if !allocation.contains(request.address, request.bytes) {
+            let message = "the access goes beyond the end of the memory";
+            self.fail_at(FindingKind::OutOfBounds, request, message, Some(allocation), None);
+        }
+        let Some(shadow) = &allocation.shadow else { return };
+        let words = offset / WORD_BYTES..(offset + request.bytes) / WORD_BYTES;
+        if let Some((word, problem)) = shadow.touch(words, self, request.place, request.touch, now) {
+            let address = allocation.start + word * WORD_BYTES;
+            self.fail_problem(problem, Request { address, ..request }, allocation);
+        }
+    }
+
+    #[cold]
+    fn fail_problem(&self, problem: Problem, request: Request, allocation: &Allocation) -> ! {
+        let verb = match request.touch {
+            Touch::Load | Touch::ReadOnlyLoad => "reads",
+            Touch::Store => "writes",
+            Touch::Atomic | Touch::AtomicStore => "atomically accesses",
+        };
+        let (kind, message, other) = match problem {
+            Problem::Uninitialised => (
+                FindingKind::Uninitialised,
+                "the memory has never been written".to_owned(),
+                None,
+            ),
+            Problem::ReadOnlyLoadOfWritten(access) => {
+                let message = "one access is a read-only load, the other writes, both in this launch".to_owned();
+                (FindingKind::ReadOnlyLoadOfWritten, message, self.thread_of(access))
+            }
+            Problem::Race { other, other_wrote } => {
+                let theirs = if other_wrote { "wrote" } else { "read" };
+                let message = format!("this thread {verb} what the other {theirs}, and no barrier is between");
+                (FindingKind::DataRace, message, self.thread_of(other))
+            }
+        };
+        self.fail_at(kind, request, message, Some(allocation), other)
+    }
+
+    fn thread_of(&self, access: Access) -> Option<ThreadPlace> {
+        let launch = &self.block().launch;
+        let (block, thread) = (
+            unravel(access.block, launch.grid_dim),
+            unravel(access.thread(), launch.block_dim),
+        );
+        access.location.map(|location| ThreadPlace {
+            block,
+            thread,
+            location: Some(location),
+        })
+    }
+
+    /// Reports an access that is in no live allocation.
+    #[cold]
+    fn fail_outside(&self, request: Request) -> ! {
+        if let Some(dropped) = memory::dropped_buffer(request.address) {
+            let message = "the buffer has been dropped";
+            self.fail_at(FindingKind::UseAfterFree, request, message, Some(&dropped), None);
+        }
+        let distance = |allocation: &Allocation| {
+            let end = allocation.start + allocation.bytes;
+            request
+                .address
+                .saturating_sub(end)
+                .max(allocation.start.saturating_sub(request.address))
+        };
+        let nearest = self
+            .block()
+            .launch
+            .allocations
+            .iter()
+            .min_by_key(|allocation| distance(allocation));
+        let nearest = nearest.filter(|allocation| distance(allocation) < 1 << 20);
+        let message = "the address is in no memory of this launch";
+        self.fail_at(
+            FindingKind::OutOfBounds,
+            request,
+            message,
+            nearest.map(|nearest| &**nearest),
+            None,
+        )
+    }
+
+    #[cold]
+    fn fail_at(
+        &self,
+        kind: FindingKind,
+        request: Request,
+        message: impl Into<String>,
+        allocation: Option<&Allocation>,
+        other: Option<ThreadPlace>,
+    ) -> ! {
+        let memory = MemoryPlace {
+            space: request.space,
+            allocation: allocation.map(|allocation| allocation.label().to_owned()),
+            length: allocation.map_or(0, |allocation| allocation.bytes / allocation.element_bytes),
+            element_bytes: allocation.map_or(1, |allocation| allocation.element_bytes),
+            byte_offset: allocation.map_or(0, |a| request.address.wrapping_sub(a.start) as isize),
+            address: request.address,
+            access_bytes: request.bytes,
+        };
+        self.fail(kind, request.place, message, Some(memory), other)
+    }
+}
+
+/// Reads a value that the checks have passed.
+///
+/// # Safety
+/// The value lies in live, initialised memory, aligned to 4 bytes, which other CPU threads access atomically at most.
+#[inline]
+pub(super) unsafe fn read<T: DeviceValue>(ptr: *const T) -> T {
+    // SAFETY: by the caller's promise; `T` is 4 or 8 bytes of any bits. Atomic, because a kernel with a race that is
+    // about to be found may write at the same time; volatile would do the same where slices are read-only.
+    unsafe {
+        if size_of::<T>() == 4 {
+            from_bits(u64::from(AtomicU32::from_ptr(ptr.cast_mut().cast()).load(Relaxed)))
+        } else if (ptr as usize).is_multiple_of(8) {
+            from_bits(AtomicU64::from_ptr(ptr.cast_mut().cast()).load(Relaxed))
+        } else {
+            let words = ptr.cast::<u32>();
+            from_bits(u64::from(read(words)) | u64::from(read(words.add(1))) << 32)
+        }
+    }
+}
+
+/// Writes a value that the checks have passed.
+///
+/// # Safety
+/// The value lies in live, writable memory, aligned to 4 bytes, which other CPU threads access atomically at most.
+#[inline]
+pub(super) unsafe fn write<T: DeviceValue>(ptr: *mut T, value: T) {
+    let bits = to_bits(value);
+    // SAFETY: as for `read`.
+    unsafe {
+        if size_of::<T>() == 4 {
+            AtomicU32::from_ptr(ptr.cast()).store(bits as u32, Relaxed);
+        } else if (ptr as usize).is_multiple_of(8) {
+            AtomicU64::from_ptr(ptr.cast()).store(bits, Relaxed);
+        } else {
+            let words = ptr.cast::<u32>();
+            write(words, bits as u32);
+            write(words.add(1), (bits >> 32) as u32);
+        }
+    }
+}
+
+/// Replaces a value by what `change` makes of it, at one stroke, and returns the old one and whether it changed.
+///
+/// # Safety
+/// The value lies in live, initialised, writable memory, aligned to its size.
+pub(super) unsafe fn update<T: DeviceValue>(ptr: *mut T, change: impl Fn(T) -> T) -> (T, bool) {
+    let new = |old: u64| to_bits(change(from_bits(old)));
+    // SAFETY: as for `read`; the change always gives a value, so the update succeeds.
+    let old = unsafe {
+        if size_of::<T>() == 4 {
+            let atomic = AtomicU32::from_ptr(ptr.cast());
+            let old = atomic.fetch_update(Relaxed, Relaxed, |old| Some(new(u64::from(old)) as u32));
+            u64::from(old.unwrap_or_else(|old| old))
+        } else {
+            let atomic = AtomicU64::from_ptr(ptr.cast());
+            atomic
+                .fetch_update(Relaxed, Relaxed, |old| Some(new(old)))
+                .unwrap_or_else(|old| old)
+        }
+    };
+    (from_bits(old), new(old) != old)
+}
+
+/// The bits of a value, in the low bytes.
+#[inline]
+pub(super) fn to_bits<T: DeviceValue>(value: T) -> u64 {
+    // SAFETY: the trait promises 4 or 8 bytes without padding.
+    unsafe {
+        if size_of::<T>() == 4 {
+            u64::from(core::mem::transmute_copy::<T, u32>(&value))
+        } else {
+            core::mem::transmute_copy::<T, u64>(&value)
+        }
+    }
+}
+
+/// The value of those bits.
+#[inline]
+pub(super) fn from_bits<T: DeviceValue>(bits: u64) -> T {
+    // SAFETY: the trait promises 4 or 8 bytes, of which any value is one.
+    unsafe {
+        if size_of::<T>() == 4 {
+            core::mem::transmute_copy::<u32, T>(&(bits as u32))
+        } else {
+            core::mem::transmute_copy::<u64, T>(&bits)
+        }
+    }
+}

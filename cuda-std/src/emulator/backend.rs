@@ -1,0 +1,380 @@
+//! The host backend: what the public functions call, for the GPU thread that is running.
+
+use core::{any::TypeId, panic::Location, sync::atomic::Ordering};
+
+pub(crate) use super::access::SharedAddress;
+use super::{
+    access::{from_bits, read, to_bits, update, write},
+    report::FindingKind,
+    shadow::Touch,
+    thread::{Thread, with_current},
+    warp::WarpOperation,
+};
+use crate::{
+    atomic::{AtomicOperation, AtomicValue, NumberClass, Scope},
+    mem::{Caching, DeviceValue},
+    warp::ShuffleMode,
+};
+
+#[track_caller]
+pub(crate) fn thread_idx(axis: u32) -> u32 {
+    with_current(|thread| thread.index[axis as usize])
+}
+
+#[track_caller]
+pub(crate) fn block_idx(axis: u32) -> u32 {
+    with_current(|thread| thread.block().index.get()[axis as usize])
+}
+
+#[track_caller]
+pub(crate) fn block_dim(axis: u32) -> u32 {
+    with_current(|thread| thread.block().launch.block_dim[axis as usize])
+}
+
+#[track_caller]
+pub(crate) fn grid_dim(axis: u32) -> u32 {
+    with_current(|thread| thread.block().launch.grid_dim[axis as usize])
+}
+
+#[track_caller]
+pub(crate) fn sync_threads() {
+    let place = Location::caller();
+    with_current(|thread| thread.barrier(0, None, place));
+}
+
+#[track_caller]
+pub(crate) unsafe fn sync_threads_named(id: u32, count: u32) {
+    let place = Location::caller();
+    with_current(|thread| thread.barrier(id, Some(count), place));
+}
+
+/// The counter in `_state` is for GPUs: here the launch knows its blocks.
+#[track_caller]
+pub(crate) unsafe fn grid_sync(state: *mut u32) {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global::<u32, 1>(state, Touch::Atomic, place);
+        thread.grid_barrier(place);
+    });
+}
+
+#[track_caller]
+pub(crate) fn lane_id() -> u32 {
+    with_current(|thread| thread.lane)
+}
+
+#[track_caller]
+pub(crate) fn activemask() -> u32 {
+    with_current(|thread| thread.warp().live.get())
+}
+
+#[track_caller]
+pub(crate) unsafe fn sync_warp(mask: u32) {
+    let place = Location::caller();
+    with_current(|thread| thread.warp_operation(WarpOperation::Sync, mask, 0, place));
+}
+
+#[track_caller]
+pub(crate) unsafe fn shuffle(mode: ShuffleMode, mask: u32, value: u32, operand: u32, width: u32) -> (u32, bool) {
+    let place = Location::caller();
+    with_current(|thread| {
+        if !width.is_power_of_two() || width > 32 {
+            let message = format!("a shuffle has a width of 1, 2, 4, 8, 16 or 32, not {width}");
+            thread.fail(FindingKind::InvalidArgument, place, message, None, None);
+        }
+        thread.operand.set(operand);
+        thread.width.set(width);
+        let (value, inside) = thread.warp_operation(WarpOperation::Shuffle(mode), mask, u64::from(value), place);
+        (value as u32, inside)
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn ballot(mask: u32, predicate: bool) -> u32 {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread
+            .warp_operation(WarpOperation::Ballot, mask, u64::from(predicate), place)
+            .0 as u32
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn match_any(mask: u32, value: u64, _wide: bool) -> u32 {
+    let place = Location::caller();
+    with_current(|thread| thread.warp_operation(WarpOperation::MatchAny, mask, value, place).0 as u32)
+}
+
+#[track_caller]
+pub(crate) unsafe fn match_all(mask: u32, value: u64, _wide: bool) -> (u32, bool) {
+    let place = Location::caller();
+    with_current(|thread| {
+        let (lanes, all) = thread.warp_operation(WarpOperation::MatchAll, mask, value, place);
+        (lanes as u32, all)
+    })
+}
+
+pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
+    a.mul_add(b, c)
+}
+
+pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
+    a.mul_add(b, c)
+}
+
+#[track_caller]
+pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching: Caching) -> [T; N] {
+    let place = Location::caller();
+    let touch = if caching == Caching::ReadOnly {
+        Touch::ReadOnlyLoad
+    } else {
+        Touch::Load
+    };
+    with_current(|thread| {
+        thread.check_global::<T, N>(ptr, touch, place);
+        let mut stats = thread.block().stats.borrow_mut();
+        stats.global_loads += 1;
+        stats.global_bytes_loaded += size_of::<[T; N]>() as u64;
+    });
+    // SAFETY: the checks have passed.
+    core::array::from_fn(|i| unsafe { read(ptr.add(i)) })
+}
+
+#[track_caller]
+pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: [T; N], _caching: Caching) {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global::<T, N>(ptr, Touch::Store, place);
+        thread.block().progress();
+        let mut stats = thread.block().stats.borrow_mut();
+        stats.global_stores += 1;
+        stats.global_bytes_stored += size_of::<[T; N]>() as u64;
+    });
+    for (i, value) in values.into_iter().enumerate() {
+        // SAFETY: the checks have passed.
+        unsafe { write(ptr.add(i), value) }
+    }
+}
+
+#[track_caller]
+pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddress {
+    let place = Location::caller();
+    with_current(|thread| {
+        let mut shared = thread.block().shared.borrow_mut();
+        SharedAddress {
+            array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN),
+            byte: 0,
+        }
+    })
+}
+
+pub(crate) fn shared_dynamic() -> SharedAddress {
+    SharedAddress { array: 0, byte: 0 }
+}
+
+pub(crate) fn shared_offset(base: SharedAddress, bytes: u32) -> SharedAddress {
+    SharedAddress {
+        byte: base.byte + bytes,
+        ..base
+    }
+}
+
+#[track_caller]
+pub(crate) unsafe fn shared_load<T: DeviceValue, const N: usize>(base: SharedAddress, index: u32) -> [T; N] {
+    let place = Location::caller();
+    with_current(|thread| {
+        let block = thread.block();
+        block.stats.borrow_mut().shared_loads += 1;
+        let shared = block.shared.borrow();
+        let ptr = thread.check_shared::<T, N>(&shared, base, index, Touch::Load, place);
+        // SAFETY: the checks have passed.
+        core::array::from_fn(|i| unsafe { read(ptr.add(i)) })
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAddress, index: u32, values: [T; N]) {
+    let place = Location::caller();
+    with_current(|thread| {
+        let block = thread.block();
+        block.stats.borrow_mut().shared_stores += 1;
+        block.progress();
+        let shared = block.shared.borrow();
+        let ptr = thread.check_shared::<T, N>(&shared, base, index, Touch::Store, place);
+        for (i, value) in values.into_iter().enumerate() {
+            // SAFETY: the checks have passed.
+            unsafe { write(ptr.add(i), value) }
+        }
+    });
+}
+
+#[track_caller]
+pub(crate) unsafe fn atomic<T: AtomicValue>(
+    ptr: *mut T,
+    operation: AtomicOperation,
+    value: T,
+    ordering: Ordering,
+    scope: Scope,
+) -> T {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
+        // SAFETY: the checks have passed.
+        unsafe {
+            change(thread, ptr, (ordering, scope), place, |old| {
+                combine(operation, old, value)
+            })
+        }
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn compare_and_swap<T: AtomicValue>(
+    ptr: *mut T,
+    current: T,
+    new: T,
+    ordering: Ordering,
+    scope: Scope,
+) -> T {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
+        // SAFETY: the checks have passed.
+        unsafe {
+            change(thread, ptr, (ordering, scope), place, |old| {
+                if to_bits(old) == to_bits(current) { new } else { old }
+            })
+        }
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn atomic_load<T: AtomicValue>(ptr: *const T, ordering: Ordering, scope: Scope) -> T {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
+        // SAFETY: the checks have passed.
+        unsafe { change(thread, ptr.cast_mut(), (ordering, scope), place, |old| old) }
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn atomic_store<T: AtomicValue>(ptr: *mut T, value: T, ordering: Ordering, scope: Scope) {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global::<T, 1>(ptr, Touch::AtomicStore, place);
+        thread.block().stats.borrow_mut().atomics += 1;
+        thread.block().progress();
+        synchronise(thread, ptr, Touch::AtomicStore, (ordering, scope), place);
+        // SAFETY: the checks have passed.
+        unsafe { write(ptr, value) }
+    });
+}
+
+#[track_caller]
+pub(crate) unsafe fn shared_atomic<T: AtomicValue>(
+    base: SharedAddress,
+    index: u32,
+    operation: AtomicOperation,
+    value: T,
+) -> T {
+    let place = Location::caller();
+    with_current(|thread| {
+        let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
+        // SAFETY: the checks have passed.
+        unsafe {
+            change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| {
+                combine(operation, old, value)
+            })
+        }
+    })
+}
+
+#[track_caller]
+pub(crate) unsafe fn shared_compare_and_swap<T: AtomicValue>(base: SharedAddress, index: u32, current: T, new: T) -> T {
+    let place = Location::caller();
+    with_current(|thread| {
+        let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
+        // SAFETY: the checks have passed.
+        unsafe {
+            change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| {
+                if to_bits(old) == to_bits(current) { new } else { old }
+            })
+        }
+    })
+}
+
+#[track_caller]
+pub(crate) fn fence(ordering: Ordering, scope: Scope) {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.block().launch.has_fences.store(true, Ordering::Relaxed);
+        thread.fence(ordering, scope, place);
+    });
+}
+
+/// The order that an atomic gives. Until someone has used a fence, relaxed ones give none.
+fn synchronise<T>(
+    thread: &Thread,
+    ptr: *const T,
+    touch: Touch,
+    order: (Ordering, Scope),
+    place: &'static Location<'static>,
+) {
+    let (ordering, scope) = order;
+    let has_fences = &thread.block().launch.has_fences;
+    if ordering != Ordering::Relaxed {
+        has_fences.store(true, Ordering::Relaxed);
+    }
+    if has_fences.load(Ordering::Relaxed) {
+        thread.synchronise(ptr as usize, touch, ordering, scope, place);
+    }
+}
+
+/// Changes a value atomically. If that leaves it as it was, the thread may be waiting for another: others run first.
+///
+/// # Safety
+/// The checks of an atomic access to `ptr` have passed.
+unsafe fn change<T: AtomicValue>(
+    thread: &Thread,
+    ptr: *mut T,
+    order: (Ordering, Scope),
+    place: &'static Location<'static>,
+    change: impl Fn(T) -> T,
+) -> T {
+    let block = thread.block();
+    block.stats.borrow_mut().atomics += 1;
+    // SAFETY: by the caller's promise.
+    let (old, changed) = unsafe { update(ptr, change) };
+    synchronise(thread, ptr, Touch::Atomic, order, place);
+    if changed {
+        block.progress();
+    } else {
+        thread.spin(place);
+    }
+    old
+}
+
+fn combine<T: AtomicValue>(operation: AtomicOperation, old: T, value: T) -> T {
+    let (a, b) = (to_bits(old), to_bits(value));
+    let wide = size_of::<T>() == 8;
+    let bits = match (operation, T::CLASS) {
+        (AtomicOperation::Exchange, _) => b,
+        (AtomicOperation::And, _) => a & b,
+        (AtomicOperation::Or, _) => a | b,
+        (AtomicOperation::Xor, _) => a ^ b,
+        (AtomicOperation::Add, NumberClass::Float) if wide => (f64::from_bits(a) + f64::from_bits(b)).to_bits(),
+        (AtomicOperation::Add, NumberClass::Float) => {
+            u64::from((f32::from_bits(a as u32) + f32::from_bits(b as u32)).to_bits())
+        }
+        (AtomicOperation::Add, _) => a.wrapping_add(b),
+        (AtomicOperation::Min, NumberClass::Signed) if wide => (a as i64).min(b as i64) as u64,
+        (AtomicOperation::Max, NumberClass::Signed) if wide => (a as i64).max(b as i64) as u64,
+        (AtomicOperation::Min, NumberClass::Signed) => u64::from((a as i32).min(b as i32) as u32),
+        (AtomicOperation::Max, NumberClass::Signed) => u64::from((a as i32).max(b as i32) as u32),
+        // Floats have no minimum and maximum: the public functions do not offer them.
+        (AtomicOperation::Min, _) => a.min(b),
+        (AtomicOperation::Max, _) => a.max(b),
+    };
+    from_bits(bits)
+}

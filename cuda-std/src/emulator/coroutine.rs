@@ -1,0 +1,64 @@
+//! Stacks for GPU threads. A worker runs one thread after another; workers are kept between blocks and launches.
+
+use std::cell::RefCell;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
+
+use super::thread;
+
+/// Enough for kernels that keep tiles of a few hundred registers, in unoptimised builds too. Untouched pages cost
+/// nothing, and a guard page ends each stack.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Where a running GPU thread hands back control.
+pub(super) type Suspender = Yielder<(), ()>;
+
+/// A coroutine that runs GPU threads for ever: each resumption from outside a thread starts the thread that
+/// [`thread::run_current_thread`] finds, and each end of a thread suspends.
+pub(super) struct Worker(Coroutine<(), (), ()>);
+
+impl Worker {
+    fn new() -> Self {
+        let stack = DefaultStack::new(STACK_BYTES).expect("memory for the stack of an emulated thread");
+        Self(Coroutine::with_stack(stack, |suspender: &Suspender, ()| {
+            loop {
+                thread::run_current_thread(suspender);
+                suspender.suspend(());
+            }
+        }))
+    }
+
+    /// Runs the thread until it waits or ends.
+    pub(super) fn resume(&mut self) {
+        match self.0.resume(()) {
+            CoroutineResult::Yield(()) => {}
+            CoroutineResult::Return(()) => unreachable!("workers never return"),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: workers are dropped between threads, when their stack holds nothing that needs to be dropped.
+        unsafe { self.0.force_reset() }
+    }
+}
+
+thread_local! {
+    static IDLE: RefCell<Vec<Worker>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Workers between threads, new or used.
+pub(super) fn take_workers(count: usize) -> Vec<Worker> {
+    IDLE.with_borrow_mut(|idle| {
+        let mut workers = idle.split_off(idle.len().saturating_sub(count));
+        workers.resize_with(count, Worker::new);
+        workers
+    })
+}
+
+/// Keeps workers, all of them between threads, for the next block on this CPU thread.
+pub(super) fn return_workers(workers: Vec<Worker>) {
+    // At the end of the CPU thread there is no next block.
+    let _ = IDLE.try_with(|idle| idle.borrow_mut().extend(workers));
+}

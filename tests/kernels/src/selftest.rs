@@ -1,0 +1,248 @@
+//! Small correct kernels, each for a few operations. All work on one block of 64 threads unless they say otherwise.
+//!
+//! # Safety
+//! Every kernel: the pointers are to global memory with room for what the kernel's documentation says.
+
+use core::sync::atomic::Ordering;
+
+use cuda_std::{
+    GpuFloat, atomic, grid, kernel, mem,
+    shared::dynamic_shared_mem,
+    shared_array, thread,
+    warp::{self, WarpReductionOp},
+};
+
+/// Words that [`warp_operations`] writes for each thread.
+pub const WARP_RESULTS: u32 = 16;
+
+/// Every warp operation with a full mask, and some with half of one. Writes [`WARP_RESULTS`] words for each thread.
+///
+/// # Safety
+/// The rules at the head of this module: `out` has 64 times [`WARP_RESULTS`] elements.
+#[kernel]
+pub unsafe fn warp_operations(out: *mut u32) {
+    let (all, i) = (u32::MAX, thread::thread_idx_x());
+    let lane = warp::lane_id();
+    let half = if lane < 16 { 0xffff } else { 0xffff_0000 };
+    // SAFETY: all lanes come to each full-mask call, and the lanes of a half to each call with their half.
+    unsafe {
+        let (idx, idx_in) = warp::warp_shuffle_idx(all, i, lane + 3, 8);
+        let (up, up_in) = warp::warp_shuffle_up(all, i, 3, 16);
+        let (down, down_in) = warp::warp_shuffle_down(all, i, 5, 32);
+        let (xor, xor_in) = warp::warp_shuffle_xor(all, i, 9, 8);
+        let (wide, _) = warp::warp_shuffle_xor(all, f64::from(i) * 0.1, 1, 32);
+        let (all_equal, is_equal) = warp::warp_match_all(all, i / 32);
+        let results = [
+            idx,
+            u32::from(idx_in),
+            up,
+            u32::from(up_in),
+            down,
+            u32::from(down_in),
+            xor,
+            u32::from(xor_in),
+            wide.to_bits() as u32 ^ (wide.to_bits() >> 32) as u32,
+            warp::warp_vote_ballot(half, lane.is_multiple_of(3)),
+            u32::from(warp::warp_vote_all(half, lane < 16)) << 1 | u32::from(warp::warp_vote_any(half, lane == 17)),
+            warp::warp_match_any(all, u64::from(i % 5) << 40),
+            all_equal ^ u32::from(is_equal),
+            warp::warp_match_all(all, lane).0,
+            warp::warp_reduce(all, i, WarpReductionOp::Add),
+            warp::warp_reduce(half, i as i32 - 20, WarpReductionOp::Min) as u32,
+        ];
+        warp::sync_warp(all);
+        let mut k = 0;
+        while k < WARP_RESULTS {
+            mem::store(out.add((i * WARP_RESULTS + k) as usize), results[k as usize]);
+            k += 1;
+        }
+    }
+}
+
+/// Reverses 64 numbers through static shared memory, in each of several blocks: `out[j] = in[63 - j]`.
+///
+/// # Safety
+/// The rules at the head of this module: 64 elements for each block.
+#[kernel]
+pub unsafe fn reverse_static(input: *const f32, out: *mut f32) {
+    let (i, base) = (thread::thread_idx_x(), thread::block_idx_x() * thread::block_dim_x());
+    let buffer = shared_array![f32; 64];
+    // SAFETY: i < 64; the barrier is between the store and the load.
+    unsafe {
+        buffer.store(i, mem::load_readonly(input.add((base + i) as usize)));
+        thread::sync_threads();
+        mem::store(out.add((base + i) as usize), buffer.load(63 - i));
+    }
+}
+
+/// The same through dynamic shared memory of 64 doubles after 64 words, by vector accesses of half the threads.
+///
+/// # Safety
+/// The rules at the head of this module: 64 elements each; 768 bytes of dynamic shared memory.
+#[kernel]
+pub unsafe fn reverse_dynamic(input: *const f64, out: *mut f64) {
+    let i = thread::thread_idx_x();
+    let words = dynamic_shared_mem::<u32>();
+    let buffer = words.offset(64).cast::<f64>();
+    // SAFETY: the two arrays are apart; a barrier is between stores and loads; vector indices are even.
+    unsafe {
+        words.store(i, 63 - i);
+        if i < 32 {
+            buffer.store_v2(2 * i, mem::load_streaming_v2(input.add(2 * i as usize)));
+        }
+        thread::sync_threads();
+        if i < 16 {
+            let reversed = words.load_v4(4 * i);
+            let pairs = [buffer.load_v2(reversed[3] & !1), buffer.load_v2(reversed[1] & !1)];
+            mem::store_v4(
+                out.add(4 * i as usize),
+                [pairs[1][1], pairs[1][0], pairs[0][1], pairs[0][0]],
+            );
+        }
+    }
+}
+
+/// Integer and float atomics of all threads on `integers` (10 words: see the source) and `floats` (one each).
+///
+/// # Safety
+/// The rules at the head of this module: 10 elements and 1; any number of blocks.
+#[kernel]
+pub unsafe fn atomics(integers: *mut u32, small: *mut f32, large: *mut f64) {
+    let i = thread::index_1d();
+    let sum = shared_array![u32; 2];
+    // SAFETY: all accesses are atomic, except the first of shared memory, which a barrier follows.
+    unsafe {
+        atomic::atomic_fetch_add_u32_device(integers, Ordering::Relaxed, i);
+        atomic::atomic_fetch_min_u32_device(integers.add(1), Ordering::Relaxed, i + 7);
+        atomic::atomic_fetch_max_i32_device(integers.add(2).cast(), Ordering::Relaxed, i as i32 - 1000);
+        atomic::atomic_fetch_or_u32_device(integers.add(3), Ordering::Relaxed, 1 << (i % 32));
+        atomic::atomic_fetch_and_u32_device(integers.add(4), Ordering::Relaxed, !(1 << (i % 7)));
+        atomic::atomic_fetch_xor_u32_system(integers.add(5), Ordering::Relaxed, i);
+        if i == 3 {
+            atomic::atomic_exchange_u32_device(integers.add(6), Ordering::AcqRel, 77);
+            atomic::atomic_store_u32_device(integers.add(7), Ordering::Release, 78);
+        }
+        atomic::atomic_compare_and_swap_u32_device(integers.add(8), Ordering::Relaxed, 5, 6);
+        atomic::atomic_fetch_add_f32_device(small, Ordering::Relaxed, 0.5);
+        atomic::atomic_fetch_add_f64_device(large, Ordering::Relaxed, 0.25);
+        if thread::thread_idx_x() < 2 {
+            sum.store(thread::thread_idx_x(), 0);
+        }
+        thread::sync_threads();
+        sum.atomic_fetch_add(0, 2);
+        sum.atomic_fetch_max(1, thread::thread_idx_x());
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            let total = sum.load(0) + sum.load(1);
+            atomic::atomic_fetch_add_u32_device(integers.add(9), Ordering::Relaxed, total);
+        }
+    }
+}
+
+/// `out[i] = fma(a[i], b[i], c[i])`, in `f32`.
+///
+/// # Safety
+/// The rules at the head of this module: 64 elements each.
+#[kernel]
+pub unsafe fn fused(a: *const f32, b: *const f32, c: *const f32, out: *mut f32) {
+    let i = thread::index_1d() as usize;
+    // SAFETY: i is less than the arrays' length.
+    unsafe {
+        let (a, b, c) = (mem::load(a.add(i)), mem::load(b.add(i)), mem::load(c.add(i)));
+        mem::store(out.add(i), GpuFloat::mul_add(a, b, c));
+    }
+}
+
+/// Two of the four warps of 128 threads hand numbers to the other two, over named barriers: `out[i] = 3 * i`, i < 64.
+///
+/// # Safety
+/// The rules at the head of this module: 64 elements; a block of 128 threads.
+#[kernel]
+pub unsafe fn hand_over(out: *mut u32) {
+    let i = thread::thread_idx_x();
+    let (pair, slot) = (i / 32 % 2, i % 32);
+    let buffer = shared_array![u32; 64];
+    // SAFETY: barrier 1 or 2 is between the store and the load; two warps come to each.
+    unsafe {
+        if i < 64 {
+            buffer.store(i, 3 * i);
+        }
+        thread::sync_threads_named(1 + pair, 64);
+        if i >= 64 {
+            mem::store(out.add((32 * pair + slot) as usize), buffer.load(32 * pair + slot));
+        }
+    }
+}
+
+/// Every block writes its number, waits for the grid, and adds up the numbers of all blocks. Cooperative.
+///
+/// # Safety
+/// The rules at the head of this module: two elements for each block; `state` is one word, zero.
+#[kernel]
+pub unsafe fn grid_sum(state: *mut u32, out: *mut u32) {
+    let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    // SAFETY: the grid barrier is between the stores and the loads.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            mem::store(out.add(block as usize), block + 1);
+        }
+        grid::sync(state);
+        if thread::thread_idx_x() == 0 {
+            let (mut sum, mut other) = (0, 0);
+            while other < blocks {
+                sum += mem::load(out.add(other as usize));
+                other += 1;
+            }
+            mem::store(out.add((blocks + block) as usize), sum);
+        }
+        grid::sync(state);
+    }
+}
+
+/// Blocks leave partial results; the last to finish adds them up: `sum[0] = ` the sum of 1 to the number of blocks.
+///
+/// # Safety
+/// The rules at the head of this module: one word for each block, and one each, `ticket` zero.
+#[kernel]
+pub unsafe fn last_block(partial: *mut u32, ticket: *mut u32, sum: *mut u32) {
+    let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    let is_last = shared_array![u32; 1];
+    // SAFETY: the fences and the ticket order the stores of all blocks before the loads of the last.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            mem::store(partial.add(block as usize), block + 1);
+            atomic::device_thread_fence(Ordering::AcqRel);
+            let before = atomic::atomic_fetch_add_u32_device(ticket, Ordering::Relaxed, 1);
+            atomic::device_thread_fence(Ordering::AcqRel);
+            is_last.store(0, u32::from(before == blocks - 1));
+        }
+        thread::sync_threads();
+        if is_last.load(0) == 1 && thread::thread_idx_x() == 1 {
+            let (mut total, mut other) = (0, 0);
+            while other < blocks {
+                total += mem::load(partial.add(other as usize));
+                other += 1;
+            }
+            mem::store(sum, total);
+        }
+    }
+}
+
+/// Thread 1 waits for a flag that thread 32 sets by an atomic, then reads what it wrote before: `out[0] = 42`.
+///
+/// # Safety
+/// The rules at the head of this module: one word each, `flag` zero.
+#[kernel]
+pub unsafe fn wait_for_flag(flag: *mut u32, data: *mut u32, out: *mut u32) {
+    // SAFETY: release and acquire on the flag order the store before the load.
+    unsafe {
+        if thread::thread_idx_x() == 32 {
+            mem::store(data, 42);
+            atomic::atomic_store_u32_block(flag, Ordering::Release, 1);
+        }
+        if thread::thread_idx_x() == 1 {
+            while atomic::atomic_load_u32_block(flag, Ordering::Acquire) == 0 {}
+            mem::store(out, mem::load(data));
+        }
+    }
+}
