@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+#[cfg(feature = "cuda")]
+use crate::device::Buffer;
 use crate::{
     CsrMatrix, Device, Result, Scalar, Structure,
-    device::{Backend, Buffer},
+    device::{Array, Backend},
     spmv::{self, SpmvOptions},
 };
 
@@ -23,12 +25,50 @@ pub struct DeviceMatrix<T> {
 pub(crate) enum Storage<T> {
     /// Shared with the user's matrix.
     Host(CsrMatrix<T>),
-    /// CSR in the device's memory.
-    Csr {
+    /// In the GPU's memory.
+    #[cfg(feature = "cuda")]
+    Cuda {
         row_offsets: Buffer<u32>,
         col_indices: Buffer<u32>,
         values: Buffer<T>,
     },
+}
+
+/// The three arrays of a CSR matrix, on the matrix's device.
+pub(crate) struct CsrArrays<'a, T> {
+    pub(crate) row_offsets: Array<'a, u32>,
+    pub(crate) col_indices: Array<'a, u32>,
+    pub(crate) values: Array<'a, T>,
+}
+
+impl<T: Scalar> Storage<T> {
+    pub(crate) fn as_host(&self) -> Option<&CsrMatrix<T>> {
+        match self {
+            Self::Host(matrix) => Some(matrix),
+            #[cfg(feature = "cuda")]
+            Self::Cuda { .. } => None,
+        }
+    }
+
+    pub(crate) fn arrays(&self) -> CsrArrays<'_, T> {
+        match self {
+            Self::Host(matrix) => CsrArrays {
+                row_offsets: Array::Host(matrix.row_offsets()),
+                col_indices: Array::Host(matrix.col_indices()),
+                values: Array::Host(matrix.values()),
+            },
+            #[cfg(feature = "cuda")]
+            Self::Cuda {
+                row_offsets,
+                col_indices,
+                values,
+            } => CsrArrays {
+                row_offsets: row_offsets.array(),
+                col_indices: col_indices.array(),
+                values: values.array(),
+            },
+        }
+    }
 }
 
 /// Which kernel a [`DeviceMatrix`] uses, and why.
@@ -67,9 +107,9 @@ impl Device {
         let structure = matrix.structure();
         let plan = spmv::Plan::choose::<T>(self, &structure, options)?;
         let storage = match self.backend() {
-            Backend::Cpu { .. } => Storage::Host(matrix.clone()),
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Storage::Host(matrix.clone()),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => Storage::Csr {
+            Backend::Cuda(_) => Storage::Cuda {
                 row_offsets: Buffer::upload(self, matrix.row_offsets())?,
                 col_indices: Buffer::upload(self, matrix.col_indices())?,
                 values: Buffer::upload(self, matrix.values())?,

@@ -97,6 +97,10 @@ pub enum Error {
         available: Option<(u64, u64)>,
     },
 
+    /// A kernel on the emulated device did what a kernel must not do.
+    #[error("{0}")]
+    KernelCheck(Box<cuda_std::emulator::Finding>),
+
     /// Any other failure of the CUDA driver.
     #[error("CUDA driver, {call}: {message}")]
     Driver {
@@ -121,6 +125,8 @@ pub enum ErrorKind {
     NoDevice,
     /// Not enough device memory.
     OutOfMemory,
+    /// A kernel broke a rule on the emulated device.
+    KernelCheck,
     /// The driver failed.
     Driver,
 }
@@ -138,6 +144,7 @@ impl Error {
             Error::Io { .. } => ErrorKind::Io,
             Error::NoDevice { .. } | Error::DriverTooOld { .. } => ErrorKind::NoDevice,
             Error::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Error::KernelCheck(_) => ErrorKind::KernelCheck,
             Error::Driver { .. } => ErrorKind::Driver,
         }
     }

@@ -4,7 +4,7 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, matrices, on_every_device, on_gpu, reference_spmv};
+use common::{Random, assert_within, matrices, on_cpu_and_gpu, on_every_device, on_gpu, reference_spmv};
 use warpsparse::{Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
 
 fn main() -> ExitCode {
@@ -19,10 +19,7 @@ fn main() -> ExitCode {
         nan_and_infinity_pass_through,
     ));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
-    trials.extend(on_every_device(
-        "more_rows_than_2_to_the_27",
-        more_rows_than_2_to_the_27,
-    ));
+    trials.extend(on_cpu_and_gpu("more_rows_than_2_to_the_27", more_rows_than_2_to_the_27));
     trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
     trials.extend(on_every_device(
         "wrong_lane_counts_are_errors",
@@ -36,6 +33,14 @@ fn main() -> ExitCode {
     trials.push(on_gpu(
         "the_kernel_follows_the_row_length",
         the_kernel_follows_the_row_length,
+    ));
+    trials.push(on_gpu(
+        "emulated_bits_are_the_gpus_f32",
+        emulated_bits_are_the_gpus::<f32>,
+    ));
+    trials.push(on_gpu(
+        "emulated_bits_are_the_gpus_f64",
+        emulated_bits_are_the_gpus::<f64>,
     ));
     common::run(trials)
 }
@@ -226,4 +231,34 @@ fn the_kernel_follows_the_row_length(gpu: &Device) {
         kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))),
         "spmv_csr_vector_f64_t2"
     );
+}
+
+/// The emulator does the same operations in the same order: every bit is the GPU's.
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
+    let product = |device: &Device, matrix: &warpsparse::CsrMatrix<T>, lanes, seed| {
+        let mut random = Random(seed);
+        let (x, y) = (random.vector::<T>(matrix.ncols()), random.vector::<T>(matrix.nrows()));
+        let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));
+        let uploaded = device.upload_with(matrix, &options).unwrap();
+        let mut y = device.upload_vec(&y).unwrap();
+        uploaded
+            .spmv(
+                T::from_f64(1.25),
+                &device.upload_vec(&x).unwrap(),
+                T::from_f64(-0.3),
+                &mut y,
+            )
+            .unwrap();
+        y.to_vec()
+            .unwrap()
+            .into_iter()
+            .map(|value| value.to_f64().to_bits())
+            .collect::<Vec<_>>()
+    };
+    for (name, matrix) in matrices::all::<T>() {
+        for lanes in [1, 2, 4, 8, 16, 32] {
+            let emulated = product(&Device::emulated(u64::from(lanes)), &matrix, lanes, 9);
+            assert!(product(gpu, &matrix, lanes, 9) == emulated, "{name}, {lanes} lanes");
+        }
+    }
 }

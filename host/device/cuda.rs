@@ -139,6 +139,11 @@ impl Stream {
         self.gpu.context.ordinal()
     }
 
+    /// Whether the two are one queue.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.queue == other.queue
+    }
+
     pub(super) fn same_device(&self, other: &Self) -> bool {
         self.device_index() == other.device_index()
     }
@@ -190,13 +195,12 @@ impl Stream {
 
     /// Runs `queue_work`, which queues work here that touches data of the queues `others`: after all that is queued
     /// there now, and before all that will be.
-    pub(crate) fn with_joined(&self, others: &[&Stream], queue_work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let foreign = || others.iter().filter(|other| other.queue != self.queue);
-        for other in foreign() {
+    pub(super) fn with_joined(&self, others: &[&Stream], queue_work: impl FnOnce() -> Result<()>) -> Result<()> {
+        for other in others {
             self.queue.join(&other.queue).map_err(driver("ordering two queues"))?;
         }
         queue_work()?;
-        for other in foreign() {
+        for other in others {
             other.queue.join(&self.queue).map_err(driver("ordering two queues"))?;
         }
         Ok(())
@@ -207,7 +211,7 @@ impl Stream {
     /// # Safety
     /// The kernel's own rules hold for `args`, and `Args` is the struct that it takes. The memory that `args` points to
     /// stays allocated until the launch has run, which freeing it in the order of this queue ensures.
-    pub(crate) unsafe fn launch<Args: Copy>(
+    pub(super) unsafe fn launch<Args: Copy>(
         &self,
         family: &'static str,
         variant: &Variant,

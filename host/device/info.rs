@@ -40,15 +40,22 @@ impl Device {
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn info(&self) -> Result<DeviceInfo> {
         match self.backend() {
-            Backend::Cpu { .. } => Ok(DeviceInfo {
-                name: "CPU".into(),
-                parallel_units: cpu_threads(),
-                memory_bytes: None,
-                l2_bytes: None,
-                cuda: None,
-            }),
+            Backend::Cpu { .. } => Ok(DeviceInfo::of_host("CPU", cpu_threads())),
+            Backend::Emulated { .. } => Ok(DeviceInfo::of_host("emulated GPU", 1)),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => stream.info(),
+        }
+    }
+}
+
+impl DeviceInfo {
+    fn of_host(name: &str, parallel_units: usize) -> Self {
+        Self {
+            name: name.into(),
+            parallel_units,
+            memory_bytes: None,
+            l2_bytes: None,
+            cuda: None,
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Where operations run: a CUDA GPU, or the CPU.
+//! Where operations run: a CUDA GPU, the CPU, or a GPU emulated on the CPU.
 
 #[cfg(feature = "cuda")]
 mod cuda;
 mod info;
+mod launch;
 mod pinned;
 mod timing;
 mod vector;
@@ -16,9 +17,10 @@ pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
-pub(crate) use cuda::Stream;
+use cuda::Stream;
 pub(crate) use info::cpu_threads;
-pub(crate) use vector::{Buffer, check_length};
+pub(crate) use launch::KernelLaunch;
+pub(crate) use vector::{Array, Buffer, check_length};
 
 use crate::{Error, Result};
 
@@ -41,6 +43,8 @@ pub struct Device {
 pub(crate) enum Backend {
     /// The host itself, and why it was chosen where a GPU had been preferred.
     Cpu { no_gpu: Option<std::sync::Arc<str>> },
+    /// The GPU's kernels in the grid emulator, threads and blocks in the order that the seed gives.
+    Emulated { seed: u64 },
     #[cfg(feature = "cuda")]
     Cuda(Arc<Stream>),
 }
@@ -68,6 +72,20 @@ impl Device {
     pub fn cpu() -> Self {
         Self {
             backend: Backend::Cpu { no_gpu: None },
+        }
+    }
+
+    /// A GPU emulated on the CPU: runs the kernels that a GPU runs, under checks, with the GPU's bits as the result
+    /// wherever a kernel uses no floating-point atomics. For tests: thousands of times slower than a GPU.
+    ///
+    /// An operation whose kernel reads or writes where it must not, races, or breaks a rule of the warp or the block,
+    /// fails with [`Error::KernelCheck`], which names kernel, thread, array and source line.
+    ///
+    /// `seed` sets the order in which threads and blocks run: 0 for their natural order.
+    #[must_use]
+    pub fn emulated(seed: u64) -> Self {
+        Self {
+            backend: Backend::Emulated { seed },
         }
     }
 
@@ -101,7 +119,7 @@ impl Device {
         return Ok(0);
     }
 
-    /// The device of a name: `auto`, `cpu`, `cuda` (the first) or `cuda:N`.
+    /// The device of a name: `auto`, `cpu`, `emulated` (with seed 0), `cuda` (the first) or `cuda:N`.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] for any other name; for `cuda` those of [`cuda`](Self::cuda).
@@ -109,6 +127,7 @@ impl Device {
         let index = match name {
             "auto" => return Ok(Self::auto()),
             "cpu" => return Ok(Self::cpu()),
+            "emulated" => return Ok(Self::emulated(0)),
             "cuda" => Some(0),
             _ => name.strip_prefix("cuda:").and_then(|index| index.parse().ok()),
         };
@@ -126,7 +145,7 @@ impl Device {
     /// [`Error::Driver`].
     pub fn new_queue(&self) -> Result<Self> {
         match &self.backend {
-            Backend::Cpu { .. } => Ok(self.clone()),
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(self.clone()),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => Ok(Self {
                 backend: Backend::Cuda(stream.sibling()?),
@@ -140,7 +159,7 @@ impl Device {
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
     pub fn synchronize(&self) -> Result<()> {
         match &self.backend {
-            Backend::Cpu { .. } => Ok(()),
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(()),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => stream.synchronize(),
         }
@@ -150,20 +169,19 @@ impl Device {
     #[must_use]
     pub fn is_cuda(&self) -> bool {
         match &self.backend {
-            Backend::Cpu { .. } => false,
+            Backend::Cpu { .. } | Backend::Emulated { .. } => false,
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => true,
         }
     }
 
-    /// Whether data on `other` can take part in operations here: the same GPU, or the CPU both.
+    /// Whether data on `other` can take part in operations here: the same GPU, or both the CPU, or both emulated.
     #[must_use]
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         match (&self.backend, &other.backend) {
-            (Backend::Cpu { .. }, Backend::Cpu { .. }) => true,
+            (Backend::Cpu { .. }, Backend::Cpu { .. }) | (Backend::Emulated { .. }, Backend::Emulated { .. }) => true,
             #[cfg(feature = "cuda")]
             (Backend::Cuda(own), Backend::Cuda(other)) => own.same_device(other),
-            #[cfg(feature = "cuda")]
             _ => false,
         }
     }
@@ -173,7 +191,7 @@ impl Device {
     pub fn describe(&self) -> String {
         match &self.backend {
             Backend::Cpu { no_gpu: Some(reason) } => format!("{self}; no GPU: {reason}"),
-            Backend::Cpu { no_gpu: None } => self.to_string(),
+            Backend::Cpu { no_gpu: None } | Backend::Emulated { .. } => self.to_string(),
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => match self.info() {
                 Ok(info) => format!("{self}, {info}"),
@@ -199,11 +217,12 @@ impl Device {
     }
 }
 
-/// The short name that [`Device::from_name`] takes: `cpu` or `cuda:N`.
+/// The short name that [`Device::from_name`] takes: `cpu`, `emulated` or `cuda:N`.
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.backend {
             Backend::Cpu { .. } => f.write_str("cpu"),
+            Backend::Emulated { .. } => f.write_str("emulated"),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => write!(f, "cuda:{}", stream.device_index()),
         }

@@ -15,7 +15,7 @@ impl Device {
     /// Those of `operation`; [`Error::Driver`](crate::Error::Driver).
     pub fn time_each(&self, repeats: usize, mut operation: impl FnMut(usize) -> Result<()>) -> Result<Vec<Duration>> {
         match self.backend() {
-            Backend::Cpu { .. } => (0..repeats)
+            Backend::Cpu { .. } | Backend::Emulated { .. } => (0..repeats)
                 .map(|repeat| {
                     let start = Instant::now();
                     operation(repeat)?;
@@ -34,7 +34,7 @@ impl Device {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
     pub fn measure_copy_bandwidth(&self) -> Result<f64> {
         let (bytes, mut times) = match self.backend() {
-            Backend::Cpu { .. } => {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => {
                 let bytes = 256 << 20;
                 let source = vec![1u64; bytes / 8];
                 let mut target = vec![0u64; bytes / 8];

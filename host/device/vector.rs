@@ -90,8 +90,8 @@ impl<T: Scalar> DeviceVec<T> {
         &self.buffer
     }
 
-    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer<T> {
-        &mut self.buffer
+    pub(crate) fn parts_mut(&mut self) -> (&Device, &mut Buffer<T>) {
+        (&self.device, &mut self.buffer)
     }
 }
 
@@ -119,10 +119,27 @@ pub(crate) struct CudaBuffer<T> {
     len: usize,
 }
 
+/// An array in a device's memory to read from, whoever owns it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Array<'a, T> {
+    Host(&'a [T]),
+    #[cfg(feature = "cuda")]
+    Cuda(&'a CudaBuffer<T>),
+}
+
+#[cfg(feature = "cuda")]
+impl<T> CudaBuffer<T> {
+    /// The address for a kernel's arguments. Whoever uses it orders the use by streams.
+    pub(super) fn address(&self) -> *mut T {
+        use cudarc::driver::DevicePtr;
+        self.slice.device_ptr(self.slice.stream()).0 as *mut T
+    }
+}
+
 impl<T: DeviceElement> Buffer<T> {
     pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self> {
         match device.backend() {
-            Backend::Cpu { .. } => Ok(Self::Host(host_zeros(device, len)?)),
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Host(host_zeros(device, len)?)),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 let slice = stream.queue().alloc_zeros(len.max(1));
@@ -135,7 +152,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
         match device.backend() {
-            Backend::Cpu { .. } => Ok(Self::Host(values.to_vec())),
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Host(values.to_vec())),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 // SAFETY: every element is written by the copy below, before anything can read it.
@@ -176,20 +193,13 @@ impl<T: DeviceElement> Buffer<T> {
         }
     }
 
-    /// The address for a kernel's arguments. Whoever uses it orders the use by streams.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn address(&self) -> *const T {
-        use cudarc::driver::DevicePtr;
+    /// The array to read from.
+    pub(crate) fn array(&self) -> Array<'_, T> {
         match self {
-            Self::Host(values) => values.as_ptr(),
-            Self::Cuda(buffer) => buffer.slice.device_ptr(buffer.slice.stream()).0 as *const T,
+            Self::Host(values) => Array::Host(values),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(buffer) => Array::Cuda(buffer),
         }
-    }
-
-    /// The address for a kernel's result. Whoever uses it orders the use by streams.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn address_mut(&mut self) -> *mut T {
-        self.address().cast_mut()
     }
 
     fn download(&self, device: &Device, target: &mut [T]) -> Result<()> {

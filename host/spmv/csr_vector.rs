@@ -2,22 +2,32 @@
 
 use kernels_gpu::{
     Variant,
-    spmv_csr_vector::{Args, ENTRIES_PER_STEP, grid_size},
+    spmv_csr_vector::{Args, ENTRIES_PER_STEP, VARIANTS, grid_size, lanes_for},
 };
 
+use super::{Lanes, Plan, SpmvOptions};
 use crate::{
-    Device, DeviceMatrix, DeviceVec, KernelChoice, Result, Scalar, Structure,
-    device::{Backend, Buffer, Stream},
+    Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Result, Scalar, Structure,
+    device::{Buffer, KernelLaunch},
 };
 
 /// The name of the family and of its PTX module.
 const FAMILY: &str = "spmv_csr_vector";
 
-/// A CSR matrix in GPU memory.
-pub(super) struct Arrays<'a, T> {
-    pub(super) row_offsets: &'a Buffer<u32>,
-    pub(super) col_indices: &'a Buffer<u32>,
-    pub(super) values: &'a Buffer<T>,
+pub(super) fn choose<T: Scalar>(structure: &Structure, options: &SpmvOptions) -> Result<Plan> {
+    let (lanes, forced) = match options.lanes {
+        Lanes::Auto => (lanes_for(structure.nnz as u64, structure.nrows as u64), false),
+        Lanes::Fixed(lanes) => (lanes, true),
+    };
+    match VARIANTS
+        .iter()
+        .find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes)
+    {
+        Some(variant) => Ok(Plan::CsrVector { variant, forced }),
+        None => Err(Error::InvalidOption(format!(
+            "{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"
+        ))),
+    }
 }
 
 pub(super) fn describe(variant: &Variant, forced: bool, structure: &Structure) -> KernelChoice {
@@ -37,42 +47,33 @@ pub(super) fn describe(variant: &Variant, forced: bool, structure: &Structure) -
     }
 }
 
-/// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one GPU.
+/// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one device.
 pub(super) fn spmv<T: Scalar>(
     a: &DeviceMatrix<T>,
-    arrays: &Arrays<'_, T>,
     variant: &'static Variant,
     alpha: T,
     x: &DeviceVec<T>,
     beta: T,
-    y: &mut DeviceVec<T>,
+    (queue, y): (&Device, &mut Buffer<T>),
 ) -> Result<()> {
     let rows = u32::try_from(a.nrows()).expect("a CSR matrix has at most u32::MAX rows");
     let blocks = grid_size(rows, variant.lanes);
     if blocks == 0 {
         return Ok(());
     }
+    let arrays = a.storage.arrays();
+    let mut launch = KernelLaunch::new(queue, FAMILY, variant, blocks);
     let args = Args {
         rows,
         alpha,
         beta,
-        row_offsets: arrays.row_offsets.address(),
-        col_indices: arrays.col_indices.address(),
-        values: arrays.values.address(),
-        x: x.buffer().address(),
-        y: y.buffer_mut().address_mut(),
+        row_offsets: launch.read("row_offsets", arrays.row_offsets, a.device()),
+        col_indices: launch.read("col_indices", arrays.col_indices, a.device()),
+        values: launch.read("values", arrays.values, a.device()),
+        x: launch.read("x", x.buffer().array(), x.device()),
+        y: launch.write("y", y),
     };
-    let queue = stream(y.device());
-    queue.with_joined(&[stream(a.device()), stream(x.device())], || {
-        // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own;
-        // `y` is borrowed mutably, so it is none of the others; `Args<T>` is what the variant for `T` takes.
-        unsafe { queue.launch(FAMILY, variant, blocks, &args) }
-    })
-}
-
-fn stream(device: &Device) -> &Stream {
-    match device.backend() {
-        Backend::Cuda(stream) => stream,
-        Backend::Cpu { .. } => unreachable!("the arguments are on a GPU"),
-    }
+    // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
+    // borrowed mutably, so it is none of the others; `Args<T>` is what the variant for `T` takes.
+    unsafe { launch.run(&args) }
 }

@@ -1,15 +1,13 @@
 //! Sparse matrix times dense vector.
 
 mod cpu;
-#[cfg(feature = "cuda")]
 mod csr_vector;
 
-use kernels_gpu::spmv_csr_vector as csr_vector_facts;
+use kernels_gpu::Variant;
 
 use crate::{
-    Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Result, Scalar, Structure,
+    Device, DeviceMatrix, DeviceVec, KernelChoice, Result, Scalar, Structure,
     device::{Backend, check_length},
-    device_matrix::Storage,
 };
 
 /// How to choose the kernel for products with a matrix.
@@ -48,42 +46,23 @@ impl SpmvOptions {
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     Cpu,
-    #[cfg(feature = "cuda")]
-    CsrVector {
-        variant: &'static kernels_gpu::Variant,
-        forced: bool,
-    },
+    CsrVector { variant: &'static Variant, forced: bool },
 }
 
 impl Plan {
     pub(crate) fn choose<T: Scalar>(device: &Device, structure: &Structure, options: &SpmvOptions) -> Result<Self> {
-        let lanes = match options.lanes {
-            Lanes::Auto => csr_vector_facts::lanes_for(structure.nnz as u64, structure.nrows as u64),
-            Lanes::Fixed(lanes) => lanes,
-        };
-        let variants = csr_vector_facts::VARIANTS.iter();
-        let Some(variant) = variants
-            .into_iter()
-            .find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes)
-        else {
-            return Err(Error::InvalidOption(format!(
-                "{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"
-            )));
-        };
-        match device.backend() {
-            Backend::Cpu { .. } => Ok(Self::Cpu),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => Ok(Self::CsrVector {
-                variant,
-                forced: options.lanes != Lanes::Auto,
-            }),
-        }
+        // Also for the CPU, which has no lanes: an option that is wrong is wrong everywhere.
+        let csr_vector = csr_vector::choose::<T>(structure, options)?;
+        Ok(if matches!(device.backend(), Backend::Cpu { .. }) {
+            Self::Cpu
+        } else {
+            csr_vector
+        })
     }
 
     pub(crate) fn describe(&self, structure: &Structure) -> KernelChoice {
         match self {
             Self::Cpu => cpu::describe(),
-            #[cfg(feature = "cuda")]
             Self::CsrVector { variant, forced } => csr_vector::describe(variant, *forced, structure),
         }
     }
@@ -99,39 +78,23 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// a process also loads the kernel.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] if `x` has not `ncols` or `y` not `nrows` elements; [`Error::DeviceMismatch`] if one
-    /// of the three is on another device; [`Error::DriverTooOld`] and [`Error::Driver`] at the first use of a kernel.
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` has not `ncols` or `y` not `nrows` elements; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
+    /// of the three is on another device; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
     pub fn spmv(&self, alpha: T, x: &DeviceVec<T>, beta: T, y: &mut DeviceVec<T>) -> Result<()> {
         check_length("x", self.ncols(), x.len())?;
         check_length("y", self.nrows(), y.len())?;
         self.device().check_same("x", x.device())?;
         self.device().check_same("y", y.device())?;
-        match &self.storage {
-            Storage::Host(matrix) => {
-                let x = x.buffer().as_host().expect("data of a CPU matrix is in host memory");
-                let y = y
-                    .buffer_mut()
-                    .as_host_mut()
-                    .expect("data of a CPU matrix is in host memory");
+        match &self.plan {
+            Plan::Cpu => {
+                const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
+                let matrix = self.storage.as_host().expect(IN_HOST_MEMORY);
+                let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
+                let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
                 cpu::spmv(matrix, alpha, x, beta, y);
                 Ok(())
             }
-            #[cfg(feature = "cuda")]
-            Storage::Csr {
-                row_offsets,
-                col_indices,
-                values,
-            } => match &self.plan {
-                Plan::CsrVector { variant, .. } => {
-                    let matrix = csr_vector::Arrays {
-                        row_offsets,
-                        col_indices,
-                        values,
-                    };
-                    csr_vector::spmv(self, &matrix, variant, alpha, x, beta, y)
-                }
-                Plan::Cpu => unreachable!("a matrix in GPU memory has a GPU plan"),
-            },
+            Plan::CsrVector { variant, .. } => csr_vector::spmv(self, variant, alpha, x, beta, y.parts_mut()),
         }
     }
 }

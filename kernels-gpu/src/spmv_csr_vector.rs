@@ -76,6 +76,9 @@ macro_rules! variants {
             block_size: BLOCK_SIZE,
             lanes: $lanes,
             args_bytes: size_of::<Args<$T>>(),
+            // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.
+            #[cfg(not(target_arch = "nvptx64"))]
+            call: |args| unsafe { $entry(*args.cast::<Args<$T>>()) },
         }),*];
         $(
             #[doc = concat!("The product in `", stringify!($T), "`, ", $lanes, " lane(s) a row.")]

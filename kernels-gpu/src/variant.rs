@@ -24,6 +24,9 @@ pub struct Variant {
     pub lanes: u32,
     /// Bytes of the one argument, a `#[repr(C)]` struct passed by value.
     pub args_bytes: usize,
+    /// The kernel as a function of the host, for the grid emulator: takes a pointer to the argument struct.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub call: unsafe fn(*const ()),
 }
 
 /// The element types that kernels exist for.

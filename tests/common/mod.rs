@@ -9,15 +9,26 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 use warpsparse::{CsrMatrix, Device, Scalar};
 
-/// The test `body` once for each device: `name::cpu`, `name::cuda`.
+/// The test `body` once for each device: `name::cpu`, `name::emulated`, `name::cuda`.
 ///
-/// Without a GPU the second is reported ignored, unless `WARPSPARSE_REQUIRE_GPU=1` demands one: then it fails.
+/// Without a GPU the last is reported ignored, unless `WARPSPARSE_REQUIRE_GPU=1` demands one: then it fails.
 pub(crate) fn on_every_device(name: &str, body: fn(&Device)) -> Vec<Trial> {
-    let on_cpu = move || {
-        body(&Device::cpu());
+    let mut trials = on_cpu_and_gpu(name, body);
+    // Any seed but 0, so that threads run in another order than their natural one.
+    trials.push(on_device(format!("{name}::emulated"), body, || Device::emulated(1)));
+    trials
+}
+
+/// As [`on_every_device`], without the emulator: for what would take it too long.
+pub(crate) fn on_cpu_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
+    vec![on_device(format!("{name}::cpu"), body, Device::cpu), on_gpu(name, body)]
+}
+
+fn on_device(name: String, body: fn(&Device), device: fn() -> Device) -> Trial {
+    Trial::test(name, move || {
+        body(&device());
         Ok(())
-    };
-    vec![Trial::test(format!("{name}::cpu"), on_cpu), on_gpu(name, body)]
+    })
 }
 
 /// The test `body` on the first GPU.
