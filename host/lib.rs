@@ -11,6 +11,8 @@ pub mod io;
 mod ptx;
 mod scalar;
 mod spmv;
+#[cfg(feature = "proptest")]
+pub mod strategies;
 mod structure;
 
 pub use coo::CooMatrix;

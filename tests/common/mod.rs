@@ -24,7 +24,7 @@ pub(crate) fn on_cpu_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
     vec![on_device(format!("{name}::cpu"), body, Device::cpu), on_gpu(name, body)]
 }
 
-fn on_device(name: String, body: fn(&Device), device: fn() -> Device) -> Trial {
+pub(crate) fn on_device(name: String, body: impl FnOnce(&Device) + Send + 'static, device: fn() -> Device) -> Trial {
     Trial::test(name, move || {
         body(&device());
         Ok(())
@@ -32,7 +32,7 @@ fn on_device(name: String, body: fn(&Device), device: fn() -> Device) -> Trial {
 }
 
 /// The test `body` on the first GPU.
-pub(crate) fn on_gpu(name: &str, body: fn(&Device)) -> Trial {
+pub(crate) fn on_gpu(name: &str, body: impl FnOnce(&Device) + Send + 'static) -> Trial {
     let required = std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1");
     let without_gpu = Device::cuda(0).is_err() && !required;
     let run = move || {
