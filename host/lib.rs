@@ -17,9 +17,9 @@ mod structure;
 
 pub use coo::CooMatrix;
 pub use csr::CsrMatrix;
-pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, PinnedVec};
+pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
-pub use scalar::{DType, Scalar};
+pub use scalar::{DType, Element, Scalar};
 pub use spmv::{Lanes, SpmvOptions};
 pub use structure::Structure;

@@ -13,12 +13,10 @@ pub(crate) struct EmbeddedPtx {
     pub(crate) text: &'static str,
 }
 
-impl EmbeddedPtx {
-    /// The PTX ISA that a driver must know to load the module, such as `7.0`.
-    pub(crate) fn isa(&self) -> &'static str {
-        let version = self.text.lines().find_map(|line| line.strip_prefix(".version "));
-        version.map_or("of unknown version", str::trim)
-    }
+/// The PTX ISA that a driver must know to load a module, such as `7.0`.
+pub(crate) fn isa(text: &str) -> &str {
+    let version = text.lines().find_map(|line| line.strip_prefix(".version "));
+    version.map_or("of unknown version", str::trim)
 }
 
 /// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
@@ -60,7 +58,7 @@ mod tests {
         for family in kernels_gpu::FAMILIES {
             let module = best_for(family.name, (7, 5)).unwrap_or_else(|| panic!("no PTX for {}", family.name));
             assert!(module.text.contains(".target sm_75"));
-            assert!(module.text.contains(&format!(".version {}\n", module.isa())));
+            assert!(module.text.contains(&format!(".version {}\n", isa(module.text))));
         }
     }
 }

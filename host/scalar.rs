@@ -14,7 +14,7 @@ pub use kernels_gpu::DType;
 /// The trait is sealed: kernels exist for these types alone.
 pub trait Scalar:
     kernels_gpu::Scalar
-    + DeviceElement
+    + Element
     + Copy
     + Default
     + Debug
@@ -50,17 +50,14 @@ macro_rules! scalars {
 }
 scalars!(f32, f64);
 
-/// An element that device buffers hold: a number of 4 or 8 bytes whose all-zero bits are zero.
+/// What device vectors hold: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(feature = "cuda")]
-pub trait DeviceElement:
-    cuda_std::mem::DeviceValue + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits
-{
-}
-/// An element that device buffers hold: a number of 4 or 8 bytes whose all-zero bits are zero.
+pub trait Element: cuda_std::mem::DeviceValue + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits {}
+/// What device vectors hold: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(not(feature = "cuda"))]
-pub trait DeviceElement: cuda_std::mem::DeviceValue {}
+pub trait Element: cuda_std::mem::DeviceValue {}
 
-impl DeviceElement for u32 {}
-impl DeviceElement for u64 {}
-impl DeviceElement for f32 {}
-impl DeviceElement for f64 {}
+impl Element for u32 {}
+impl Element for u64 {}
+impl Element for f32 {}
+impl Element for f64 {}

@@ -19,7 +19,6 @@ use cudarc::{
     },
     nvrtc::Ptx,
 };
-use kernels_gpu::Variant;
 
 use super::info::{CudaInfo, DeviceInfo};
 use crate::{Error, Result, ptx};
@@ -31,8 +30,8 @@ const OLDEST_DRIVER: (u32, u32) = (12, 0);
 struct Gpu {
     context: Arc<CudaContext>,
     capability: (u32, u32),
-    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
-    functions: Mutex<HashMap<&'static str, CudaFunction>>,
+    modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
+    functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
 }
 
 /// A queue of operations on a GPU.
@@ -206,82 +205,103 @@ impl Stream {
         Ok(())
     }
 
-    /// Queues a launch of `variant` on a grid of `blocks` blocks in one dimension.
+    /// Queues a launch of `blocks` blocks of `block_size` threads, in one dimension.
     ///
     /// # Safety
     /// The kernel's own rules hold for `args`, and `Args` is the struct that it takes. The memory that `args` points to
     /// stays allocated until the launch has run, which freeing it in the order of this queue ensures.
     pub(super) unsafe fn launch<Args: Copy>(
         &self,
-        family: &'static str,
-        variant: &Variant,
+        module: ModuleSource,
+        entry: &'static str,
         blocks: u32,
+        block_size: u32,
         args: &Args,
     ) -> Result<()> {
-        assert_eq!(
-            size_of::<Args>(),
-            variant.args_bytes,
-            "the arguments of {}",
-            variant.entry
-        );
-        let function = self.function(family, variant.entry)?;
+        let function = self.function(module, entry)?;
         self.gpu
             .context
             .bind_to_thread()
             .map_err(driver("entering the context"))?;
         let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
-        // SAFETY: the parameter is one struct of the size that the entry declares; the rest is the caller's promise.
+        // SAFETY: the parameter is the one struct that the entry takes; the rest is the caller's promise.
         unsafe {
             result::launch_kernel(
                 function.cu_function(),
                 (blocks, 1, 1),
-                (variant.block_size, 1, 1),
+                (block_size, 1, 1),
                 0,
                 self.queue.cu_stream(),
                 &mut parameters,
             )
         }
-        .map_err(|error| driver(variant.entry)(error))
+        .map_err(|error| driver(entry)(error))
     }
 
     /// The entry point, its module loaded if this is the first use.
-    fn function(&self, family: &'static str, entry: &'static str) -> Result<CudaFunction> {
+    fn function(&self, module: ModuleSource, entry: &'static str) -> Result<CudaFunction> {
         let mut functions = self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(entry) {
+        if let Some(function) = functions.get(&(module, entry)) {
             return Ok(function.clone());
         }
-        let module = self.module(family)?;
-        let function = module.load_function(entry).map_err(driver(entry))?;
-        functions.insert(entry, function.clone());
+        let function = self.module(module)?.load_function(entry).map_err(driver(entry))?;
+        functions.insert((module, entry), function.clone());
         Ok(function)
     }
 
-    fn module(&self, family: &'static str) -> Result<Arc<CudaModule>> {
+    fn module(&self, source: ModuleSource) -> Result<Arc<CudaModule>> {
         let mut modules = self.gpu.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(family) {
+        if let Some(module) = modules.get(&source) {
             return Ok(Arc::clone(module));
         }
+        let text = match source {
+            ModuleSource::Text(text) => text,
+            ModuleSource::Family(family) => self.embedded(family)?,
+        };
+        let module = self
+            .gpu
+            .context
+            .load_module(Ptx::from_src(text))
+            .map_err(|error| match error.0 {
+                CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
+                    let needs = format!("{source} is PTX ISA {}", ptx::isa(text));
+                    driver_version().map_or_else(|error| error, |driver| Error::DriverTooOld { driver, needs })
+                }
+                _ => driver(&format!("loading {source}"))(error),
+            })?;
+        modules.insert(source, Arc::clone(&module));
+        Ok(module)
+    }
+
+    /// The PTX of one of this crate's families that suits the GPU.
+    fn embedded(&self, family: &'static str) -> Result<&'static str> {
         let (major, minor) = self.gpu.capability;
-        let embedded = ptx::best_for(family, self.gpu.capability).ok_or_else(|| Error::NoDevice {
+        let module = ptx::best_for(family, self.gpu.capability).ok_or_else(|| Error::NoDevice {
             wanted: format!("GPU that runs {family}"),
             reason: format!(
                 "cuda:{} has compute capability {major}.{minor}, older than any kernel",
                 self.device_index()
             ),
         })?;
-        let module = self
-            .gpu
-            .context
-            .load_module(Ptx::from_src(embedded.text))
-            .map_err(|error| match error.0 {
-                CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
-                    let needs = format!("{family} for sm_{} is PTX ISA {}", embedded.arch, embedded.isa());
-                    driver_version().map_or_else(|error| error, |driver| Error::DriverTooOld { driver, needs })
-                }
-                _ => driver(&format!("loading {family} for sm_{}", embedded.arch))(error),
-            })?;
-        modules.insert(family, Arc::clone(&module));
-        Ok(module)
+        Ok(module.text)
+    }
+}
+
+/// Where a kernel's PTX comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ModuleSource {
+    /// A family of this crate.
+    Family(&'static str),
+    /// A text handed in by the user.
+    Text(&'static str),
+}
+
+impl fmt::Display for ModuleSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Family(family) => f.write_str(family),
+            Self::Text(_) => f.write_str("a module of the caller's own"),
+        }
     }
 }
 

@@ -4,104 +4,133 @@ use cuda_std::emulator;
 use kernels_gpu::Variant;
 
 #[cfg(feature = "cuda")]
-use super::cuda::Stream;
+use super::cuda::{ModuleSource, Stream};
 use super::{Array, Backend, Buffer, Device};
-use crate::{Error, Result, scalar::DeviceElement};
+use crate::{Element, Error, Result};
 
 /// A launch being prepared: name the arrays that the kernel reads and writes, put the addresses got into its argument
-/// struct, and [`run`](Self::run) it.
-pub(crate) struct KernelLaunch<'a> {
-    variant: &'static Variant,
-    target: Target<'a>,
+/// struct, and [`run`](Self::run) it. Grid and block have one dimension.
+#[derive(Debug)]
+pub(crate) enum KernelLaunch<'a> {
+    /// The launch knows the arrays, and so finds any other access.
+    Emulated(emulator::Launch<'a>),
+    #[cfg(feature = "cuda")]
+    Cuda(CudaLaunch<'a>),
 }
 
-enum Target<'a> {
-    /// The launch knows the arrays, and so finds any other access.
-    Emulator(emulator::Launch<'a>),
-    #[cfg(feature = "cuda")]
-    Cuda {
-        stream: &'a Stream,
-        family: &'static str,
-        blocks: u32,
-        foreign: Vec<&'a Stream>,
-    },
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+pub(crate) struct CudaLaunch<'a> {
+    stream: &'a Stream,
+    module: ModuleSource,
+    entry: &'static str,
+    blocks: u32,
+    block_size: u32,
+    /// Other queues whose data the kernel touches.
+    foreign: Vec<&'a Stream>,
 }
 
 impl<'a> KernelLaunch<'a> {
-    /// A launch of `blocks` blocks, in one dimension, on the queue of `device`, which is not the CPU.
+    /// A launch of a kernel of this crate on the queue of `device`, which is not the CPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU loads modules"))]
-    pub(crate) fn new(device: &'a Device, family: &'static str, variant: &'static Variant, blocks: u32) -> Self {
-        let target = match device.backend() {
+    pub(crate) fn of_family(device: &'a Device, family: &'static str, variant: &'static Variant, blocks: u32) -> Self {
+        match device.backend() {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
-            Backend::Emulated { seed } => {
-                let launch = emulator::Launch::new(blocks, variant.block_size);
-                Target::Emulator(launch.name(variant.entry).seed(*seed))
-            }
+            Backend::Emulated { seed } => Self::emulated(*seed, variant.entry, blocks, variant.block_size),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Target::Cuda {
+            Backend::Cuda(stream) => Self::on_gpu(
                 stream,
-                family,
+                ModuleSource::Family(family),
+                variant.entry,
                 blocks,
-                foreign: Vec::new(),
-            },
-        };
-        Self { variant, target }
+                variant.block_size,
+            ),
+        }
     }
 
-    /// The address of an array that the kernel only reads. `at` is where the array lives.
-    pub(crate) fn read<T: DeviceElement>(&mut self, name: &str, array: Array<'a, T>, at: &'a Device) -> *const T {
-        match (&mut self.target, array, at.backend()) {
-            (Target::Emulator(launch), Array::Host(values), _) => launch.borrow(name, values),
+    pub(super) fn emulated(seed: u64, entry: &'static str, blocks: u32, block_size: u32) -> Self {
+        Self::Emulated(emulator::Launch::new(blocks, block_size).name(entry).seed(seed))
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_gpu(
+        stream: &'a Stream,
+        module: ModuleSource,
+        entry: &'static str,
+        blocks: u32,
+        block_size: u32,
+    ) -> Self {
+        Self::Cuda(CudaLaunch {
+            stream,
+            module,
+            entry,
+            blocks,
+            block_size,
+            foreign: Vec::new(),
+        })
+    }
+
+    /// The address of an array that the kernel only reads. `owner` is where the array lives.
+    pub(crate) fn read<T: Element>(&mut self, name: &str, array: Array<'a, T>, owner: &'a Device) -> *const T {
+        self.join(owner);
+        match (self, array) {
+            (Self::Emulated(launch), Array::Host(values)) => launch.borrow(name, values),
             #[cfg(feature = "cuda")]
-            (Target::Cuda { stream, foreign, .. }, Array::Cuda(buffer), Backend::Cuda(owner)) => {
-                if !stream.is(owner) {
-                    foreign.push(owner);
-                }
-                buffer.address()
-            }
+            (Self::Cuda(_), Array::Cuda(buffer)) => buffer.address(),
             #[cfg(feature = "cuda")]
             _ => unreachable!("the array is on the launch's device"),
         }
     }
 
-    /// The address of an array that the kernel writes, which belongs to the launch's queue.
-    pub(crate) fn write<T: DeviceElement>(&mut self, name: &str, buffer: &'a mut Buffer<T>) -> *mut T {
-        match (&mut self.target, buffer) {
-            (Target::Emulator(launch), Buffer::Host(values)) => launch.borrow_mut(name, values),
+    /// The address of an array that the kernel writes. `owner` is where the array lives.
+    pub(crate) fn write<T: Element>(&mut self, name: &str, buffer: &'a mut Buffer<T>, owner: &'a Device) -> *mut T {
+        self.join(owner);
+        match (self, buffer) {
+            (Self::Emulated(launch), Buffer::Host(values)) => launch.borrow_mut(name, values),
             #[cfg(feature = "cuda")]
-            (Target::Cuda { .. }, Buffer::Cuda(buffer)) => buffer.address(),
+            (Self::Cuda(_), Buffer::Cuda(buffer)) => buffer.address(),
             #[cfg(feature = "cuda")]
             _ => unreachable!("the array is on the launch's device"),
         }
     }
 
-    /// Queues the launch; the emulator runs it at once.
+    /// Has the launch ordered with the queue of `owner`.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU has queues"))]
+    fn join(&mut self, owner: &'a Device) {
+        #[cfg(feature = "cuda")]
+        if let (Self::Cuda(launch), Backend::Cuda(owner)) = (self, owner.backend())
+            && !launch.stream.is(owner)
+        {
+            launch.foreign.push(owner);
+        }
+    }
+
+    /// Queues the launch; the emulator runs it at once, as `call` for each thread of the grid.
     ///
     /// # Safety
-    /// `Args` is the struct that the kernel takes, and the kernel's own rules hold for `args`.
-    pub(crate) unsafe fn run<Args: Copy>(self, args: &Args) -> Result<()> {
-        assert_eq!(
-            size_of::<Args>(),
-            self.variant.args_bytes,
-            "the arguments of {}",
-            self.variant.entry
-        );
-        match self.target {
-            Target::Emulator(launch) => {
-                // SAFETY: the caller keeps the kernel's rules, and the struct is the one that it takes.
-                let kernel = || unsafe { (self.variant.call)(std::ptr::from_ref(args).cast()) };
-                launch.run(kernel).map(|_| ()).map_err(Error::KernelCheck)
-            }
+    /// `Args` is the struct that the kernel takes, the kernel's own rules hold for `args`, and `call` is the kernel with
+    /// these arguments.
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(unused_variables, reason = "only a GPU takes the struct")
+    )]
+    pub(crate) unsafe fn run<Args: Copy>(self, args: &Args, call: impl Fn()) -> Result<()> {
+        match self {
+            Self::Emulated(launch) => launch.run(call).map(|_| ()).map_err(Error::KernelCheck),
             #[cfg(feature = "cuda")]
-            Target::Cuda {
+            Self::Cuda(CudaLaunch {
                 stream,
-                family,
+                module,
+                entry,
                 blocks,
+                block_size,
                 foreign,
-            } => stream.with_joined(&foreign, || {
-                // SAFETY: as above; every array is freed in the order of a queue that joins this one.
-                unsafe { stream.launch(family, self.variant, blocks, args) }
-            }),
+            }) => {
+                // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
+                stream.with_joined(&foreign, || unsafe {
+                    stream.launch(module, entry, blocks, block_size, args)
+                })
+            }
         }
     }
 }

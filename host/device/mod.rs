@@ -3,6 +3,7 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 mod info;
+mod kernel;
 mod launch;
 mod pinned;
 mod timing;
@@ -13,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use info::{CudaInfo, DeviceInfo};
+pub use kernel::{Kernel, Launch};
 pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 

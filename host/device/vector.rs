@@ -1,7 +1,7 @@
 //! Vectors and other arrays in a device's memory.
 
 use super::{Backend, Device};
-use crate::{Error, Result, Scalar, scalar::DeviceElement};
+use crate::{Element, Error, Result};
 
 #[cfg(feature = "cuda")]
 use super::cuda::driver;
@@ -20,7 +20,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
-    pub fn upload_vec<T: Scalar>(&self, values: &[T]) -> Result<DeviceVec<T>> {
+    pub fn upload_vec<T: Element>(&self, values: &[T]) -> Result<DeviceVec<T>> {
         Ok(DeviceVec {
             device: self.clone(),
             buffer: Buffer::upload(self, values)?,
@@ -31,7 +31,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
-    pub fn zeros<T: Scalar>(&self, len: usize) -> Result<DeviceVec<T>> {
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
         Ok(DeviceVec {
             device: self.clone(),
             buffer: Buffer::zeros(self, len)?,
@@ -39,7 +39,7 @@ impl Device {
     }
 }
 
-impl<T: Scalar> DeviceVec<T> {
+impl<T: Element> DeviceVec<T> {
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -136,7 +136,7 @@ impl<T> CudaBuffer<T> {
     }
 }
 
-impl<T: DeviceElement> Buffer<T> {
+impl<T: Element> Buffer<T> {
     pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self> {
         match device.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Host(host_zeros(device, len)?)),
@@ -240,7 +240,7 @@ impl<T: DeviceElement> Buffer<T> {
 }
 
 /// Zeros in host memory; unlike `vec!`, does not abort where memory lacks.
-fn host_zeros<T: DeviceElement>(device: &Device, len: usize) -> Result<Vec<T>> {
+fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
         device: device.to_string(),

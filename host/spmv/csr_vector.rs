@@ -62,7 +62,7 @@ pub(super) fn spmv<T: Scalar>(
         return Ok(());
     }
     let arrays = a.storage.arrays();
-    let mut launch = KernelLaunch::new(queue, FAMILY, variant, blocks);
+    let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
     let args = Args {
         rows,
         alpha,
@@ -71,9 +71,15 @@ pub(super) fn spmv<T: Scalar>(
         col_indices: launch.read("col_indices", arrays.col_indices, a.device()),
         values: launch.read("values", arrays.values, a.device()),
         x: launch.read("x", x.buffer().array(), x.device()),
-        y: launch.write("y", y),
+        y: launch.write("y", y, queue),
     };
+    assert_eq!(
+        size_of_val(&args),
+        variant.args_bytes,
+        "the arguments of {}",
+        variant.entry
+    );
     // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
     // borrowed mutably, so it is none of the others; `Args<T>` is what the variant for `T` takes.
-    unsafe { launch.run(&args) }
+    unsafe { launch.run(&args, || (variant.call)(std::ptr::from_ref(&args).cast())) }
 }

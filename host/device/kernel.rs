@@ -1,0 +1,149 @@
+//! Kernels of the user's own.
+
+use std::fmt;
+
+#[cfg(feature = "cuda")]
+use super::cuda::ModuleSource;
+use super::{Backend, Device, DeviceVec, KernelLaunch};
+use crate::{Element, Error, Result};
+
+/// A kernel of your own, written with `cuda_std`: what a launch must know of it.
+///
+/// It runs on the emulated device as the Rust function that it is, under all checks, and on a GPU from its PTX. The
+/// kernel takes one `#[repr(C)]` struct `Args` by value.
+///
+/// ```
+/// use cuda_std::{kernel, mem, thread};
+/// use warpsparse::{Device, Kernel};
+///
+/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// struct Args { n: u32, a: f32, x: *const f32, y: *mut f32 }
+///
+/// /// `y = a * x + y`. Safety: `x` and `y` have `n` elements.
+/// #[kernel]
+/// unsafe fn saxpy(args: Args) {
+///     let i = thread::index_1d() as usize;
+///     if i < args.n as usize {
+///         unsafe { mem::store(args.y.add(i), args.a * mem::load(args.x.add(i)) + mem::load(args.y.add(i))) }
+///     }
+/// }
+/// const SAXPY: Kernel<Args> = Kernel::new("saxpy", saxpy, 128); // .with_ptx(include_str!("saxpy.ptx"))
+///
+/// let device = Device::emulated(0);
+/// let (x, mut y) = (device.upload_vec(&[1.0, 2.0, 3.0])?, device.upload_vec(&[0.5, 0.5, 0.5])?);
+/// let mut launch = device.launch(&SAXPY, 1)?;
+/// let args = Args { n: 3, a: 10.0, x: launch.read("x", &x)?, y: launch.write("y", &mut y)? };
+/// unsafe { launch.run(args)? }
+/// assert_eq!(y.to_vec()?, [10.5, 20.5, 30.5]);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+pub struct Kernel<Args> {
+    entry: &'static str,
+    call: unsafe fn(Args),
+    block_size: u32,
+    ptx: Option<&'static str>,
+}
+
+impl<Args> Kernel<Args> {
+    /// The kernel `call`, whose name in the PTX is `entry`, for blocks of `block_size` threads.
+    #[must_use]
+    pub const fn new(entry: &'static str, call: unsafe fn(Args), block_size: u32) -> Self {
+        Self {
+            entry,
+            call,
+            block_size,
+            ptx: None,
+        }
+    }
+
+    /// The same kernel with the PTX that a GPU runs it from, such as `cuda_builder` makes.
+    #[must_use]
+    pub const fn with_ptx(mut self, ptx: &'static str) -> Self {
+        self.ptx = Some(ptx);
+        self
+    }
+}
+
+impl<Args> fmt::Debug for Kernel<Args> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({}, blocks of {})", self.entry, self.block_size)
+    }
+}
+
+impl Device {
+    /// Prepares a launch of `kernel` on `blocks` blocks, in one dimension, in this queue.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] on the CPU, which runs no kernels, and on a GPU for a kernel without PTX.
+    pub fn launch<'a, Args: Copy>(&'a self, kernel: &'a Kernel<Args>, blocks: u32) -> Result<Launch<'a, Args>> {
+        let Kernel { entry, block_size, .. } = *kernel;
+        let launch = match self.backend() {
+            Backend::Cpu { .. } => {
+                let problem = format!("{entry} is a kernel, and the CPU runs none: use the emulated device or a GPU");
+                return Err(Error::InvalidOption(problem));
+            }
+            Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, blocks, block_size),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => {
+                let no_ptx =
+                    || Error::InvalidOption(format!("{entry} has no PTX to run on a GPU: see Kernel::with_ptx"));
+                let module = ModuleSource::Text(kernel.ptx.ok_or_else(no_ptx)?);
+                KernelLaunch::on_gpu(stream, module, entry, blocks, block_size)
+            }
+        };
+        Ok(Launch {
+            device: self,
+            kernel,
+            launch,
+        })
+    }
+}
+
+/// A launch being prepared: name the vectors that the kernel touches, and [`run`](Self::run) it.
+pub struct Launch<'a, Args> {
+    device: &'a Device,
+    kernel: &'a Kernel<Args>,
+    launch: KernelLaunch<'a>,
+}
+
+impl<'a, Args: Copy> Launch<'a, Args> {
+    /// The address of a vector that the kernel only reads, known as `name` in reports.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`].
+    pub fn read<T: Element>(&mut self, name: &'static str, vector: &'a DeviceVec<T>) -> Result<*const T> {
+        self.device.check_same(name, vector.device())?;
+        Ok(self.launch.read(name, vector.buffer().array(), vector.device()))
+    }
+
+    /// The address of a vector that the kernel writes, known as `name` in reports.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`].
+    pub fn write<T: Element>(&mut self, name: &'static str, vector: &'a mut DeviceVec<T>) -> Result<*mut T> {
+        self.device.check_same(name, vector.device())?;
+        let (owner, buffer) = vector.parts_mut();
+        Ok(self.launch.write(name, buffer, owner))
+    }
+
+    /// Queues the launch; the emulated device runs it at once.
+    ///
+    /// # Errors
+    /// [`Error::KernelCheck`] on the emulated device if the kernel breaks a rule; [`Error::Driver`] and
+    /// [`Error::DriverTooOld`] on a GPU.
+    ///
+    /// # Safety
+    /// The kernel's own rules hold for `args`, whose pointers all come from this launch. A GPU's PTX takes the same
+    /// struct as the Rust function.
+    pub unsafe fn run(self, args: Args) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch.run(&args, || (self.kernel.call)(args)) }
+    }
+}
+
+impl<Args> fmt::Debug for Launch<'_, Args> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Launch({:?} on {})", self.kernel, self.device)
+    }
+}

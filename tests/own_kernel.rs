@@ -1,0 +1,145 @@
+//! Kernels of the user's own, by the public interface, on the emulated device and on the GPU.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, on_device, on_gpu};
+use cuda_std::{kernel, mem, thread};
+use kernels_gpu::spmv_csr_vector;
+use warpsparse::{Device, Error, ErrorKind, Kernel};
+
+fn main() -> ExitCode {
+    common::run(vec![
+        on_device(
+            "a_kernel_runs_from_its_ptx::emulated".into(),
+            a_kernel_runs_from_its_ptx,
+            || Device::emulated(3),
+        ),
+        on_gpu("a_kernel_runs_from_its_ptx", a_kernel_runs_from_its_ptx),
+        on_device("a_bug_is_found_with_its_line::emulated".into(), a_bug_is_found, || {
+            Device::emulated(0)
+        }),
+        on_device(
+            "vectors_of_other_devices_are_errors::emulated".into(),
+            other_devices,
+            || Device::emulated(0),
+        ),
+        on_device(
+            "the_cpu_runs_no_kernels::cpu".into(),
+            the_cpu_runs_no_kernels,
+            Device::cpu,
+        ),
+        on_gpu("a_gpu_needs_ptx", a_gpu_needs_ptx),
+    ])
+}
+
+/// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.
+const SPMV: Kernel<spmv_csr_vector::Args<f32>> = Kernel::new(
+    "spmv_csr_vector_f32_t2",
+    spmv_csr_vector::spmv_csr_vector_f32_t2,
+    spmv_csr_vector::BLOCK_SIZE,
+)
+.with_ptx(include_str!("../ptx/spmv_csr_vector.sm_75.ptx"));
+
+/// `A` is the n x n matrix with ones on the diagonal and left of it; the vectors belong to two queues.
+fn a_kernel_runs_from_its_ptx(device: &Device) {
+    let n = 1000u32;
+    let offsets: Vec<u32> = (0..=n).map(|i| if i == 0 { 0 } else { 2 * i - 1 }).collect();
+    let columns: Vec<u32> = (0..n).flat_map(|i| i.saturating_sub(1)..=i).collect();
+    let x = Random(1).vector::<f32>(n as usize);
+    let other_queue = device.new_queue().unwrap();
+    let row_offsets = other_queue.upload_vec(&offsets).unwrap();
+    let col_indices = device.upload_vec(&columns).unwrap();
+    let values = device.upload_vec(&vec![1.0f32; columns.len()]).unwrap();
+    let x_on_device = other_queue.upload_vec(&x).unwrap();
+    let mut y = other_queue.upload_vec(&vec![f32::NAN; n as usize]).unwrap();
+
+    let mut launch = device.launch(&SPMV, spmv_csr_vector::grid_size(n, 2)).unwrap();
+    let args = spmv_csr_vector::Args {
+        rows: n,
+        alpha: 2.0,
+        beta: 0.0,
+        row_offsets: launch.read("row_offsets", &row_offsets).unwrap(),
+        col_indices: launch.read("col_indices", &col_indices).unwrap(),
+        values: launch.read("values", &values).unwrap(),
+        x: launch.read("x", &x_on_device).unwrap(),
+        y: launch.write("y", &mut y).unwrap(),
+    };
+    // SAFETY: a valid matrix and vectors that fit it.
+    unsafe { launch.run(args) }.unwrap();
+
+    let expected = |i: usize| 2.0 * if i == 0 { x[0] } else { x[i - 1] + x[i] };
+    let y = y.to_vec().unwrap();
+    assert!((0..n as usize).all(|i| y[i] == expected(i)), "{y:?}");
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Shift {
+    n: u32,
+    x: *const f32,
+    y: *mut f32,
+}
+
+/// `y[i] = x[i + 1]`, with a mistake: the last element has no successor.
+#[kernel]
+unsafe fn shift(args: Shift) {
+    let i = thread::index_1d() as usize;
+    if i < args.n as usize {
+        // SAFETY: broken, for the emulator to find.
+        unsafe {
+            let next = mem::load(args.x.add(i + 1)); // THE BUG
+            mem::store(args.y.add(i), next);
+        }
+    }
+}
+
+const SHIFT: Kernel<Shift> = Kernel::new("shift", shift, 32);
+
+fn a_bug_is_found(device: &Device) {
+    let (x, mut y) = (device.upload_vec(&[1.0, 2.0, 3.0]).unwrap(), device.zeros(3).unwrap());
+    let mut launch = device.launch(&SHIFT, 1).unwrap();
+    let args = Shift {
+        n: 3,
+        x: launch.read("x", &x).unwrap(),
+        y: launch.write("y", &mut y).unwrap(),
+    };
+    // SAFETY: the emulator checks every access before it makes it.
+    let error = unsafe { launch.run(args) }.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::KernelCheck);
+    let line = 1 + include_str!("own_kernel.rs")
+        .lines()
+        .position(|line| line.ends_with("// THE BUG"))
+        .unwrap();
+    let text = error.to_string();
+    for part in ["shift", "thread", &format!("own_kernel.rs:{line}")] {
+        assert!(text.contains(part), "no `{part}` in: {text}");
+    }
+}
+
+fn other_devices(device: &Device) {
+    let x = Device::cpu().zeros::<f32>(3).unwrap();
+    let mut launch = device.launch(&SHIFT, 1).unwrap();
+    let error = launch.read("x", &x).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "x is on cpu, but the operation runs on emulated: move it there first"
+    );
+}
+
+fn the_cpu_runs_no_kernels(cpu: &Device) {
+    let error = cpu.launch(&SHIFT, 1).unwrap_err();
+    assert!(
+        matches!(&error, Error::InvalidOption(text) if text.contains("shift")),
+        "{error}"
+    );
+}
+
+fn a_gpu_needs_ptx(gpu: &Device) {
+    let error = gpu.launch(&SHIFT, 1).unwrap_err();
+    assert!(
+        matches!(&error, Error::InvalidOption(text) if text.contains("with_ptx")),
+        "{error}"
+    );
+}
