@@ -1,11 +1,12 @@
 //! Runs one kernel with a planted bug on the GPU, to see what the driver or compute-sanitizer says of it.
 //!
 //! `planted list` prints the kernels' names, `planted NAME` runs one. The exit status tells how that ended:
-//! 0 without an error, 2 wrong usage or no PTX, 3 with an error of the driver, 4 no GPU, 5 still running after 5 seconds.
+//! 0 without an error, 2 wrong usage or no PTX, 3 with an error of the driver, 4 no GPU, 5 still running after 5 seconds
+//! (or killed by SIGABRT, if the driver does not let the process exit then).
 #![allow(clippy::print_stdout, reason = "a command's results go to stdout")]
 
 use std::{
-    process::{ExitCode, exit},
+    process::{ExitCode, abort, exit},
     thread,
     time::Duration,
 };
@@ -43,17 +44,26 @@ fn run(case: &Case) -> ExitCode {
         Err(reason) => return fail(2, &reason),
     };
     if case.may_hang {
-        // The main thread waits in the driver, and would wait for ever.
-        thread::spawn(|| {
-            thread::sleep(PATIENCE);
-            eprintln!("the kernel is still running after {PATIENCE:?}");
-            exit(5);
-        });
+        watch();
     }
     match gpu.run(case) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => fail(3, &error.to_string()),
     }
+}
+
+/// Ends the process when the time is up: the main thread waits in the driver, and would wait for ever.
+fn watch() {
+    thread::spawn(|| {
+        thread::sleep(PATIENCE);
+        eprintln!("the kernel is still running after {PATIENCE:?}");
+        exit(5);
+    });
+    thread::spawn(|| {
+        // The driver's part of that exit may wait for the kernel too.
+        thread::sleep(2 * PATIENCE);
+        abort();
+    });
 }
 
 fn fail(status: u8, message: &str) -> ExitCode {
