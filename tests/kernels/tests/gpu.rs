@@ -2,17 +2,30 @@
 //!
 //! Without a GPU the trials on it are reported ignored, unless `WARPSPARSE_REQUIRE_GPU=1` demands one: then they fail.
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    sync::{Arc, LazyLock},
+};
 
+use cudarc::driver::CudaContext;
 use libtest_mimic::{Arguments, Failed, Trial};
 use test_kernels::{
     cases::{Case, selftests},
     gpu::{Gpu, first_device},
 };
 
+/// One for all trials: each would load the PTX anew.
+static GPU: LazyLock<Result<Gpu, String>> = LazyLock::new(|| {
+    let device = DEVICE
+        .clone()
+        .map_err(|reason| format!("WARPSPARSE_REQUIRE_GPU=1, but {reason}"))?;
+    Gpu::new(device)
+});
+static DEVICE: LazyLock<Result<Arc<CudaContext>, String>> = LazyLock::new(first_device);
+
 fn main() -> ExitCode {
     let required = std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1");
-    let ignored = first_device().is_err() && !required;
+    let ignored = DEVICE.is_err() && !required;
     let trials = selftests().into_iter().flat_map(|case| {
         let on_emulator = case.clone();
         [
@@ -31,7 +44,7 @@ fn run_on_emulator(case: &Case) -> Result<(), Failed> {
 }
 
 fn run_on_gpu(case: &Case) -> Result<(), Failed> {
-    let device = first_device().map_err(|reason| format!("WARPSPARSE_REQUIRE_GPU=1, but {reason}"))?;
-    case.check(&Gpu::new(device)?.run(case)?);
+    let gpu = GPU.as_ref()?;
+    case.check(&gpu.run(case)?);
     Ok(())
 }
