@@ -8,12 +8,24 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use cuda_builder::{CudaBuilder, KernelToolchain};
 use serde::Deserialize;
 
-/// The test targets of the library that run on devices.
-const DEVICE_TESTS: &[&str] = &["device", "spmv"];
+use crate::prebuilt::ARCHS;
 
-/// Collect the device tests, the command, the PTX and a script that runs them, in one folder to copy to another machine
+/// The packages and targets that run on devices.
+const BUILT: &[&str] = &[
+    "--package=warpsparse",
+    "--test=device",
+    "--test=spmv",
+    "--package=warpsparse-cli",
+    "--bin=warpsparse",
+    "--package=warpsparse-test-kernels",
+    "--test=gpu",
+    "--bin=planted",
+];
+
+/// Collect the device tests, the commands, the PTX and a script that runs them, in one folder to copy to another machine
 /// of the same processor architecture.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -29,13 +41,19 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     }
     fs::create_dir_all(out.join("tests"))?;
 
-    let mut cargo_arguments = vec!["test", "--no-run", "--package", "warpsparse"];
-    cargo_arguments.extend(DEVICE_TESTS.iter().flat_map(|test| ["--test", test]));
-    for (name, executable) in executables(root, &cargo_arguments)? {
-        fs::copy(&executable, out.join("tests").join(name))?;
+    for (target, executable) in executables(root)? {
+        let folder = if target.kind.iter().any(|kind| kind == "test") {
+            "tests"
+        } else {
+            "."
+        };
+        fs::copy(&executable, out.join(folder).join(target.name))?;
     }
-    for (name, executable) in executables(root, &["build", "--package", "warpsparse-cli", "--bin", "warpsparse"])? {
-        fs::copy(&executable, out.join(name))?;
+    let toolchain = KernelToolchain::find()?;
+    for &arch in ARCHS {
+        let ptx = out.join(format!("ptx/test_kernels.{arch}.ptx"));
+        let builder = CudaBuilder::new(root.join("tests/kernels")).arch(arch).copy_to(ptx);
+        builder.build_with(&toolchain)?;
     }
     copy_files(&root.join("ptx"), &out.join("ptx"))?;
     copy_files(&root.join("tests/data"), &out.join("data"))?;
@@ -54,20 +72,22 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    kind: Vec<String>,
 }
 
-/// Builds with cargo, optimised and without symbols; the names of the targets that came out and their files.
-fn executables(root: &Path, arguments: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+/// Builds with cargo, optimised and without symbols; the targets that came out and their files.
+fn executables(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root)
-        .args(arguments)
+        .arg("build")
+        .args(BUILT)
         .args(["--release", "--message-format=json-render-diagnostics"])
         .args(["--config", "profile.release.strip=true"])
         .stderr(Stdio::inherit())
         .output()
         .context("running cargo")?;
     if !output.status.success() {
-        bail!("cargo {} failed", arguments.join(" "));
+        bail!("cargo build {} failed", BUILT.join(" "));
     }
     let messages = String::from_utf8(output.stdout)?;
     let messages = messages
@@ -76,7 +96,7 @@ fn executables(root: &Path, arguments: &[&str]) -> Result<Vec<(String, PathBuf)>
         .collect::<Result<Vec<Message>, _>>()?;
     let built = messages
         .into_iter()
-        .filter_map(|message| Some((message.target?.name, message.executable?)));
+        .filter_map(|message| Some((message.target?, message.executable?)));
     Ok(built.collect())
 }
 

@@ -2,7 +2,12 @@
 //!
 //! [`selftest`] uses every operation once, with results that plain Rust can predict: on the emulator and on a GPU they
 //! must be the same. [`planted_bugs`] holds one bug a kernel, which the emulator must find at the marked line.
+//! [`cases`] says for each kernel how to launch it, and what is in memory before and after; [`gpu`] launches on a GPU.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod cases;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod gpu;
 pub mod planted_bugs;
 pub mod selftest;

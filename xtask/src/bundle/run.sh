@@ -3,6 +3,8 @@
 #
 #   ./run.sh tests      every test that runs on a device, on the GPU too; fails without a GPU
 #   ./run.sh sanitize   the GPU tests under compute-sanitizer (from the CUDA toolkit): memcheck, racecheck
+#   ./run.sh planted    kernels with planted bugs, alone and under each tool of compute-sanitizer: prints a table of what
+#                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
 #   ./run.sh all        all of these
 set -eu
@@ -25,6 +27,56 @@ sanitize() {
     done
 }
 
+planted() {
+    command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not in the PATH" >&2; exit 1; }
+    bugs=$(./planted list)
+    : >planted.log
+    echo "| bug | plain run | memcheck | racecheck | initcheck | synccheck |"
+    echo "|---|---|---|---|---|---|"
+    for bug in $bugs; do
+        record ./planted "$bug"
+        case $status in
+        0) row="ok" ;;
+        3) row="error" ;;
+        4) cat planted.last >&2; exit 1 ;;
+        *) row="status $status" ;;
+        esac
+        if hung; then row="hang"; fi
+        for tool in memcheck racecheck initcheck synccheck; do
+            record compute-sanitizer --tool $tool --print-limit 3 ./planted "$bug"
+            row="$row | $(first_problem)"
+        done
+        echo "| \`$bug\` | $row |"
+    done
+    rm planted.last
+}
+
+# Runs a command for a minute at most: $status is its exit status, and its output is in planted.last and planted.log.
+record() {
+    status=0
+    timeout -k 5 60 "$@" >planted.last 2>&1 || status=$?
+    { echo "== $*"; cat planted.last; echo "== status $status"; } >>planted.log
+}
+
+hung() {
+    [ "$status" = 124 ] || [ "$status" = 137 ] || grep -q '^the kernel is still running' planted.last
+}
+
+# The first thing that compute-sanitizer reports in planted.last, in short; errors of API calls count only if there is
+# nothing else, since they are what a fault looks like from outside.
+first_problem() {
+    problem=$(awk '
+        !/^========= [^ ]/ { next }
+        /COMPUTE-SANITIZER|SUMMARY|Target application|process didn.t terminate/ { next }
+        /^========= Program hit / { if (api == "") api = $4; next }
+        found == "" { found = substr($0, 11) }
+        END { print found != "" ? found : api }
+    ' planted.last | sed -e 's/^Error: //; s/^Warning: //; s/^Barrier error detected\. //' \
+        -e 's/ between .*//; s/ at .*//; s/\.* *$//; s/|/ /g')
+    if hung; then problem="${problem:+$problem; }hang"; fi
+    echo "${problem:-–}"
+}
+
 lanes() {
     for matrix in gen:poisson2d:2048 gen:stencil27:100 data/bcsstk16.mtx.gz gen:rmat:20:16; do
         for dtype in f32 f64; do
@@ -34,7 +86,7 @@ lanes() {
 }
 
 case "${1:-}" in
-tests | sanitize | lanes) "$1" ;;
-all) ./warpsparse info; tests; sanitize; lanes ;;
-*) sed -n '2,8s/^# \{0,1\}//p' run.sh; exit 2 ;;
+tests | sanitize | planted | lanes) "$1" ;;
+all) ./warpsparse info; tests; sanitize; lanes; planted ;;
+*) sed -n '2,10s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac
