@@ -5,7 +5,7 @@ use std::path::Path;
 use cuda_builder::{Arch, Prebuilt, SourceTree};
 
 /// The architectures that PTX is checked in for.
-const ARCHS: &[Arch] = &[Arch::Sm75, Arch::Sm80, Arch::Sm90];
+pub(crate) const ARCHS: &[Arch] = &[Arch::Sm75, Arch::Sm80, Arch::Sm90];
 
 /// The prebuilt PTX of the `warpsparse` package in `root`.
 pub(crate) fn prebuilt(root: &Path) -> Prebuilt {

@@ -19,6 +19,7 @@ enum Task {
     Bundle(bundle::Options),
     Ptx(ptx::Options),
     Ptxas(ptxas::Options),
+    TestKernels(ptxas::TestKernels),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
             Task::Bundle(options) => bundle::run(&root, &options),
             Task::Ptx(options) => ptx::run(&root, &options),
             Task::Ptxas(options) => ptxas::run(&root, &options),
+            Task::TestKernels(ptxas::TestKernels) => ptxas::test_kernels(&root),
         });
     match done {
         Ok(()) => ExitCode::SUCCESS,

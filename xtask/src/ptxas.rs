@@ -1,13 +1,14 @@
 //! `cargo xtask ptxas`: assembles the prebuilt PTX and guards what it costs in registers and local memory.
+//! `cargo xtask test-kernels`: builds and assembles the kernels that test `cuda_std`.
 
 use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use cuda_builder::PtxFile;
+use cuda_builder::{Arch, CudaBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::prebuilt::prebuilt;
+use crate::prebuilt::{ARCHS, prebuilt};
 
 /// Assemble every prebuilt PTX file with `ptxas` ($PTXAS, or from the PATH), and fail on spills, on local memory, and on
 /// more registers than ptx/registers.json allows.
@@ -38,7 +39,7 @@ struct Usage {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let ptxas = env::var("PTXAS").unwrap_or_else(|_| "ptxas".to_owned());
+    let ptxas = program();
     let version = version(&ptxas)?;
     let prebuilt = prebuilt(root);
     let path = prebuilt.dir().join("registers.json");
@@ -55,7 +56,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         "arch", "entry", "registers", "shared", "spilled", "stack"
     );
     for file in prebuilt.files() {
-        for (entry, usage) in assemble(&ptxas, prebuilt.dir(), &file)? {
+        for (entry, usage) in assemble(&ptxas, &prebuilt.dir().join(file.name()), file.arch)? {
             let Usage {
                 registers,
                 shared,
@@ -106,6 +107,28 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Build tests/kernels for every architecture that PTX is checked in for, and assemble it with `ptxas` ($PTXAS, or from
+/// the PATH). Its kernels need not be lean.
+#[derive(Args)]
+pub(crate) struct TestKernels;
+
+pub(crate) fn test_kernels(root: &Path) -> Result<()> {
+    let (ptxas, scratch) = (program(), tempfile::tempdir()?);
+    for arch in ARCHS {
+        let ptx = scratch.path().join(format!("test_kernels.{arch}.ptx"));
+        CudaBuilder::new(root.join("tests/kernels"))
+            .arch(*arch)
+            .copy_to(&ptx)
+            .build()?;
+        println!("{arch}: {} kernels assembled", assemble(&ptxas, &ptx, *arch)?.len());
+    }
+    Ok(())
+}
+
+fn program() -> String {
+    env::var("PTXAS").unwrap_or_else(|_| "ptxas".to_owned())
+}
+
 fn read_ceilings(path: &Path) -> Result<Ceilings> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{} is malformed", path.display()))
@@ -119,16 +142,17 @@ fn version(ptxas: &str) -> Result<String> {
     Ok(format!("ptxas {}", release.unwrap_or("of unknown version")))
 }
 
-fn assemble(ptxas: &str, dir: &Path, file: &PtxFile) -> Result<BTreeMap<String, Usage>> {
+fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<BTreeMap<String, Usage>> {
     let scratch = tempfile::tempdir()?;
     let run = Command::new(ptxas)
-        .args(["-v", "-arch", file.arch.as_str(), "-o"])
+        .args(["-v", "-arch", arch.as_str(), "-o"])
         .arg(scratch.path().join("cubin"))
-        .arg(dir.join(file.name()))
-        .output()?;
+        .arg(ptx)
+        .output()
+        .with_context(|| format!("cannot run {ptxas}: set PTXAS to the path of ptxas"))?;
     let report = String::from_utf8_lossy(&run.stderr) + String::from_utf8_lossy(&run.stdout);
     if !run.status.success() {
-        bail!("ptxas does not assemble {}:\n{report}", file.name());
+        bail!("ptxas does not assemble {}:\n{report}", ptx.display());
     }
     Ok(parse_report(&report))
 }
