@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+#[cfg(feature = "cuda")]
+use crate::device::Buffer;
 use crate::{
     CsrMatrix, Device, Result, Scalar, Structure,
-    device::{Backend, Buffer},
+    device::Backend,
     spmv::{self, SpmvOptions},
 };
 
@@ -23,7 +25,8 @@ pub struct DeviceMatrix<T> {
 pub(crate) enum Storage<T> {
     /// Shared with the user's matrix.
     Host(CsrMatrix<T>),
-    /// CSR in the device's memory.
+    /// CSR in the GPU's memory.
+    #[cfg(feature = "cuda")]
     Csr {
         row_offsets: Buffer<u32>,
         col_indices: Buffer<u32>,

@@ -18,7 +18,9 @@ pub use vector::DeviceVec;
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::Stream;
 pub(crate) use info::cpu_threads;
-pub(crate) use vector::{Buffer, check_length};
+#[cfg(feature = "cuda")]
+pub(crate) use vector::Buffer;
+pub(crate) use vector::check_length;
 
 use crate::{Error, Result};
 

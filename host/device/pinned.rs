@@ -2,7 +2,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::{Backend, Device};
+#[cfg(feature = "cuda")]
+use super::Backend;
+use super::Device;
 use crate::{Result, Scalar};
 
 /// A slice of host memory that is pinned (page-locked), so that copies to and from the GPU run at the full speed of the

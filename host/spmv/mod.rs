@@ -62,6 +62,7 @@ impl Plan {
             Lanes::Fixed(lanes) => lanes,
         };
         let variants = csr_vector_facts::VARIANTS.iter();
+        #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only checked"))]
         let Some(variant) = variants
             .into_iter()
             .find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes)
@@ -80,6 +81,10 @@ impl Plan {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "cuda"),
+        expect(unused_variables, reason = "one kernel for every structure")
+    )]
     pub(crate) fn describe(&self, structure: &Structure) -> KernelChoice {
         match self {
             Self::Cpu => cpu::describe(),
