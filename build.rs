@@ -22,11 +22,7 @@ mod cuda {
 
     /// Writes `embedded.rs`, the table that host/ptx.rs includes.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
-        let dir = |name| {
-            env::var_os(name)
-                .map(PathBuf::from)
-                .ok_or(format!("cargo did not set {name}"))
-        };
+        let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);
         let prebuilt = super::prebuilt::prebuilt(&root);
 
@@ -40,10 +36,7 @@ mod cuda {
         let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedPtx] = &[\n");
         for (file, path) in prebuilt.load_or_build(&out_dir)? {
             let (family, arch) = (&file.family, file.arch.compute_capability());
-            writeln!(
-                table,
-                "    EmbeddedPtx {{ family: {family:?}, arch: {arch}, text: include_str!({path:?}) }},"
-            )?;
+            writeln!(table, "    EmbeddedPtx {{ family: {family:?}, arch: {arch}, text: include_str!({path:?}) }},")?;
         }
         table += "];\n";
         fs::write(out_dir.join("embedded.rs"), table)?;

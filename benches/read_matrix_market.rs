@@ -63,8 +63,5 @@ fn report(what: &str, path: &Path, text_bytes: usize, read: impl Fn(&Path) -> wa
     });
     let best = times.fold(f64::INFINITY, f64::min);
     let megabytes = text_bytes as f64 / 1e6;
-    println!(
-        "{what:30} {megabytes:4.0} MB in {best:.3} s: {:4.0} MB/s",
-        megabytes / best
-    );
+    println!("{what:30} {megabytes:4.0} MB in {best:.3} s: {:4.0} MB/s", megabytes / best);
 }

@@ -44,13 +44,7 @@ impl<T: Scalar> CooMatrix<T> {
         if let Some(k) = first_beyond(&col_indices, ncols) {
             return Err(invalid(format!("entry {k} is in column {} of {ncols}", col_indices[k])));
         }
-        Ok(Self {
-            nrows,
-            ncols,
-            row_indices,
-            col_indices,
-            values,
-        })
+        Ok(Self { nrows, ncols, row_indices, col_indices, values })
     }
 
     /// Number of rows.
@@ -92,9 +86,7 @@ impl<T: Scalar> CooMatrix<T> {
     /// The entries as `(row, column, value)`, in storage order.
     pub fn triplets(&self) -> impl ExactSizeIterator<Item = (usize, usize, T)> {
         let indices = self.row_indices.iter().zip(&self.col_indices);
-        indices
-            .zip(&self.values)
-            .map(|((&i, &j), &value)| (i as usize, j as usize, value))
+        indices.zip(&self.values).map(|((&i, &j), &value)| (i as usize, j as usize, value))
     }
 }
 

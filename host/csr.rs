@@ -45,12 +45,7 @@ impl<T: Scalar> CsrMatrix<T> {
             check_structure(row_offsets.len() - 1, ncols, &row_offsets, &col_indices, values.len()),
             Ok(())
         );
-        Self {
-            ncols,
-            row_offsets: Arc::new(row_offsets),
-            col_indices: Arc::new(col_indices),
-            values: Arc::new(values),
-        }
+        Self { ncols, row_offsets: Arc::new(row_offsets), col_indices: Arc::new(col_indices), values: Arc::new(values) }
     }
 
     /// Number of rows.
@@ -100,10 +95,8 @@ impl<T: Scalar> CsrMatrix<T> {
 
     /// The entries as `(row, column, value)`, row by row.
     pub fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
-        (0..self.nrows()).flat_map(move |i| {
-            self.row_range(i)
-                .map(move |k| (i, self.col_indices[k] as usize, self.values[k]))
-        })
+        (0..self.nrows())
+            .flat_map(move |i| self.row_range(i).map(move |k| (i, self.col_indices[k] as usize, self.values[k])))
     }
 
     /// The same matrix with its values rounded to another element type.
@@ -138,24 +131,14 @@ fn check_structure(
         return Err(format!("the first row offset is {}, not 0", row_offsets[0]));
     }
     if let Some(i) = row_offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-        return Err(format!(
-            "row {i} begins at {} and ends at {}",
-            row_offsets[i],
-            row_offsets[i + 1]
-        ));
+        return Err(format!("row {i} begins at {} and ends at {}", row_offsets[i], row_offsets[i + 1]));
     }
     if row_offsets[nrows] as usize != nnz {
-        return Err(format!(
-            "the last row offset is {}, and there are {nnz} entries",
-            row_offsets[nrows]
-        ));
+        return Err(format!("the last row offset is {}, and there are {nnz} entries", row_offsets[nrows]));
     }
     if let Some(k) = col_indices.iter().position(|&column| column as usize >= ncols) {
         let row = row_offsets.partition_point(|&offset| offset as usize <= k) - 1;
-        return Err(format!(
-            "entry {k}, in row {row}, is in column {} of {ncols}",
-            col_indices[k]
-        ));
+        return Err(format!("entry {k}, in row {row}, is in column {} of {ncols}", col_indices[k]));
     }
     Ok(())
 }

@@ -27,11 +27,7 @@ pub(crate) enum Storage<T> {
     Host(CsrMatrix<T>),
     /// In the GPU's memory.
     #[cfg(feature = "cuda")]
-    Cuda {
-        row_offsets: Buffer<u32>,
-        col_indices: Buffer<u32>,
-        values: Buffer<T>,
-    },
+    Cuda { row_offsets: Buffer<u32>, col_indices: Buffer<u32>, values: Buffer<T> },
 }
 
 /// The three arrays of a CSR matrix, on the matrix's device.
@@ -58,15 +54,9 @@ impl<T: Scalar> Storage<T> {
                 values: Array::Host(matrix.values()),
             },
             #[cfg(feature = "cuda")]
-            Self::Cuda {
-                row_offsets,
-                col_indices,
-                values,
-            } => CsrArrays {
-                row_offsets: row_offsets.array(),
-                col_indices: col_indices.array(),
-                values: values.array(),
-            },
+            Self::Cuda { row_offsets, col_indices, values } => {
+                CsrArrays { row_offsets: row_offsets.array(), col_indices: col_indices.array(), values: values.array() }
+            }
         }
     }
 }
@@ -115,12 +105,7 @@ impl Device {
                 values: Buffer::upload(self, matrix.values())?,
             },
         };
-        Ok(DeviceMatrix {
-            device: self.clone(),
-            structure,
-            storage,
-            plan,
-        })
+        Ok(DeviceMatrix { device: self.clone(), structure, storage, plan })
     }
 }
 

@@ -1,4 +1,35 @@
 //! Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU with the same API.
+//!
+//! Today that is one operation: the product of a CSR matrix and a dense vector, `y = alpha * A * x + beta * y`, in
+//! `f32` and `f64`.
+//!
+//! ```
+//! use warpsparse::{CsrMatrix, Device};
+//!
+//! // 1 0 2
+//! // 0 3 0
+//! let a = CsrMatrix::try_from_csr_data(2, 3, vec![0, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+//! let device = Device::auto(); // the first GPU, else the CPU: device.describe() says which and why
+//! let a = device.upload(&a)?; // chooses the kernel: a.describe() names it and gives the reason
+//! let x = device.upload_vec(&[10.0, 20.0, 30.0])?;
+//! let mut y = device.zeros(2)?;
+//! a.spmv(1.0, &x, 0.0, &mut y)?;
+//! assert_eq!(y.to_vec()?, [70.0, 60.0]);
+//! # Ok::<(), warpsparse::Error>(())
+//! ```
+//!
+//! - [`CooMatrix`] and [`CsrMatrix`] hold a matrix on the host, valid by construction; the module `io` reads Matrix
+//!   Market files and generates matrices.
+//! - [`Device`] is a GPU or the CPU. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
+//!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
+//! - [`DeviceMatrix::spmv`] multiplies; [`SpmvOptions`] overrules the choice of the kernel.
+//! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
+//!
+//! | feature | default | meaning |
+//! |---|---|---|
+//! | `cuda` | yes | GPUs; the driver is looked for at run time, so the program also runs where there is none |
+//! | `rayon` | yes | the CPU's products use all cores |
+//! | `io` | yes | the module `io` |
 
 mod coo;
 mod csr;
@@ -23,3 +54,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use scalar::{DType, Element, Scalar};
 pub use spmv::{Lanes, SpmvOptions};
 pub use structure::Structure;
+
+/// The README's example is a test.
+#[cfg(all(doctest, feature = "io"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

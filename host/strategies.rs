@@ -51,13 +51,7 @@ fn row_lengths() -> impl Strategy<Value = Vec<usize>> {
     });
     let power_law =
         (0usize..300, 1usize..1500).prop_map(|(rows, longest)| (0..rows).map(|i| longest / (i + 1)).collect());
-    prop_oneof![
-        vec(0usize..20, 0..MAX_ROWS),
-        vec(select(around_powers_of_two), 0..100),
-        even,
-        one_huge,
-        power_law,
-    ]
+    prop_oneof![vec(0usize..20, 0..MAX_ROWS), vec(select(around_powers_of_two), 0..100), even, one_huge, power_law,]
 }
 
 fn ncols() -> impl Strategy<Value = usize> {
@@ -76,11 +70,7 @@ enum Layout {
 }
 
 fn layout() -> impl Strategy<Value = Layout> {
-    prop_oneof![
-        Just(Layout::Banded),
-        (2usize..9).prop_map(Layout::Blocks),
-        Just(Layout::Scattered)
-    ]
+    prop_oneof![Just(Layout::Banded), (2usize..9).prop_map(Layout::Blocks), Just(Layout::Scattered)]
 }
 
 /// The matrix with rows of these lengths; without columns, all rows are empty. One entry in eight is an explicit zero.
@@ -95,11 +85,7 @@ fn fill<T: Scalar>(lengths: &[usize], ncols: usize, layout: Layout, seed: u64) -
                 Layout::Scattered => random as usize,
             };
             columns.push((column % ncols) as u32);
-            values.push(T::from_f64(if random >> 61 == 0 {
-                0.0
-            } else {
-                unit(seed, values.len() as u64)
-            }));
+            values.push(T::from_f64(if random >> 61 == 0 { 0.0 } else { unit(seed, values.len() as u64) }));
         }
         offsets.push(values.len() as u32);
     }

@@ -24,11 +24,7 @@ impl Structure {
     /// The mean number of entries in a row; 0 without rows.
     #[must_use]
     pub fn mean_row(&self) -> f64 {
-        if self.nrows == 0 {
-            0.0
-        } else {
-            self.nnz as f64 / self.nrows as f64
-        }
+        if self.nrows == 0 { 0.0 } else { self.nnz as f64 / self.nrows as f64 }
     }
 }
 
@@ -49,17 +45,7 @@ impl<T: Scalar> CsrMatrix<T> {
 
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            nrows,
-            ncols,
-            nnz,
-            min_row,
-            max_row,
-        } = self;
-        write!(
-            f,
-            "{nrows} x {ncols}, {nnz} entries, {min_row} to {max_row} a row, mean {:.2}",
-            self.mean_row()
-        )
+        let Self { nrows, ncols, nnz, min_row, max_row } = self;
+        write!(f, "{nrows} x {ncols}, {nnz} entries, {min_row} to {max_row} a row, mean {:.2}", self.mean_row())
     }
 }

@@ -11,10 +11,7 @@ use warpsparse::{Device, Error, ErrorKind};
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     trials.extend(on_every_device("vectors_come_back", vectors_come_back));
-    trials.extend(on_every_device(
-        "pinned_memory_holds_what_is_written",
-        pinned_memory_holds_what_is_written,
-    ));
+    trials.extend(on_every_device("pinned_memory_holds_what_is_written", pinned_memory_holds_what_is_written));
     trials.extend(on_every_device("out_of_memory_is_an_error", out_of_memory_is_an_error));
     trials.extend(on_every_device("lengths_are_checked", lengths_are_checked));
     trials.extend(on_every_device("operations_are_timed", operations_are_timed));
@@ -64,13 +61,7 @@ fn out_of_memory_is_an_error(device: &Device) {
     let start = format!("out of memory on {device}: {} bytes asked for", 1u64 << 53);
     assert!(error.to_string().starts_with(&start), "{error}");
     if device.is_cuda() {
-        let Error::OutOfMemory {
-            available: Some((free, total)),
-            ..
-        } = error
-        else {
-            panic!("{error}")
-        };
+        let Error::OutOfMemory { available: Some((free, total)), .. } = error else { panic!("{error}") };
         assert!(free <= total && total > 1 << 30, "{free} of {total}");
     }
     // The device is as good as before.
@@ -79,22 +70,8 @@ fn out_of_memory_is_an_error(device: &Device) {
 
 fn lengths_are_checked(device: &Device) {
     let mut vector = device.zeros::<f32>(3).unwrap();
-    assert!(matches!(
-        vector.copy_from(&[1.0]),
-        Err(Error::LengthMismatch {
-            expected: 3,
-            found: 1,
-            ..
-        })
-    ));
-    assert!(matches!(
-        vector.copy_to(&mut [1.0; 4]),
-        Err(Error::LengthMismatch {
-            expected: 3,
-            found: 4,
-            ..
-        })
-    ));
+    assert!(matches!(vector.copy_from(&[1.0]), Err(Error::LengthMismatch { expected: 3, found: 1, .. })));
+    assert!(matches!(vector.copy_to(&mut [1.0; 4]), Err(Error::LengthMismatch { expected: 3, found: 4, .. })));
 }
 
 fn operations_are_timed(device: &Device) {
@@ -104,11 +81,7 @@ fn operations_are_timed(device: &Device) {
         Ok(())
     });
     assert_eq!((times.unwrap().len(), order), (5, vec![0, 1, 2, 3, 4]));
-    assert!(
-        device
-            .time_each(3, |_| Err(Error::InvalidOption("stop".into())))
-            .is_err()
-    );
+    assert!(device.time_each(3, |_| Err(Error::InvalidOption("stop".into()))).is_err());
     let bandwidth = device.measure_copy_bandwidth().unwrap();
     assert!(bandwidth > 1e8 && bandwidth < 1e14, "{bandwidth} bytes a second");
 }
@@ -117,27 +90,17 @@ fn a_gpu_describes_itself(gpu: &Device) {
     let info = gpu.info().unwrap();
     let cuda = info.cuda.clone().unwrap();
     let (major, minor) = cuda.compute_capability;
-    assert!(
-        cuda.kernel_arch >= 75 && cuda.kernel_arch <= 10 * major + minor,
-        "{info:?}"
-    );
+    assert!(cuda.kernel_arch >= 75 && cuda.kernel_arch <= 10 * major + minor, "{info:?}");
     assert!(info.memory_bytes.unwrap() > 1 << 30 && info.l2_bytes.unwrap() > 0 && info.parallel_units > 0);
     assert!(cuda.driver_cuda >= (12, 0));
-    assert!(
-        gpu.describe().starts_with(&format!("cuda:0, {}", info.name)),
-        "{}",
-        gpu.describe()
-    );
+    assert!(gpu.describe().starts_with(&format!("cuda:0, {}", info.name)), "{}", gpu.describe());
 }
 
 fn device_names() {
     assert_eq!(Device::from_name("cpu").unwrap().to_string(), "cpu");
     for name in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "CPU"] {
         let error = Device::from_name(name).unwrap_err();
-        assert!(
-            matches!(&error, Error::InvalidOption(text) if text.contains(&format!("`{name}`"))),
-            "{error}"
-        );
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&format!("`{name}`"))), "{error}");
     }
 }
 

@@ -81,13 +81,7 @@ fn stencils_have_the_numbers_of_entries_that_they_promise() {
 
 #[test]
 fn uniform_rows_have_distinct_columns_and_positive_values() {
-    for (rows, per_row, columns) in [
-        (5000, 16, 5000),
-        (100, 472, 600),
-        (100, 100, 401),
-        (50, 7, 7),
-        (3, 0, 9),
-    ] {
+    for (rows, per_row, columns) in [(5000, 16, 5000), (100, 472, 600), (100, 100, 401), (50, 7, 7), (3, 0, 9)] {
         let a: CsrMatrix<f32> = generate::uniform(rows, columns, per_row, 7).unwrap();
         assert_eq!((a.nrows(), a.ncols(), a.nnz()), (rows, columns, rows * per_row));
         assert!(row_lengths(&a).all(|length| length == per_row));
@@ -140,11 +134,7 @@ fn small_rmat() {
 fn assert_symmetric_and_dominant<T: Scalar>(matrix: &CsrMatrix<T>) {
     for (i, row) in dense(matrix).iter().enumerate() {
         let others: f64 = row.iter().map(|value| value.abs()).sum::<f64>() - row[i];
-        assert!(
-            row[i] > 1.009 * others && others > 0.0,
-            "row {i}: {} and {others}",
-            row[i]
-        );
+        assert!(row[i] > 1.009 * others && others > 0.0, "row {i}: {} and {others}", row[i]);
     }
     let mut transposed: Vec<_> = matrix.triplets().map(|(i, j, value)| (j, i, value)).collect();
     transposed.sort_by_key(|&(i, j, _)| (i, j));
@@ -163,11 +153,7 @@ fn fem3_is_symmetric_dominant_banded_and_in_dense_blocks() {
         let columns = |row: usize| &a.col_indices()[a.row_range(row)];
         assert_eq!(columns(3 * node), columns(3 * node + 1));
         assert_eq!(columns(3 * node), columns(3 * node + 2));
-        assert!(
-            columns(3 * node)
-                .chunks(3)
-                .all(|c| c[0] % 3 == 0 && c[1] == c[0] + 1 && c[2] == c[0] + 2)
-        );
+        assert!(columns(3 * node).chunks(3).all(|c| c[0] % 3 == 0 && c[1] == c[0] + 1 && c[2] == c[0] + 2));
     }
     for nodes in 0..3 {
         let a: CsrMatrix<f64> = generate::fem3(nodes, DEFAULT_SEED).unwrap();
@@ -186,9 +172,7 @@ fn fingerprint(matrix: &CsrMatrix<f64>) -> u64 {
     let columns = matrix.col_indices().iter().map(|&column| u64::from(column));
     let values = matrix.values().iter().map(|value| value.to_bits());
     let all = offsets.chain(columns).chain(values);
-    all.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
-        (hash ^ word).wrapping_mul(0x0100_0000_01b3)
-    })
+    all.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The seed decides the matrix, on every machine and with every number of threads.
@@ -218,10 +202,7 @@ fn matrices_that_are_too_large_are_refused() {
     for (text, problem) in [
         ("gen:poisson2d:65536", format!("1 x 65536 x 65536 grid points, {limit}")),
         ("gen:poisson3d:1626", format!("1626 x 1626 x 1626 grid points, {limit}")),
-        (
-            "gen:stencil27:5000000000",
-            format!("5000000000 x 5000000000 x 5000000000 grid points, {limit}"),
-        ),
+        ("gen:stencil27:5000000000", format!("5000000000 x 5000000000 x 5000000000 grid points, {limit}")),
         ("gen:poisson2d:40000", format!("7999840000 entries, {limit}")),
         ("gen:poisson3d:1000", format!("6994000000 entries, {limit}")),
         ("gen:stencil27:600", format!("1798 x 1798 x 1798 entries, {limit}")),
@@ -231,10 +212,7 @@ fn matrices_that_are_too_large_are_refused() {
         ("gen:uniform:5000000000:0", format!("5000000000 rows, {limit}")),
         ("gen:uniform:1:1:5000000000", format!("5000000000 columns, {limit}")),
         ("gen:uniform:4000000000:2", format!("4000000000 x 2 entries, {limit}")),
-        (
-            "gen:uniform:10:11",
-            "11 distinct columns a row, but there are only 10 columns".to_owned(),
-        ),
+        ("gen:uniform:10:11", "11 distinct columns a row, but there are only 10 columns".to_owned()),
         ("gen:fem3:1431655766", format!("126 x 1431655766 entries, {limit}")),
     ] {
         let error = text.parse::<MatrixSource>().unwrap().load::<f32>().unwrap_err();
@@ -246,10 +224,7 @@ fn matrices_that_are_too_large_are_refused() {
 #[test]
 fn broken_texts_are_refused_by_the_part() {
     for (text, problem) in [
-        (
-            "gen:",
-            "there is no generator ``: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3",
-        ),
+        ("gen:", "there is no generator ``: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3"),
         (
             "gen:poisson",
             "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3",
@@ -259,10 +234,7 @@ fn broken_texts_are_refused_by_the_part() {
         ("gen:poisson2d:-3", "N is a whole number, not `-3`"),
         ("gen:poisson2d:+3", "N is a whole number, not `+3`"),
         ("gen:poisson3d:1e3", "N is a whole number, not `1e3`"),
-        (
-            "gen:stencil27:99999999999999999999",
-            "N is a whole number, not `99999999999999999999`",
-        ),
+        ("gen:stencil27:99999999999999999999", "N is a whole number, not `99999999999999999999`"),
         ("gen:poisson2d:4:5", "`5` is one part too many"),
         ("gen:poisson2d:4:seed=1", "`seed=1` is one part too many"),
         ("gen:rmat:4", "EDGE_FACTOR is missing"),
@@ -285,30 +257,13 @@ fn broken_texts_are_refused_by_the_part() {
 fn texts_and_sources_correspond() {
     let uniform = |ncols, seed| {
         let (nrows, per_row) = (8, 3);
-        MatrixSource::Generator(Generator::Uniform {
-            nrows,
-            ncols,
-            per_row,
-            seed,
-        })
+        MatrixSource::Generator(Generator::Uniform { nrows, ncols, per_row, seed })
     };
     for (text, source) in [
-        (
-            "gen:poisson2d:2048",
-            MatrixSource::Generator(Generator::Poisson2d { n: 2048 }),
-        ),
-        (
-            "gen:poisson3d:1",
-            MatrixSource::Generator(Generator::Poisson3d { n: 1 }),
-        ),
-        (
-            "gen:stencil27:0",
-            MatrixSource::Generator(Generator::Stencil27 { n: 0 }),
-        ),
-        (
-            "gen:fem3:9:seed=0",
-            MatrixSource::Generator(Generator::Fem3 { nodes: 9, seed: 0 }),
-        ),
+        ("gen:poisson2d:2048", MatrixSource::Generator(Generator::Poisson2d { n: 2048 })),
+        ("gen:poisson3d:1", MatrixSource::Generator(Generator::Poisson3d { n: 1 })),
+        ("gen:stencil27:0", MatrixSource::Generator(Generator::Stencil27 { n: 0 })),
+        ("gen:fem3:9:seed=0", MatrixSource::Generator(Generator::Fem3 { nodes: 9, seed: 0 })),
         ("gen:uniform:8:3", uniform(8, DEFAULT_SEED)),
         ("gen:uniform:8:3:5:seed=18446744073709551615", uniform(5, u64::MAX)),
         ("gen:uniform:8:3:seed=5", uniform(8, 5)),
@@ -317,9 +272,7 @@ fn texts_and_sources_correspond() {
         assert_eq!(text.parse::<MatrixSource>().unwrap(), source);
         assert_eq!(source.to_string(), text);
     }
-    let spelled_out = format!("gen:rmat:5:2:seed={DEFAULT_SEED}")
-        .parse::<MatrixSource>()
-        .unwrap();
+    let spelled_out = format!("gen:rmat:5:2:seed={DEFAULT_SEED}").parse::<MatrixSource>().unwrap();
     assert_eq!(spelled_out.to_string(), "gen:rmat:5:2");
 }
 

@@ -107,25 +107,10 @@ fn arrays_go_down_the_columns_and_their_zeros_are_dropped() {
     assert_eq!((a.nrows(), a.ncols()), (2, 3));
     assert_eq!(entries(&a), [(0, 0, 1.0), (0, 1, 3.0), (1, 1, 4.0), (1, 2, 6.0)]);
     let a = read("%%MatrixMarket matrix array integer symmetric\n3 3\n1\n2\n0\n4\n5\n6\n");
-    let expected = [
-        (0, 0, 1.0),
-        (0, 1, 2.0),
-        (1, 0, 2.0),
-        (1, 1, 4.0),
-        (1, 2, 5.0),
-        (2, 1, 5.0),
-        (2, 2, 6.0),
-    ];
+    let expected = [(0, 0, 1.0), (0, 1, 2.0), (1, 0, 2.0), (1, 1, 4.0), (1, 2, 5.0), (2, 1, 5.0), (2, 2, 6.0)];
     assert_eq!(entries(&a), expected);
     let a = read("%%MatrixMarket matrix array real skew-symmetric\n3 3\n1\n2\n3\n");
-    let expected = [
-        (0, 1, -1.0),
-        (0, 2, -2.0),
-        (1, 0, 1.0),
-        (1, 2, -3.0),
-        (2, 0, 2.0),
-        (2, 1, 3.0),
-    ];
+    let expected = [(0, 1, -1.0), (0, 2, -2.0), (1, 0, 1.0), (1, 2, -3.0), (2, 0, 2.0), (2, 1, 3.0)];
     assert_eq!(entries(&a), expected);
 }
 
@@ -136,10 +121,7 @@ fn empty_matrices() {
         assert_eq!((a.nrows(), a.ncols(), a.nnz()), (rows, columns, 0));
     }
     for text in ["0 0", "0 7", "7 0"] {
-        assert_eq!(
-            read(format!("%%MatrixMarket matrix array real general\n{text}\n")).nnz(),
-            0
-        );
+        assert_eq!(read(format!("%%MatrixMarket matrix array real general\n{text}\n")).nnz(), 0);
     }
     let one = read("%%MatrixMarket matrix array real skew-symmetric\n1 1\n");
     assert_eq!((one.nrows(), one.nnz()), (1, 0));
@@ -163,11 +145,7 @@ fn values_in_every_spelling() {
         ("5e-324", 5e-324),
     ];
     for (spelling, value) in spellings {
-        assert_eq!(
-            read(format!("{REAL}1 1 1\n1 1 {spelling}\n")).values(),
-            [value],
-            "{spelling}"
-        );
+        assert_eq!(read(format!("{REAL}1 1 1\n1 1 {spelling}\n")).values(), [value], "{spelling}");
     }
     assert!(read(format!("{REAL}1 1 1\n1 1 NaN\n")).values()[0].is_nan());
     let big = "%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 -123456789012345678901234567890\n";
@@ -195,26 +173,11 @@ fn broken_headers() {
         "expected 4 words after `%%MatrixMarket` (matrix LAYOUT FIELD SYMMETRY), found 3",
     );
     for (words, problem) in [
-        (
-            "tensor coordinate real general",
-            "unknown object `tensor`: expected matrix",
-        ),
-        (
-            "matrix list real general",
-            "unknown layout `list`: expected coordinate or array",
-        ),
-        (
-            "matrix array text general",
-            "unknown field `text`: expected real, integer or pattern",
-        ),
-        (
-            "matrix array real upper",
-            "unknown symmetry `upper`: expected general, symmetric or skew-symmetric",
-        ),
-        (
-            "matrix array pattern general",
-            "a pattern has no values, so it can be neither array nor skew-symmetric",
-        ),
+        ("tensor coordinate real general", "unknown object `tensor`: expected matrix"),
+        ("matrix list real general", "unknown layout `list`: expected coordinate or array"),
+        ("matrix array text general", "unknown field `text`: expected real, integer or pattern"),
+        ("matrix array real upper", "unknown symmetry `upper`: expected general, symmetric or skew-symmetric"),
+        ("matrix array pattern general", "a pattern has no values, so it can be neither array nor skew-symmetric"),
         (
             "matrix coordinate pattern skew-symmetric",
             "a pattern has no values, so it can be neither array nor skew-symmetric",
@@ -230,10 +193,7 @@ fn unsupported_kinds_are_named() {
         ("matrix coordinate complex general", "complex matrices"),
         ("matrix coordinate complex hermitian", "complex matrices"),
         ("matrix coordinate real hermitian", "hermitian matrices"),
-        (
-            "vector coordinate real general",
-            "a Matrix Market object `vector`; only `matrix` is read",
-        ),
+        ("vector coordinate real general", "a Matrix Market object `vector`; only `matrix` is read"),
     ] {
         let error = read_bytes(format!("%%MatrixMarket {words}\n").as_bytes()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidFile);
@@ -250,23 +210,13 @@ fn broken_sizes() {
         ("-3 3 1", "expected the number of rows, found `-3`"),
         ("3 3.0 1", "expected the number of columns, found `3.0`"),
         ("4294967296 1 0", "4294967296 rows, and 32-bit indices reach 4294967295"),
-        (
-            "9 9 100000000000000",
-            "100000000000000 entries, and 32-bit indices reach 4294967295",
-        ),
-        (
-            "99999999999999999999 1 0",
-            "99999999999999999999 rows are more than 64 bits can count",
-        ),
+        ("9 9 100000000000000", "100000000000000 entries, and 32-bit indices reach 4294967295"),
+        ("99999999999999999999 1 0", "99999999999999999999 rows are more than 64 bits can count"),
     ] {
         refused(format!("{REAL}%\n{size}\n"), 3, problem);
     }
     refused(format!("{REAL}%\n\n"), 3, "the file ends before its size line");
-    refused(
-        "%%MatrixMarket matrix coordinate real symmetric\n3 4 0\n",
-        2,
-        "a symmetric matrix is square, not 3 x 4",
-    );
+    refused("%%MatrixMarket matrix coordinate real symmetric\n3 4 0\n", 2, "a symmetric matrix is square, not 3 x 4");
     refused(
         "%%MatrixMarket matrix array real general\n3 4 12\n",
         2,
@@ -290,10 +240,7 @@ fn broken_entries() {
         ("1 000 1", "column index 0, but indices count from 1"),
         ("3 1 1", "row index 3 is beyond the matrix, which has 2 rows"),
         ("1 5 1", "column index 5 is beyond the matrix, which has 4 columns"),
-        (
-            "99999999999999999999999 1 1",
-            "row index 99999999999999999999999 is beyond the matrix, which has 2 rows",
-        ),
+        ("99999999999999999999999 1 1", "row index 99999999999999999999999 is beyond the matrix, which has 2 rows"),
         ("-1 1 1", "expected a row index, found `-1`"),
         ("1 1.0 1", "expected a column index, found `1.0`"),
         ("1 2,5 1", "expected a column index, found `2,5`"),
@@ -309,57 +256,25 @@ fn broken_entries() {
         3,
         "expected an integer, found `1.5`",
     );
-    refused(
-        "%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 +\n",
-        3,
-        "expected a number, found `+`",
-    );
+    refused("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 +\n", 3, "expected a number, found `+`");
     refused(
         "%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1 1\n",
         3,
         "expected row and column, found `1` after that",
     );
-    refused(
-        "%%MatrixMarket matrix array real general\n2 1\n1 2\n",
-        3,
-        "expected one value, found `2` after that",
-    );
+    refused("%%MatrixMarket matrix array real general\n2 1\n1 2\n", 3, "expected one value, found `2` after that");
 }
 
 #[test]
 fn wrong_numbers_of_entries() {
-    refused(
-        format!("{REAL}2 2 3\n1 1 1\n2 2 2\n"),
-        4,
-        "the file ends after 2 of 3 entries",
-    );
-    refused(
-        format!("{REAL}2 2 1\n1 1 1\n\n2 2 2\n"),
-        5,
-        "more than the 1 entries that the size line promises",
-    );
+    refused(format!("{REAL}2 2 3\n1 1 1\n2 2 2\n"), 4, "the file ends after 2 of 3 entries");
+    refused(format!("{REAL}2 2 1\n1 1 1\n\n2 2 2\n"), 5, "more than the 1 entries that the size line promises");
     // Promises that would take 64 GiB to believe.
-    refused(
-        format!("{REAL}9 9 4294967295\n1 1 1\n"),
-        3,
-        "the file ends after 1 of 4294967295 entries",
-    );
+    refused(format!("{REAL}9 9 4294967295\n1 1 1\n"), 3, "the file ends after 1 of 4294967295 entries");
     let array = "%%MatrixMarket matrix array real general\n";
-    refused(
-        format!("{array}2 2\n1\n2\n3\n"),
-        5,
-        "the file ends after 3 of 4 entries",
-    );
-    refused(
-        format!("{array}1 1\n1\n2\n"),
-        4,
-        "more than the 1 values that the matrix has",
-    );
-    refused(
-        format!("{array}0 3\n2\n"),
-        3,
-        "more than the 0 values that the matrix has",
-    );
+    refused(format!("{array}2 2\n1\n2\n3\n"), 5, "the file ends after 3 of 4 entries");
+    refused(format!("{array}1 1\n1\n2\n"), 4, "more than the 1 values that the matrix has");
+    refused(format!("{array}0 3\n2\n"), 3, "more than the 0 values that the matrix has");
     let vast = "the file ends after 1 of 18446744065119617025 entries";
     refused(format!("{array}4294967295 4294967295\n1\n"), 3, vast);
 }
@@ -431,19 +346,12 @@ fn broken_gzip_is_refused_with_the_line_it_breaks_in() {
     assert_eq!(problem, "the gzip data is cut off in this line");
     assert!((50_000..150_000).contains(&line), "{line}");
 
-    refused(
-        &whole[..whole.len() - 4],
-        200_003,
-        "the gzip data is cut off in this line",
-    );
+    refused(&whole[..whole.len() - 4], 200_003, "the gzip data is cut off in this line");
     let mut flipped = whole.clone();
     let checksum = whole.len() - 8;
     flipped[checksum] ^= 1;
     let error = read_bytes(&flipped).unwrap_err().to_string();
-    assert!(
-        error.starts_with("test.mtx:200003: the gzip data is broken in this line: "),
-        "{error}"
-    );
+    assert!(error.starts_with("test.mtx:200003: the gzip data is broken in this line: "), "{error}");
     refused(&whole[..2], 1, "the gzip data is cut off in this line");
 }
 
@@ -470,10 +378,7 @@ fn readers_that_give_one_byte_at_a_time_or_fail() {
     }
     let input = text.as_bytes().chain(Failing);
     let error = MatrixMarketReader::new(input, "t", 0).read_csr::<f64>().unwrap_err();
-    assert_eq!(
-        (error.kind(), error.to_string().as_str()),
-        (ErrorKind::Io, "t: unplugged")
-    );
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Io, "t: unplugged"));
 }
 
 #[test]
@@ -509,11 +414,7 @@ fn real_files() {
         let a = CsrMatrix::<f64>::read_matrix_market(data(name)).unwrap();
         assert_eq!((a.nrows(), a.ncols(), a.nnz()), (rows, rows, nnz), "{name}");
         let lengths = || (0..rows).map(|row| a.row_range(row).len());
-        assert_eq!(
-            (lengths().max(), lengths().min()),
-            (Some(longest), Some(shortest)),
-            "{name}"
-        );
+        assert_eq!((lengths().max(), lengths().min()), (Some(longest), Some(shortest)), "{name}");
         let total: f64 = a.values().iter().sum();
         assert!((total - sum).abs() <= 1e-9 * sum, "{name}: {total}");
         let mut transposed: Vec<_> = a.triplets().map(|(row, column, value)| (column, row, value)).collect();

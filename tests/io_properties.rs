@@ -15,11 +15,7 @@ type Entries = Vec<(usize, usize, f64)>;
 /// Sizes, and entries with the same position allowed more than once.
 fn matrices() -> impl Strategy<Value = (usize, usize, Entries)> {
     (1usize..40, 1usize..40).prop_flat_map(|(rows, columns)| {
-        let entry = (
-            0..rows,
-            0..columns,
-            prop::num::f64::NORMAL | prop::num::f64::ZERO | prop::num::f64::SUBNORMAL,
-        );
+        let entry = (0..rows, 0..columns, prop::num::f64::NORMAL | prop::num::f64::ZERO | prop::num::f64::SUBNORMAL);
         (Just(rows), Just(columns), vec(entry, 0..80))
     })
 }

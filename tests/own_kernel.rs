@@ -11,36 +11,19 @@ use warpsparse::{Device, Error, ErrorKind, Kernel};
 
 fn main() -> ExitCode {
     common::run(vec![
-        on_device(
-            "a_kernel_runs_from_its_ptx::emulated".into(),
-            a_kernel_runs_from_its_ptx,
-            || Device::emulated(3),
-        ),
+        on_device("a_kernel_runs_from_its_ptx::emulated".into(), a_kernel_runs_from_its_ptx, || Device::emulated(3)),
         on_gpu("a_kernel_runs_from_its_ptx", a_kernel_runs_from_its_ptx),
-        on_device("a_bug_is_found_with_its_line::emulated".into(), a_bug_is_found, || {
-            Device::emulated(0)
-        }),
-        on_device(
-            "vectors_of_other_devices_are_errors::emulated".into(),
-            other_devices,
-            || Device::emulated(0),
-        ),
-        on_device(
-            "the_cpu_runs_no_kernels::cpu".into(),
-            the_cpu_runs_no_kernels,
-            Device::cpu,
-        ),
+        on_device("a_bug_is_found_with_its_line::emulated".into(), a_bug_is_found, || Device::emulated(0)),
+        on_device("vectors_of_other_devices_are_errors::emulated".into(), other_devices, || Device::emulated(0)),
+        on_device("the_cpu_runs_no_kernels::cpu".into(), the_cpu_runs_no_kernels, Device::cpu),
         on_gpu("a_gpu_needs_ptx", a_gpu_needs_ptx),
     ])
 }
 
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.
-const SPMV: Kernel<spmv_csr_vector::Args<f32>> = Kernel::new(
-    "spmv_csr_vector_f32_t2",
-    spmv_csr_vector::spmv_csr_vector_f32_t2,
-    spmv_csr_vector::BLOCK_SIZE,
-)
-.with_ptx(include_str!("../ptx/spmv_csr_vector.sm_75.ptx"));
+const SPMV: Kernel<spmv_csr_vector::Args<f32>> =
+    Kernel::new("spmv_csr_vector_f32_t2", spmv_csr_vector::spmv_csr_vector_f32_t2, spmv_csr_vector::BLOCK_SIZE)
+        .with_ptx(include_str!("../ptx/spmv_csr_vector.sm_75.ptx"));
 
 /// `A` is the n x n matrix with ones on the diagonal and left of it; the vectors belong to two queues.
 fn a_kernel_runs_from_its_ptx(device: &Device) {
@@ -100,18 +83,11 @@ const SHIFT: Kernel<Shift> = Kernel::new("shift", shift, 32);
 fn a_bug_is_found(device: &Device) {
     let (x, mut y) = (device.upload_vec(&[1.0, 2.0, 3.0]).unwrap(), device.zeros(3).unwrap());
     let mut launch = device.launch(&SHIFT, 1).unwrap();
-    let args = Shift {
-        n: 3,
-        x: launch.read("x", &x).unwrap(),
-        y: launch.write("y", &mut y).unwrap(),
-    };
+    let args = Shift { n: 3, x: launch.read("x", &x).unwrap(), y: launch.write("y", &mut y).unwrap() };
     // SAFETY: the emulator checks every access before it makes it.
     let error = unsafe { launch.run(args) }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::KernelCheck);
-    let line = 1 + include_str!("own_kernel.rs")
-        .lines()
-        .position(|line| line.ends_with("// THE BUG"))
-        .unwrap();
+    let line = 1 + include_str!("own_kernel.rs").lines().position(|line| line.ends_with("// THE BUG")).unwrap();
     let text = error.to_string();
     for part in ["shift", "thread", &format!("own_kernel.rs:{line}")] {
         assert!(text.contains(part), "no `{part}` in: {text}");
@@ -122,24 +98,15 @@ fn other_devices(device: &Device) {
     let x = Device::cpu().zeros::<f32>(3).unwrap();
     let mut launch = device.launch(&SHIFT, 1).unwrap();
     let error = launch.read("x", &x).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "x is on cpu, but the operation runs on emulated: move it there first"
-    );
+    assert_eq!(error.to_string(), "x is on cpu, but the operation runs on emulated: move it there first");
 }
 
 fn the_cpu_runs_no_kernels(cpu: &Device) {
     let error = cpu.launch(&SHIFT, 1).unwrap_err();
-    assert!(
-        matches!(&error, Error::InvalidOption(text) if text.contains("shift")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::InvalidOption(text) if text.contains("shift")), "{error}");
 }
 
 fn a_gpu_needs_ptx(gpu: &Device) {
     let error = gpu.launch(&SHIFT, 1).unwrap_err();
-    assert!(
-        matches!(&error, Error::InvalidOption(text) if text.contains("with_ptx")),
-        "{error}"
-    );
+    assert!(matches!(&error, Error::InvalidOption(text) if text.contains("with_ptx")), "{error}");
 }

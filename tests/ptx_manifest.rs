@@ -15,11 +15,7 @@ fn prebuilt() -> Prebuilt {
 #[test]
 fn the_manifest_and_the_files_match_the_sources() {
     let problems = prebuilt().verify().unwrap();
-    assert!(
-        problems.is_empty(),
-        "run `cargo xtask ptx` and commit ptx/:\n  {}",
-        problems.join("\n  ")
-    );
+    assert!(problems.is_empty(), "run `cargo xtask ptx` and commit ptx/:\n  {}", problems.join("\n  "));
 }
 
 #[test]
@@ -27,21 +23,10 @@ fn the_entries_are_those_of_the_variant_tables() {
     let prebuilt = prebuilt();
     for file in prebuilt.files() {
         let info = PtxInfo::read(&prebuilt.dir().join(file.name())).unwrap();
-        let family = kernels_gpu::FAMILIES
-            .iter()
-            .find(|family| family.name == file.family)
-            .unwrap();
-        let expected: BTreeMap<_, _> = family
-            .variants
-            .iter()
-            .map(|variant| (variant.entry.to_owned(), variant.args_bytes as u32))
-            .collect();
-        assert_eq!(
-            info.entries,
-            expected,
-            "{}: run `cargo xtask ptx` and commit ptx/",
-            file.name()
-        );
+        let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == file.family).unwrap();
+        let expected: BTreeMap<_, _> =
+            family.variants.iter().map(|variant| (variant.entry.to_owned(), variant.args_bytes as u32)).collect();
+        assert_eq!(info.entries, expected, "{}: run `cargo xtask ptx` and commit ptx/", file.name());
     }
 }
 

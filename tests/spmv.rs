@@ -14,34 +14,16 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("every_lane_count_f32", every_lane_count::<f32>));
     trials.extend(on_every_device("every_lane_count_f64", every_lane_count::<f64>));
     trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
-    trials.extend(on_every_device(
-        "nan_and_infinity_pass_through",
-        nan_and_infinity_pass_through,
-    ));
+    trials.extend(on_every_device("nan_and_infinity_pass_through", nan_and_infinity_pass_through));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_cpu_and_gpu("more_rows_than_2_to_the_27", more_rows_than_2_to_the_27));
     trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
-    trials.extend(on_every_device(
-        "wrong_lane_counts_are_errors",
-        wrong_lane_counts_are_errors,
-    ));
+    trials.extend(on_every_device("wrong_lane_counts_are_errors", wrong_lane_counts_are_errors));
     trials.extend(on_every_device("queues_are_ordered", queues_are_ordered));
-    trials.push(on_gpu(
-        "arguments_on_another_device_are_errors",
-        arguments_on_another_device_are_errors,
-    ));
-    trials.push(on_gpu(
-        "the_kernel_follows_the_row_length",
-        the_kernel_follows_the_row_length,
-    ));
-    trials.push(on_gpu(
-        "emulated_bits_are_the_gpus_f32",
-        emulated_bits_are_the_gpus::<f32>,
-    ));
-    trials.push(on_gpu(
-        "emulated_bits_are_the_gpus_f64",
-        emulated_bits_are_the_gpus::<f64>,
-    ));
+    trials.push(on_gpu("arguments_on_another_device_are_errors", arguments_on_another_device_are_errors));
+    trials.push(on_gpu("the_kernel_follows_the_row_length", the_kernel_follows_the_row_length));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
 }
 
@@ -84,14 +66,8 @@ fn check_product<T: Scalar>(
         _ => random.vector::<T>(matrix.nrows()),
     };
     let mut product = device.upload_vec(&y).unwrap();
-    uploaded
-        .spmv(alpha, &device.upload_vec(&x).unwrap(), beta, &mut product)
-        .unwrap();
-    assert_within(
-        case,
-        &product.to_vec().unwrap(),
-        &reference_spmv(matrix, alpha, &x, beta, &y),
-    );
+    uploaded.spmv(alpha, &device.upload_vec(&x).unwrap(), beta, &mut product).unwrap();
+    assert_within(case, &product.to_vec().unwrap(), &reference_spmv(matrix, alpha, &x, beta, &y));
 }
 
 fn beta_zero_does_not_read_y(device: &Device) {
@@ -107,17 +83,9 @@ fn beta_zero_does_not_read_y(device: &Device) {
 
 /// Lanes without an entry must not touch x, or an infinity there would spread to rows that do not use it.
 fn nan_and_infinity_pass_through(device: &Device) {
-    let rows = vec![
-        vec![(1, 1.0)],
-        vec![(0, 1.0), (1, 1.0)],
-        vec![],
-        vec![(2, 0.0)],
-        vec![(3, 2.0), (1, 1.0)],
-    ];
+    let rows = vec![vec![(1, 1.0)], vec![(0, 1.0), (1, 1.0)], vec![], vec![(2, 0.0)], vec![(3, 2.0), (1, 1.0)]];
     let uploaded = device.upload(&matrices::from_rows::<f32>(4, rows)).unwrap();
-    let x = device
-        .upload_vec(&[f32::NAN, 7.0, f32::INFINITY, f32::NEG_INFINITY])
-        .unwrap();
+    let x = device.upload_vec(&[f32::NAN, 7.0, f32::INFINITY, f32::NEG_INFINITY]).unwrap();
     let mut y = device.zeros(5).unwrap();
     uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
     let y = y.to_vec().unwrap();
@@ -149,9 +117,7 @@ fn more_rows_than_2_to_the_27(device: &Device) {
     row_offsets[nrows] = 3;
     let matrix =
         warpsparse::CsrMatrix::try_from_csr_data(nrows, 2, row_offsets, vec![0, 0, 1], vec![1.0f32, 2.0, 3.0]).unwrap();
-    let uploaded = device
-        .upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(32)))
-        .unwrap();
+    let uploaded = device.upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(32))).unwrap();
     let x = device.upload_vec(&[10.0, 100.0]).unwrap();
     let mut y = device.zeros(nrows).unwrap();
     uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
@@ -161,9 +127,7 @@ fn more_rows_than_2_to_the_27(device: &Device) {
 }
 
 fn wrong_lengths_are_errors(device: &Device) {
-    let uploaded = device
-        .upload(&matrices::from_rows::<f32>(3, vec![vec![(0, 1.0)]; 2]))
-        .unwrap();
+    let uploaded = device.upload(&matrices::from_rows::<f32>(3, vec![vec![(0, 1.0)]; 2])).unwrap();
     let vector = |len| device.zeros::<f32>(len).unwrap();
     let error = uploaded.spmv(1.0, &vector(2), 0.0, &mut vector(2)).unwrap_err();
     assert_eq!(error.to_string(), "x has 2 elements where the operation needs 3");
@@ -174,13 +138,8 @@ fn wrong_lengths_are_errors(device: &Device) {
 fn wrong_lane_counts_are_errors(device: &Device) {
     let matrix = matrices::from_rows::<f32>(1, vec![vec![(0, 1.0)]]);
     for lanes in [0, 3, 5, 64, u32::MAX] {
-        let error = device
-            .upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(lanes)))
-            .unwrap_err();
-        assert!(
-            matches!(&error, Error::InvalidOption(text) if text.contains(&lanes.to_string())),
-            "{error}"
-        );
+        let error = device.upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(lanes))).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&lanes.to_string())), "{error}");
     }
 }
 
@@ -219,18 +178,12 @@ fn arguments_on_another_device_are_errors(gpu: &Device) {
 fn the_kernel_follows_the_row_length(gpu: &Device) {
     let kernel = |per_row: usize, options: SpmvOptions| {
         let rows = vec![(0..per_row).map(|j| (j, 1.0)).collect(); 10];
-        gpu.upload_with(&matrices::from_rows::<f64>(per_row, rows), &options)
-            .unwrap()
-            .describe()
-            .kernel
+        gpu.upload_with(&matrices::from_rows::<f64>(per_row, rows), &options).unwrap().describe().kernel
     };
     assert_eq!(kernel(5, SpmvOptions::default()), "spmv_csr_vector_f64_t1");
     assert_eq!(kernel(27, SpmvOptions::default()), "spmv_csr_vector_f64_t8");
     assert_eq!(kernel(500, SpmvOptions::default()), "spmv_csr_vector_f64_t32");
-    assert_eq!(
-        kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))),
-        "spmv_csr_vector_f64_t2"
-    );
+    assert_eq!(kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))), "spmv_csr_vector_f64_t2");
 }
 
 /// The emulator does the same operations in the same order: every bit is the GPU's.
@@ -241,19 +194,8 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
         let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));
         let uploaded = device.upload_with(matrix, &options).unwrap();
         let mut y = device.upload_vec(&y).unwrap();
-        uploaded
-            .spmv(
-                T::from_f64(1.25),
-                &device.upload_vec(&x).unwrap(),
-                T::from_f64(-0.3),
-                &mut y,
-            )
-            .unwrap();
-        y.to_vec()
-            .unwrap()
-            .into_iter()
-            .map(|value| value.to_f64().to_bits())
-            .collect::<Vec<_>>()
+        uploaded.spmv(T::from_f64(1.25), &device.upload_vec(&x).unwrap(), T::from_f64(-0.3), &mut y).unwrap();
+        y.to_vec().unwrap().into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
     };
     for (name, matrix) in matrices::all::<T>() {
         for lanes in [1, 2, 4, 8, 16, 32] {

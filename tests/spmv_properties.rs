@@ -15,10 +15,7 @@ use warpsparse::{CsrMatrix, DType, Device, Lanes, Scalar, SpmvOptions, strategie
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for family in kernels_gpu::FAMILIES {
-        assert_eq!(
-            family.name, "spmv_csr_vector",
-            "a new family needs its own properties here"
-        );
+        assert_eq!(family.name, "spmv_csr_vector", "a new family needs its own properties here");
         for variant in family.variants {
             let body = match variant.dtype {
                 DType::F32 => every_case::<f32>,
@@ -26,22 +23,12 @@ fn main() -> ExitCode {
             };
             let lanes = variant.lanes;
             let body = move |device: &Device| body(device, lanes);
-            trials.push(on_device(format!("{}::emulated", variant.entry), body, || {
-                Device::emulated(1)
-            }));
+            trials.push(on_device(format!("{}::emulated", variant.entry), body, || Device::emulated(1)));
             trials.push(on_gpu(variant.entry, body));
         }
     }
-    trials.push(on_device(
-        "cpu_csr_f32::cpu".into(),
-        |cpu| every_case::<f32>(cpu, 1),
-        Device::cpu,
-    ));
-    trials.push(on_device(
-        "cpu_csr_f64::cpu".into(),
-        |cpu| every_case::<f64>(cpu, 1),
-        Device::cpu,
-    ));
+    trials.push(on_device("cpu_csr_f32::cpu".into(), |cpu| every_case::<f32>(cpu, 1), Device::cpu));
+    trials.push(on_device("cpu_csr_f64::cpu".into(), |cpu| every_case::<f64>(cpu, 1), Device::cpu));
     common::run(trials)
 }
 
@@ -51,10 +38,7 @@ fn every_case<T: Scalar>(device: &Device, lanes: u32) {
         let (x, y) = (strategies::vector(matrix.ncols()), strategies::vector(matrix.nrows()));
         (Just(matrix), x, y, strategies::factor(), strategies::factor())
     });
-    let config = Config {
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { failure_persistence: None, ..Config::default() };
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, x, mut y, alpha, beta)| {
         if beta == T::from_f64(0.0) {
@@ -81,12 +65,8 @@ fn product<T: Scalar>(
     beta: T,
     y: &[T],
 ) -> Vec<T> {
-    let matrix = device
-        .upload_with(matrix, &SpmvOptions::default().lanes(Lanes::Fixed(lanes)))
-        .unwrap();
+    let matrix = device.upload_with(matrix, &SpmvOptions::default().lanes(Lanes::Fixed(lanes))).unwrap();
     let mut y = device.upload_vec(y).unwrap();
-    matrix
-        .spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y)
-        .unwrap();
+    matrix.spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
     y.to_vec().unwrap()
 }

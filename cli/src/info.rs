@@ -15,9 +15,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let gpus: Vec<_> = match Device::cuda_count() {
-        Ok(count) => (0..count)
-            .map(|index| (index, Device::cuda(index).and_then(|device| device.info())))
-            .collect(),
+        Ok(count) => (0..count).map(|index| (index, Device::cuda(index).and_then(|device| device.info()))).collect(),
         Err(_) => Vec::new(),
     };
     let auto = Device::auto();

@@ -102,30 +102,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
         DTypeName::F32 => (measure::<f32>(options, &device)?, 1e-5),
         DTypeName::F64 => (measure::<f64>(options, &device)?, 1e-13),
     };
-    emit(&if options.json {
-        serde_json::to_string_pretty(&report)?
-    } else {
-        report.to_string()
-    })?;
-    let wrong = report
-        .products
-        .iter()
-        .find(|product| product.relative_error.is_nan() || product.relative_error > tolerance);
+    emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
+    let wrong =
+        report.products.iter().find(|product| product.relative_error.is_nan() || product.relative_error > tolerance);
     wrong.map_or(Ok(()), |product| {
-        Err(format!(
-            "{} is off by {:.1e}, more than {tolerance:.0e}",
-            product.kernel, product.relative_error
-        )
-        .into())
+        Err(format!("{} is off by {:.1e}, more than {tolerance:.0e}", product.kernel, product.relative_error).into())
     })
 }
 
 fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let matrix = source::load::<T>(&options.matrix)?;
     let mut random = Pcg64::seed_from_u64(1);
-    let x: Vec<T> = (0..matrix.ncols())
-        .map(|_| T::from_f64(random.random_range(-1.0..1.0)))
-        .collect();
+    let x: Vec<T> = (0..matrix.ncols()).map(|_| T::from_f64(random.random_range(-1.0..1.0))).collect();
     let reference = reference_product(&matrix, &x);
 
     let copy_bandwidth = device.measure_copy_bandwidth()?;
@@ -153,27 +141,12 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     }
 
     let structure = matrix.structure();
-    let Structure {
-        nrows: rows,
-        ncols: columns,
-        nnz: entries,
-        min_row,
-        max_row,
-        ..
-    } = structure;
+    let Structure { nrows: rows, ncols: columns, nnz: entries, min_row, max_row, .. } = structure;
     let source = options.matrix.to_string();
     Ok(Report {
         schema: "warpsparse.spmv",
         version: 1,
-        matrix: MatrixReport {
-            source,
-            rows,
-            columns,
-            entries,
-            min_row,
-            mean_row: structure.mean_row(),
-            max_row,
-        },
+        matrix: MatrixReport { source, rows, columns, entries, min_row, mean_row: structure.mean_row(), max_row },
         device: device.describe(),
         dtype: options.dtype,
         bytes,
@@ -195,17 +168,11 @@ impl<T: Scalar> Sets<T> {
     fn new(device: &Device, matrix: &CsrMatrix<T>, x: &[T], options: &SpmvOptions) -> Result<Self> {
         let set = || {
             let not_a_number = vec![T::from_f64(f64::NAN); matrix.nrows()];
-            Ok((
-                device.upload_with(matrix, options)?,
-                device.upload_vec(x)?,
-                device.upload_vec(&not_a_number)?,
-            ))
+            Ok((device.upload_with(matrix, options)?, device.upload_vec(x)?, device.upload_vec(&not_a_number)?))
         };
         let first = set()?;
         let l2_bytes = device.info()?.l2_bytes.unwrap_or(0) as usize;
-        let count = (Self::CACHE_MULTIPLE * l2_bytes)
-            .div_ceil(first.0.spmv_bytes())
-            .clamp(1, Self::MOST);
+        let count = (Self::CACHE_MULTIPLE * l2_bytes).div_ceil(first.0.spmv_bytes()).clamp(1, Self::MOST);
         let mut sets = vec![first];
         for _ in 1..count {
             sets.push(set()?);
@@ -247,30 +214,15 @@ fn reference_product<T: Scalar>(matrix: &CsrMatrix<T>, x: &[T]) -> Vec<f64> {
 
 /// 0 where both are zero everywhere.
 fn relative_error<T: Scalar>(found: &[T], reference: &[f64]) -> f64 {
-    let difference: f64 = found
-        .iter()
-        .zip(reference)
-        .map(|(found, reference)| (found.to_f64() - reference).powi(2))
-        .sum();
+    let difference: f64 =
+        found.iter().zip(reference).map(|(found, reference)| (found.to_f64() - reference).powi(2)).sum();
     let norm: f64 = reference.iter().map(|value| value * value).sum();
-    if difference == 0.0 {
-        0.0
-    } else {
-        (difference / norm).sqrt()
-    }
+    if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MatrixReport {
-            source,
-            rows,
-            columns,
-            entries,
-            min_row,
-            mean_row,
-            max_row,
-        } = &self.matrix;
+        let MatrixReport { source, rows, columns, entries, min_row, mean_row, max_row } = &self.matrix;
         writeln!(f, "matrix     {source}")?;
         writeln!(f, "           {rows} x {columns}, {entries} entries")?;
         writeln!(f, "           row lengths {min_row} to {max_row}, mean {mean_row:.2}")?;
@@ -285,57 +237,24 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_one(&self, f: &mut fmt::Formatter<'_>, product: &ProductReport) -> fmt::Result {
-        let ProductReport {
-            kernel,
-            reason,
-            time_us,
-            gb_per_s,
-            percent_of_copy,
-            relative_error,
-        } = product;
+        let ProductReport { kernel, reason, time_us, gb_per_s, percent_of_copy, relative_error } = product;
         let Spread { median, min, max } = time_us;
         let megabytes = self.bytes as f64 / 1e6;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
-        writeln!(
-            f,
-            "time       {median:.1} µs, median of {} ({min:.1} to {max:.1})",
-            self.repeats
-        )?;
+        writeln!(f, "time       {median:.1} µs, median of {} ({min:.1} to {max:.1})", self.repeats)?;
         writeln!(f, "           {}", rotation_text(self.rotation))?;
-        writeln!(
-            f,
-            "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy"
-        )?;
+        writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
         writeln!(f, "error      {relative_error:.1e} relative to the product in f64")
     }
 
     fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "times      medians of {}, {}",
-            self.repeats,
-            rotation_text(self.rotation)
-        )?;
-        writeln!(
-            f,
-            "{:26} {:>9} {:>8} {:>7} {:>9}",
-            "kernel", "µs", "GB/s", "% copy", "error"
-        )?;
+        writeln!(f, "times      medians of {}, {}", self.repeats, rotation_text(self.rotation))?;
+        writeln!(f, "{:26} {:>9} {:>8} {:>7} {:>9}", "kernel", "µs", "GB/s", "% copy", "error")?;
         for product in &self.products {
-            let ProductReport {
-                kernel,
-                time_us,
-                gb_per_s,
-                percent_of_copy,
-                relative_error,
-                ..
-            } = product;
+            let ProductReport { kernel, time_us, gb_per_s, percent_of_copy, relative_error, .. } = product;
             let median = time_us.median;
-            writeln!(
-                f,
-                "{kernel:26} {median:>9.1} {gb_per_s:>8.0} {percent_of_copy:>7.1} {relative_error:>9.1e}"
-            )?;
+            writeln!(f, "{kernel:26} {median:>9.1} {gb_per_s:>8.0} {percent_of_copy:>7.1} {relative_error:>9.1e}")?;
         }
         Ok(())
     }

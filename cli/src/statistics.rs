@@ -18,16 +18,8 @@ impl Spread {
         let mut times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e6).collect();
         times.sort_by(f64::total_cmp);
         let middle = times.len() / 2;
-        let median = if times.len() % 2 == 1 {
-            times[middle]
-        } else {
-            (times[middle - 1] + times[middle]) / 2.0
-        };
-        Self {
-            median,
-            min: times[0],
-            max: times[times.len() - 1],
-        }
+        let median = if times.len() % 2 == 1 { times[middle] } else { (times[middle - 1] + times[middle]) / 2.0 };
+        Self { median, min: times[0], max: times[times.len() - 1] }
     }
 }
 

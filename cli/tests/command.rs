@@ -6,11 +6,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 fn warpsparse(arguments: &[&str]) -> Output {
-    Command::cargo_bin("warpsparse")
-        .unwrap()
-        .args(arguments)
-        .output()
-        .unwrap()
+    Command::cargo_bin("warpsparse").unwrap().args(arguments).output().unwrap()
 }
 
 fn data(name: &str) -> String {
@@ -33,43 +29,16 @@ fn json(arguments: &[&str]) -> Value {
 
 #[test]
 fn spmv_reports_on_a_file() {
-    let text = stdout(&warpsparse(&[
-        "spmv",
-        &data("bcsstk16.mtx.gz"),
-        "--device",
-        "cpu",
-        "--repeat",
-        "3",
-    ]));
-    for part in [
-        "4884 x 4884, 290378 entries",
-        "mean 59.45",
-        "kernel     cpu_csr",
-        "median of 3",
-        "GB/s",
-        "error",
-    ] {
+    let text = stdout(&warpsparse(&["spmv", &data("bcsstk16.mtx.gz"), "--device", "cpu", "--repeat", "3"]));
+    for part in ["4884 x 4884, 290378 entries", "mean 59.45", "kernel     cpu_csr", "median of 3", "GB/s", "error"] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
 }
 
 #[test]
 fn spmv_json_has_the_figures() {
-    let report = json(&[
-        "spmv",
-        "gen:stencil27:10",
-        "--device",
-        "cpu",
-        "--dtype",
-        "f64",
-        "--repeat",
-        "4",
-        "--json",
-    ]);
-    assert_eq!(
-        (&report["schema"], &report["version"]),
-        (&"warpsparse.spmv".into(), &1.into())
-    );
+    let report = json(&["spmv", "gen:stencil27:10", "--device", "cpu", "--dtype", "f64", "--repeat", "4", "--json"]);
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.spmv".into(), &1.into()));
     let matrix = &report["matrix"];
     let counts = ["rows", "columns", "entries", "min_row", "max_row"].map(|key| matrix[key].as_u64().unwrap());
     assert_eq!(counts, [1000, 1000, 21952, 8, 27]);
@@ -79,30 +48,17 @@ fn spmv_json_has_the_figures() {
     let product = &report["products"][0];
     assert!(product["relative_error"].as_f64().unwrap() < 1e-14);
     let times = ["min", "median", "max"].map(|key| product["time_us"][key].as_f64().unwrap());
-    assert!(
-        0.0 < times[0] && times[0] <= times[1] && times[1] <= times[2],
-        "{times:?}"
-    );
+    assert!(0.0 < times[0] && times[0] <= times[1] && times[1] <= times[2], "{times:?}");
     let gb_per_s = report["bytes"].as_f64().unwrap() / times[1] / 1e3;
     assert!((product["gb_per_s"].as_f64().unwrap() / gb_per_s - 1.0).abs() < 1e-9);
 }
 
 #[test]
 fn all_lanes_make_a_table() {
-    let text = stdout(&warpsparse(&[
-        "spmv",
-        "gen:poisson2d:20",
-        "--lanes",
-        "all",
-        "--repeat",
-        "2",
-    ]));
+    let text = stdout(&warpsparse(&["spmv", "gen:poisson2d:20", "--lanes", "all", "--repeat", "2"]));
     assert!(text.contains("% copy"), "{text}");
     assert_eq!(
-        json(&["spmv", "gen:poisson2d:20", "--lanes", "all", "--json"])["products"]
-            .as_array()
-            .unwrap()
-            .len(),
+        json(&["spmv", "gen:poisson2d:20", "--lanes", "all", "--json"])["products"].as_array().unwrap().len(),
         6
     );
 }

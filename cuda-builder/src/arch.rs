@@ -64,9 +64,7 @@ impl FromStr for Arch {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.iter().find(|arch| arch.as_str() == name);
-        known
-            .copied()
-            .ok_or_else(|| CudaBuilderError::UnknownArch(name.to_owned()))
+        known.copied().ok_or_else(|| CudaBuilderError::UnknownArch(name.to_owned()))
     }
 }
 
@@ -85,9 +83,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let message = "sm_61".parse::<Arch>().unwrap_err().to_string();
-        assert!(
-            message.contains("sm_61") && message.contains("sm_75, sm_80"),
-            "{message}"
-        );
+        assert!(message.contains("sm_61") && message.contains("sm_75, sm_80"), "{message}");
     }
 }

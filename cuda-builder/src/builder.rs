@@ -104,10 +104,7 @@ impl CudaBuilder {
     /// # Errors
     /// As `build`.
     pub fn build_with(self, toolchain: &KernelToolchain) -> Result<PathBuf, CudaBuilderError> {
-        let krate = self
-            .krate
-            .canonicalize()
-            .map_err(CudaBuilderError::io("find the kernel crate", &self.krate))?;
+        let krate = self.krate.canonicalize().map_err(CudaBuilderError::io("find the kernel crate", &self.krate))?;
         // One directory an architecture: the flags differ, and cargo would rebuild `core` at every change.
         let target_dir = std::path::absolute(self.target_dir_or_default(&krate).join(self.arch.as_str()))
             .map_err(CudaBuilderError::io("find", &self.krate))?;
@@ -170,9 +167,7 @@ impl CudaBuilder {
         let of_caller = || self.target_dir.clone();
         let of_environment = || env::var_os("CUDA_BUILDER_TARGET_DIR").map(PathBuf::from);
         let of_program = || {
-            let inside = env::var_os("OUT_DIR")
-                .map(PathBuf::from)
-                .or_else(|| env::current_exe().ok())?;
+            let inside = env::var_os("OUT_DIR").map(PathBuf::from).or_else(|| env::current_exe().ok())?;
             // Cargo keeps what it knows of rustc at the root of its target directory, and only there.
             let target = inside.ancestors().find(|dir| dir.join(".rustc_info.json").is_file())?;
             Some(target.join("cuda-builder"))
@@ -194,11 +189,7 @@ impl CudaBuilder {
         for (name, _) in env::vars_os().filter(|(name, _)| is_of_outer_build(&name.to_string_lossy())) {
             cargo.env_remove(name);
         }
-        let rustflags = [
-            &[format!("-Ctarget-cpu={}", self.arch)],
-            RUSTFLAGS.map(str::to_owned).as_slice(),
-        ]
-        .concat();
+        let rustflags = [&[format!("-Ctarget-cpu={}", self.arch)], RUSTFLAGS.map(str::to_owned).as_slice()].concat();
         cargo
             .env("RUSTC", &toolchain.rustc)
             // The GPU target's features are unstable; with this, a stable compiler will do.
@@ -206,26 +197,13 @@ impl CudaBuilder {
             .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\u{1f}"))
             .env("CARGO_BUILD_BUILD_DIR", target_dir)
             .current_dir(krate)
-            .args([
-                "rustc",
-                "--lib",
-                "--release",
-                "--crate-type",
-                "cdylib",
-                "--target",
-                TARGET,
-                "-Zbuild-std=core",
-            ])
+            .args(["rustc", "--lib", "--release", "--crate-type", "cdylib", "--target", TARGET, "-Zbuild-std=core"])
             .arg("--target-dir")
             .arg(target_dir);
         for setting in self.profile() {
             cargo.arg("--config").arg(format!("profile.release.{setting}"));
         }
-        cargo
-            .args(&self.build_args)
-            .arg("--")
-            .args(RUSTC_ARGS)
-            .arg(emit("asm", ptx));
+        cargo.args(&self.build_args).arg("--").args(RUSTC_ARGS).arg(emit("asm", ptx));
         if self.emit_llvm_ir {
             cargo.arg(emit("llvm-ir", &ptx.with_extension("ll")));
         }
@@ -268,24 +246,10 @@ fn emit(kind: &str, path: &Path) -> std::ffi::OsString {
 
 /// Whether a variable steers the cargo around a build script and must not reach the one within.
 fn is_of_outer_build(name: &str) -> bool {
-    const KEPT: [&str; 6] = [
-        "CARGO_HOME",
-        "CARGO_NET_",
-        "CARGO_HTTP_",
-        "CARGO_REGISTR",
-        "CARGO_SOURCE_",
-        "CARGO_TERM_",
-    ];
-    const DROPPED: [&str; 8] = [
-        "CARGO",
-        "RUSTC",
-        "RUSTDOC",
-        "RUSTFLAGS",
-        "RUSTUP_TOOLCHAIN",
-        "MAKEFLAGS",
-        "MFLAGS",
-        "CLIPPY_",
-    ];
+    const KEPT: [&str; 6] =
+        ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_"];
+    const DROPPED: [&str; 8] =
+        ["CARGO", "RUSTC", "RUSTDOC", "RUSTFLAGS", "RUSTUP_TOOLCHAIN", "MAKEFLAGS", "MFLAGS", "CLIPPY_"];
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     starts(&DROPPED) && !starts(&KEPT)
 }

@@ -46,18 +46,11 @@ impl Manifest {
             return Ok(Self::default());
         }
         let text = read_text(file)?;
-        let bad = |source| CudaBuilderError::BadManifest {
-            file: file.to_owned(),
-            source,
-        };
+        let bad = |source| CudaBuilderError::BadManifest { file: file.to_owned(), source };
         let Head { schema } = serde_json::from_str(&text).map_err(bad)?;
         if schema != Self::SCHEMA {
             let file = file.to_owned();
-            return Err(CudaBuilderError::ManifestSchema {
-                file,
-                found: schema,
-                expected: Self::SCHEMA,
-            });
+            return Err(CudaBuilderError::ManifestSchema { file, found: schema, expected: Self::SCHEMA });
         }
         serde_json::from_str(&text).map_err(bad)
     }
@@ -67,10 +60,7 @@ impl Manifest {
     /// # Errors
     /// Where the file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), CudaBuilderError> {
-        let bad = |source| CudaBuilderError::BadManifest {
-            file: file.to_owned(),
-            source,
-        };
+        let bad = |source| CudaBuilderError::BadManifest { file: file.to_owned(), source };
         let text = serde_json::to_string_pretty(self).map_err(bad)? + "\n";
         fs::write(file, text).map_err(CudaBuilderError::io("write", file))
     }
@@ -78,10 +68,7 @@ impl Manifest {
 
 impl Default for Manifest {
     fn default() -> Self {
-        Self {
-            schema: Self::SCHEMA,
-            files: BTreeMap::new(),
-        }
+        Self { schema: Self::SCHEMA, files: BTreeMap::new() }
     }
 }
 
@@ -97,16 +84,8 @@ mod tests {
             entries: [("entry".to_owned(), 56)].into(),
         };
         let [source_hash, ptx_hash, rustc] = ["s", "p", "rustc 1.96.0"].map(str::to_owned);
-        let record = FileRecord {
-            source_hash,
-            ptx_hash,
-            rustc,
-            info,
-        };
-        let manifest = Manifest {
-            files: [("a.sm_80.ptx".to_owned(), record)].into(),
-            ..Manifest::default()
-        };
+        let record = FileRecord { source_hash, ptx_hash, rustc, info };
+        let manifest = Manifest { files: [("a.sm_80.ptx".to_owned(), record)].into(), ..Manifest::default() };
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("manifest.json");
         manifest.write(&file).unwrap();

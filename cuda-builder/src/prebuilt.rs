@@ -131,12 +131,7 @@ impl Prebuilt {
     /// The files that belong in the directory.
     #[must_use]
     pub fn files(&self) -> Vec<PtxFile> {
-        let of_arch = |&arch| {
-            self.families.iter().map(move |family| PtxFile {
-                family: family.clone(),
-                arch,
-            })
-        };
+        let of_arch = |&arch| self.families.iter().map(move |family| PtxFile { family: family.clone(), arch });
         self.archs.iter().flat_map(of_arch).collect()
     }
 
@@ -158,10 +153,7 @@ impl Prebuilt {
         for family in &self.families {
             let source_hash = self.source_hash(family)?;
             for &arch in &self.archs {
-                let file = PtxFile {
-                    family: family.clone(),
-                    arch,
-                };
+                let file = PtxFile { family: family.clone(), arch };
                 let path = self.dir.join(file.name());
                 let reason = match manifest.files.get(&file.name()) {
                     None => StaleReason::NotRecorded,
@@ -194,18 +186,12 @@ impl Prebuilt {
                 problems.push(format!("{name}: its .target is {}", info.target));
             }
             if info != record.info {
-                problems.push(format!(
-                    "{name}: .version, .target or entries differ from the manifest's"
-                ));
+                problems.push(format!("{name}: .version, .target or entries differ from the manifest's"));
             }
         }
         let known: Vec<_> = self.files().iter().map(PtxFile::name).collect();
         let on_disk = self.ptx_on_disk()?;
-        let strangers = manifest
-            .files
-            .keys()
-            .chain(&on_disk)
-            .filter(|name| !known.contains(name));
+        let strangers = manifest.files.keys().chain(&on_disk).filter(|name| !known.contains(name));
         problems.extend(strangers.map(|name| format!("{name}: belongs to no kernel family and architecture")));
         problems.dedup();
         Ok(problems)
@@ -261,16 +247,10 @@ impl Prebuilt {
     pub fn load_or_build(&self, out_dir: &Path) -> Result<Vec<(PtxFile, PathBuf)>, CudaBuilderError> {
         let stale = self.stale()?;
         if stale.is_empty() {
-            return Ok(self
-                .files()
-                .into_iter()
-                .map(|file| (file.clone(), self.dir.join(file.name())))
-                .collect());
+            return Ok(self.files().into_iter().map(|file| (file.clone(), self.dir.join(file.name()))).collect());
         }
-        let toolchain = KernelToolchain::find().map_err(|source| CudaBuilderError::StalePrebuilt {
-            stale: stale.clone(),
-            source: Box::new(source),
-        })?;
+        let toolchain = KernelToolchain::find()
+            .map_err(|source| CudaBuilderError::StalePrebuilt { stale: stale.clone(), source: Box::new(source) })?;
         let mut ready = Vec::new();
         for file in self.files() {
             let mut path = self.dir.join(file.name());
@@ -289,9 +269,7 @@ impl Prebuilt {
 
     fn source_hash(&self, family: &str) -> Result<String, CudaBuilderError> {
         let others = self.families.iter().filter(|other| *other != family);
-        let of_others: Vec<_> = others
-            .flat_map(|other| [format!("{other}.rs"), other.clone()])
-            .collect();
+        let of_others: Vec<_> = others.flat_map(|other| [format!("{other}.rs"), other.clone()]).collect();
         let kernels = SourceTree::new("kernels", self.kernel_crate.join("src")).except(&of_others);
         let trees: Vec<_> = std::iter::once(kernels).chain(self.shared.iter().cloned()).collect();
         hash_sources(&trees, &self.builder(family).recipe())
@@ -333,10 +311,7 @@ mod tests {
             .shared_sources(SourceTree::new("std", root.path().join("std/src")).except(&["host.rs"]));
         let mut manifest = Manifest::default();
         for file in prebuilt.files() {
-            let text = format!(
-                ".version 7.0\n.target {}\n.visible .entry e(\n\t.param .u64 a\n)\n",
-                file.arch
-            );
+            let text = format!(".version 7.0\n.target {}\n.visible .entry e(\n\t.param .u64 a\n)\n", file.arch);
             write(&root, &format!("ptx/{}", file.name()), &text);
             let record = FileRecord {
                 source_hash: prebuilt.source_hash(&file.family).unwrap(),
@@ -375,12 +350,7 @@ mod tests {
         write(&root, "kernels/src/two/tile.rs", "changed");
         let stale = stale(&prebuilt);
         assert_eq!(stale.len(), 2);
-        assert!(
-            stale
-                .iter()
-                .all(|message| message.starts_with("two.") && message.contains("sources")),
-            "{stale:?}"
-        );
+        assert!(stale.iter().all(|message| message.starts_with("two.") && message.contains("sources")), "{stale:?}");
     }
 
     #[test]
@@ -414,12 +384,6 @@ mod tests {
     fn without_a_manifest_everything_is_to_be_built() {
         let (_root, prebuilt) = project();
         fs::remove_file(prebuilt.manifest_path()).unwrap();
-        assert!(
-            prebuilt
-                .stale()
-                .unwrap()
-                .iter()
-                .all(|stale| stale.reason == StaleReason::NotRecorded)
-        );
+        assert!(prebuilt.stale().unwrap().iter().all(|stale| stale.reason == StaleReason::NotRecorded));
     }
 }

@@ -24,10 +24,8 @@ impl PtxInfo {
     /// Where the file cannot be read, or as [`parse`](Self::parse).
     pub fn read(file: &Path) -> Result<Self, CudaBuilderError> {
         let text = fs::read_to_string(file).map_err(CudaBuilderError::io("read", file))?;
-        Self::parse(&text).map_err(|source| CudaBuilderError::BadPtxFile {
-            file: file.to_owned(),
-            source: Box::new(source),
-        })
+        Self::parse(&text)
+            .map_err(|source| CudaBuilderError::BadPtxFile { file: file.to_owned(), source: Box::new(source) })
     }
 
     /// Parses PTX as LLVM writes it: one parameter a line.
@@ -40,11 +38,7 @@ impl PtxInfo {
             let value = values.next().map(|value| value.trim().to_owned());
             value.ok_or_else(|| CudaBuilderError::BadPtx(format!("it has no {} line", name.trim())))
         };
-        Ok(Self {
-            version: directive(".version ")?,
-            target: directive(".target ")?,
-            entries: entries(text)?,
-        })
+        Ok(Self { version: directive(".version ")?, target: directive(".target ")?, entries: entries(text)? })
     }
 }
 
@@ -117,17 +111,12 @@ mod tests {
         let info = info.unwrap();
         assert_eq!((info.version.as_str(), info.target.as_str()), ("7.0", "sm_80"));
         let expected = [("first", 56), ("second", 16), ("third", 0)];
-        assert_eq!(
-            info.entries,
-            expected.map(|(name, bytes)| (name.to_owned(), bytes)).into()
-        );
+        assert_eq!(info.entries, expected.map(|(name, bytes)| (name.to_owned(), bytes)).into());
     }
 
     #[test]
     fn refuses_what_it_does_not_understand() {
-        let message = parse(".visible .entry e(\n\t.param .texref t\n)\n")
-            .unwrap_err()
-            .to_string();
+        let message = parse(".visible .entry e(\n\t.param .texref t\n)\n").unwrap_err().to_string();
         assert!(message.contains(".param .texref t"), "{message}");
         let message = PtxInfo::parse("fn main() {}").unwrap_err().to_string();
         assert!(message.contains(".version"), "{message}");

@@ -20,11 +20,7 @@ pub struct SourceTree {
 impl SourceTree {
     /// The `.rs` files under a directory, at any depth.
     pub fn new(name: impl Into<String>, dir: impl AsRef<Path>) -> Self {
-        Self {
-            name: name.into(),
-            dir: dir.as_ref().to_owned(),
-            excluded: Vec::new(),
-        }
+        Self { name: name.into(), dir: dir.as_ref().to_owned(), excluded: Vec::new() }
     }
 
     /// Leaves out files and folders at the top of the directory that the GPU build does not compile.
@@ -112,11 +108,7 @@ mod tests {
 
     fn hash(files: &[(&str, &str)]) -> String {
         let dir = tree(files);
-        hash_sources(
-            &[SourceTree::new("crate/src", dir.path()).except(&["host.rs", "emulator"])],
-            &[],
-        )
-        .unwrap()
+        hash_sources(&[SourceTree::new("crate/src", dir.path()).except(&["host.rs", "emulator"])], &[]).unwrap()
     }
 
     #[test]
@@ -130,15 +122,7 @@ mod tests {
     #[test]
     fn excluded_files_and_folders_do_not_count() {
         let base = hash(&[("lib.rs", "a")]);
-        assert_eq!(
-            base,
-            hash(&[
-                ("lib.rs", "a"),
-                ("host.rs", "x"),
-                ("emulator/grid.rs", "y"),
-                ("notes.txt", "z")
-            ])
-        );
+        assert_eq!(base, hash(&[("lib.rs", "a"), ("host.rs", "x"), ("emulator/grid.rs", "y"), ("notes.txt", "z")]));
         assert_ne!(base, hash(&[("lib.rs", "a"), ("sub/host.rs", "x")]));
     }
 

@@ -81,11 +81,7 @@ impl Search {
         if cfg!(unix) {
             candidates.extend(["/usr/bin/rustc", "/usr/local/bin/rustc"].map(|path| (path.to_owned(), path.into())));
         }
-        Self {
-            candidates,
-            cargo: var("CUDA_BUILDER_CARGO"),
-            fallback_cargo: vec!["cargo".into()],
-        }
+        Self { candidates, cargo: var("CUDA_BUILDER_CARGO"), fallback_cargo: vec!["cargo".into()] }
     }
 
     fn run(&self) -> Result<KernelToolchain, CudaBuilderError> {
@@ -123,19 +119,14 @@ impl Search {
         let beside = rustc.with_file_name(format!("cargo{EXE_SUFFIX}"));
         let cargos = match &self.cargo {
             Some(cargo) => vec![cargo.clone()],
-            None => [own("cargo"), beside]
-                .into_iter()
-                .chain(self.fallback_cargo.iter().cloned())
-                .collect(),
+            None => [own("cargo"), beside].into_iter().chain(self.fallback_cargo.iter().cloned()).collect(),
         };
         let works = |cargo: &PathBuf| output(cargo, &["--version"]).is_ok();
         let Some(cargo) = cargos.iter().find(|cargo| works(cargo)).cloned() else {
             let names: Vec<_> = cargos.iter().map(|cargo| cargo.display().to_string()).collect();
             return Err(bad(format!("has no cargo that runs (tried {})", names.join(", "))));
         };
-        let rustc = Some(own("rustc"))
-            .filter(|own| own.is_file())
-            .unwrap_or_else(|| rustc.to_owned());
+        let rustc = Some(own("rustc")).filter(|own| own.is_file()).unwrap_or_else(|| rustc.to_owned());
         Ok(KernelToolchain { rustc, cargo, version })
     }
 }
@@ -147,12 +138,7 @@ fn output(program: &Path, args: &[&str]) -> Result<String, String> {
     if !run.status.success() {
         let stderr = String::from_utf8_lossy(&run.stderr);
         let detail = stderr.lines().next().unwrap_or_default();
-        return Err(format!(
-            "`{} {}` failed ({}): {detail}",
-            program.display(),
-            args.join(" "),
-            run.status
-        ));
+        return Err(format!("`{} {}` failed ({}): {detail}", program.display(), args.join(" "), run.status));
     }
     Ok(String::from_utf8_lossy(&run.stdout).trim().to_owned())
 }
@@ -208,10 +194,7 @@ mod tests {
 
     fn search(candidates: &[&Path]) -> Search {
         let name = |path: &&Path| (path.display().to_string(), path.to_path_buf());
-        Search {
-            candidates: candidates.iter().map(name).collect(),
-            ..Search::default()
-        }
+        Search { candidates: candidates.iter().map(name).collect(), ..Search::default() }
     }
 
     #[test]
@@ -241,10 +224,7 @@ mod tests {
         let old = fakes.toolchain("old", "1.84.1", true);
         let broken = fakes.script("broken/rustc", "echo 'toolchain is not installed' >&2; exit 1");
         let without = fakes.toolchain("toolchains/1.95.0-x86_64", "1.95.0", false);
-        let message = search(&[&missing, &old, &broken, &without])
-            .run()
-            .unwrap_err()
-            .to_string();
+        let message = search(&[&missing, &old, &broken, &without]).run().unwrap_err().to_string();
         for expected in [
             "nowhere/rustc: does not run",
             "rustc 1.84.1 (0 2026-01-01), is older than 1.85",
@@ -263,10 +243,7 @@ mod tests {
         let fakes = Fakes::new();
         let rustc = fakes.toolchain("good", "1.96.0", true);
         let cargo = fakes.script("elsewhere/cargo", "echo cargo 1.96.0");
-        let with = |cargo: &Path| Search {
-            cargo: Some(cargo.to_owned()),
-            ..search(&[&rustc])
-        };
+        let with = |cargo: &Path| Search { cargo: Some(cargo.to_owned()), ..search(&[&rustc]) };
         assert_eq!(with(&cargo).run().unwrap().cargo, cargo);
         let message = with(&fakes.0.path().join("none")).run().unwrap_err().to_string();
         assert!(message.contains("has no cargo that runs"), "{message}");

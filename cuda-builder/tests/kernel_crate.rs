@@ -70,10 +70,7 @@ fn kernel_crate(dir: &Path, source: &str) -> PathBuf {
 /// One target directory for all tests and runs: `core` is compiled once.
 fn builder(krate: &Path, features: &str) -> CudaBuilder {
     let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-builder");
-    CudaBuilder::new(krate)
-        .arch(Arch::Sm80)
-        .target_dir(target_dir)
-        .build_args(&["--features", features])
+    CudaBuilder::new(krate).arch(Arch::Sm80).target_dir(target_dir).build_args(&["--features", features])
 }
 
 fn entries(ptx: &Path) -> Vec<(String, u32)> {
@@ -87,19 +84,11 @@ fn each_set_of_features_gives_its_own_ptx() {
     let krate = kernel_crate(dir.path(), SOURCE);
     let copy = dir.path().join("out/kernels.ptx");
     for (feature, bytes) in [("scale", 16), ("pick", 16), ("scale", 16)] {
-        let ptx = builder(&krate, feature)
-            .copy_to(&copy)
-            .emit_llvm_ir(true)
-            .build()
-            .unwrap();
+        let ptx = builder(&krate, feature).copy_to(&copy).emit_llvm_ir(true).build().unwrap();
         assert_eq!(ptx, copy);
         assert_eq!(entries(&ptx), [(feature.to_owned(), bytes)]);
         assert_eq!(PtxInfo::read(&ptx).unwrap().target, "sm_80");
-        assert!(
-            fs::read_to_string(copy.with_extension("ll"))
-                .unwrap()
-                .contains("nvptx64")
-        );
+        assert!(fs::read_to_string(copy.with_extension("ll")).unwrap().contains("nvptx64"));
     }
 }
 
@@ -113,10 +102,7 @@ fn the_ptx_does_not_depend_on_where_the_crate_lies() {
     };
     let ptx = build("here");
     assert_eq!(ptx, build("some/where/else"));
-    assert!(
-        !ptx.contains(&*dir.path().to_string_lossy()) && !ptx.contains(".rs"),
-        "{ptx}"
-    );
+    assert!(!ptx.contains(&*dir.path().to_string_lossy()) && !ptx.contains(".rs"), "{ptx}");
 }
 
 #[test]
@@ -139,10 +125,7 @@ fn a_compile_error_is_shown_as_rustc_reports_it() {
     let krate = kernel_crate(dir.path(), &SOURCE.replace("*data * factor", "*data * missing"));
     let message = builder(&krate, "scale").build().unwrap_err().to_string();
     assert!(message.contains("does not compile for sm_80"), "{message}");
-    assert!(
-        message.contains("cannot find value `missing`") && message.contains("src/lib.rs"),
-        "{message}"
-    );
+    assert!(message.contains("cannot find value `missing`") && message.contains("src/lib.rs"), "{message}");
 }
 
 #[test]

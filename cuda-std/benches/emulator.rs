@@ -1,8 +1,5 @@
 //! Emulated thread-steps a second on one core, all checks on, for three kinds of kernel.
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "each calls a kernel, whose accesses the emulator checks"
-)]
+#![expect(clippy::undocumented_unsafe_blocks, reason = "each calls a kernel, whose accesses the emulator checks")]
 
 use std::{io::Write, time::Instant};
 
@@ -89,10 +86,6 @@ fn main() {
     let (borrowed, out) = (launch.borrow("table", &table), launch.borrow_mut("out", &mut out));
     measure("shuffle-heavy", &launch, || unsafe { shuffles(out) });
     measure("barrier-heavy", &launch, || unsafe { barriers(out) });
-    measure("load-heavy, owned buffers", &launch, || unsafe {
-        loads(buffer.as_ptr(), buffer.as_ptr(), out)
-    });
-    measure("load-heavy, borrowed slices", &launch, || unsafe {
-        loads(borrowed, borrowed, out)
-    });
+    measure("load-heavy, owned buffers", &launch, || unsafe { loads(buffer.as_ptr(), buffer.as_ptr(), out) });
+    measure("load-heavy, borrowed slices", &launch, || unsafe { loads(borrowed, borrowed, out) });
 }

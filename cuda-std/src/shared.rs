@@ -64,30 +64,21 @@ impl<T: DeviceValue> Shared<T> {
     #[must_use]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn declare<const LEN: usize>() -> Self {
-        Self {
-            address: backend::shared_declare::<T, LEN>(),
-            element: PhantomData,
-        }
+        Self { address: backend::shared_declare::<T, LEN>(), element: PhantomData }
     }
 
     /// The handle of the array that starts `elements` further on. What is aligned there follows from the two.
     #[inline(always)]
     #[must_use]
     pub fn offset(self, elements: u32) -> Self {
-        Self {
-            address: backend::shared_offset(self.address, elements * size_of::<T>() as u32),
-            ..self
-        }
+        Self { address: backend::shared_offset(self.address, elements * size_of::<T>() as u32), ..self }
     }
 
     /// The same memory as elements of another type, for dynamic shared memory that holds several arrays.
     #[inline(always)]
     #[must_use]
     pub fn cast<U: DeviceValue>(self) -> Shared<U> {
-        Shared {
-            address: self.address,
-            element: PhantomData,
-        }
+        Shared { address: self.address, element: PhantomData }
     }
 
     /// The element at `index`.
@@ -178,10 +169,7 @@ impl<T: AtomicInteger> Shared<T> {
 #[inline(always)]
 #[must_use]
 pub fn dynamic_shared_mem<T: DeviceValue>() -> Shared<T> {
-    Shared {
-        address: backend::shared_dynamic(),
-        element: PhantomData,
-    }
+    Shared { address: backend::shared_dynamic(), element: PhantomData }
 }
 
 /// An array in shared memory: `shared_array![f32; 256]` is a [`Shared<f32>`](crate::shared::Shared) of 256 elements,

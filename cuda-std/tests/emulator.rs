@@ -1,8 +1,5 @@
 //! The emulator computes what plain Rust computes, in every schedule.
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "each calls a kernel, whose accesses the emulator checks"
-)]
+#![expect(clippy::undocumented_unsafe_blocks, reason = "each calls a kernel, whose accesses the emulator checks")]
 
 use std::sync::atomic::Ordering;
 
@@ -34,9 +31,7 @@ fn selftest_case(name: &str) -> Case {
 fn every_selftest_gives_what_plain_rust_gives_in_every_schedule() {
     for case in selftests() {
         for seed in (0..SCHEDULES).rev() {
-            let found = case
-                .emulate(seed.into(), 1)
-                .unwrap_or_else(|finding| panic!("{finding}"));
+            let found = case.emulate(seed.into(), 1).unwrap_or_else(|finding| panic!("{finding}"));
             case.check(&found);
         }
     }
@@ -58,10 +53,7 @@ fn the_steps_of_every_schedule_count() {
     let (from, to) = (launch.borrow("input", &input), launch.borrow_mut("out", &mut out));
     let stats = run(&launch, || unsafe { selftest::reverse_static(from, to) });
     let per_schedule = 192 * u64::from(SCHEDULES);
-    assert_eq!(
-        (stats.threads, stats.barriers, stats.steps()),
-        (per_schedule, per_schedule, 5 * per_schedule)
-    );
+    assert_eq!((stats.threads, stats.barriers, stats.steps()), (per_schedule, per_schedule, 5 * per_schedule));
 }
 
 #[test]
@@ -127,13 +119,8 @@ fn emulations_run_side_by_side() {
         }
         out.to_vec()
     };
-    let threads: Vec<_> = (1..5)
-        .map(|factor| std::thread::spawn(move || check(20 * factor)))
-        .collect();
-    let results: Vec<_> = threads
-        .into_iter()
-        .map(|thread| thread.join().expect("no panic"))
-        .collect();
+    let threads: Vec<_> = (1..5).map(|factor| std::thread::spawn(move || check(20 * factor))).collect();
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
     assert!(results.iter().all(|result| result.is_some() && *result == results[0]));
 }
 
@@ -147,9 +134,5 @@ fn parallel_blocks_give_the_same_result() {
     let (from, to) = (launch.borrow("input", &input), launch.borrow_mut("out", &mut out));
     let stats = run(&launch, || unsafe { selftest::reverse_static(from, to) });
     assert_eq!(stats.blocks, 200);
-    assert!(
-        out.chunks(64)
-            .zip(input.chunks(64))
-            .all(|(out, input)| out.iter().rev().eq(input))
-    );
+    assert!(out.chunks(64).zip(input.chunks(64)).all(|(out, input)| out.iter().rev().eq(input)));
 }

@@ -1,8 +1,5 @@
 //! Every planted bug is found, as what it is and at its line.
-#![expect(
-    clippy::undocumented_unsafe_blocks,
-    reason = "each calls a kernel, whose accesses the emulator checks"
-)]
+#![expect(clippy::undocumented_unsafe_blocks, reason = "each calls a kernel, whose accesses the emulator checks")]
 
 use cuda_std::emulator::{Finding, FindingKind, GlobalBuffer, Launch};
 use test_kernels::planted_bugs;
@@ -19,22 +16,12 @@ fn marked_line(name: &str) -> u32 {
 /// Runs a kernel on blocks of 64 threads, in many orders, and checks that every order shows the bug.
 fn assert_found(name: &str, blocks: u32, kind: FindingKind, kernel: impl Fn()) -> Box<Finding> {
     for seed in (0..20).rev() {
-        let found = Launch::new(blocks, 64)
-            .name(name)
-            .seed(seed)
-            .run(&kernel)
-            .expect_err(name);
+        let found = Launch::new(blocks, 64).name(name).seed(seed).run(&kernel).expect_err(name);
         assert_eq!(found.kind, kind, "{found}");
         assert_eq!(found.seed, seed);
         let places = [Some(found.place), found.other];
         let at_mark = |line: Option<u32>| line == Some(marked_line(name));
-        assert!(
-            places
-                .iter()
-                .flatten()
-                .any(|place| at_mark(place.location.map(|at| at.line()))),
-            "{found}"
-        );
+        assert!(places.iter().flatten().any(|place| at_mark(place.location.map(|at| at.line()))), "{found}");
         if seed == 0 {
             // Of two racing accesses either can be the one that comes second.
             assert!(at_mark(found.line()) || kind == FindingKind::DataRace, "{found}");
@@ -48,15 +35,10 @@ fn assert_found(name: &str, blocks: u32, kind: FindingKind, kernel: impl Fn()) -
 
 #[test]
 fn off_by_one_read() {
-    let (x, mut y) = (
-        GlobalBuffer::from_slice(&[1.0f32; 64]).labelled("the input"),
-        GlobalBuffer::zeroed(64),
-    );
+    let (x, mut y) = (GlobalBuffer::from_slice(&[1.0f32; 64]).labelled("the input"), GlobalBuffer::zeroed(64));
     let (x, y) = (x.as_ptr(), y.as_mut_ptr());
     // The buffers are still alive: only their pointers are shadowed.
-    let found = assert_found("off_by_one", 1, FindingKind::OutOfBounds, || unsafe {
-        planted_bugs::off_by_one(x, y)
-    });
+    let found = assert_found("off_by_one", 1, FindingKind::OutOfBounds, || unsafe { planted_bugs::off_by_one(x, y) });
     let memory = found.memory.clone().expect("a place in memory");
     assert_eq!((memory.element(), memory.length, memory.access_bytes), (64, 64, 4));
     assert_eq!(memory.allocation.as_deref(), Some("the input"));
@@ -68,13 +50,8 @@ fn off_by_one_in_a_borrowed_slice() {
     let (x, mut y) = (vec![1.0f32; 64], vec![0.0; 64]);
     let mut launch = Launch::new(1, 64);
     let (x, y) = (launch.borrow("x", &x), launch.borrow_mut("y", &mut y));
-    let found = launch
-        .run(|| unsafe { planted_bugs::off_by_one(x, y) })
-        .expect_err("a bug");
-    assert_eq!(
-        (found.kind, found.line()),
-        (FindingKind::OutOfBounds, Some(marked_line("off_by_one")))
-    );
+    let found = launch.run(|| unsafe { planted_bugs::off_by_one(x, y) }).expect_err("a bug");
+    assert_eq!((found.kind, found.line()), (FindingKind::OutOfBounds, Some(marked_line("off_by_one"))));
 }
 
 #[test]
@@ -101,10 +78,7 @@ fn uninitialised_shared_read() {
     let y = y.as_mut_ptr();
     let kernel = || unsafe { planted_bugs::uninitialised_shared(y) };
     let found = assert_found("uninitialised_shared", 1, FindingKind::Uninitialised, kernel);
-    assert_eq!(
-        (found.place.thread, found.memory.expect("a place in memory").element()),
-        ([63, 0, 0], 63)
-    );
+    assert_eq!((found.place.thread, found.memory.expect("a place in memory").element()), ([63, 0, 0], 63));
 }
 
 #[test]
@@ -139,10 +113,7 @@ fn pointer_to_freed_memory() {
     let reuse: Vec<GlobalBuffer<f32>> = (0..10).map(|_| GlobalBuffer::zeroed(64)).collect();
     let kernel = || unsafe { planted_bugs::stale_pointer(y) };
     let found = assert_found("stale_pointer", 1, FindingKind::UseAfterFree, kernel);
-    assert_eq!(
-        found.memory.expect("a place in memory").allocation.as_deref(),
-        Some("freed")
-    );
+    assert_eq!(found.memory.expect("a place in memory").allocation.as_deref(), Some("freed"));
     drop(reuse);
 }
 
@@ -151,13 +122,8 @@ fn write_to_a_slice_for_reading() {
     let x = [0.0f32; 64];
     let mut launch = Launch::new(1, 64);
     let y = launch.borrow("x", &x).cast_mut();
-    let found = launch
-        .run(|| unsafe { planted_bugs::stale_pointer(y) })
-        .expect_err("a bug");
-    assert_eq!(
-        (found.kind, found.line()),
-        (FindingKind::WriteToReadOnly, Some(marked_line("stale_pointer")))
-    );
+    let found = launch.run(|| unsafe { planted_bugs::stale_pointer(y) }).expect_err("a bug");
+    assert_eq!((found.kind, found.line()), (FindingKind::WriteToReadOnly, Some(marked_line("stale_pointer"))));
 }
 
 #[test]
@@ -167,14 +133,8 @@ fn race_between_blocks() {
     let kernel = || unsafe { planted_bugs::cross_block_race(y) };
     let found = assert_found("cross_block_race", 2, FindingKind::DataRace, kernel);
     let other = found.other.expect("the other thread");
-    assert_eq!(
-        (found.place.block, other.block, other.thread),
-        ([1, 0, 0], [0, 0, 0], [5, 0, 0])
-    );
-    assert!(
-        Launch::new(1, 64).run(kernel).is_ok(),
-        "one block does not race with itself"
-    );
+    assert_eq!((found.place.block, other.block, other.thread), ([1, 0, 0], [0, 0, 0], [5, 0, 0]));
+    assert!(Launch::new(1, 64).run(kernel).is_ok(), "one block does not race with itself");
 }
 
 #[cfg(feature = "rayon")]
@@ -185,13 +145,8 @@ fn race_between_blocks_in_parallel() {
     for _ in 0..50 {
         let kernel = || unsafe { planted_bugs::cross_block_race(y as *mut u32) };
         // SAFETY: the kernel is called with plain data.
-        let found = unsafe { Launch::new(100, 64).parallel() }
-            .run(kernel)
-            .expect_err("a bug");
-        assert_eq!(
-            (found.kind, found.line()),
-            (FindingKind::DataRace, Some(marked_line("cross_block_race")))
-        );
+        let found = unsafe { Launch::new(100, 64).parallel() }.run(kernel).expect_err("a bug");
+        assert_eq!((found.kind, found.line()), (FindingKind::DataRace, Some(marked_line("cross_block_race"))));
     }
 }
 
@@ -200,12 +155,7 @@ fn read_only_load_of_written_memory() {
     let mut y = GlobalBuffer::zeroed(64);
     let y = y.as_mut_ptr();
     let kernel = || unsafe { planted_bugs::readonly_load_of_written(y) };
-    assert_found(
-        "readonly_load_of_written",
-        1,
-        FindingKind::ReadOnlyLoadOfWritten,
-        kernel,
-    );
+    assert_found("readonly_load_of_written", 1, FindingKind::ReadOnlyLoadOfWritten, kernel);
 }
 
 #[test]
@@ -221,20 +171,13 @@ fn plain_read_of_what_atomics_change() {
 
 #[test]
 fn ticket_without_a_fence() {
-    let (mut partial, mut ticket, mut sum) = (
-        GlobalBuffer::zeroed(4),
-        GlobalBuffer::<u32>::zeroed(80),
-        GlobalBuffer::zeroed(1),
-    );
+    let (mut partial, mut ticket, mut sum) =
+        (GlobalBuffer::zeroed(4), GlobalBuffer::<u32>::zeroed(80), GlobalBuffer::zeroed(1));
     let (partial, tickets, sum) = (partial.as_mut_ptr(), ticket.as_mut_ptr(), sum.as_mut_ptr());
     for seed in 0..20 {
         let kernel = || unsafe { planted_bugs::missing_fence(partial, tickets.add(seed), sum) };
         let found = Launch::new(4, 64).seed(seed as u64).run(kernel).expect_err("a bug");
-        assert_eq!(
-            (found.kind, found.line()),
-            (FindingKind::DataRace, Some(marked_line("missing_fence"))),
-            "{found}"
-        );
+        assert_eq!((found.kind, found.line()), (FindingKind::DataRace, Some(marked_line("missing_fence"))), "{found}");
     }
 }
 
@@ -242,14 +185,8 @@ fn ticket_without_a_fence() {
 fn endless_wait() {
     let mut flag = GlobalBuffer::zeroed(1);
     let flag = flag.as_mut_ptr();
-    let found = Launch::new(1, 64)
-        .run(|| unsafe { planted_bugs::endless_wait(flag) })
-        .expect_err("a bug");
-    assert_eq!(
-        (found.kind, found.line()),
-        (FindingKind::Deadlock, Some(marked_line("endless_wait"))),
-        "{found}"
-    );
+    let found = Launch::new(1, 64).run(|| unsafe { planted_bugs::endless_wait(flag) }).expect_err("a bug");
+    assert_eq!((found.kind, found.line()), (FindingKind::Deadlock, Some(marked_line("endless_wait"))), "{found}");
 }
 
 #[test]

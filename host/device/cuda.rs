@@ -49,10 +49,7 @@ pub(super) fn device_count() -> Result<usize> {
 
 /// Fails unless a driver is installed, starts, and is new enough.
 fn require_driver(wanted: &str) -> Result<()> {
-    let no_device = |reason: &str| Error::NoDevice {
-        wanted: wanted.into(),
-        reason: reason.into(),
-    };
+    let no_device = |reason: &str| Error::NoDevice { wanted: wanted.into(), reason: reason.into() };
     // SAFETY: opens the driver's library, whose initialisers are the vendor's, as any CUDA program does. Asked first,
     // because the bindings panic where the library is missing.
     if !unsafe { sys::is_culib_present() } {
@@ -73,9 +70,7 @@ fn require_driver(wanted: &str) -> Result<()> {
 fn driver_version() -> Result<(u32, u32)> {
     let mut version = 0;
     // SAFETY: writes the one integer; allowed before initialisation.
-    unsafe { sys::cuDriverGetVersion(&mut version) }
-        .result()
-        .map_err(driver("reading the driver's version"))?;
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(driver("reading the driver's version"))?;
     Ok(((version / 1000) as u32, (version % 1000 / 10) as u32))
 }
 
@@ -83,10 +78,7 @@ impl Stream {
     /// The one default queue of a device.
     pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
         static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
-        let mut streams = DEFAULT
-            .get_or_init(Mutex::default)
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut streams = DEFAULT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(&index).and_then(Weak::upgrade) {
             return Ok(stream);
         }
@@ -100,18 +92,13 @@ impl Stream {
         require_driver(&wanted)?;
         let count = device_count()?;
         if index >= count {
-            return Err(Error::NoDevice {
-                wanted,
-                reason: format!("the driver shows {count}, counted from 0"),
-            });
+            return Err(Error::NoDevice { wanted, reason: format!("the driver shows {count}, counted from 0") });
         }
         let context = CudaContext::new(index).map_err(driver("creating a context"))?;
         // SAFETY: streams are ordered here, as the head of this file says, and memory is freed in the order of the
         // stream that it belongs to.
         unsafe { context.disable_event_tracking() };
-        let (major, minor) = context
-            .compute_capability()
-            .map_err(driver("reading the compute capability"))?;
+        let (major, minor) = context.compute_capability().map_err(driver("reading the compute capability"))?;
         let queue = context.new_stream().map_err(driver("creating a stream"))?;
         let gpu = Gpu {
             context,
@@ -119,19 +106,13 @@ impl Stream {
             modules: Mutex::default(),
             functions: Mutex::default(),
         };
-        Ok(Self {
-            gpu: Arc::new(gpu),
-            queue,
-        })
+        Ok(Self { gpu: Arc::new(gpu), queue })
     }
 
     /// Another queue on the same GPU.
     pub(super) fn sibling(&self) -> Result<Arc<Self>> {
         let queue = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        Ok(Arc::new(Self {
-            gpu: Arc::clone(&self.gpu),
-            queue,
-        }))
+        Ok(Arc::new(Self { gpu: Arc::clone(&self.gpu), queue }))
     }
 
     pub(super) fn device_index(&self) -> usize {
@@ -163,9 +144,8 @@ impl Stream {
         let context = &self.gpu.context;
         let attribute = |attribute| context.attribute(attribute).map_err(driver("reading an attribute"));
         // Any family tells: all are built for the same architectures.
-        let kernel_arch = kernels_gpu::FAMILIES
-            .first()
-            .and_then(|family| ptx::best_for(family.name, self.gpu.capability));
+        let kernel_arch =
+            kernels_gpu::FAMILIES.first().and_then(|family| ptx::best_for(family.name, self.gpu.capability));
         Ok(DeviceInfo {
             name: context.name().map_err(driver("reading the device's name"))?,
             parallel_units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
@@ -219,10 +199,7 @@ impl Stream {
         args: &Args,
     ) -> Result<()> {
         let function = self.function(module, entry)?;
-        self.gpu
-            .context
-            .bind_to_thread()
-            .map_err(driver("entering the context"))?;
+        self.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
         let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
         // SAFETY: the parameter is the one struct that the entry takes; the rest is the caller's promise.
         unsafe {
@@ -258,17 +235,13 @@ impl Stream {
             ModuleSource::Text(text) => text,
             ModuleSource::Family(family) => self.embedded(family)?,
         };
-        let module = self
-            .gpu
-            .context
-            .load_module(Ptx::from_src(text))
-            .map_err(|error| match error.0 {
-                CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
-                    let needs = format!("{source} is PTX ISA {}", ptx::isa(text));
-                    driver_version().map_or_else(|error| error, |driver| Error::DriverTooOld { driver, needs })
-                }
-                _ => driver(&format!("loading {source}"))(error),
-            })?;
+        let module = self.gpu.context.load_module(Ptx::from_src(text)).map_err(|error| match error.0 {
+            CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
+                let needs = format!("{source} is PTX ISA {}", ptx::isa(text));
+                driver_version().map_or_else(|error| error, |driver| Error::DriverTooOld { driver, needs })
+            }
+            _ => driver(&format!("loading {source}"))(error),
+        })?;
         modules.insert(source, Arc::clone(&module));
         Ok(module)
     }
@@ -314,10 +287,7 @@ impl fmt::Debug for Stream {
 /// Turns a driver error met while doing `what` into ours.
 pub(super) fn driver(what: &str) -> impl Fn(DriverError) -> Error {
     let call = what.to_owned();
-    move |error| Error::Driver {
-        call: call.clone(),
-        message: message(error),
-    }
+    move |error| Error::Driver { call: call.clone(), message: message(error) }
 }
 
 fn message(error: DriverError) -> String {
@@ -352,23 +322,11 @@ impl Stream {
 
     /// The bytes of a large copy within the device, and how long 21 of them took.
     pub(super) fn time_copies(&self) -> Result<(usize, Vec<Duration>)> {
-        let (free, _) = self
-            .gpu
-            .context
-            .mem_get_info()
-            .map_err(driver("reading the free memory"))?;
+        let (free, _) = self.gpu.context.mem_get_info().map_err(driver("reading the free memory"))?;
         let bytes = (1 << 30).min(free / 8).max(1 << 20);
-        let allocate = || {
-            self.queue
-                .alloc_zeros::<u8>(bytes)
-                .map_err(|error| self.allocation_error(error, bytes))
-        };
+        let allocate = || self.queue.alloc_zeros::<u8>(bytes).map_err(|error| self.allocation_error(error, bytes));
         let (source, mut target) = (allocate()?, allocate()?);
-        let copy = |_| {
-            self.queue
-                .memcpy_dtod(&source, &mut target)
-                .map_err(driver("copying on the device"))
-        };
+        let copy = |_| self.queue.memcpy_dtod(&source, &mut target).map_err(driver("copying on the device"));
         Ok((bytes, self.time_each(21, copy)?))
     }
 }

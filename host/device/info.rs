@@ -50,13 +50,7 @@ impl Device {
 
 impl DeviceInfo {
     fn of_host(name: &str, parallel_units: usize) -> Self {
-        Self {
-            name: name.into(),
-            parallel_units,
-            memory_bytes: None,
-            l2_bytes: None,
-            cuda: None,
-        }
+        Self { name: name.into(), parallel_units, memory_bytes: None, l2_bytes: None, cuda: None }
     }
 }
 

@@ -49,12 +49,7 @@ impl<Args> Kernel<Args> {
     /// The kernel `call`, whose name in the PTX is `entry`, for blocks of `block_size` threads.
     #[must_use]
     pub const fn new(entry: &'static str, call: unsafe fn(Args), block_size: u32) -> Self {
-        Self {
-            entry,
-            call,
-            block_size,
-            ptx: None,
-        }
+        Self { entry, call, block_size, ptx: None }
     }
 
     /// The same kernel with the PTX that a GPU runs it from, such as `cuda_builder` makes.
@@ -92,11 +87,7 @@ impl Device {
                 KernelLaunch::on_gpu(stream, module, entry, blocks, block_size)
             }
         };
-        Ok(Launch {
-            device: self,
-            kernel,
-            launch,
-        })
+        Ok(Launch { device: self, kernel, launch })
     }
 }
 

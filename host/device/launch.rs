@@ -38,13 +38,9 @@ impl<'a> KernelLaunch<'a> {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
             Backend::Emulated { seed } => Self::emulated(*seed, variant.entry, blocks, variant.block_size),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Self::on_gpu(
-                stream,
-                ModuleSource::Family(family),
-                variant.entry,
-                blocks,
-                variant.block_size,
-            ),
+            Backend::Cuda(stream) => {
+                Self::on_gpu(stream, ModuleSource::Family(family), variant.entry, blocks, variant.block_size)
+            }
         }
     }
 
@@ -60,14 +56,7 @@ impl<'a> KernelLaunch<'a> {
         blocks: u32,
         block_size: u32,
     ) -> Self {
-        Self::Cuda(CudaLaunch {
-            stream,
-            module,
-            entry,
-            blocks,
-            block_size,
-            foreign: Vec::new(),
-        })
+        Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, foreign: Vec::new() })
     }
 
     /// The address of an array that the kernel only reads. `owner` is where the array lives.
@@ -110,26 +99,14 @@ impl<'a> KernelLaunch<'a> {
     /// # Safety
     /// `Args` is the struct that the kernel takes, the kernel's own rules hold for `args`, and `call` is the kernel with
     /// these arguments.
-    #[cfg_attr(
-        not(feature = "cuda"),
-        expect(unused_variables, reason = "only a GPU takes the struct")
-    )]
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU takes the struct"))]
     pub(crate) unsafe fn run<Args: Copy>(self, args: &Args, call: impl Fn()) -> Result<()> {
         match self {
             Self::Emulated(launch) => launch.run(call).map(|_| ()).map_err(Error::KernelCheck),
             #[cfg(feature = "cuda")]
-            Self::Cuda(CudaLaunch {
-                stream,
-                module,
-                entry,
-                blocks,
-                block_size,
-                foreign,
-            }) => {
+            Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, foreign }) => {
                 // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
-                stream.with_joined(&foreign, || unsafe {
-                    stream.launch(module, entry, blocks, block_size, args)
-                })
+                stream.with_joined(&foreign, || unsafe { stream.launch(module, entry, blocks, block_size, args) })
             }
         }
     }

@@ -61,20 +61,14 @@ impl Device {
                 Error::NoDevice { reason, .. } => reason,
                 other => other.to_string(),
             };
-            Self {
-                backend: Backend::Cpu {
-                    no_gpu: Some(reason.into()),
-                },
-            }
+            Self { backend: Backend::Cpu { no_gpu: Some(reason.into()) } }
         })
     }
 
     /// The CPU: all threads of rayon's pool, or the calling thread without the feature `rayon`.
     #[must_use]
     pub fn cpu() -> Self {
-        Self {
-            backend: Backend::Cpu { no_gpu: None },
-        }
+        Self { backend: Backend::Cpu { no_gpu: None } }
     }
 
     /// A GPU emulated on the CPU: runs the kernels that a GPU runs, under checks, with the GPU's bits as the result
@@ -86,9 +80,7 @@ impl Device {
     /// `seed` sets the order in which threads and blocks run: 0 for their natural order.
     #[must_use]
     pub fn emulated(seed: u64) -> Self {
-        Self {
-            backend: Backend::Emulated { seed },
-        }
+        Self { backend: Backend::Emulated { seed } }
     }
 
     /// The CUDA device number `index`, in the driver's order.
@@ -100,9 +92,7 @@ impl Device {
     /// [`Error::DriverTooOld`]; [`Error::Driver`] for any other failure.
     pub fn cuda(index: usize) -> Result<Self> {
         #[cfg(feature = "cuda")]
-        return Ok(Self {
-            backend: Backend::Cuda(Stream::of_device(index)?),
-        });
+        return Ok(Self { backend: Backend::Cuda(Stream::of_device(index)?) });
         #[cfg(not(feature = "cuda"))]
         return Err(Error::NoDevice {
             wanted: format!("CUDA device {index}"),
@@ -135,9 +125,7 @@ impl Device {
         };
         match index {
             Some(index) => Self::cuda(index),
-            None => Err(Error::InvalidOption(format!(
-                "no device `{name}`: it is `auto`, `cpu`, `cuda` or `cuda:N`"
-            ))),
+            None => Err(Error::InvalidOption(format!("no device `{name}`: it is `auto`, `cpu`, `cuda` or `cuda:N`"))),
         }
     }
 
@@ -149,9 +137,7 @@ impl Device {
         match &self.backend {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(self.clone()),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Ok(Self {
-                backend: Backend::Cuda(stream.sibling()?),
-            }),
+            Backend::Cuda(stream) => Ok(Self { backend: Backend::Cuda(stream.sibling()?) }),
         }
     }
 
@@ -211,11 +197,7 @@ impl Device {
         if self.shares_memory_with(found) {
             return Ok(());
         }
-        Err(Error::DeviceMismatch {
-            what,
-            expected: self.to_string(),
-            found: found.to_string(),
-        })
+        Err(Error::DeviceMismatch { what, expected: self.to_string(), found: found.to_string() })
     }
 }
 

@@ -58,10 +58,7 @@ fn copy_by_all_threads(source: &[u64], target: &mut [u64]) {
     {
         use rayon::prelude::*;
         let chunk = source.len().div_ceil(rayon::current_num_threads());
-        target
-            .par_chunks_mut(chunk)
-            .zip(source.par_chunks(chunk))
-            .for_each(|(to, from)| to.copy_from_slice(from));
+        target.par_chunks_mut(chunk).zip(source.par_chunks(chunk)).for_each(|(to, from)| to.copy_from_slice(from));
     }
     #[cfg(not(feature = "rayon"))]
     target.copy_from_slice(source);

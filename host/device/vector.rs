@@ -21,10 +21,7 @@ impl Device {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn upload_vec<T: Element>(&self, values: &[T]) -> Result<DeviceVec<T>> {
-        Ok(DeviceVec {
-            device: self.clone(),
-            buffer: Buffer::upload(self, values)?,
-        })
+        Ok(DeviceVec { device: self.clone(), buffer: Buffer::upload(self, values)? })
     }
 
     /// A vector of `len` zeros on this device.
@@ -32,10 +29,7 @@ impl Device {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn zeros<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
-        Ok(DeviceVec {
-            device: self.clone(),
-            buffer: Buffer::zeros(self, len)?,
-        })
+        Ok(DeviceVec { device: self.clone(), buffer: Buffer::zeros(self, len)? })
     }
 }
 
@@ -96,11 +90,7 @@ impl<T: Element> DeviceVec<T> {
 }
 
 pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
-    if expected == found {
-        Ok(())
-    } else {
-        Err(Error::LengthMismatch { what, expected, found })
-    }
+    if expected == found { Ok(()) } else { Err(Error::LengthMismatch { what, expected, found }) }
 }
 
 /// An array in a device's memory.
@@ -158,10 +148,7 @@ impl<T: Element> Buffer<T> {
                 // SAFETY: every element is written by the copy below, before anything can read it.
                 let slice = unsafe { stream.queue().alloc(values.len().max(1)) };
                 let slice = slice.map_err(|error| stream.allocation_error(error, size_of_val(values)))?;
-                let mut buffer = Self::Cuda(CudaBuffer {
-                    slice,
-                    len: values.len(),
-                });
+                let mut buffer = Self::Cuda(CudaBuffer { slice, len: values.len() });
                 buffer.overwrite(device, values)?;
                 Ok(buffer)
             }
@@ -208,10 +195,7 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
                 let source = buffer.slice.slice(..buffer.len);
-                stream
-                    .queue()
-                    .memcpy_dtoh(&source, target)
-                    .map_err(driver("copying from the device"))?;
+                stream.queue().memcpy_dtoh(&source, target).map_err(driver("copying from the device"))?;
                 stream.synchronize()?;
             }
             #[cfg(feature = "cuda")]
@@ -226,10 +210,7 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
                 let mut target = buffer.slice.slice_mut(..buffer.len);
-                stream
-                    .queue()
-                    .memcpy_htod(source, &mut target)
-                    .map_err(driver("copying to the device"))?;
+                stream.queue().memcpy_htod(source, &mut target).map_err(driver("copying to the device"))?;
                 stream.synchronize()?;
             }
             #[cfg(feature = "cuda")]

@@ -54,9 +54,7 @@ fn stencil<T: Scalar>(shape: [usize; 3], neighbours: Neighbours, diagonal: f64) 
     // Counted before anything is allocated: pairs of neighbours along each axis, or in all of them.
     let entries = match neighbours {
         Neighbours::Faces => {
-            let pairs = shape
-                .iter()
-                .map(|&size| points.checked_div(size).map_or(0, |lines| points - lines));
+            let pairs = shape.iter().map(|&size| points.checked_div(size).map_or(0, |lines| points - lines));
             points + 2 * pairs.sum::<usize>()
         }
         Neighbours::Box => checked_product("entries", &shape.map(|size| (3 * size).saturating_sub(2)))?,
@@ -101,17 +99,12 @@ fn stencil<T: Scalar>(shape: [usize; 3], neighbours: Neighbours, diagonal: f64) 
 
 /// The product of sizes, if 32-bit indices reach it.
 fn checked_product(what: &str, sizes: &[usize]) -> Result<usize> {
-    let product = sizes
-        .iter()
-        .try_fold(1usize, |product, &size| product.checked_mul(size));
+    let product = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
     let fits = product.filter(|&product| u32::try_from(product).is_ok());
     fits.ok_or_else(|| {
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         let limit = u32::MAX;
-        Error::InvalidOption(format!(
-            "{} {what}, and 32-bit indices reach {limit}",
-            sizes.join(" x ")
-        ))
+        Error::InvalidOption(format!("{} {what}, and 32-bit indices reach {limit}", sizes.join(" x ")))
     })
 }
 
@@ -177,10 +170,7 @@ fn for_blocks<E: Send>(indices: Range<usize>, elements: &mut [E], work: &(impl F
     let half = indices.len() / 2;
     let middle = indices.start + half;
     let (elements, later) = elements.split_at_mut(half);
-    join(
-        || for_blocks(indices.start..middle, elements, work),
-        || for_blocks(middle..indices.end, later, work),
-    );
+    join(|| for_blocks(indices.start..middle, elements, work), || for_blocks(middle..indices.end, later, work));
 }
 
 #[cfg(feature = "rayon")]

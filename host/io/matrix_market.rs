@@ -72,21 +72,13 @@ impl<'a> MatrixMarketReader<'a> {
             let bytes = file.metadata()?.len();
             Ok((file, bytes))
         };
-        let (file, bytes) = open().map_err(|source| Error::Io {
-            path: path.to_owned(),
-            source,
-        })?;
+        let (file, bytes) = open().map_err(|source| Error::Io { path: path.to_owned(), source })?;
         Ok(Self::new(file, path, bytes))
     }
 
     /// A reader of `input`, which holds `bytes` bytes (0 if that is not known) and is called `name` in errors.
     pub fn new(input: impl Read + 'a, name: impl Into<PathBuf>, bytes: u64) -> Self {
-        Self {
-            name: name.into(),
-            input: Box::new(input),
-            bytes,
-            progress: None,
-        }
+        Self { name: name.into(), input: Box::new(input), bytes, progress: None }
     }
 
     /// Has `callback(bytes_read, total_bytes)` called every few megabytes and at the end. A gzipped file's compressed
@@ -103,10 +95,8 @@ impl<'a> MatrixMarketReader<'a> {
     /// [`Error::Parse`], with the line, if the file breaks the format; [`Error::Unsupported`] if it is of a kind that
     /// is not read; [`Error::Io`] if the system fails to read it.
     pub fn read_coo<T: Scalar>(self) -> Result<CooMatrix<T>> {
-        let lines = Lines::new(self.input, self.bytes, self.progress).map_err(|source| Error::Io {
-            path: self.name.clone(),
-            source,
-        })?;
+        let lines = Lines::new(self.input, self.bytes, self.progress)
+            .map_err(|source| Error::Io { path: self.name.clone(), source })?;
         Text::new(self.name, lines).read(self.bytes)
     }
 
@@ -134,10 +124,7 @@ impl<'a> MatrixMarketReader<'a> {
 impl fmt::Debug for MatrixMarketReader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reader = &mut f.debug_struct("MatrixMarketReader");
-        reader
-            .field("name", &self.name)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
+        reader.field("name", &self.name).field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 

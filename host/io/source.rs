@@ -27,10 +27,7 @@ pub enum MatrixSource {
 /// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS` and `gen:fem3:NODES`, the last three with
 /// `:seed=SEED` at the end where another seed than [`DEFAULT_SEED`] is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "each variant names the function that documents its arguments"
-)]
+#[allow(missing_docs, reason = "each variant names the function that documents its arguments")]
 #[non_exhaustive]
 pub enum Generator {
     /// [`generate::poisson2d`]
@@ -42,12 +39,7 @@ pub enum Generator {
     /// [`generate::rmat`]
     Rmat { scale: u32, edge_factor: usize, seed: u64 },
     /// [`generate::uniform`]
-    Uniform {
-        nrows: usize,
-        ncols: usize,
-        per_row: usize,
-        seed: u64,
-    },
+    Uniform { nrows: usize, ncols: usize, per_row: usize, seed: u64 },
     /// [`generate::fem3`]
     Fem3 { nodes: usize, seed: u64 },
 }
@@ -83,17 +75,8 @@ impl Generator {
             Generator::Poisson2d { n } => generate::poisson2d(n),
             Generator::Poisson3d { n } => generate::poisson3d(n),
             Generator::Stencil27 { n } => generate::stencil27(n),
-            Generator::Rmat {
-                scale,
-                edge_factor,
-                seed,
-            } => generate::rmat(scale, edge_factor, seed),
-            Generator::Uniform {
-                nrows,
-                ncols,
-                per_row,
-                seed,
-            } => generate::uniform(nrows, ncols, per_row, seed),
+            Generator::Rmat { scale, edge_factor, seed } => generate::rmat(scale, edge_factor, seed),
+            Generator::Uniform { nrows, ncols, per_row, seed } => generate::uniform(nrows, ncols, per_row, seed),
             Generator::Fem3 { nodes, seed } => generate::fem3(nodes, seed),
         }
     }
@@ -131,18 +114,11 @@ impl FromStr for Generator {
                 Generator::Uniform {
                     nrows,
                     per_row: spec.number("PER_ROW")?,
-                    ncols: if spec.has_number() {
-                        spec.number("COLUMNS")?
-                    } else {
-                        nrows
-                    },
+                    ncols: if spec.has_number() { spec.number("COLUMNS")? } else { nrows },
                     seed: spec.seed()?,
                 }
             }
-            "fem3" => Generator::Fem3 {
-                nodes: spec.number("NODES")?,
-                seed: spec.seed()?,
-            },
+            "fem3" => Generator::Fem3 { nodes: spec.number("NODES")?, seed: spec.seed()? },
             name => {
                 let known = "poisson2d, poisson3d, stencil27, rmat, uniform and fem3";
                 return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
@@ -165,9 +141,7 @@ impl<'a> Spec<'a> {
         let mut parts = text.split(':').peekable();
         match (parts.next(), parts.next()) {
             (Some("gen"), Some(name)) => Ok(Self { text, name, parts }),
-            _ => Err(Error::InvalidOption(format!(
-                "`{text}`: a generator begins with `gen:`"
-            ))),
+            _ => Err(Error::InvalidOption(format!("`{text}`: a generator begins with `gen:`"))),
         }
     }
 
@@ -204,9 +178,7 @@ impl<'a> Spec<'a> {
 }
 
 fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
-    text.bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| text.parse().ok())?
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 impl fmt::Display for MatrixSource {
@@ -225,20 +197,11 @@ impl fmt::Display for Generator {
             Generator::Poisson2d { n } => return write!(f, "gen:poisson2d:{n}"),
             Generator::Poisson3d { n } => return write!(f, "gen:poisson3d:{n}"),
             Generator::Stencil27 { n } => return write!(f, "gen:stencil27:{n}"),
-            Generator::Rmat {
-                scale,
-                edge_factor,
-                seed,
-            } => {
+            Generator::Rmat { scale, edge_factor, seed } => {
                 write!(f, "gen:rmat:{scale}:{edge_factor}")?;
                 seed
             }
-            Generator::Uniform {
-                nrows,
-                ncols,
-                per_row,
-                seed,
-            } => {
+            Generator::Uniform { nrows, ncols, per_row, seed } => {
                 write!(f, "gen:uniform:{nrows}:{per_row}")?;
                 if ncols != nrows {
                     write!(f, ":{ncols}")?;

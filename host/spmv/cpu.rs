@@ -11,10 +11,7 @@ const GRAIN: usize = 1 << 14;
 pub(super) fn describe() -> KernelChoice {
     let threads = cpu_threads();
     let reason = format!("the CPU's only kernel; rows shared among {threads} threads by their entries");
-    KernelChoice {
-        kernel: "cpu_csr".into(),
-        reason,
-    }
+    KernelChoice { kernel: "cpu_csr".into(), reason }
 }
 
 /// `y = alpha * A * x + beta * y`; the lengths fit.
@@ -36,11 +33,7 @@ fn spmv_rows<T: Scalar>(matrix: &CsrMatrix<T>, rows: Range<usize>, alpha: T, x: 
     }
     for (i, y) in rows.zip(y) {
         let product = alpha * dot(matrix, i, x);
-        *y = if beta == T::default() {
-            product
-        } else {
-            product + beta * *y
-        };
+        *y = if beta == T::default() { product } else { product + beta * *y };
     }
 }
 
@@ -56,11 +49,7 @@ fn middle_row(row_offsets: &[u32], rows: Range<usize>) -> Option<usize> {
     let (mut low, mut high) = (rows.start + 1, rows.end - 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        if work_before(middle) < half {
-            low = middle + 1
-        } else {
-            high = middle
-        }
+        if work_before(middle) < half { low = middle + 1 } else { high = middle }
     }
     Some(low)
 }

@@ -19,14 +19,9 @@ pub(super) fn choose<T: Scalar>(structure: &Structure, options: &SpmvOptions) ->
         Lanes::Auto => (lanes_for(structure.nnz as u64, structure.nrows as u64), false),
         Lanes::Fixed(lanes) => (lanes, true),
     };
-    match VARIANTS
-        .iter()
-        .find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes)
-    {
+    match VARIANTS.iter().find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes) {
         Some(variant) => Ok(Plan::CsrVector { variant, forced }),
-        None => Err(Error::InvalidOption(format!(
-            "{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"
-        ))),
+        None => Err(Error::InvalidOption(format!("{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"))),
     }
 }
 
@@ -36,15 +31,9 @@ pub(super) fn describe(variant: &Variant, forced: bool, structure: &Structure) -
         format!("{lanes} lanes a row, as the options say")
     } else {
         let step = lanes * ENTRIES_PER_STEP;
-        format!(
-            "{lanes} lanes take {step} entries a step, the nearest to the mean row of {:.1}",
-            structure.mean_row()
-        )
+        format!("{lanes} lanes take {step} entries a step, the nearest to the mean row of {:.1}", structure.mean_row())
     };
-    KernelChoice {
-        kernel: variant.entry.into(),
-        reason,
-    }
+    KernelChoice { kernel: variant.entry.into(), reason }
 }
 
 /// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one device.
@@ -73,12 +62,7 @@ pub(super) fn spmv<T: Scalar>(
         x: launch.read("x", x.buffer().array(), x.device()),
         y: launch.write("y", y, queue),
     };
-    assert_eq!(
-        size_of_val(&args),
-        variant.args_bytes,
-        "the arguments of {}",
-        variant.entry
-    );
+    assert_eq!(size_of_val(&args), variant.args_bytes, "the arguments of {}", variant.entry);
     // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
     // borrowed mutably, so it is none of the others; `Args<T>` is what the variant for `T` takes.
     unsafe { launch.run(&args, || (variant.call)(std::ptr::from_ref(&args).cast())) }

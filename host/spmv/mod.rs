@@ -53,11 +53,7 @@ impl Plan {
     pub(crate) fn choose<T: Scalar>(device: &Device, structure: &Structure, options: &SpmvOptions) -> Result<Self> {
         // Also for the CPU, which has no lanes: an option that is wrong is wrong everywhere.
         let csr_vector = csr_vector::choose::<T>(structure, options)?;
-        Ok(if matches!(device.backend(), Backend::Cpu { .. }) {
-            Self::Cpu
-        } else {
-            csr_vector
-        })
+        Ok(if matches!(device.backend(), Backend::Cpu { .. }) { Self::Cpu } else { csr_vector })
     }
 
     pub(crate) fn describe(&self, structure: &Structure) -> KernelChoice {

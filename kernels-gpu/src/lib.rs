@@ -15,10 +15,7 @@ pub use variant::{DType, Family, Scalar, Variant};
 /// Every family that this build holds, in the order of the file names.
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "spmv_csr_vector")]
-    Family {
-        name: "spmv_csr_vector",
-        variants: spmv_csr_vector::VARIANTS,
-    },
+    Family { name: "spmv_csr_vector", variants: spmv_csr_vector::VARIANTS },
 ];
 
 /// The directory of this crate's sources, for tools that hash or rebuild kernels.

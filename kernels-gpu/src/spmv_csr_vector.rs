@@ -169,14 +169,7 @@ unsafe fn spmv<T: Scalar, const LANES: u32>(args: Args<T>) {
         unsafe {
             let y = args.y.add(row as usize);
             let product = args.alpha * sum;
-            mem::store(
-                y,
-                if args.beta == T::ZERO {
-                    product
-                } else {
-                    args.beta.mul_add(mem::load(y), product)
-                },
-            );
+            mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
         }
     }
 }
@@ -226,13 +219,7 @@ unsafe fn partial_sum<T: Scalar, const LANES: u32>(args: &Args<T>, row: usize, l
 #[inline(always)]
 unsafe fn load_matrix<T: mem::DeviceValue, const LANES: u32>(ptr: *const T) -> T {
     // SAFETY: the caller keeps the same rules.
-    unsafe {
-        if LANES >= STREAMING_FROM_LANES {
-            mem::load_streaming(ptr)
-        } else {
-            mem::load_readonly(ptr)
-        }
-    }
+    unsafe { if LANES >= STREAMING_FROM_LANES { mem::load_streaming(ptr) } else { mem::load_readonly(ptr) } }
 }
 
 #[cfg(test)]

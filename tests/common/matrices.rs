@@ -13,17 +13,8 @@ pub(crate) fn all<T: Scalar>() -> Vec<(&'static str, CsrMatrix<T>)> {
         ("1 x 1", from_rows(1, vec![vec![(0, 2.0)]])),
         ("1 x 1 without entries", from_rows(1, vec![vec![]])),
         ("empty rows only", from_rows(7, vec![vec![]; 1000])),
-        (
-            "diagonal",
-            from_rows(777, (0..777).map(|i| vec![(i, i as f64 + 0.5)]).collect()),
-        ),
-        (
-            "explicit zeros",
-            from_rows(
-                64,
-                (0..64).map(|i| vec![(i, 0.0), (63 - i, 1.0), (i / 2, 0.0)]).collect(),
-            ),
-        ),
+        ("diagonal", from_rows(777, (0..777).map(|i| vec![(i, i as f64 + 0.5)]).collect())),
+        ("explicit zeros", from_rows(64, (0..64).map(|i| vec![(i, 0.0), (63 - i, 1.0), (i / 2, 0.0)]).collect())),
         ("row lengths around every step", row_lengths(0..=140)),
         ("row lengths falling", row_lengths((0..=140).rev())),
         ("one huge row among empty ones", huge_row(300, 150)),
@@ -51,12 +42,7 @@ pub(crate) fn from_rows<T: Scalar>(ncols: usize, rows: Vec<Vec<(usize, f64)>>) -
 
 fn row_lengths<T: Scalar>(lengths: impl Iterator<Item = usize>) -> CsrMatrix<T> {
     let mut random = Random(1);
-    from_rows(
-        150,
-        lengths
-            .map(|len| (0..len).map(|j| (j, random.next_unit())).collect())
-            .collect(),
-    )
+    from_rows(150, lengths.map(|len| (0..len).map(|j| (j, random.next_unit())).collect()).collect())
 }
 
 /// Row `at` of `rows` has 70 001 entries, the others none.
@@ -79,24 +65,14 @@ fn arrow<T: Scalar>(n: usize) -> CsrMatrix<T> {
 
 fn duplicates<T: Scalar>() -> CsrMatrix<T> {
     let mut random = Random(4);
-    let mut row = |i: usize| {
-        (0..i % 90)
-            .map(|_| (random.next_below(10), random.next_unit()))
-            .collect()
-    };
+    let mut row = |i: usize| (0..i % 90).map(|_| (random.next_below(10), random.next_unit())).collect();
     from_rows(10, (0..400).map(&mut row).collect())
 }
 
 fn random<T: Scalar>(nrows: usize, ncols: usize, per_row: usize) -> CsrMatrix<T> {
     let mut random = Random(5);
     let triplets: Vec<_> = (0..nrows * per_row)
-        .map(|_| {
-            (
-                random.next_below(nrows) as u32,
-                random.next_below(ncols) as u32,
-                random.next_unit(),
-            )
-        })
+        .map(|_| (random.next_below(nrows) as u32, random.next_below(ncols) as u32, random.next_unit()))
         .collect();
     let rows = triplets.iter().map(|&(i, _, _)| i).collect();
     let columns = triplets.iter().map(|&(_, j, _)| j).collect();
@@ -107,10 +83,6 @@ fn random<T: Scalar>(nrows: usize, ncols: usize, per_row: usize) -> CsrMatrix<T>
 /// Row `i` has about `n / (i + 1)` entries.
 fn power_law<T: Scalar>(n: usize) -> CsrMatrix<T> {
     let mut random = Random(6);
-    let mut row = |i: usize| {
-        (0..n / (i + 1))
-            .map(|_| (random.next_below(n), random.next_unit()))
-            .collect()
-    };
+    let mut row = |i: usize| (0..n / (i + 1)).map(|_| (random.next_below(n), random.next_unit())).collect();
     from_rows(n, (0..n).map(&mut row).collect())
 }

@@ -53,10 +53,7 @@ pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next_unit(&mut self) -> f64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
@@ -73,11 +70,7 @@ impl Random {
 /// products in `T` may be off: `(row length + 3) * epsilon * (|alpha| * sum |a x| + |beta y|)` (Higham, "Accuracy and
 /// Stability of Numerical Algorithms", 2002, section 3.1, for any order of summation).
 pub(crate) fn reference_spmv<T: Scalar>(matrix: &CsrMatrix<T>, alpha: T, x: &[T], beta: T, y: &[T]) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 {
-        f64::from(f32::EPSILON)
-    } else {
-        f64::EPSILON
-    };
+    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
     let mut sums = vec![(0.0, 0.0, 3.0); matrix.nrows()];
     for (i, j, value) in matrix.triplets() {
@@ -100,9 +93,6 @@ pub(crate) fn assert_within<T: Scalar>(case: &str, found: &[T], reference: &[(f6
     for (i, (&found, &(expected, bound))) in found.iter().zip(reference).enumerate() {
         let found = found.to_f64();
         // Not `>`: a NaN must fail.
-        assert!(
-            (found - expected).abs() <= bound,
-            "{case}: y[{i}] = {found}, expected {expected} within {bound:e}"
-        );
+        assert!((found - expected).abs() <= bound, "{case}: y[{i}] = {found}, expected {expected} within {bound:e}");
     }
 }

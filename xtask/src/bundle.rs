@@ -42,11 +42,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     fs::create_dir_all(out.join("tests"))?;
 
     for (target, executable) in executables(root)? {
-        let folder = if target.kind.iter().any(|kind| kind == "test") {
-            "tests"
-        } else {
-            "."
-        };
+        let folder = if target.kind.iter().any(|kind| kind == "test") { "tests" } else { "." };
         fs::copy(&executable, out.join(folder).join(target.name))?;
     }
     let toolchain = KernelToolchain::find()?;
@@ -90,13 +86,8 @@ fn executables(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
         bail!("cargo build {} failed", BUILT.join(" "));
     }
     let messages = String::from_utf8(output.stdout)?;
-    let messages = messages
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<Vec<Message>, _>>()?;
-    let built = messages
-        .into_iter()
-        .filter_map(|message| Some((message.target?, message.executable?)));
+    let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<Message>, _>>()?;
+    let built = messages.into_iter().filter_map(|message| Some((message.target?, message.executable?)));
     Ok(built.collect())
 }
 

@@ -19,18 +19,17 @@ enum Task {
     Bundle(bundle::Options),
     Ptx(ptx::Options),
     Ptxas(ptxas::Options),
+    TestKernels(ptxas::TestKernels),
 }
 
 fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let done = root
-        .canonicalize()
-        .map_err(Into::into)
-        .and_then(|root| match Task::parse() {
-            Task::Bundle(options) => bundle::run(&root, &options),
-            Task::Ptx(options) => ptx::run(&root, &options),
-            Task::Ptxas(options) => ptxas::run(&root, &options),
-        });
+    let done = root.canonicalize().map_err(Into::into).and_then(|root| match Task::parse() {
+        Task::Bundle(options) => bundle::run(&root, &options),
+        Task::Ptx(options) => ptx::run(&root, &options),
+        Task::Ptxas(options) => ptxas::run(&root, &options),
+        Task::TestKernels(ptxas::TestKernels) => ptxas::test_kernels(&root),
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

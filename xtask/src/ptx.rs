@@ -38,19 +38,11 @@ impl Options {
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let prebuilt = prebuilt(root);
-    let selected: Vec<_> = prebuilt
-        .files()
-        .into_iter()
-        .filter(|file| options.selects(file))
-        .collect();
+    let selected: Vec<_> = prebuilt.files().into_iter().filter(|file| options.selects(file)).collect();
     if selected.is_empty() {
         bail!("no such file: ptx/ holds {}", names(&prebuilt.files()));
     }
-    if options.check {
-        check(&prebuilt, &selected)
-    } else {
-        refresh(&prebuilt, selected, options.is_explicit())
-    }
+    if options.check { check(&prebuilt, &selected) } else { refresh(&prebuilt, selected, options.is_explicit()) }
 }
 
 fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Result<()> {
@@ -71,12 +63,7 @@ fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Res
     }
     let toolchain = KernelToolchain::find()?;
     prebuilt.refresh(&files, &toolchain)?;
-    println!(
-        "built {} with {} in {:.1} s",
-        names(&files),
-        toolchain.version,
-        started.elapsed().as_secs_f32()
-    );
+    println!("built {} with {} in {:.1} s", names(&files), toolchain.version, started.elapsed().as_secs_f32());
     Ok(())
 }
 
@@ -95,10 +82,7 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
         let difference = if record.rustc == recorded.rustc {
             difference_in_bytes(&prebuilt.dir().join(&name), &rebuilt)?
         } else {
-            println!(
-                "{name}: made by {}, so only entries and targets are compared",
-                recorded.rustc
-            );
+            println!("{name}: made by {}, so only entries and targets are compared", recorded.rustc);
             difference_in_facts(recorded, &record)
         };
         match difference {
@@ -141,11 +125,7 @@ fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<St
     if old.target != new.target {
         differences.push(format!("target {}, rebuilt {}", old.target, new.target));
     }
-    for name in old
-        .entries
-        .keys()
-        .chain(new.entries.keys().filter(|name| !old.entries.contains_key(*name)))
-    {
+    for name in old.entries.keys().chain(new.entries.keys().filter(|name| !old.entries.contains_key(*name))) {
         let bytes =
             |entries: Option<&u32>| entries.map_or("missing".to_owned(), |bytes| format!("{bytes} argument bytes"));
         let (here, there) = (old.entries.get(name), new.entries.get(name));
@@ -157,9 +137,5 @@ fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<St
 }
 
 fn names(files: &[PtxFile]) -> String {
-    if files.is_empty() {
-        "nothing".to_owned()
-    } else {
-        files.iter().map(PtxFile::name).collect::<Vec<_>>().join(", ")
-    }
+    if files.is_empty() { "nothing".to_owned() } else { files.iter().map(PtxFile::name).collect::<Vec<_>>().join(", ") }
 }

@@ -1,13 +1,14 @@
 //! `cargo xtask ptxas`: assembles the prebuilt PTX and guards what it costs in registers and local memory.
+//! `cargo xtask test-kernels`: builds and assembles the kernels that test `cuda_std`.
 
 use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use cuda_builder::PtxFile;
+use cuda_builder::{Arch, CudaBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::prebuilt::prebuilt;
+use crate::prebuilt::{ARCHS, prebuilt};
 
 /// Assemble every prebuilt PTX file with `ptxas` ($PTXAS, or from the PATH), and fail on spills, on local memory, and on
 /// more registers than ptx/registers.json allows.
@@ -38,15 +39,11 @@ struct Usage {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let ptxas = env::var("PTXAS").unwrap_or_else(|_| "ptxas".to_owned());
+    let ptxas = program();
     let version = version(&ptxas)?;
     let prebuilt = prebuilt(root);
     let path = prebuilt.dir().join("registers.json");
-    let ceilings = if options.update {
-        BTreeMap::new()
-    } else {
-        read_ceilings(&path)?.registers
-    };
+    let ceilings = if options.update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
 
     let mut problems = Vec::new();
     let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
@@ -55,55 +52,51 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         "arch", "entry", "registers", "shared", "spilled", "stack"
     );
     for file in prebuilt.files() {
-        for (entry, usage) in assemble(&ptxas, prebuilt.dir(), &file)? {
-            let Usage {
-                registers,
-                shared,
-                spilled,
-                stack,
-            } = usage;
-            println!(
-                "{:8} {entry:40} {registers:9} {shared:7} {spilled:7} {stack:6}",
-                file.arch
-            );
+        for (entry, usage) in assemble(&ptxas, &prebuilt.dir().join(file.name()), file.arch)? {
+            let Usage { registers, shared, spilled, stack } = usage;
+            println!("{:8} {entry:40} {registers:9} {shared:7} {spilled:7} {stack:6}", file.arch);
             if spilled > 0 || stack > 0 {
-                problems.push(format!(
-                    "{entry} for {}: {spilled} bytes spilled, {stack} bytes of stack",
-                    file.arch
-                ));
+                problems.push(format!("{entry} for {}: {spilled} bytes spilled, {stack} bytes of stack", file.arch));
             }
             let ceiling = ceilings.get(file.arch.as_str()).and_then(|of_arch| of_arch.get(&entry));
             match ceiling {
                 Some(&ceiling) if registers > ceiling => {
-                    problems.push(format!(
-                        "{entry} for {}: {registers} registers, at most {ceiling} allowed",
-                        file.arch
-                    ));
+                    problems
+                        .push(format!("{entry} for {}: {registers} registers, at most {ceiling} allowed", file.arch));
                 }
                 None if !options.update => problems.push(format!("{entry} for {}: no ceiling recorded", file.arch)),
                 _ => {}
             }
-            measured
-                .entry(file.arch.to_string())
-                .or_default()
-                .insert(entry, registers);
+            measured.entry(file.arch.to_string()).or_default().insert(entry, registers);
         }
     }
     if options.update {
-        let ceilings = Ceilings {
-            schema: 1,
-            ptxas: version,
-            registers: measured,
-        };
+        let ceilings = Ceilings { schema: 1, ptxas: version, registers: measured };
         fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
     }
     if !problems.is_empty() {
-        bail!(
-            "{}\nif that is meant, record it with `cargo xtask ptxas --update`",
-            problems.join("\n")
-        );
+        bail!("{}\nif that is meant, record it with `cargo xtask ptxas --update`", problems.join("\n"));
     }
     Ok(())
+}
+
+/// Build tests/kernels for every architecture that PTX is checked in for, and assemble it with `ptxas` ($PTXAS, or from
+/// the PATH). Its kernels need not be lean.
+#[derive(Args)]
+pub(crate) struct TestKernels;
+
+pub(crate) fn test_kernels(root: &Path) -> Result<()> {
+    let (ptxas, scratch) = (program(), tempfile::tempdir()?);
+    for arch in ARCHS {
+        let ptx = scratch.path().join(format!("test_kernels.{arch}.ptx"));
+        CudaBuilder::new(root.join("tests/kernels")).arch(*arch).copy_to(&ptx).build()?;
+        println!("{arch}: {} kernels assembled", assemble(&ptxas, &ptx, *arch)?.len());
+    }
+    Ok(())
+}
+
+fn program() -> String {
+    env::var("PTXAS").unwrap_or_else(|_| "ptxas".to_owned())
 }
 
 fn read_ceilings(path: &Path) -> Result<Ceilings> {
@@ -119,16 +112,17 @@ fn version(ptxas: &str) -> Result<String> {
     Ok(format!("ptxas {}", release.unwrap_or("of unknown version")))
 }
 
-fn assemble(ptxas: &str, dir: &Path, file: &PtxFile) -> Result<BTreeMap<String, Usage>> {
+fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<BTreeMap<String, Usage>> {
     let scratch = tempfile::tempdir()?;
     let run = Command::new(ptxas)
-        .args(["-v", "-arch", file.arch.as_str(), "-o"])
+        .args(["-v", "-arch", arch.as_str(), "-o"])
         .arg(scratch.path().join("cubin"))
-        .arg(dir.join(file.name()))
-        .output()?;
+        .arg(ptx)
+        .output()
+        .with_context(|| format!("cannot run {ptxas}: set PTXAS to the path of ptxas"))?;
     let report = String::from_utf8_lossy(&run.stderr) + String::from_utf8_lossy(&run.stdout);
     if !run.status.success() {
-        bail!("ptxas does not assemble {}:\n{report}", file.name());
+        bail!("ptxas does not assemble {}:\n{report}", ptx.display());
     }
     Ok(parse_report(&report))
 }
@@ -156,9 +150,7 @@ fn parse_report(report: &str) -> BTreeMap<String, Usage> {
 
 /// 24 of `Used 24 registers, ...`, and 0 where the line does not speak of it.
 fn number_before(line: &str, unit: &str) -> u32 {
-    let number = line
-        .split_once(unit)
-        .and_then(|(before, _)| before.rsplit([' ', ',']).next());
+    let number = line.split_once(unit).and_then(|(before, _)| before.rsplit([' ', ',']).next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
@@ -179,20 +171,8 @@ ptxas info    : Function properties for heavy
     16 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack size, 408 bytes cmem[0]
 ";
-        let lean = Usage {
-            registers: 24,
-            shared: 1024,
-            ..Usage::default()
-        };
-        let heavy = Usage {
-            registers: 255,
-            shared: 0,
-            spilled: 12,
-            stack: 16,
-        };
-        assert_eq!(
-            parse_report(report),
-            [("lean".to_owned(), lean), ("heavy".to_owned(), heavy)].into()
-        );
+        let lean = Usage { registers: 24, shared: 1024, ..Usage::default() };
+        let heavy = Usage { registers: 255, shared: 0, spilled: 12, stack: 16 };
+        assert_eq!(parse_report(report), [("lean".to_owned(), lean), ("heavy".to_owned(), heavy)].into());
     }
 }

@@ -35,14 +35,7 @@ impl Thread {
     /// Runs all checks of an access to `N` consecutive elements of global memory.
     pub(super) fn check_global<T: DeviceValue, const N: usize>(&self, ptr: *const T, touch: Touch, place: Place) {
         let bytes = size_of::<[T; N]>();
-        let request = Request {
-            address: ptr as usize,
-            bytes,
-            align: bytes.min(16),
-            touch,
-            place,
-            space: "global",
-        };
+        let request = Request { address: ptr as usize, bytes, align: bytes.min(16), touch, place, space: "global" };
         let allocation = self.allocation(request);
         let launch = &self.block().launch;
         if touch.writes() {
@@ -67,14 +60,7 @@ impl Thread {
         let bytes = size_of::<[T; N]>();
         let (allocation, now) = shared.array(base.array);
         let address = allocation.start + base.byte as usize + index as usize * size_of::<T>();
-        let request = Request {
-            address,
-            bytes,
-            align: bytes.min(16),
-            touch,
-            place,
-            space: "shared",
-        };
+        let request = Request { address, bytes, align: bytes.min(16), touch, place, space: "shared" };
         self.check(allocation, now, request);
         address as *mut T
     }
@@ -96,9 +82,7 @@ impl Thread {
         let before = &allocations[..allocations.partition_point(|allocation| allocation.start <= request.address)];
         // Borrowed slices can overlap: one that holds the whole access comes first.
         let holds = |bytes: usize| before.iter().rev().find(move |a| a.contains(request.address, bytes));
-        let Some(allocation) = holds(request.bytes).or_else(|| holds(1)) else {
-            self.fail_outside(request)
-        };
+        let Some(allocation) = holds(request.bytes).or_else(|| holds(1)) else { self.fail_outside(request) };
         recent.set(&raw const **allocation);
         allocation
     }
@@ -109,10 +93,7 @@ impl Thread {
         // A borrowed slice stands for a buffer that begins at a multiple of 256.
         let aligned = offset.is_multiple_of(request.align) || request.address.is_multiple_of(request.align);
         if !aligned || !request.address.is_multiple_of(WORD_BYTES) {
-            let message = format!(
-                "the access needs an address that is a multiple of {} bytes",
-                request.align
-            );
+            let message = format!("the access needs an address that is a multiple of {} bytes", request.align);
             self.fail_at(FindingKind::Misaligned, request, message, Some(allocation), None);
         }
         if !allocation.contains(request.address, request.bytes) {
@@ -135,11 +116,9 @@ impl Thread {
             Touch::Atomic | Touch::AtomicStore => "atomically accesses",
         };
         let (kind, message, other) = match problem {
-            Problem::Uninitialised => (
-                FindingKind::Uninitialised,
-                "the memory has never been written".to_owned(),
-                None,
-            ),
+            Problem::Uninitialised => {
+                (FindingKind::Uninitialised, "the memory has never been written".to_owned(), None)
+            }
             Problem::ReadOnlyLoadOfWritten(access) => {
                 let message = "one access is a read-only load, the other writes, both in this launch".to_owned();
                 (FindingKind::ReadOnlyLoadOfWritten, message, self.thread_of(access))
@@ -155,15 +134,8 @@ impl Thread {
 
     fn thread_of(&self, access: Access) -> Option<ThreadPlace> {
         let launch = &self.block().launch;
-        let (block, thread) = (
-            unravel(access.block, launch.grid_dim),
-            unravel(access.thread(), launch.block_dim),
-        );
-        access.location.map(|location| ThreadPlace {
-            block,
-            thread,
-            location: Some(location),
-        })
+        let (block, thread) = (unravel(access.block, launch.grid_dim), unravel(access.thread(), launch.block_dim));
+        access.location.map(|location| ThreadPlace { block, thread, location: Some(location) })
     }
 
     /// Reports an access that is in no live allocation.
@@ -175,26 +147,12 @@ impl Thread {
         }
         let distance = |allocation: &Allocation| {
             let end = allocation.start + allocation.bytes;
-            request
-                .address
-                .saturating_sub(end)
-                .max(allocation.start.saturating_sub(request.address))
+            request.address.saturating_sub(end).max(allocation.start.saturating_sub(request.address))
         };
-        let nearest = self
-            .block()
-            .launch
-            .allocations
-            .iter()
-            .min_by_key(|allocation| distance(allocation));
+        let nearest = self.block().launch.allocations.iter().min_by_key(|allocation| distance(allocation));
         let nearest = nearest.filter(|allocation| distance(allocation) < 1 << 20);
         let message = "the address is in no memory of this launch";
-        self.fail_at(
-            FindingKind::OutOfBounds,
-            request,
-            message,
-            nearest.map(|nearest| &**nearest),
-            None,
-        )
+        self.fail_at(FindingKind::OutOfBounds, request, message, nearest.map(|nearest| &**nearest), None)
     }
 
     #[cold]
@@ -274,9 +232,7 @@ pub(super) unsafe fn update<T: DeviceValue>(ptr: *mut T, change: impl Fn(T) -> T
             u64::from(old.unwrap_or_else(|old| old))
         } else {
             let atomic = AtomicU64::from_ptr(ptr.cast());
-            atomic
-                .fetch_update(Relaxed, Relaxed, |old| Some(new(old)))
-                .unwrap_or_else(|old| old)
+            atomic.fetch_update(Relaxed, Relaxed, |old| Some(new(old))).unwrap_or_else(|old| old)
         }
     };
     (from_bits(old), new(old) != old)

@@ -92,11 +92,7 @@ pub(crate) unsafe fn shuffle(mode: ShuffleMode, mask: u32, value: u32, operand: 
 #[track_caller]
 pub(crate) unsafe fn ballot(mask: u32, predicate: bool) -> u32 {
     let place = Location::caller();
-    with_current(|thread| {
-        thread
-            .warp_operation(WarpOperation::Ballot, mask, u64::from(predicate), place)
-            .0 as u32
-    })
+    with_current(|thread| thread.warp_operation(WarpOperation::Ballot, mask, u64::from(predicate), place).0 as u32)
 }
 
 #[track_caller]
@@ -125,11 +121,7 @@ pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
 #[track_caller]
 pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching: Caching) -> [T; N] {
     let place = Location::caller();
-    let touch = if caching == Caching::ReadOnly {
-        Touch::ReadOnlyLoad
-    } else {
-        Touch::Load
-    };
+    let touch = if caching == Caching::ReadOnly { Touch::ReadOnlyLoad } else { Touch::Load };
     with_current(|thread| {
         thread.check_global::<T, N>(ptr, touch, place);
         let mut stats = thread.block().stats.borrow_mut();
@@ -161,10 +153,7 @@ pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddres
     let place = Location::caller();
     with_current(|thread| {
         let mut shared = thread.block().shared.borrow_mut();
-        SharedAddress {
-            array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN),
-            byte: 0,
-        }
+        SharedAddress { array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN), byte: 0 }
     })
 }
 
@@ -173,10 +162,7 @@ pub(crate) fn shared_dynamic() -> SharedAddress {
 }
 
 pub(crate) fn shared_offset(base: SharedAddress, bytes: u32) -> SharedAddress {
-    SharedAddress {
-        byte: base.byte + bytes,
-        ..base
-    }
+    SharedAddress { byte: base.byte + bytes, ..base }
 }
 
 #[track_caller]
@@ -220,11 +206,7 @@ pub(crate) unsafe fn atomic<T: AtomicValue>(
     with_current(|thread| {
         thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe {
-            change(thread, ptr, (ordering, scope), place, |old| {
-                combine(operation, old, value)
-            })
-        }
+        unsafe { change(thread, ptr, (ordering, scope), place, |old| combine(operation, old, value)) }
     })
 }
 
@@ -241,9 +223,15 @@ pub(crate) unsafe fn compare_and_swap<T: AtomicValue>(
         thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
         // SAFETY: the checks have passed.
         unsafe {
-            change(thread, ptr, (ordering, scope), place, |old| {
-                if to_bits(old) == to_bits(current) { new } else { old }
-            })
+            change(
+                thread,
+                ptr,
+                (ordering, scope),
+                place,
+                |old| {
+                    if to_bits(old) == to_bits(current) { new } else { old }
+                },
+            )
         }
     })
 }
@@ -282,11 +270,7 @@ pub(crate) unsafe fn shared_atomic<T: AtomicValue>(
     with_current(|thread| {
         let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
         // SAFETY: the checks have passed.
-        unsafe {
-            change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| {
-                combine(operation, old, value)
-            })
-        }
+        unsafe { change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| combine(operation, old, value)) }
     })
 }
 

@@ -45,9 +45,7 @@ impl Thread {
             Some((other_id, there)) if other_id != id || !same_place(there, place) => {
                 let message = format!("lanes of one warp wait at barriers {id} and {other_id}, or at two places");
                 let first = bits(warp.live.get()).map(|lane| &block.threads[(self.linear - self.lane + lane) as usize]);
-                let other = first
-                    .into_iter()
-                    .find(|lane| matches!(lane.state.get(), State::AtBarrier(..)));
+                let other = first.into_iter().find(|lane| matches!(lane.state.get(), State::AtBarrier(..)));
                 let other = other.map(|other| other.place(Some(there)));
                 self.fail(FindingKind::BarrierDivergence, place, message, None, other);
             }
@@ -101,10 +99,7 @@ impl Block {
         self.progress();
         let waiting = core::mem::take(&mut *barrier.waiting.borrow_mut());
         self.order(&waiting, place);
-        waiting
-            .iter()
-            .filter(|&&thread| Some(thread) != running)
-            .for_each(|&thread| self.wake(thread));
+        waiting.iter().filter(|&&thread| Some(thread) != running).for_each(|&thread| self.wake(thread));
     }
 
     /// Orders what these threads, whole warps, did before ahead of what they do after.
@@ -166,24 +161,16 @@ impl Block {
         let spinning = waiting(|state| matches!(state, State::Spinning(_)));
         let exited = waiting(|state| matches!(state, State::Exited));
         let (thread, other, kind, message) = match (at_barrier, at_warp.or(spinning)) {
-            (Some(thread), Some(other)) => (
-                thread,
-                Some(other),
-                FindingKind::BarrierDivergence,
-                "waits at a barrier that not all threads reach",
-            ),
+            (Some(thread), Some(other)) => {
+                (thread, Some(other), FindingKind::BarrierDivergence, "waits at a barrier that not all threads reach")
+            }
             (Some(thread), None) => {
                 let differs = |other: &&Thread| match (other.state.get().place(), thread.state.get().place()) {
                     (Some(there), Some(here)) => !same_place(there, here),
                     _ => false,
                 };
                 let other = self.threads.iter().find(differs).or(exited);
-                (
-                    thread,
-                    other,
-                    FindingKind::BarrierDivergence,
-                    "waits at a barrier that not enough threads reach",
-                )
+                (thread, other, FindingKind::BarrierDivergence, "waits at a barrier that not enough threads reach")
             }
             (None, Some(thread)) if at_warp.is_some() => {
                 let differs = |other: &&Thread| match (other.state.get().place(), thread.state.get().place()) {
@@ -191,21 +178,11 @@ impl Block {
                     _ => false,
                 };
                 let other = self.threads.iter().find(differs);
-                (
-                    thread,
-                    other,
-                    FindingKind::WarpDivergence,
-                    "waits for lanes that are at other operations",
-                )
+                (thread, other, FindingKind::WarpDivergence, "waits for lanes that are at other operations")
             }
             (None, other) => {
                 let thread = other.unwrap_or(&self.threads[0]);
-                (
-                    thread,
-                    None,
-                    FindingKind::Deadlock,
-                    "spins on an atomic that nobody changes any more",
-                )
+                (thread, None, FindingKind::Deadlock, "spins on an atomic that nobody changes any more")
             }
         };
         let mut finding = thread.finding(kind, message);

@@ -87,9 +87,7 @@ impl BlockRunner {
             launch: Arc::clone(launch),
             index: Cell::default(),
             linear: Cell::default(),
-            threads: (0..threads)
-                .map(|linear| Thread::new(linear, launch.block_dim))
-                .collect(),
+            threads: (0..threads).map(|linear| Thread::new(linear, launch.block_dim)).collect(),
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
             barriers: Default::default(),
             live: Cell::new(0),
@@ -104,10 +102,7 @@ impl BlockRunner {
             moved: Cell::new(false),
             random: Cell::new(0),
         });
-        Self {
-            workers: coroutine::take_workers(threads as usize),
-            block,
-        }
+        Self { workers: coroutine::take_workers(threads as usize), block }
     }
 
     /// Makes this the block of that number, about to begin.
@@ -147,11 +142,7 @@ impl BlockRunner {
             if self.block.finding.borrow().is_some() {
                 break;
             }
-            spins_left = if self.block.idle_spins.get() == 0 {
-                slice
-            } else {
-                spins_left - 1
-            };
+            spins_left = if self.block.idle_spins.get() == 0 { slice } else { spins_left - 1 };
             if spins_left == 0 {
                 break;
             }
@@ -178,10 +169,7 @@ impl Drop for BlockRunner {
         let outer = CURRENT.get();
         self.block.stopping.set(true);
         for thread in 0..self.block.threads.len() {
-            if !matches!(
-                self.block.threads[thread].state.get(),
-                State::NotStarted | State::Exited
-            ) {
+            if !matches!(self.block.threads[thread].state.get(), State::NotStarted | State::Exited) {
                 self.resume(thread as u32);
             }
         }

@@ -187,13 +187,7 @@ impl<'a> Launch<'a> {
 
     fn register<T>(&mut self, label: &str, start: *const T, len: usize, writable: bool) {
         let (start, bytes) = (start as usize, len * size_of::<T>());
-        self.slices.push(Arc::new(Allocation::borrowed(
-            start,
-            bytes,
-            size_of::<T>(),
-            label,
-            writable,
-        )));
+        self.slices.push(Arc::new(Allocation::borrowed(start, bytes, size_of::<T>(), label, writable)));
     }
 
     /// Runs the kernel: `kernel` is called once for each thread of the grid (and schedule).
@@ -214,11 +208,7 @@ impl<'a> Launch<'a> {
             }
             let seed = self.seed.wrapping_add(u64::from(schedule));
             let launch = Arc::new(self.state(&kernel, seed, schedule + 1 < self.schedules));
-            stats += if self.cooperative {
-                run_cooperative(&launch)?
-            } else {
-                self.run_blocks(&launch)?
-            };
+            stats += if self.cooperative { run_cooperative(&launch)? } else { self.run_blocks(&launch)? };
             undo = launch
                 .undo
                 .as_ref()
@@ -232,10 +222,7 @@ impl<'a> Launch<'a> {
         let (grid_dim, block_dim) = (self.grid.0, self.block.0);
         let product = |dim: [u32; 3]| dim.iter().try_fold(1u32, |product, &n| product.checked_mul(n));
         let threads = product(block_dim).unwrap_or(0);
-        assert!(
-            (1..=1024).contains(&threads),
-            "a block has 1 to 1024 threads, not {block_dim:?}"
-        );
+        assert!((1..=1024).contains(&threads), "a block has 1 to 1024 threads, not {block_dim:?}");
         let blocks = product(grid_dim).filter(|&blocks| blocks > 0);
         let mut allocations = memory::live_buffers();
         allocations.extend(self.slices.iter().cloned());
@@ -283,20 +270,13 @@ pub(super) fn run_block(runner: &mut BlockRunner, block: u32) -> Result<(), Box<
     while runner.has_ready() && !runner.spins_in_vain() {
         runner.run()?;
     }
-    if runner.block.live.get() > 0 {
-        Err(runner.block.deadlock())
-    } else {
-        Ok(())
-    }
+    if runner.block.live.get() > 0 { Err(runner.block.deadlock()) } else { Ok(()) }
 }
 
 /// Runs all blocks in turn, each until it waits for others.
 fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
     let mut runners: Vec<BlockRunner> = (0..launch.blocks).map(|_| BlockRunner::new(launch)).collect();
-    runners
-        .iter_mut()
-        .zip(0..)
-        .for_each(|(runner, block)| runner.start(block));
+    runners.iter_mut().zip(0..).for_each(|(runner, block)| runner.start(block));
     loop {
         let mut ready = false;
         for runner in runners.iter_mut().filter(|runner| runner.has_ready()) {
@@ -312,10 +292,7 @@ fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
         let spinning = |runner: &BlockRunner| runner.has_ready() && !runner.spins_in_vain();
         if runners.iter().all(|runner| runner.block.live.get() == 0) {
             break;
-        } else if runners
-            .iter()
-            .all(|runner| runner.block.at_grid_barrier.get() == launch.threads_per_block())
-        {
+        } else if runners.iter().all(|runner| runner.block.at_grid_barrier.get() == launch.threads_per_block()) {
             launch.epoch.store(next_epoch(), Ordering::Relaxed);
             runners.iter().for_each(|runner| runner.block.release_grid_barrier());
         } else if !ready || !runners.iter().any(spinning) {

@@ -136,11 +136,8 @@ struct Registry {
     dropped_bytes: usize,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    live: BTreeMap::new(),
-    dropped: VecDeque::new(),
-    dropped_bytes: 0,
-});
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { live: BTreeMap::new(), dropped: VecDeque::new(), dropped_bytes: 0 });
 
 fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -153,12 +150,7 @@ pub(super) fn live_buffers() -> Vec<Arc<Allocation>> {
 
 /// The dropped buffer that the address was in, if that is not too long ago.
 pub(super) fn dropped_buffer(address: usize) -> Option<Arc<Allocation>> {
-    registry()
-        .dropped
-        .iter()
-        .rev()
-        .find(|buffer| buffer.contains(address, 1))
-        .cloned()
+    registry().dropped.iter().rev().find(|buffer| buffer.contains(address, 1)).cloned()
 }
 
 /// A buffer of emulated global memory, for kernels to work on.
@@ -206,15 +198,10 @@ impl<T: DeviceValue> GlobalBuffer<T> {
     }
 
     fn allocate(len: usize, initialised: bool) -> Self {
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .expect("a buffer fits the address space");
+        let bytes = len.checked_mul(size_of::<T>()).expect("a buffer fits the address space");
         let allocation = Arc::new(Allocation::owned(bytes, size_of::<T>(), initialised));
         registry().live.insert(allocation.start, Arc::clone(&allocation));
-        Self {
-            allocation,
-            element: PhantomData,
-        }
+        Self { allocation, element: PhantomData }
     }
 
     /// The same buffer with a name for reports. The first name stays.

@@ -59,7 +59,5 @@ pub fn emulate(
     dynamic_shared_bytes: u32,
     kernel: impl Fn(),
 ) -> Result<Stats, Box<Finding>> {
-    Launch::new(grid, block)
-        .dynamic_shared_bytes(dynamic_shared_bytes)
-        .run(kernel)
+    Launch::new(grid, block).dynamic_shared_bytes(dynamic_shared_bytes).run(kernel)
 }

@@ -40,16 +40,9 @@ impl Known {
 
     /// Adds what `other` knows; if `block` is given, only what it knows of that block.
     fn learn(&mut self, other: &Self, block: Option<u32>) {
-        for (&number, theirs) in other
-            .0
-            .iter()
-            .filter(|&(&number, _)| block.is_none_or(|block| block == number))
-        {
+        for (&number, theirs) in other.0.iter().filter(|&(&number, _)| block.is_none_or(|block| block == number)) {
             let mine = self.0.entry(number).or_default();
-            mine.warps
-                .iter_mut()
-                .zip(&theirs.warps)
-                .for_each(|(mine, &theirs)| *mine = theirs.max(*mine));
+            mine.warps.iter_mut().zip(&theirs.warps).for_each(|(mine, &theirs)| *mine = theirs.max(*mine));
             for (&thread, &time) in &theirs.threads {
                 let mine = mine.threads.entry(thread).or_default();
                 *mine = time.max(*mine);
@@ -84,10 +77,7 @@ impl Thread {
         let mut known = Known::clone(&self.knowledge.borrow().known);
         let mine = known.0.entry(self.block().linear.get()).or_default();
         let warp = self.warp();
-        mine.warps
-            .iter_mut()
-            .zip(&warp.seen)
-            .for_each(|(mine, seen)| *mine = seen.get().max(*mine));
+        mine.warps.iter_mut().zip(&warp.seen).for_each(|(mine, seen)| *mine = seen.get().max(*mine));
         for (lane, seen) in (0..).zip(&self.lanes_seen).filter(|(_, seen)| seen.get() > 0) {
             mine.threads.insert(self.linear - self.lane + lane, seen.get());
         }
@@ -114,13 +104,7 @@ impl Thread {
         let acquires = matches!(ordering, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst);
         let releases = matches!(ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst);
         let block = self.block().linear.get();
-        let mut all = self
-            .block()
-            .launch
-            .releases
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.block().launch.releases.0.lock().unwrap_or_else(PoisonError::into_inner);
         if touch != Touch::AtomicStore {
             let mut seen = Known::default();
             if let Some(released) = all.get(&(address, None)) {
@@ -144,16 +128,10 @@ impl Thread {
         let released = if releases {
             Some((self.release_now(place), is_wide(scope)))
         } else {
-            self.knowledge
-                .borrow()
-                .fenced
-                .clone()
-                .map(|(known, wide)| (known, wide && is_wide(scope)))
+            self.knowledge.borrow().fenced.clone().map(|(known, wide)| (known, wide && is_wide(scope)))
         };
         if let Some((known, wide)) = released {
-            all.entry((address, (!wide).then_some(block)))
-                .or_default()
-                .learn(&known, None);
+            all.entry((address, (!wide).then_some(block))).or_default().learn(&known, None);
         }
     }
 }

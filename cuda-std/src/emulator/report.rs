@@ -141,14 +141,7 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} in kernel `{}`: {}: {}",
-            self.kind.headline(),
-            self.kernel,
-            self.place,
-            self.message
-        )?;
+        write!(f, "{} in kernel `{}`: {}: {}", self.kind.headline(), self.kernel, self.place, self.message)?;
         if let Some(memory) = &self.memory {
             write!(f, "; {} bytes", memory.access_bytes)?;
             match &memory.allocation {

@@ -54,19 +54,11 @@ pub(super) struct Access {
 pub(super) const CLOCK_LIMIT: u32 = 1 << 21;
 
 impl Access {
-    const NONE: Self = Self {
-        location: None,
-        block: 0,
-        stamp: 0,
-    };
+    const NONE: Self = Self { location: None, block: 0, stamp: 0 };
 
     fn of(thread: &Thread, location: &'static Location<'static>, touch: Touch) -> Self {
         let stamp = thread.linear << 22 | u32::from(touch.is_atomic()) << 21 | thread.clock.get();
-        Self {
-            location: Some(location),
-            block: thread.block().linear.get(),
-            stamp,
-        }
+        Self { location: Some(location), block: thread.block().linear.get(), stamp }
     }
     pub(super) fn thread(self) -> u32 {
         self.stamp >> 22
@@ -147,11 +139,7 @@ impl Word {
             self.reads = [Access::NONE; 2];
         }
         if self.launch_and_flags & !FLAGS != now.launch.wrapping_mul(FLAGS + 1) {
-            let kept = if now.outlives {
-                self.launch_and_flags & INITIALISED
-            } else {
-                0
-            };
+            let kept = if now.outlives { self.launch_and_flags & INITIALISED } else { 0 };
             self.launch_and_flags = now.launch.wrapping_mul(FLAGS + 1) | kept;
         }
         if touch.reads() && !self.has(INITIALISED) && !now.initialised {
@@ -173,19 +161,10 @@ impl Word {
     fn race(&self, thread: &Thread, touch: Touch) -> Option<Problem> {
         let conflicts = |past: Access| !(past.is_before(thread) || past.is_atomic() && touch.is_atomic());
         if conflicts(self.write) {
-            return Some(Problem::Race {
-                other: self.write,
-                other_wrote: true,
-            });
+            return Some(Problem::Race { other: self.write, other_wrote: true });
         }
-        let read = self
-            .reads
-            .into_iter()
-            .find(|&read| (touch.writes() || read.is_atomic()) && conflicts(read))?;
-        Some(Problem::Race {
-            other: read,
-            other_wrote: read.is_atomic(),
-        })
+        let read = self.reads.into_iter().find(|&read| (touch.writes() || read.is_atomic()) && conflicts(read))?;
+        Some(Problem::Race { other: read, other_wrote: read.is_atomic() })
     }
 
     fn record(&mut self, access: Access, thread: &Thread, touch: Touch) {

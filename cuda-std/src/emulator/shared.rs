@@ -21,10 +21,7 @@ pub(super) struct SharedMemory {
 impl SharedMemory {
     pub(super) fn new(dynamic_bytes: u32) -> Self {
         let dynamic = Allocation::owned(dynamic_bytes as usize, 1, false).with_label("dynamic shared memory");
-        Self {
-            arrays: vec![(None, dynamic)],
-            uses: 0,
-        }
+        Self { arrays: vec![(None, dynamic)], uses: 0 }
     }
 
     /// Forgets all contents.
@@ -38,10 +35,7 @@ impl SharedMemory {
         let same = |identity: &Identity| {
             identity.element == element && identity.bytes == bytes && same_place(identity.place, place)
         };
-        let known = self
-            .arrays
-            .iter()
-            .position(|(identity, _)| identity.as_ref().is_some_and(same));
+        let known = self.arrays.iter().position(|(identity, _)| identity.as_ref().is_some_and(same));
         known.unwrap_or_else(|| {
             let label = format!("array of {}:{}", place.file(), place.line());
             let array = Allocation::owned(bytes, element_bytes, false).with_label(&label);
@@ -51,13 +45,7 @@ impl SharedMemory {
     }
 
     pub(super) fn array(&self, number: u32) -> (&Allocation, Now) {
-        let now = Now {
-            epoch: self.uses,
-            launch: self.uses,
-            initialised: false,
-            outlives: false,
-            contended: false,
-        };
+        let now = Now { epoch: self.uses, launch: self.uses, initialised: false, outlives: false, contended: false };
         (&self.arrays[number as usize].1, now)
     }
 }

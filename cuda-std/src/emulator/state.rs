@@ -69,9 +69,7 @@ impl LaunchState {
     #[inline]
     pub(super) fn before_write(&self, allocation: &Allocation) {
         if let Some(undo) = &self.undo {
-            undo.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .note(self, allocation);
+            undo.lock().unwrap_or_else(PoisonError::into_inner).note(self, allocation);
         }
     }
 
@@ -103,8 +101,6 @@ impl Undo {
     }
 
     pub(super) fn restore(self) {
-        self.0
-            .values()
-            .for_each(|(allocation, saved)| allocation.restore(saved));
+        self.0.values().for_each(|(allocation, saved)| allocation.restore(saved));
     }
 }

@@ -82,10 +82,7 @@ thread_local! {
 #[inline]
 pub(super) fn with_current<R>(f: impl FnOnce(&Thread) -> R) -> R {
     let current = CURRENT.get();
-    assert!(
-        !current.is_null(),
-        "this function works in a kernel only: on a GPU, or in a launch of the emulator"
-    );
+    assert!(!current.is_null(), "this function works in a kernel only: on a GPU, or in a launch of the emulator");
     // SAFETY: set only while its block, which owns the thread, is running.
     f(unsafe { &*current })
 }
@@ -168,11 +165,7 @@ impl Thread {
     }
 
     pub(super) fn place(&self, location: Option<Place>) -> ThreadPlace {
-        ThreadPlace {
-            block: self.block().index.get(),
-            thread: self.index,
-            location,
-        }
+        ThreadPlace { block: self.block().index.get(), thread: self.index, location }
     }
 
     /// A finding about this thread, still without places.
@@ -200,12 +193,7 @@ impl Thread {
         other: Option<ThreadPlace>,
     ) -> ! {
         let place = self.place(Some(location));
-        self.block().report(Finding {
-            place,
-            memory,
-            other,
-            ..self.finding(kind, message)
-        });
+        self.block().report(Finding { place, memory, other, ..self.finding(kind, message) });
         resume_unwind(Box::new(Stop))
     }
 

@@ -85,25 +85,15 @@ impl Thread {
         let same = |group: &Group| group.mask == mask && group.operation == operation && same_place(group.place, place);
         let number = groups.iter().position(same).unwrap_or_else(|| {
             // Each waits for the other. If only one waits, the other may get there later.
-            if let Some(group) = groups
-                .iter()
-                .find(|group| group.mask & me != 0 && group.arrived & mask != 0)
-            {
+            if let Some(group) = groups.iter().find(|group| group.mask & me != 0 && group.arrived & mask != 0) {
                 let message = format!(
                     "{operation:?} with mask {mask:#010x} here, {:?} with mask {:#010x} there",
                     group.operation, group.mask
                 );
-                let other = self
-                    .lane_mate(group.arrived.trailing_zeros())
-                    .map(|other| other.place(Some(group.place)));
+                let other = self.lane_mate(group.arrived.trailing_zeros()).map(|other| other.place(Some(group.place)));
                 self.fail(FindingKind::WarpDivergence, place, message, None, other);
             }
-            groups.push(Group {
-                operation,
-                mask,
-                place,
-                arrived: 0,
-            });
+            groups.push(Group { operation, mask, place, arrived: 0 });
             groups.len() - 1
         });
         groups[number].arrived |= me;
@@ -156,9 +146,7 @@ impl Thread {
             }
             WarpOperation::MatchAny => lanes().for_each(|thread| {
                 let equal = lanes().filter(|other| other.input.get() == thread.input.get());
-                thread
-                    .output
-                    .set((equal.fold(0, |equal, other| equal | 1 << other.lane), true));
+                thread.output.set((equal.fold(0, |equal, other| equal | 1 << other.lane), true));
             }),
             WarpOperation::MatchAll => {
                 let all = lanes().all(|thread| thread.input.get() == self.input.get());
@@ -181,9 +169,7 @@ impl Thread {
         let mut seen = [0; 32];
         for lane in bits(mask) {
             let thread = &warp[lane as usize];
-            seen.iter_mut()
-                .zip(&thread.lanes_seen)
-                .for_each(|(seen, theirs)| *seen = theirs.get().max(*seen));
+            seen.iter_mut().zip(&thread.lanes_seen).for_each(|(seen, theirs)| *seen = theirs.get().max(*seen));
         }
         for lane in bits(mask) {
             let thread = &warp[lane as usize];
@@ -191,11 +177,7 @@ impl Thread {
             seen[lane as usize] = thread.clock.get();
         }
         for lane in bits(mask) {
-            warp[lane as usize]
-                .lanes_seen
-                .iter()
-                .zip(seen)
-                .for_each(|(mine, seen)| mine.set(seen));
+            warp[lane as usize].lanes_seen.iter().zip(seen).for_each(|(mine, seen)| mine.set(seen));
         }
         release::share(bits(mask).map(|lane| &warp[lane as usize]));
     }

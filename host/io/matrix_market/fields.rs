@@ -69,10 +69,7 @@ impl<'a> Fields<'a> {
         if self.rest.is_empty() {
             return Ok(());
         }
-        Err(format!(
-            "expected {line_holds}, found `{}` after that",
-            excerpt(self.rest)
-        ))
+        Err(format!("expected {line_holds}, found `{}` after that", excerpt(self.rest)))
     }
 
     #[inline]

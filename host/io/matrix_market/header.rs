@@ -56,10 +56,7 @@ impl Header {
         use HeaderProblem::{Broken, Unsupported};
 
         let text = line.to_ascii_lowercase();
-        let words: Vec<&[u8]> = text
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words: Vec<&[u8]> = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
         // SciPy takes a single percent sign as well.
         let &[b"%%matrixmarket" | b"%matrixmarket", ref words @ ..] = words.as_slice() else {
             let found = excerpt(line);
@@ -78,9 +75,7 @@ impl Header {
         match object {
             b"matrix" => {}
             b"vector" => {
-                return Err(Unsupported(
-                    "a Matrix Market object `vector`; only `matrix` is read".to_owned(),
-                ));
+                return Err(Unsupported("a Matrix Market object `vector`; only `matrix` is read".to_owned()));
             }
             _ => return unknown("object", object, "matrix"),
         }
@@ -107,11 +102,7 @@ impl Header {
             let problem = "a pattern has no values, so it can be neither array nor skew-symmetric";
             return Err(Broken(problem.to_owned()));
         }
-        Ok(Self {
-            layout,
-            field,
-            symmetry,
-        })
+        Ok(Self { layout, field, symmetry })
     }
 }
 

@@ -35,24 +35,14 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// Looks at the first two bytes to see whether `input` is gzipped.
     pub(super) fn new(input: Box<dyn Read + 'a>, total: u64, progress: Option<Progress<'a>>) -> io::Result<Self> {
-        let counted = Counted {
-            input,
-            bytes: 0,
-            total,
-            next: 0,
-            progress,
-        };
+        let counted = Counted { input, bytes: 0, total, next: 0, progress };
         let mut input = BufReader::with_capacity(BLOCK / 4, counted);
         let mut magic = Vec::with_capacity(2);
         input.by_ref().take(2).read_to_end(&mut magic)?;
         let gzip = magic == [0x1f, 0x8b];
         let whole = Cursor::new(magic).chain(input);
         Ok(Self {
-            input: if gzip {
-                Box::new(MultiGzDecoder::new(whole))
-            } else {
-                Box::new(whole)
-            },
+            input: if gzip { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) },
             gzip,
             buffer: vec![0; BLOCK],
             begin: 0,

@@ -135,21 +135,14 @@ impl<'a> Text<'a> {
 
     #[cold]
     fn broken(&self, problem: String) -> Error {
-        Error::Parse {
-            path: self.name.clone(),
-            line: self.lines.number().max(1),
-            problem,
-        }
+        Error::Parse { path: self.name.clone(), line: self.lines.number().max(1), problem }
     }
 
     #[cold]
     fn unreadable(&self, source: io::Error) -> Error {
         match source.kind() {
             ErrorKind::InvalidData => self.broken(source.to_string()),
-            _ => Error::Io {
-                path: self.name.clone(),
-                source,
-            },
+            _ => Error::Io { path: self.name.clone(), source },
         }
     }
 }

@@ -65,11 +65,7 @@ impl Gpu {
         let mut pointers: Vec<CUdeviceptr> = memory.iter().map(|memory| memory.pointer).collect();
         let mut arguments: Vec<*mut c_void> = pointers.iter_mut().map(|it| (&raw mut *it).cast()).collect();
         let function = self.module.load_function(case.name)?;
-        let launch = if case.cooperative {
-            result::launch_cooperative_kernel
-        } else {
-            result::launch_kernel
-        };
+        let launch = if case.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
         // SAFETY: the entry takes a pointer for each buffer, by the macro that calls it in `cases`. A kernel with a bug
         // can spoil no more than this context.
         unsafe {
@@ -102,11 +98,7 @@ impl Memory {
         };
         // SAFETY: whoever reads the memory takes it as uninitialised.
         let pointer = unsafe { result::malloc_sync(words * size_of::<u32>()) }?;
-        let mut memory = Self {
-            pointer,
-            words,
-            freed: false,
-        };
+        let mut memory = Self { pointer, words, freed: false };
         if let Some(contents) = contents {
             // SAFETY: the memory is as long as the contents.
             unsafe { result::memcpy_htod_sync(pointer, contents) }?;
@@ -144,13 +136,10 @@ impl Drop for Memory {
 }
 
 fn ptx_for(context: &CudaContext) -> Result<PathBuf, String> {
-    let (major, minor) = context
-        .compute_capability()
-        .map_err(|error| format!("reading the compute capability: {error}"))?;
+    let (major, minor) =
+        context.compute_capability().map_err(|error| format!("reading the compute capability: {error}"))?;
     let folders = ptx_folders();
-    let newest = folders
-        .iter()
-        .find_map(|folder| newest_ptx(folder, (10 * major + minor) as u32));
+    let newest = folders.iter().find_map(|folder| newest_ptx(folder, (10 * major + minor) as u32));
     newest.ok_or_else(|| {
         let searched: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         format!(
@@ -167,23 +156,14 @@ fn ptx_folders() -> Vec<PathBuf> {
         return vec![folder.into()];
     }
     let executable = env::current_exe().unwrap_or_default();
-    executable
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|folder| folder.join("ptx"))
-        .collect()
+    executable.ancestors().skip(1).take(2).map(|folder| folder.join("ptx")).collect()
 }
 
 fn newest_ptx(folder: &Path, capability: u32) -> Option<PathBuf> {
     let files = fs::read_dir(folder).ok()?.flatten();
     let of_arch = files.filter_map(|file| {
         let name = file.file_name().into_string().ok()?;
-        let arch: u32 = name
-            .strip_prefix("test_kernels.sm_")?
-            .strip_suffix(".ptx")?
-            .parse()
-            .ok()?;
+        let arch: u32 = name.strip_prefix("test_kernels.sm_")?.strip_suffix(".ptx")?.parse().ok()?;
         (arch <= capability).then(|| (arch, file.path()))
     });
     Some(of_arch.max_by_key(|&(arch, _)| arch)?.1)
@@ -197,12 +177,7 @@ mod tests {
     fn the_newest_ptx_that_the_device_understands_is_chosen() {
         let folder = env::temp_dir().join(format!("warpsparse-newest-ptx-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        for name in [
-            "test_kernels.sm_75.ptx",
-            "test_kernels.sm_90.ptx",
-            "other.sm_89.ptx",
-            "manifest.json",
-        ] {
+        for name in ["test_kernels.sm_75.ptx", "test_kernels.sm_90.ptx", "other.sm_89.ptx", "manifest.json"] {
             fs::write(folder.join(name), "").unwrap();
         }
         let chosen = |capability| newest_ptx(&folder, capability);

@@ -94,10 +94,7 @@ pub unsafe fn reverse_dynamic(input: *const f64, out: *mut f64) {
         if i < 16 {
             let reversed = words.load_v4(4 * i);
             let pairs = [buffer.load_v2(reversed[3] & !1), buffer.load_v2(reversed[1] & !1)];
-            mem::store_v4(
-                out.add(4 * i as usize),
-                [pairs[1][1], pairs[1][0], pairs[0][1], pairs[0][0]],
-            );
+            mem::store_v4(out.add(4 * i as usize), [pairs[1][1], pairs[1][0], pairs[0][1], pairs[0][0]]);
         }
     }
 }

@@ -16,9 +16,7 @@ use test_kernels::{
 
 /// One for all trials: each would load the PTX anew.
 static GPU: LazyLock<Result<Gpu, String>> = LazyLock::new(|| {
-    let device = DEVICE
-        .clone()
-        .map_err(|reason| format!("WARPSPARSE_REQUIRE_GPU=1, but {reason}"))?;
+    let device = DEVICE.clone().map_err(|reason| format!("WARPSPARSE_REQUIRE_GPU=1, but {reason}"))?;
     Gpu::new(device)
 });
 static DEVICE: LazyLock<Result<Arc<CudaContext>, String>> = LazyLock::new(first_device);
@@ -29,9 +27,7 @@ fn main() -> ExitCode {
     let trials = selftests().into_iter().flat_map(|case| {
         let on_emulator = case.clone();
         [
-            Trial::test(format!("selftest::{}::emulator", case.name), move || {
-                run_on_emulator(&on_emulator)
-            }),
+            Trial::test(format!("selftest::{}::emulator", case.name), move || run_on_emulator(&on_emulator)),
             Trial::test(format!("selftest::{}::cuda", case.name), move || run_on_gpu(&case)).with_ignored_flag(ignored),
         ]
     });

@@ -13,8 +13,5 @@ fn the_document_lists_what_the_emulator_finds() {
     };
     let rows: Vec<String> = planted_bugs().iter().map(row).collect();
     let rows = rows.join("\n");
-    assert!(
-        DOCUMENT.contains(&rows),
-        "docs/emulator.md must have these rows:\n{rows}"
-    );
+    assert!(DOCUMENT.contains(&rows), "docs/emulator.md must have these rows:\n{rows}");
 }

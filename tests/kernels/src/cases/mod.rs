@@ -115,10 +115,7 @@ impl Case {
             let found = found.as_ref().unwrap_or_else(|| panic!("{place}: words never written"));
             assert_eq!(found.len(), expected.len(), "{place}: length");
             for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-                assert_eq!(
-                    found, expected,
-                    "{place}[{i}]: {found:#010x}, expected {expected:#010x}"
-                );
+                assert_eq!(found, expected, "{place}[{i}]: {found:#010x}, expected {expected:#010x}");
             }
         }
     }

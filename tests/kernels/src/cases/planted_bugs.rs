@@ -20,10 +20,7 @@ pub fn planted_bugs() -> Vec<Case> {
         on_blocks(2, case!(planted_bugs::cross_block_race(y: zeros(64)))),
         case!(planted_bugs::readonly_load_of_written(y: zeros(64))),
         case!(planted_bugs::plain_read_of_atomic(total: zeros(1), y: zeros(1))),
-        on_blocks(
-            4,
-            case!(planted_bugs::missing_fence(partial: zeros(4), ticket: zeros(1), sum: zeros(1))),
-        ),
+        on_blocks(4, case!(planted_bugs::missing_fence(partial: zeros(4), ticket: zeros(1), sum: zeros(1)))),
         may_hang(case!(planted_bugs::endless_wait(flag: zeros(1)))),
         case!(planted_bugs::local_index(y: zeros(64))),
     ]

@@ -12,10 +12,7 @@ pub fn selftests() -> Vec<Case> {
         reverse_dynamic(),
         atomics(),
         fused(),
-        Case {
-            block: 128,
-            ..case!(selftest::hand_over(out: output((0..64).map(|i| 3 * i).collect())))
-        },
+        Case { block: 128, ..case!(selftest::hand_over(out: output((0..64).map(|i| 3 * i).collect()))) },
         Case {
             grid: 5,
             cooperative: true,
@@ -146,15 +143,9 @@ fn fused() -> Case {
     let a: Vec<f32> = (0..64).map(|i| 1.0 + i as f32 * f32::EPSILON).collect();
     let c: Vec<f32> = a.iter().map(|a| -(a * a)).collect();
     // The product of two floats is exact in f64, and what is left after taking its rounded self away fits an f32.
-    let exact = a
-        .iter()
-        .zip(&c)
-        .map(|(&a, &c)| f64::from(a) * f64::from(a) + f64::from(c));
+    let exact = a.iter().zip(&c).map(|(&a, &c)| f64::from(a) * f64::from(a) + f64::from(c));
     let rests: Vec<f32> = exact.map(|rest| rest as f32).collect();
-    assert!(
-        rests.iter().any(|&rest| rest != 0.0),
-        "rounding twice would give zeros only"
-    );
+    assert!(rests.iter().any(|&rest| rest != 0.0), "rounding twice would give zeros only");
     case!(selftest::fused(
         a: input(words_f32(a.iter().copied())),
         b: input(words_f32(a.iter().copied())),
