@@ -17,7 +17,9 @@ use crate::prebuilt::ARCHS;
 const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=device",
+    "--test=own_kernel",
     "--test=spmv",
+    "--test=spmv_properties",
     "--package=warpsparse-cli",
     "--bin=warpsparse",
     "--package=warpsparse-test-kernels",
