@@ -41,8 +41,9 @@ special_registers! {
 
 #[inline(always)]
 pub(crate) fn sync_threads() {
+    // The intrinsic, not `asm!`: LLVM knows it as convergent, and so neither merges two barriers nor duplicates one.
     // SAFETY: a barrier of the whole block; that all threads reach it is the kernel's promise.
-    unsafe { asm!("bar.sync 0;", options(nostack)) }
+    unsafe { nvptx::_syncthreads() }
 }
 
 #[inline(always)]

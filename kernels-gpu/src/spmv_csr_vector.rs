@@ -24,6 +24,13 @@
 //! # Bytes moved
 //! `nnz * (4 + sizeof T)` for the matrix, `4 * (rows + 1)` for the offsets, `x` and `y` once each if `x` stays in the
 //! caches, `y` twice if `beta != 0`.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `args` describes live global memory, each array as long as its field says.
+//! 2. `row_offsets` starts at 0 and never falls; every column index is below the length of `x`.
+//! 3. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use cuda_std::{kernel, mem, thread, warp};
 
@@ -84,7 +91,7 @@ macro_rules! variants {
             #[doc = concat!("The product in `", stringify!($T), "`, ", $lanes, " lane(s) a row.")]
             ///
             /// # Safety
-            /// The rules of [`spmv`], and a grid of [`grid_size`] blocks of [`BLOCK_SIZE`] threads.
+            /// The rules at the head of this module.
             #[kernel]
             pub unsafe fn $entry(args: Args<$T>) {
                 const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of($lanes)) }
@@ -135,14 +142,10 @@ pub const fn lanes_for(nnz: u64, rows: u64) -> u32 {
     lanes
 }
 
-/// The body of every entry.
+/// The body of every entry. `LANES` is a power of two up to 32.
 ///
 /// # Safety
-/// 1. `args` describes live global memory, each array as long as its field says.
-/// 2. `row_offsets` starts at 0 and never falls; every column index is below the length of `x`.
-/// 3. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
-/// 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid covers all rows.
-/// 5. `LANES` is a power of two up to 32.
+/// The rules at the head of this module.
 #[inline(always)]
 unsafe fn spmv<T: Scalar, const LANES: u32>(args: Args<T>) {
     let lane = thread::thread_idx_x() % LANES;
@@ -177,7 +180,7 @@ unsafe fn spmv<T: Scalar, const LANES: u32>(args: Args<T>) {
 /// The sum over this lane's entries of the row.
 ///
 /// # Safety
-/// Rules 1 and 2 of [`spmv`], and `row` is a row of the matrix.
+/// Rules 1 and 2 at the head of this module, and `row` is a row of the matrix.
 #[inline(always)]
 unsafe fn partial_sum<T: Scalar, const LANES: u32>(args: &Args<T>, row: usize, lane: u32) -> T {
     // SAFETY: row < rows, so both offsets exist; entries between them exist, and their columns are within x.

@@ -30,7 +30,7 @@ pub unsafe fn unaligned_vector(x: *const f32, y: *mut f32) {
         // SAFETY: none.
         unsafe {
             let four = mem::load_v4(x.add(4 * i + 2)); // BUG: unaligned_vector
-            mem::store(y.add(i), four[0]);
+            mem::store(y.add(i), four[0] + four[1] + four[2] + four[3]);
         }
     }
 }
