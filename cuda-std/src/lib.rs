@@ -43,7 +43,7 @@ pub mod warp;
 #[cfg(not(target_arch = "nvptx64"))]
 use emulator::backend;
 #[cfg(target_arch = "nvptx64")]
-#[path = "nvptx.rs"]
+#[path = "nvptx/mod.rs"]
 mod backend;
 
 pub use cuda_std_macros::kernel;

@@ -1,0 +1,137 @@
+//! Global and shared memory: loads, stores, and what a block declares.
+
+use core::arch::asm;
+
+use crate::mem::{Caching, DeviceValue};
+
+/// Instructions that load `N` elements from `[$ptr]`; `$space` is the rest of the opcode, such as `global.nc`.
+macro_rules! load_instructions {
+    ($T:ty, $N:expr, $ptr:expr, $reg:ident, $space:literal) => {{
+        let ptr = $ptr;
+        // LLVM keeps the one arm that the type and the width select; the rest is dead code.
+        if size_of::<$T>() == 4 {
+            let mut words = [0u32; 4];
+            match $N {
+                1 => asm!(concat!("ld.", $space, ".b32 {0}, [{1}];"), out(reg32) words[0], in($reg) ptr, options(nostack, readonly)),
+                2 => asm!(concat!("ld.", $space, ".v2.b32 {{{0}, {1}}}, [{2}];"),
+                    out(reg32) words[0], out(reg32) words[1], in($reg) ptr, options(nostack, readonly)),
+                _ => asm!(concat!("ld.", $space, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
+                    out(reg32) words[0], out(reg32) words[1], out(reg32) words[2], out(reg32) words[3],
+                    in($reg) ptr, options(nostack, readonly)),
+            }
+            core::mem::transmute_copy::<[u32; 4], [$T; $N]>(&words)
+        } else {
+            let mut words = [0u64; 4];
+            match $N {
+                1 => asm!(concat!("ld.", $space, ".b64 {0}, [{1}];"), out(reg64) words[0], in($reg) ptr, options(nostack, readonly)),
+                _ => asm!(concat!("ld.", $space, ".v2.b64 {{{0}, {1}}}, [{2}];"),
+                    out(reg64) words[0], out(reg64) words[1], in($reg) ptr, options(nostack, readonly)),
+            }
+            if $N == 4 {
+                asm!(concat!("ld.", $space, ".v2.b64 {{{0}, {1}}}, [{2}+16];"),
+                    out(reg64) words[2], out(reg64) words[3], in($reg) ptr, options(nostack, readonly));
+            }
+            core::mem::transmute_copy::<[u64; 4], [$T; $N]>(&words)
+        }
+    }};
+}
+
+/// Instructions that store `$values` to `[$ptr]`.
+macro_rules! store_instructions {
+    ($T:ty, $N:expr, $ptr:expr, $values:expr, $reg:ident, $space:literal) => {{
+        let (ptr, values) = ($ptr, $values);
+        if size_of::<$T>() == 4 {
+            let word = |i: usize| core::mem::transmute_copy::<$T, u32>(&values[i]);
+            match $N {
+                1 => asm!(concat!("st.", $space, ".b32 [{1}], {0};"), in(reg32) word(0), in($reg) ptr, options(nostack)),
+                2 => asm!(concat!("st.", $space, ".v2.b32 [{2}], {{{0}, {1}}};"),
+                    in(reg32) word(0), in(reg32) word(1), in($reg) ptr, options(nostack)),
+                _ => asm!(concat!("st.", $space, ".v4.b32 [{4}], {{{0}, {1}, {2}, {3}}};"),
+                    in(reg32) word(0), in(reg32) word(1), in(reg32) word(2), in(reg32) word(3),
+                    in($reg) ptr, options(nostack)),
+            }
+        } else {
+            let word = |i: usize| core::mem::transmute_copy::<$T, u64>(&values[i]);
+            match $N {
+                1 => asm!(concat!("st.", $space, ".b64 [{1}], {0};"), in(reg64) word(0), in($reg) ptr, options(nostack)),
+                _ => asm!(concat!("st.", $space, ".v2.b64 [{2}], {{{0}, {1}}};"),
+                    in(reg64) word(0), in(reg64) word(1), in($reg) ptr, options(nostack)),
+            }
+            if $N == 4 {
+                asm!(concat!("st.", $space, ".v2.b64 [{2}+16], {{{0}, {1}}};"),
+                    in(reg64) word(2), in(reg64) word(3), in($reg) ptr, options(nostack));
+            }
+        }
+    }};
+}
+
+#[inline(always)]
+pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching: Caching) -> [T; N] {
+    const { assert!((N == 1 || N == 2 || N == 4) && (size_of::<T>() == 4 || size_of::<T>() == 8)) }
+    // SAFETY: the rules of `mem`; the words read are a T each, of the size that the branch is for.
+    unsafe {
+        match caching {
+            Caching::Plain => load_instructions!(T, N, ptr, reg64, "global"),
+            Caching::ReadOnly => load_instructions!(T, N, ptr, reg64, "global.nc"),
+            Caching::Streaming => load_instructions!(T, N, ptr, reg64, "global.cs"),
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: [T; N], caching: Caching) {
+    const { assert!((N == 1 || N == 2 || N == 4) && (size_of::<T>() == 4 || size_of::<T>() == 8)) }
+    // SAFETY: the rules of `mem`; the words written are a T each, of the size that the branch is for.
+    unsafe {
+        match caching {
+            Caching::Streaming => store_instructions!(T, N, ptr, values, reg64, "global.cs"),
+            Caching::Plain | Caching::ReadOnly => store_instructions!(T, N, ptr, values, reg64, "global"),
+        }
+    }
+}
+
+/// A byte address in the block's shared window.
+pub(crate) type SharedAddress = u32;
+
+#[inline(always)]
+pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddress {
+    let address;
+    // SAFETY: declares memory and takes its address. Not `pure`: two arrays of one size are two arrays.
+    unsafe {
+        asm!(
+            "{{ .shared .align 16 .b8 array[{1}]; mov.u32 {0}, array; }}",
+            out(reg32) address, const size_of::<T>() * LEN, options(nomem, nostack)
+        );
+    }
+    address
+}
+
+#[inline(always)]
+pub(crate) unsafe fn shared_load<T: DeviceValue, const N: usize>(base: SharedAddress, index: u32) -> [T; N] {
+    let address = base + index * size_of::<T>() as u32;
+    // SAFETY: the rules of `Shared`; the words read are a T each, of the size that the branch is for.
+    unsafe { load_instructions!(T, N, address, reg32, "shared") }
+}
+
+#[inline(always)]
+pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAddress, index: u32, values: [T; N]) {
+    let address = base + index * size_of::<T>() as u32;
+    // SAFETY: the rules of `Shared`; the words written are a T each, of the size that the branch is for.
+    unsafe { store_instructions!(T, N, address, values, reg32, "shared") }
+}
+
+// The dynamic shared memory is one for all kernels of a module, and only a module can declare it.
+core::arch::global_asm!(".extern .shared .align 16 .b8 cuda_std_dynamic_shared[];");
+
+#[inline(always)]
+pub(crate) fn shared_dynamic() -> SharedAddress {
+    let address;
+    // SAFETY: takes an address.
+    unsafe { asm!("mov.u32 {}, cuda_std_dynamic_shared;", out(reg32) address, options(pure, nomem, nostack)) }
+    address
+}
+
+#[inline(always)]
+pub(crate) fn shared_offset(base: SharedAddress, bytes: u32) -> SharedAddress {
+    base + bytes
+}
