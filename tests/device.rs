@@ -64,6 +64,10 @@ fn out_of_memory_is_an_error(device: &Device) {
         let Error::OutOfMemory { available: Some((free, total)), .. } = error else { panic!("{error}") };
         assert!(free <= total && total > 1 << 30, "{free} of {total}");
     }
+    for len in [usize::MAX, (1 << 61) + 1] {
+        assert_eq!(device.zeros::<f64>(len).unwrap_err().kind(), ErrorKind::OutOfMemory);
+        assert_eq!(device.pinned_zeros::<f64>(len).unwrap_err().kind(), ErrorKind::OutOfMemory);
+    }
     // The device is as good as before.
     assert_eq!(device.upload_vec(&[1.0f32]).unwrap().to_vec().unwrap(), [1.0]);
 }

@@ -15,6 +15,9 @@ fn main() -> ExitCode {
         on_gpu("a_kernel_runs_from_its_ptx", a_kernel_runs_from_its_ptx),
         on_device("a_bug_is_found_with_its_line::emulated".into(), a_bug_is_found, || Device::emulated(0)),
         on_device("vectors_of_other_devices_are_errors::emulated".into(), other_devices, || Device::emulated(0)),
+        on_device("impossible_launches_are_errors::emulated".into(), impossible_launches_are_errors, || {
+            Device::emulated(0)
+        }),
         on_device("the_cpu_runs_no_kernels::cpu".into(), the_cpu_runs_no_kernels, Device::cpu),
         on_gpu("a_gpu_needs_ptx", a_gpu_needs_ptx),
     ])
@@ -99,6 +102,18 @@ fn other_devices(device: &Device) {
     let mut launch = device.launch(&SHIFT, 1).unwrap();
     let error = launch.read("x", &x).unwrap_err();
     assert_eq!(error.to_string(), "x is on cpu, but the operation runs on emulated: move it there first");
+}
+
+fn impossible_launches_are_errors(device: &Device) {
+    const NO_THREADS: Kernel<Shift> = Kernel::new("shift", shift, 0);
+    const TOO_MANY: Kernel<Shift> = Kernel::new("shift", shift, 1025);
+    const NUL: Kernel<Shift> = Kernel::new("shift", shift, 32).with_ptx("\0");
+    for (kernel, blocks, part) in
+        [(&SHIFT, 0, "0 blocks"), (&NO_THREADS, 1, "0 threads"), (&TOO_MANY, 1, "1025"), (&NUL, 1, "NUL")]
+    {
+        let error = device.launch(kernel, blocks).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains(part)), "{error}");
+    }
 }
 
 fn the_cpu_runs_no_kernels(cpu: &Device) {

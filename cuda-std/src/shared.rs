@@ -175,8 +175,9 @@ pub fn dynamic_shared_mem<T: DeviceValue>() -> Shared<T> {
 /// An array in shared memory: `shared_array![f32; 256]` is a [`Shared<f32>`](crate::shared::Shared) of 256 elements,
 /// aligned to 16 bytes.
 ///
-/// The array belongs to the place in the source, as a `static` would: every thread of a block that comes by gets the
-/// same array, another `shared_array!` is another array. The length is a constant.
+/// Every thread of a block that comes by this place gets the same array, and another `shared_array!` is another array.
+/// Let a thread come by each place once, outside loops and outside helpers that a kernel calls twice: on a GPU each
+/// inlined copy of the place would declare an array of its own. The length is a constant.
 #[macro_export]
 macro_rules! shared_array {
     ($element:ty; $len:expr) => {

@@ -8,6 +8,7 @@ use std::{
     collections::HashMap,
     ffi::c_void,
     fmt,
+    hash::{Hash, Hasher},
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Duration,
 };
@@ -43,6 +44,10 @@ pub(crate) struct Stream {
 /// How many devices the driver shows.
 pub(super) fn device_count() -> Result<usize> {
     require_driver("CUDA device")?;
+    visible_devices()
+}
+
+fn visible_devices() -> Result<usize> {
     let count = CudaContext::device_count().map_err(driver("counting the devices"))?;
     Ok(usize::try_from(count).unwrap_or(0))
 }
@@ -90,7 +95,7 @@ impl Stream {
     fn on_new_gpu(index: usize) -> Result<Self> {
         let wanted = format!("CUDA device {index}");
         require_driver(&wanted)?;
-        let count = device_count()?;
+        let count = visible_devices()?;
         if index >= count {
             return Err(Error::NoDevice { wanted, reason: format!("the driver shows {count}, counted from 0") });
         }
@@ -217,12 +222,14 @@ impl Stream {
 
     /// The entry point, its module loaded if this is the first use.
     fn function(&self, module: ModuleSource, entry: &'static str) -> Result<CudaFunction> {
-        let mut functions = self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(&(module, entry)) {
-            return Ok(function.clone());
+        let functions = || self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = functions().get(&(module, entry)).cloned();
+        if let Some(function) = known {
+            return Ok(function);
         }
+        // The lock is free meanwhile: compiling a module takes long, and others may launch.
         let function = self.module(module)?.load_function(entry).map_err(driver(entry))?;
-        functions.insert((module, entry), function.clone());
+        functions().insert((module, entry), function.clone());
         Ok(function)
     }
 
@@ -261,12 +268,32 @@ impl Stream {
 }
 
 /// Where a kernel's PTX comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum ModuleSource {
     /// A family of this crate.
     Family(&'static str),
     /// A text handed in by the user.
     Text(&'static str),
+}
+
+impl ModuleSource {
+    /// Tells sources apart by where their text stands: to compare texts would take longer than a launch.
+    fn identity(&self) -> (*const u8, usize) {
+        let (Self::Family(text) | Self::Text(text)) = self;
+        (text.as_ptr(), text.len())
+    }
+}
+
+impl PartialEq for ModuleSource {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+impl Eq for ModuleSource {}
+impl Hash for ModuleSource {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
 }
 
 impl fmt::Display for ModuleSource {

@@ -70,21 +70,27 @@ impl Device {
     /// Prepares a launch of `kernel` on `blocks` blocks, in one dimension, in this queue.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] on the CPU, which runs no kernels, and on a GPU for a kernel without PTX.
+    /// [`Error::InvalidOption`] on the CPU, which runs no kernels; for no blocks, or blocks without threads or of more
+    /// than 1024; for a NUL in the entry's name or the PTX; on a GPU for a kernel without PTX.
     pub fn launch<'a, Args: Copy>(&'a self, kernel: &'a Kernel<Args>, blocks: u32) -> Result<Launch<'a, Args>> {
         let Kernel { entry, block_size, .. } = *kernel;
+        let invalid = |problem: &str| Err(Error::InvalidOption(format!("launch of {entry}: {problem}")));
+        if blocks == 0 || blocks > i32::MAX as u32 {
+            return invalid(&format!("{blocks} blocks, where a grid has 1 to {}", i32::MAX));
+        }
+        if block_size == 0 || block_size > 1024 {
+            return invalid(&format!("blocks of {block_size} threads, where a block has 1 to 1024"));
+        }
+        if entry.contains('\0') || kernel.ptx.is_some_and(|ptx| ptx.contains('\0')) {
+            return invalid("a NUL in the entry's name or the PTX");
+        }
         let launch = match self.backend() {
-            Backend::Cpu { .. } => {
-                let problem = format!("{entry} is a kernel, and the CPU runs none: use the emulated device or a GPU");
-                return Err(Error::InvalidOption(problem));
-            }
+            Backend::Cpu { .. } => return invalid("the CPU runs no kernels: use the emulated device or a GPU"),
             Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, blocks, block_size),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
-                let no_ptx =
-                    || Error::InvalidOption(format!("{entry} has no PTX to run on a GPU: see Kernel::with_ptx"));
-                let module = ModuleSource::Text(kernel.ptx.ok_or_else(no_ptx)?);
-                KernelLaunch::on_gpu(stream, module, entry, blocks, block_size)
+                let Some(ptx) = kernel.ptx else { return invalid("it has no PTX for a GPU: see Kernel::with_ptx") };
+                KernelLaunch::on_gpu(stream, ModuleSource::Text(ptx), entry, blocks, block_size)
             }
         };
         Ok(Launch { device: self, kernel, launch })

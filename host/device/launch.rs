@@ -89,6 +89,7 @@ impl<'a> KernelLaunch<'a> {
         #[cfg(feature = "cuda")]
         if let (Self::Cuda(launch), Backend::Cuda(owner)) = (self, owner.backend())
             && !launch.stream.is(owner)
+            && !launch.foreign.iter().any(|foreign| foreign.is(owner))
         {
             launch.foreign.push(owner);
         }

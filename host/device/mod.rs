@@ -125,7 +125,10 @@ impl Device {
         };
         match index {
             Some(index) => Self::cuda(index),
-            None => Err(Error::InvalidOption(format!("no device `{name}`: it is `auto`, `cpu`, `cuda` or `cuda:N`"))),
+            None => {
+                let names = "`auto`, `cpu`, `emulated`, `cuda` or `cuda:N`";
+                Err(Error::InvalidOption(format!("no device `{name}`: it is {names}")))
+            }
         }
     }
 

@@ -1,11 +1,13 @@
 //! Host memory that the GPU copies from and to at full speed.
 
 use std::ops::{Deref, DerefMut};
+#[cfg(feature = "cuda")]
+use std::ptr::NonNull;
 
 #[cfg(feature = "cuda")]
-use super::Backend;
-use super::Device;
-use crate::{Result, Scalar};
+use super::{Backend, vector::byte_size};
+use super::{Device, vector::host_zeros};
+use crate::{Element, Result};
 
 /// A slice of host memory that is pinned (page-locked), so that copies to and from the GPU run at the full speed of the
 /// bus. On the CPU it is an ordinary vector.
@@ -18,52 +20,67 @@ pub struct PinnedVec<T>(Memory<T>);
 enum Memory<T> {
     Ordinary(Vec<T>),
     #[cfg(feature = "cuda")]
-    Pinned(cudarc::driver::PinnedHostSlice<T>),
+    Pinned {
+        /// The allocation's elements: read here directly, since asking cudarc costs calls of the driver, and can fail.
+        values: NonNull<[T]>,
+        /// Frees it.
+        _owner: cudarc::driver::PinnedHostSlice<T>,
+    },
 }
+
+// SAFETY: the memory is owned, and reached through the usual borrows only.
+unsafe impl<T: Send> Send for PinnedVec<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for PinnedVec<T> {}
 
 impl Device {
     /// `len` zeros in pinned host memory.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the operating system pins no more memory.
-    pub fn pinned_zeros<T: Scalar>(&self, len: usize) -> Result<PinnedVec<T>> {
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not as much memory, and
+    /// [`Error::Driver`](crate::Error::Driver) if the operating system pins no more.
+    pub fn pinned_zeros<T: Element>(&self, len: usize) -> Result<PinnedVec<T>> {
         let memory = match self.backend() {
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) if len > 0 => {
+                byte_size::<T>(self, len)?;
+                let failed = || super::cuda::driver("pinning host memory");
                 // SAFETY: all elements are written below. Flags 0: cached, so that the host reads it at full speed too.
-                let slice = unsafe { stream.context().alloc_pinned_with_flags::<T>(len, 0) };
-                let mut slice = slice.map_err(super::cuda::driver("pinning host memory"))?;
-                let values = slice.as_mut_ptr().map_err(super::cuda::driver("pinning host memory"))?;
+                let owner = unsafe { stream.context().alloc_pinned_with_flags::<T>(len, 0) };
+                let mut owner = owner.map_err(failed())?;
+                let values = owner.as_mut_ptr().map_err(failed())?;
                 // SAFETY: the allocation holds `len` elements, and all-zero bits are a valid T.
                 unsafe { values.write_bytes(0, len) };
-                Memory::Pinned(slice)
+                let values = NonNull::new(std::ptr::slice_from_raw_parts_mut(values, len));
+                Memory::Pinned { values: values.expect("an allocation is not null"), _owner: owner }
             }
-            _ => Memory::Ordinary(vec![T::default(); len]),
+            _ => Memory::Ordinary(host_zeros(self, len)?),
         };
         Ok(PinnedVec(memory))
     }
 }
 
-// Copies wait until they are done, so nothing is in flight here and the event that cudarc keeps with the slice never
-// fails: the error arms below are never taken.
-impl<T: Scalar> Deref for PinnedVec<T> {
+// Copies from and to pinned memory wait until they are done, so that the GPU is never at it during a borrow.
+impl<T> Deref for PinnedVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
         match &self.0 {
             Memory::Ordinary(values) => values,
             #[cfg(feature = "cuda")]
-            Memory::Pinned(slice) => slice.as_slice().unwrap_or_default(),
+            // SAFETY: live, initialised, and borrowed as `self` is.
+            Memory::Pinned { values, .. } => unsafe { values.as_ref() },
         }
     }
 }
 
-impl<T: Scalar> DerefMut for PinnedVec<T> {
+impl<T> DerefMut for PinnedVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
             Memory::Ordinary(values) => values,
             #[cfg(feature = "cuda")]
-            Memory::Pinned(slice) => slice.as_mut_slice().unwrap_or_default(),
+            // SAFETY: live, initialised, and borrowed as `self` is.
+            Memory::Pinned { values, .. } => unsafe { values.as_mut() },
         }
     }
 }

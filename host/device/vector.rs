@@ -132,9 +132,9 @@ impl<T: Element> Buffer<T> {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Host(host_zeros(device, len)?)),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
+                let bytes = byte_size::<T>(device, len)?;
                 let slice = stream.queue().alloc_zeros(len.max(1));
-                let slice =
-                    slice.map_err(|error| stream.allocation_error(error, len.saturating_mul(size_of::<T>())))?;
+                let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
                 Ok(Self::Cuda(CudaBuffer { slice, len }))
             }
         }
@@ -221,13 +221,20 @@ impl<T: Element> Buffer<T> {
 }
 
 /// Zeros in host memory; unlike `vec!`, does not abort where memory lacks.
-fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {
+pub(super) fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {
+    let bytes = byte_size::<T>(device, len)?;
     let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
-        device: device.to_string(),
-        requested: len.saturating_mul(size_of::<T>()) as u64,
-        available: None,
-    })?;
+    values.try_reserve_exact(len).map_err(|_| out_of_memory(device, bytes))?;
     values.resize(len, T::default());
     Ok(values)
+}
+
+/// The bytes of `len` elements; what no machine can address is out of memory at once.
+pub(super) fn byte_size<T>(device: &Device, len: usize) -> Result<usize> {
+    let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());
+    bytes.ok_or_else(|| out_of_memory(device, usize::MAX))
+}
+
+fn out_of_memory(device: &Device, bytes: usize) -> Error {
+    Error::OutOfMemory { device: device.to_string(), requested: bytes as u64, available: None }
 }

@@ -48,7 +48,7 @@ pub(crate) unsafe fn sync_threads_named(id: u32, count: u32) {
     with_current(|thread| thread.barrier(id, Some(count), place));
 }
 
-/// The counter in `_state` is for GPUs: here the launch knows its blocks.
+/// Only checks the counter in `state`, which a GPU needs: here the launch knows its blocks.
 #[track_caller]
 pub(crate) unsafe fn grid_sync(state: *mut u32) {
     let place = Location::caller();

@@ -13,7 +13,7 @@ use crate::mem::DeviceValue;
 /// Bytes before and after each buffer that belong to none, so that every step over its edge is found.
 const GUARD: usize = 256;
 /// Dropped buffers keep their addresses until this many bytes are waiting, so that stale pointers are found.
-const QUARANTINE_BYTES: usize = 16 << 20;
+const QUARANTINE_BYTES: usize = 64 << 20;
 
 /// A stretch of global memory that kernels may access.
 pub(super) struct Allocation {
@@ -35,6 +35,11 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
+    /// The memory that it holds at most: its bytes, the guards, and its shadow, of 64 bytes for each word of 4.
+    fn held_bytes(&self) -> usize {
+        self.bytes * if self.shadow.is_some() { 17 } else { 1 } + 2 * GUARD
+    }
+
     pub(super) fn owned(bytes: usize, element_bytes: usize, initialised: bool) -> Self {
         let layout = Layout::from_size_align(bytes + 2 * GUARD, GUARD).expect("a buffer fits the address space");
         // SAFETY: the layout is not empty.
@@ -249,12 +254,12 @@ impl<T: DeviceValue> Drop for GlobalBuffer<T> {
     fn drop(&mut self) {
         let mut registry = registry();
         if let Some(allocation) = registry.live.remove(&self.allocation.start) {
-            registry.dropped_bytes += allocation.bytes;
+            registry.dropped_bytes += allocation.held_bytes();
             registry.dropped.push_back(allocation);
         }
         while registry.dropped_bytes > QUARANTINE_BYTES {
             let oldest = registry.dropped.pop_front();
-            registry.dropped_bytes -= oldest.map_or(0, |allocation| allocation.bytes);
+            registry.dropped_bytes -= oldest.map_or(0, |allocation| allocation.held_bytes());
         }
     }
 }

@@ -3,8 +3,8 @@
 use core::cell::{Cell, RefCell};
 
 use super::{
-    release,
-    report::FindingKind,
+    FindingKind, release,
+    report::Finding,
     shadow::CLOCK_LIMIT,
     thread::{Place, State, Thread},
 };
@@ -185,7 +185,9 @@ impl Thread {
     pub(super) fn advance_clock(&self, clock: u32, place: Place) {
         if clock >= CLOCK_LIMIT {
             let message = format!("more than {CLOCK_LIMIT} barriers in one block");
-            self.fail(FindingKind::InvalidArgument, place, message, None, None);
+            // Not `fail`, which unwinds: this also runs for threads that are not on their own stack.
+            let finding = self.finding(FindingKind::InvalidArgument, message);
+            self.block().report(Finding { place: self.place(Some(place)), ..finding });
         }
         self.clock.set(clock);
     }

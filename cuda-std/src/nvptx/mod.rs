@@ -1,4 +1,8 @@
 //! The GPU backend: PTX, one instruction a function.
+//!
+//! LLVM does not know `asm!` as convergent, so it may copy a warp operation into two branches, or merge two of them.
+//! Their `.sync` forms wait for the lanes in the mask by the kind of operation, not by its place in the program (PTX
+//! ISA, since 6.0), so that either keeps its meaning. The block's barrier is LLVM's own intrinsic.
 
 mod atomic;
 mod memory;
@@ -55,7 +59,8 @@ pub(crate) fn sync_threads() {
 #[inline(always)]
 pub(crate) unsafe fn sync_threads_named(id: u32, count: u32) {
     // SAFETY: that whole warps come, as many as counted, is the caller's promise.
-    unsafe { asm!("bar.sync {}, {};", in(reg32) id, in(reg32) count, options(nostack)) }
+    // `barrier.sync`, not `bar.sync`: it needs no warp to be converged.
+    unsafe { asm!("barrier.sync {}, {};", in(reg32) id, in(reg32) count, options(nostack)) }
 }
 
 /// The word counts blocks in its low 31 bits. Each block adds 1, but block 0 adds what makes the sum of all 2^31: so

@@ -34,6 +34,7 @@ impl<'a> Text<'a> {
         }
         let (nrows, ncols) = (size.nrows as usize, size.ncols as usize);
         CooMatrix::try_from_triplets(nrows, ncols, entries.rows, entries.columns, entries.values)
+            .map_err(|error| self.broken(error.to_string()))
     }
 
     fn header(&mut self) -> Result<Header> {
@@ -182,12 +183,14 @@ impl<T: Scalar> Entries<T> {
     /// Room for what the size line promises, or for what a file of so many bytes could hold if that is less.
     fn with_capacity(header: Header, size: Size, bytes: u64) -> Self {
         const LEAST_BYTES_PER_ENTRY: u64 = 4;
+        /// Whatever header and size promise: beyond it the arrays grow as entries come.
+        const MOST_RESERVED: u64 = 1 << 24;
         let mirror = match header.symmetry {
             Symmetry::General => None,
             Symmetry::Symmetric => Some(T::from_f64(1.0)),
             Symmetry::Skew => Some(T::from_f64(-1.0)),
         };
-        let stored = size.entries.min(bytes / LEAST_BYTES_PER_ENTRY) as usize;
+        let stored = size.entries.min(bytes / LEAST_BYTES_PER_ENTRY).min(MOST_RESERVED) as usize;
         let capacity = if mirror.is_some() { 2 * stored } else { stored };
         Self {
             mirror,
