@@ -20,9 +20,11 @@
 //!
 //! - [`CooMatrix`] and [`CsrMatrix`] hold a matrix on the host, valid by construction; the module `io` reads Matrix
 //!   Market files and generates matrices.
-//! - [`Device`] is a GPU or the CPU. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
+//! - [`Device`] is a GPU, the CPU, or a GPU emulated on the CPU, for tests: that one runs the GPU's kernels, checks every
+//!   access they make, and gives the GPU's bits. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
 //!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
 //! - [`DeviceMatrix::spmv`] multiplies; [`SpmvOptions`] overrules the choice of the kernel.
+//! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
 //! | feature | default | meaning |
@@ -30,6 +32,7 @@
 //! | `cuda` | yes | GPUs; the driver is looked for at run time, so the program also runs where there is none |
 //! | `rayon` | yes | the CPU's products use all cores |
 //! | `io` | yes | the module `io` |
+//! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
 
 mod coo;
 mod csr;

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         }),
         on_device("the_cpu_runs_no_kernels::cpu".into(), the_cpu_runs_no_kernels, Device::cpu),
         on_gpu("a_gpu_needs_ptx", a_gpu_needs_ptx),
+        on_gpu("ptx_that_cannot_be_loaded_is_an_error", ptx_that_cannot_be_loaded),
     ])
 }
 
@@ -124,4 +125,27 @@ fn the_cpu_runs_no_kernels(cpu: &Device) {
 fn a_gpu_needs_ptx(gpu: &Device) {
     let error = gpu.launch(&SHIFT, 1).unwrap_err();
     assert!(matches!(&error, Error::InvalidOption(text) if text.contains("with_ptx")), "{error}");
+}
+
+fn ptx_that_cannot_be_loaded(gpu: &Device) {
+    let launch = |entry, ptx: String| {
+        let kernel = Kernel::new(entry, shift, 32).with_ptx(ptx.leak());
+        let args = Shift { n: 0, x: std::ptr::null(), y: std::ptr::null_mut() };
+        // SAFETY: the launch fails; if it did not, the kernel would touch no element.
+        unsafe { gpu.launch(&kernel, 1).unwrap().run(args) }.unwrap_err()
+    };
+    let empty_kernel = |version| {
+        format!(
+            ".version {version}\n.target sm_75\n.address_size 64\n.visible .entry empty(.param .b64 args[3]) {{ ret; }}\n"
+        )
+    };
+    let error = launch("empty", empty_kernel("99.0"));
+    assert!(matches!(&error, Error::DriverTooOld { .. }), "{error}");
+    assert!(error.to_string().contains("PTX ISA 99.0"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+
+    let error = launch("empty", "no PTX at all".into());
+    assert!(matches!(&error, Error::Driver { call, .. } if call.starts_with("loading")), "{error}");
+    let error = launch("absent", empty_kernel("6.3"));
+    assert!(matches!(&error, Error::Driver { call, .. } if call == "absent"), "{error}");
 }

@@ -24,7 +24,7 @@ const BUILT: &[&str] = &[
     "--bin=warpsparse",
     "--package=warpsparse-test-kernels",
     "--test=gpu",
-    "--bin=planted",
+    "--example=planted",
 ];
 
 /// Collect the device tests, the commands, the PTX and a script that runs them, in one folder to copy to another machine
