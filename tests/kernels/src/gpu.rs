@@ -48,7 +48,15 @@ impl Gpu {
     /// Where there is no such PTX, or the driver does not load it.
     pub fn new(context: Arc<CudaContext>) -> Result<Self, String> {
         let path = ptx_for(&context)?;
-        let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        Self::with_ptx(context, &path)
+    }
+
+    /// Loads the PTX of that file.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, or the driver does not load it.
+    pub fn with_ptx(context: Arc<CudaContext>, path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let module = context
             .load_module(Ptx::from_src(text))
             .map_err(|error| format!("the driver does not load {}: {error}", path.display()))?;
@@ -135,7 +143,11 @@ impl Drop for Memory {
     }
 }
 
-fn ptx_for(context: &CudaContext) -> Result<PathBuf, String> {
+/// The PTX file for the newest architecture that the device understands.
+///
+/// # Errors
+/// Where there is none, with the places searched.
+pub fn ptx_for(context: &CudaContext) -> Result<PathBuf, String> {
     let (major, minor) =
         context.compute_capability().map_err(|error| format!("reading the compute capability: {error}"))?;
     let folders = ptx_folders();

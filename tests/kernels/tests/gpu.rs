@@ -1,29 +1,45 @@
 //! Every self-test kernel gives what plain Rust works out: under the emulator, and from its PTX on the GPU.
 //!
-//! Without a GPU the trials on it are reported ignored, unless `WARPSPARSE_REQUIRE_GPU=1` demands one: then they fail.
+//! Without a GPU the trials on it are reported ignored, unless `WARPSPARSE_REQUIRE_GPU=1` demands one: then they fail. They
+//! are ignored too where there is a GPU, but neither the kernels' PTX nor a toolchain to build it.
 
 use std::{
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, LazyLock},
 };
 
+use cuda_builder::{Arch, CudaBuilder};
 use cudarc::driver::CudaContext;
 use libtest_mimic::{Arguments, Failed, Trial};
 use test_kernels::{
     cases::{Case, selftests},
-    gpu::{Gpu, first_device},
+    gpu::{Gpu, first_device, ptx_for},
 };
 
 /// One for all trials: each would load the PTX anew.
 static GPU: LazyLock<Result<Gpu, String>> = LazyLock::new(|| {
     let device = DEVICE.clone().map_err(|reason| format!("WARPSPARSE_REQUIRE_GPU=1, but {reason}"))?;
-    Gpu::new(device)
+    Gpu::with_ptx(device, PTX.as_ref()?)
 });
 static DEVICE: LazyLock<Result<Arc<CudaContext>, String>> = LazyLock::new(first_device);
 
+/// What a bundle brings along, or else is built here and now.
+static PTX: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+    ptx_for(DEVICE.as_ref()?).or_else(|missing| {
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("test_kernels.sm_75.ptx");
+        let builder = CudaBuilder::new(env!("CARGO_MANIFEST_DIR")).arch(Arch::Sm75).copy_to(built);
+        builder.build().map_err(|error| format!("{missing}; and building it failed: {error}"))
+    })
+});
+
 fn main() -> ExitCode {
     let required = std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1");
-    let ignored = DEVICE.is_err() && !required;
+    // A GPU can be demanded, but not a kernel toolchain.
+    let ignored = if DEVICE.is_err() { !required } else { PTX.is_err() };
+    if let (Ok(_), Err(reason)) = (&*DEVICE, &*PTX) {
+        eprintln!("the trials on the GPU are ignored: {reason}");
+    }
     let trials = selftests().into_iter().flat_map(|case| {
         let on_emulator = case.clone();
         [
