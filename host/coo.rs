@@ -1,6 +1,6 @@
 //! Coordinate (triplet) format.
 
-use crate::{Error, Result, Scalar};
+use crate::{Error, Offset, Result, Scalar};
 
 /// A sparse matrix as a list of `(row, column, value)` entries, in any order, duplicates allowed: what files hold and
 /// assembly produces. Convert to [`CsrMatrix`](crate::CsrMatrix) to compute; that sums duplicates.
@@ -28,7 +28,7 @@ impl<T: Scalar> CooMatrix<T> {
         col_indices: Vec<u32>,
         values: Vec<T>,
     ) -> Result<Self> {
-        check_limits("COO", nrows, ncols, values.len())?;
+        check_limits::<u32>("COO", nrows, ncols, values.len())?;
         if row_indices.len() != values.len() || col_indices.len() != values.len() {
             return Err(invalid(format!(
                 "{} row indices, {} column indices and {} values",
@@ -90,10 +90,14 @@ impl<T: Scalar> CooMatrix<T> {
     }
 }
 
-/// The limits that 32-bit indices and offsets set.
-pub(crate) fn check_limits(format: &'static str, nrows: usize, ncols: usize, nnz: usize) -> Result<()> {
-    for (what, size) in [("rows", nrows), ("columns", ncols), ("entries", nnz)] {
-        if u32::try_from(size).is_err() {
+/// The limits that 32-bit indices and offsets of type `O` set.
+pub(crate) fn check_limits<O: Offset>(format: &'static str, nrows: usize, ncols: usize, nnz: usize) -> Result<()> {
+    let fits = |size| u32::try_from(size).is_ok();
+    // No number of entries in memory is beyond 64-bit offsets.
+    for (what, size, fits) in
+        [("rows", nrows, fits(nrows)), ("columns", ncols, fits(ncols)), ("entries", nnz, O::try_from(nnz).is_ok())]
+    {
+        if !fits {
             let problem = format!("{size} {what}, and 32-bit indices reach {}", u32::MAX);
             return Err(Error::InvalidMatrix { format, problem });
         }

@@ -2,45 +2,48 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::{CooMatrix, Error, Result, Scalar, coo::check_limits};
+use crate::{CooMatrix, Error, Offset, Result, Scalar, coo::check_limits};
 
 /// A sparse matrix by rows: row `i` holds the entries `row_offsets[i]..row_offsets[i + 1]` of `col_indices` and
 /// `values`.
 ///
 /// Columns within a row may stand in any order and may repeat (a product adds them up); explicit zeros are entries.
 /// The structure is checked once, when the matrix is built. The arrays are shared: a clone copies none of them.
+///
+/// Row offsets are `u32`, or `u64` for 2³² entries and more: files, generators and conversions from COO make the former,
+/// and [`From`] and [`TryFrom`] lead from one to the other. Column indices are always `u32`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CsrMatrix<T> {
+pub struct CsrMatrix<T, O = u32> {
     ncols: usize,
-    row_offsets: Arc<Vec<u32>>,
+    row_offsets: Arc<Vec<O>>,
     col_indices: Arc<Vec<u32>>,
     values: Arc<Vec<T>>,
 }
 
-impl<T: Scalar> CsrMatrix<T> {
+impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// The matrix with these arrays: `row_offsets` of length `nrows + 1`, `col_indices` and `values` of length `nnz`.
     ///
     /// Takes the arrays as they are, and reads each once to check it.
     ///
     /// # Errors
     /// [`Error::InvalidMatrix`], naming the first violation: a wrong array length, a first offset that is not 0, an
-    /// offset smaller than the one before, a last offset that is not `nnz`, a column out of range, or a dimension or
-    /// entry count beyond `u32::MAX`.
+    /// offset smaller than the one before, a last offset that is not `nnz`, a column out of range, or a dimension beyond
+    /// `u32::MAX`, or more entries than `O` counts.
     pub fn try_from_csr_data(
         nrows: usize,
         ncols: usize,
-        row_offsets: Vec<u32>,
+        row_offsets: Vec<O>,
         col_indices: Vec<u32>,
         values: Vec<T>,
     ) -> Result<Self> {
-        check_limits("CSR", nrows, ncols, values.len())?;
+        check_limits::<O>("CSR", nrows, ncols, values.len())?;
         check_structure(nrows, ncols, &row_offsets, &col_indices, values.len())
             .map_err(|problem| Error::InvalidMatrix { format: "CSR", problem })?;
         Ok(Self::from_valid_parts(ncols, row_offsets, col_indices, values))
     }
 
     /// For parts that are valid by construction.
-    pub(crate) fn from_valid_parts(ncols: usize, row_offsets: Vec<u32>, col_indices: Vec<u32>, values: Vec<T>) -> Self {
+    pub(crate) fn from_valid_parts(ncols: usize, row_offsets: Vec<O>, col_indices: Vec<u32>, values: Vec<T>) -> Self {
         debug_assert_eq!(
             check_structure(row_offsets.len() - 1, ncols, &row_offsets, &col_indices, values.len()),
             Ok(())
@@ -68,7 +71,7 @@ impl<T: Scalar> CsrMatrix<T> {
 
     /// Where each row begins in the other two arrays, and at the end `nnz`: `nrows + 1` offsets.
     #[must_use]
-    pub fn row_offsets(&self) -> &[u32] {
+    pub fn row_offsets(&self) -> &[O] {
         &self.row_offsets
     }
 
@@ -90,7 +93,7 @@ impl<T: Scalar> CsrMatrix<T> {
     /// If there is no row `i`.
     #[must_use]
     pub fn row_range(&self, i: usize) -> Range<usize> {
-        self.row_offsets[i] as usize..self.row_offsets[i + 1] as usize
+        self.row_offsets[i].index()..self.row_offsets[i + 1].index()
     }
 
     /// The entries as `(row, column, value)`, row by row.
@@ -101,7 +104,7 @@ impl<T: Scalar> CsrMatrix<T> {
 
     /// The same matrix with its values rounded to another element type.
     #[must_use]
-    pub fn cast<U: Scalar>(&self) -> CsrMatrix<U> {
+    pub fn cast<U: Scalar>(&self) -> CsrMatrix<U, O> {
         CsrMatrix {
             ncols: self.ncols,
             row_offsets: Arc::clone(&self.row_offsets),
@@ -111,10 +114,10 @@ impl<T: Scalar> CsrMatrix<T> {
     }
 }
 
-fn check_structure(
+fn check_structure<O: Offset>(
     nrows: usize,
     ncols: usize,
-    row_offsets: &[u32],
+    row_offsets: &[O],
     col_indices: &[u32],
     nnz: usize,
 ) -> std::result::Result<(), String> {
@@ -127,20 +130,58 @@ fn check_structure(
     if col_indices.len() != nnz {
         return Err(format!("{} column indices and {nnz} values", col_indices.len()));
     }
-    if row_offsets[0] != 0 {
+    if row_offsets[0] != O::default() {
         return Err(format!("the first row offset is {}, not 0", row_offsets[0]));
     }
     if let Some(i) = row_offsets.windows(2).position(|pair| pair[0] > pair[1]) {
         return Err(format!("row {i} begins at {} and ends at {}", row_offsets[i], row_offsets[i + 1]));
     }
-    if row_offsets[nrows] as usize != nnz {
+    // Compared as offsets: as an index, one beyond the address space would wrap.
+    if O::try_from(nnz).ok() != Some(row_offsets[nrows]) {
         return Err(format!("the last row offset is {}, and there are {nnz} entries", row_offsets[nrows]));
     }
     if let Some(k) = col_indices.iter().position(|&column| column as usize >= ncols) {
-        let row = row_offsets.partition_point(|&offset| offset as usize <= k) - 1;
+        let row = row_offsets.partition_point(|&offset| offset.index() <= k) - 1;
         return Err(format!("entry {k}, in row {row}, is in column {} of {ncols}", col_indices[k]));
     }
     Ok(())
+}
+
+/// The same matrix with 64-bit offsets. Shares the columns and the values.
+impl<T: Scalar> From<&CsrMatrix<T, u32>> for CsrMatrix<T, u64> {
+    fn from(matrix: &CsrMatrix<T, u32>) -> Self {
+        Self {
+            ncols: matrix.ncols,
+            row_offsets: Arc::new(matrix.row_offsets.iter().map(|&offset| offset.into()).collect()),
+            col_indices: Arc::clone(&matrix.col_indices),
+            values: Arc::clone(&matrix.values),
+        }
+    }
+}
+
+/// The same matrix with 32-bit offsets. Shares the columns and the values. An [`Error::InvalidMatrix`] if it has 2³²
+/// entries or more.
+impl<T: Scalar> TryFrom<&CsrMatrix<T, u64>> for CsrMatrix<T, u32> {
+    type Error = Error;
+
+    fn try_from(matrix: &CsrMatrix<T, u64>) -> Result<Self> {
+        Ok(Self {
+            ncols: matrix.ncols,
+            row_offsets: Arc::new(narrow(&matrix.row_offsets)?),
+            col_indices: Arc::clone(&matrix.col_indices),
+            values: Arc::clone(&matrix.values),
+        })
+    }
+}
+
+/// Valid row offsets in 32 bits, if the last of them, the number of entries, has as many.
+fn narrow(row_offsets: &[u64]) -> Result<Vec<u32>> {
+    let narrowed = row_offsets.iter().map(|&offset| u32::try_from(offset).ok()).collect::<Option<_>>();
+    narrowed.ok_or_else(|| {
+        let nnz = row_offsets[row_offsets.len() - 1];
+        let problem = format!("{nnz} entries, and 32-bit offsets reach {}", u32::MAX);
+        Error::InvalidMatrix { format: "CSR", problem }
+    })
 }
 
 /// Sorts the entries by row and column, and sums duplicates (in storage order). Costs `O(nnz log(row length))` time
@@ -194,5 +235,18 @@ impl<T: Scalar> From<&CsrMatrix<T>> for CooMatrix<T> {
         let (columns, values) = (csr.col_indices().to_vec(), csr.values().to_vec());
         CooMatrix::try_from_triplets(csr.nrows(), csr.ncols(), row_indices, columns, values)
             .expect("a CSR matrix has valid indices")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_narrow_where_they_fit() {
+        assert_eq!(narrow(&[0]).unwrap(), [0]);
+        assert_eq!(narrow(&[0, 7, u32::MAX.into()]).unwrap(), [0, 7, u32::MAX]);
+        let error = narrow(&[0, 7, 1 << 32, (1 << 32) + 5]).unwrap_err();
+        assert_eq!(error.to_string(), "invalid CSR matrix: 4294967301 entries, and 32-bit offsets reach 4294967295");
     }
 }

@@ -5,8 +5,9 @@ use std::fmt;
 #[cfg(feature = "cuda")]
 use crate::device::Buffer;
 use crate::{
-    CsrMatrix, Device, Result, Scalar, Structure,
+    CsrMatrix, Device, Offset, Result, Scalar, Structure,
     device::{Array, Backend},
+    offset::ByWidth,
     spmv::{self, SpmvOptions},
 };
 
@@ -17,28 +18,47 @@ use crate::{
 pub struct DeviceMatrix<T> {
     device: Device,
     structure: Structure,
-    pub(crate) storage: Storage<T>,
+    pub(crate) storage: WithOffsets<T>,
     pub(crate) plan: spmv::Plan,
 }
 
+/// The arrays of a matrix, with row offsets of either width.
 #[derive(Debug)]
-pub(crate) enum Storage<T> {
+pub(crate) enum WithOffsets<T> {
+    Bits32(Storage<T, u32>),
+    Bits64(Storage<T, u64>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Storage<T, O> {
     /// Shared with the user's matrix.
-    Host(CsrMatrix<T>),
+    Host(CsrMatrix<T, O>),
     /// In the GPU's memory.
     #[cfg(feature = "cuda")]
-    Cuda { row_offsets: Buffer<u32>, col_indices: Buffer<u32>, values: Buffer<T> },
+    Cuda { row_offsets: Buffer<O>, col_indices: Buffer<u32>, values: Buffer<T> },
 }
 
 /// The three arrays of a CSR matrix, on the matrix's device.
-pub(crate) struct CsrArrays<'a, T> {
-    pub(crate) row_offsets: Array<'a, u32>,
+pub(crate) struct CsrArrays<'a, T, O> {
+    pub(crate) row_offsets: Array<'a, O>,
     pub(crate) col_indices: Array<'a, u32>,
     pub(crate) values: Array<'a, T>,
 }
 
-impl<T: Scalar> Storage<T> {
-    pub(crate) fn as_host(&self) -> Option<&CsrMatrix<T>> {
+impl<T: Scalar, O: Offset> Storage<T, O> {
+    fn upload(device: &Device, matrix: &CsrMatrix<T, O>) -> Result<Self> {
+        Ok(match device.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Self::Host(matrix.clone()),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(_) => Self::Cuda {
+                row_offsets: Buffer::upload(device, matrix.row_offsets())?,
+                col_indices: Buffer::upload(device, matrix.col_indices())?,
+                values: Buffer::upload(device, matrix.values())?,
+            },
+        })
+    }
+
+    pub(crate) fn as_host(&self) -> Option<&CsrMatrix<T, O>> {
         match self {
             Self::Host(matrix) => Some(matrix),
             #[cfg(feature = "cuda")]
@@ -46,7 +66,7 @@ impl<T: Scalar> Storage<T> {
         }
     }
 
-    pub(crate) fn arrays(&self) -> CsrArrays<'_, T> {
+    pub(crate) fn arrays(&self) -> CsrArrays<'_, T, O> {
         match self {
             Self::Host(matrix) => CsrArrays {
                 row_offsets: Array::Host(matrix.row_offsets()),
@@ -85,7 +105,7 @@ impl Device {
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
-    pub fn upload<T: Scalar>(&self, matrix: &CsrMatrix<T>) -> Result<DeviceMatrix<T>> {
+    pub fn upload<T: Scalar, O: Offset>(&self, matrix: &CsrMatrix<T, O>) -> Result<DeviceMatrix<T>> {
         self.upload_with(matrix, &SpmvOptions::default())
     }
 
@@ -93,17 +113,16 @@ impl Device {
     ///
     /// # Errors
     /// As [`upload`](Self::upload), and [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel.
-    pub fn upload_with<T: Scalar>(&self, matrix: &CsrMatrix<T>, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
+    pub fn upload_with<T: Scalar, O: Offset>(
+        &self,
+        matrix: &CsrMatrix<T, O>,
+        options: &SpmvOptions,
+    ) -> Result<DeviceMatrix<T>> {
         let structure = matrix.structure();
-        let plan = spmv::Plan::choose::<T>(self, &structure, options)?;
-        let storage = match self.backend() {
-            Backend::Cpu { .. } | Backend::Emulated { .. } => Storage::Host(matrix.clone()),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => Storage::Cuda {
-                row_offsets: Buffer::upload(self, matrix.row_offsets())?,
-                col_indices: Buffer::upload(self, matrix.col_indices())?,
-                values: Buffer::upload(self, matrix.values())?,
-            },
+        let plan = spmv::Plan::choose::<T, O>(self, &structure, options)?;
+        let storage = match O::by_width(matrix) {
+            ByWidth::Bits32(matrix) => WithOffsets::Bits32(Storage::upload(self, matrix)?),
+            ByWidth::Bits64(matrix) => WithOffsets::Bits64(Storage::upload(self, matrix)?),
         };
         Ok(DeviceMatrix { device: self.clone(), structure, storage, plan })
     }
@@ -146,11 +165,15 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.plan.describe(&self.structure)
     }
 
-    /// The bytes that one product must move at least: values and column indices once, `nrows + 1` offsets of 4 bytes,
-    /// `x` once and `y` once. Figures in GB/s count these bytes.
+    /// The bytes that one product must move at least: values and column indices once, `nrows + 1` offsets of 4 or 8
+    /// bytes, `x` once and `y` once. Figures in GB/s count these bytes.
     #[must_use]
     pub fn spmv_bytes(&self) -> usize {
         let Structure { nrows, ncols, nnz, .. } = self.structure;
-        nnz * (4 + size_of::<T>()) + 4 * (nrows + 1) + size_of::<T>() * (nrows + ncols)
+        let offset_bytes = match self.storage {
+            WithOffsets::Bits32(_) => 4,
+            WithOffsets::Bits64(_) => 8,
+        };
+        nnz * (4 + size_of::<T>()) + offset_bytes * (nrows + 1) + size_of::<T>() * (nrows + ncols)
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! // 1 0 2
 //! // 0 3 0
-//! let a = CsrMatrix::try_from_csr_data(2, 3, vec![0, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+//! let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
 //! let device = Device::auto(); // the first GPU, else the CPU: device.describe() says which and why
 //! let a = device.upload(&a)?; // chooses the kernel: a.describe() names it and gives the reason
 //! let x = device.upload_vec(&[10.0, 20.0, 30.0])?;
@@ -41,6 +41,7 @@ mod device_matrix;
 mod error;
 #[cfg(feature = "io")]
 pub mod io;
+mod offset;
 #[cfg(feature = "cuda")]
 mod ptx;
 mod scalar;
@@ -54,6 +55,7 @@ pub use csr::CsrMatrix;
 pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
+pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use spmv::{Lanes, SpmvOptions};
 pub use structure::Structure;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{CsrMatrix, Scalar};
+use crate::{CsrMatrix, Offset, Scalar};
 
 /// Size and row lengths of a sparse matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,11 +28,11 @@ impl Structure {
     }
 }
 
-impl<T: Scalar> CsrMatrix<T> {
+impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// The matrix's structure in figures. Reads the row offsets once.
     #[must_use]
     pub fn structure(&self) -> Structure {
-        let lengths = || self.row_offsets().windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+        let lengths = || self.row_offsets().windows(2).map(|pair| (pair[1] - pair[0]).index());
         Structure {
             nrows: self.nrows(),
             ncols: self.ncols(),

@@ -5,7 +5,7 @@ mod common;
 use std::process::ExitCode;
 
 use common::{Random, assert_within, matrices, on_cpu_and_gpu, on_every_device, on_gpu, reference_spmv};
-use warpsparse::{Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
+use warpsparse::{CsrMatrix, Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
     trials.extend(on_every_device("nan_and_infinity_pass_through", nan_and_infinity_pass_through));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device("offsets_of_either_width_give_the_same_bits", offsets_of_either_width));
     trials.extend(on_cpu_and_gpu("more_rows_than_2_to_the_27", more_rows_than_2_to_the_27));
     trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
     trials.extend(on_every_device("wrong_lane_counts_are_errors", wrong_lane_counts_are_errors));
@@ -43,20 +44,17 @@ fn every_lane_count<T: Scalar>(device: &Device) {
     for (name, matrix) in matrices::all::<T>() {
         for lanes in [1, 2, 4, 8, 16, 32] {
             let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));
-            let uploaded = device.upload_with(&matrix, &options).unwrap();
-            let case = format!("{name}, {lanes} lanes");
-            check_product(&case, &matrix, &uploaded, T::from_f64(1.5), T::from_f64(-0.5));
+            let offsets_32 = device.upload_with(&matrix, &options).unwrap();
+            let offsets_64 = device.upload_with(&CsrMatrix::<T, u64>::from(&matrix), &options).unwrap();
+            for (uploaded, bits) in [(offsets_32, 32), (offsets_64, 64)] {
+                let case = format!("{name}, {lanes} lanes, {bits}-bit offsets");
+                check_product(&case, &matrix, &uploaded, T::from_f64(1.5), T::from_f64(-0.5));
+            }
         }
     }
 }
 
-fn check_product<T: Scalar>(
-    case: &str,
-    matrix: &warpsparse::CsrMatrix<T>,
-    uploaded: &DeviceMatrix<T>,
-    alpha: T,
-    beta: T,
-) {
+fn check_product<T: Scalar>(case: &str, matrix: &CsrMatrix<T>, uploaded: &DeviceMatrix<T>, alpha: T, beta: T) {
     let device = uploaded.device();
     let mut random = Random(7);
     let x = random.vector::<T>(matrix.ncols());
@@ -109,14 +107,29 @@ fn same_input_same_bits(device: &Device) {
     }
 }
 
+fn offsets_of_either_width(device: &Device) {
+    for (name, matrix) in matrices::all::<f64>() {
+        let (narrow, wide) =
+            (device.upload(&matrix).unwrap(), device.upload(&CsrMatrix::<_, u64>::from(&matrix)).unwrap());
+        assert_eq!(wide.structure(), narrow.structure(), "{name}");
+        assert_eq!(wide.spmv_bytes(), narrow.spmv_bytes() + 4 * (matrix.nrows() + 1), "{name}");
+        let x = device.upload_vec(&Random(8).vector::<f64>(matrix.ncols())).unwrap();
+        let product = |matrix: &DeviceMatrix<f64>| {
+            let mut y = device.zeros(matrix.nrows()).unwrap();
+            matrix.spmv(1.0, &x, 0.0, &mut y).unwrap();
+            y.to_vec().unwrap().into_iter().map(f64::to_bits).collect::<Vec<_>>()
+        };
+        assert_eq!(product(&wide), product(&narrow), "{name}");
+    }
+}
+
 /// 32 lanes a row make 2^32 threads and more: no index may wrap.
 fn more_rows_than_2_to_the_27(device: &Device) {
     let nrows = (1 << 27) + 3;
     let mut row_offsets = vec![0u32; nrows + 1];
     row_offsets[nrows - 1] = 1;
     row_offsets[nrows] = 3;
-    let matrix =
-        warpsparse::CsrMatrix::try_from_csr_data(nrows, 2, row_offsets, vec![0, 0, 1], vec![1.0f32, 2.0, 3.0]).unwrap();
+    let matrix = CsrMatrix::try_from_csr_data(nrows, 2, row_offsets, vec![0, 0, 1], vec![1.0f32, 2.0, 3.0]).unwrap();
     let uploaded = device.upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(32))).unwrap();
     let x = device.upload_vec(&[10.0, 100.0]).unwrap();
     let mut y = device.zeros(nrows).unwrap();
@@ -184,11 +197,13 @@ fn the_kernel_follows_the_row_length(gpu: &Device) {
     assert_eq!(kernel(27, SpmvOptions::default()), "spmv_csr_vector_f64_t8");
     assert_eq!(kernel(500, SpmvOptions::default()), "spmv_csr_vector_f64_t32");
     assert_eq!(kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))), "spmv_csr_vector_f64_t2");
+    let wide = CsrMatrix::<f32, u64>::from(&matrices::from_rows(1, vec![vec![(0, 1.0)]]));
+    assert_eq!(gpu.upload(&wide).unwrap().describe().kernel, "spmv_csr_vector_f32_o64_t1");
 }
 
 /// The emulator does the same operations in the same order: every bit is the GPU's.
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
-    let product = |device: &Device, matrix: &warpsparse::CsrMatrix<T>, lanes, seed| {
+    let product = |device: &Device, matrix: &CsrMatrix<T>, lanes, seed| {
         let mut random = Random(seed);
         let (x, y) = (random.vector::<T>(matrix.ncols()), random.vector::<T>(matrix.nrows()));
         let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));

@@ -10,16 +10,19 @@ use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use warpsparse::{CsrMatrix, DType, Device, Lanes, Scalar, SpmvOptions, strategies};
+use warpsparse::{CsrMatrix, DType, Device, Lanes, Offset, Scalar, SpmvOptions, strategies};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for family in kernels_gpu::FAMILIES {
         assert_eq!(family.name, "spmv_csr_vector", "a new family needs its own properties here");
         for variant in family.variants {
-            let body = match variant.dtype {
-                DType::F32 => every_case::<f32>,
-                DType::F64 => every_case::<f64>,
+            let body = match (variant.dtype, variant.offset_bytes) {
+                (DType::F32, 4) => every_case::<f32, u32>,
+                (DType::F64, 4) => every_case::<f64, u32>,
+                (DType::F32, 8) => every_case::<f32, u64>,
+                (DType::F64, 8) => every_case::<f64, u64>,
+                (_, bytes) => panic!("{}: offsets of {bytes} bytes", variant.entry),
             };
             let lanes = variant.lanes;
             let body = move |device: &Device| body(device, lanes);
@@ -27,13 +30,20 @@ fn main() -> ExitCode {
             trials.push(on_gpu(variant.entry, body));
         }
     }
-    trials.push(on_device("cpu_csr_f32::cpu".into(), |cpu| every_case::<f32>(cpu, 1), Device::cpu));
-    trials.push(on_device("cpu_csr_f64::cpu".into(), |cpu| every_case::<f64>(cpu, 1), Device::cpu));
+    let cpu_bodies: [(_, fn(&Device, u32)); 4] = [
+        ("cpu_csr_f32::cpu", every_case::<f32, u32>),
+        ("cpu_csr_f64::cpu", every_case::<f64, u32>),
+        ("cpu_csr_f32_o64::cpu", every_case::<f32, u64>),
+        ("cpu_csr_f64_o64::cpu", every_case::<f64, u64>),
+    ];
+    for (name, body) in cpu_bodies {
+        trials.push(on_device(name.into(), move |cpu| body(cpu, 1), Device::cpu));
+    }
     common::run(trials)
 }
 
 /// proptest's number of cases: 256, or what `PROPTEST_CASES` says. The same cases in every run.
-fn every_case<T: Scalar>(device: &Device, lanes: u32) {
+fn every_case<T: Scalar, O: Offset>(device: &Device, lanes: u32) {
     let cases = strategies::csr_matrix::<T>().prop_flat_map(|matrix| {
         let (x, y) = (strategies::vector(matrix.ncols()), strategies::vector(matrix.nrows()));
         (Just(matrix), x, y, strategies::factor(), strategies::factor())
@@ -44,11 +54,12 @@ fn every_case<T: Scalar>(device: &Device, lanes: u32) {
         if beta == T::from_f64(0.0) {
             y.fill(T::from_f64(f64::NAN));
         }
-        let found = product(device, &matrix, lanes, alpha, &x, beta, &y);
+        let with_offsets = with_offsets::<T, O>(&matrix);
+        let found = product(device, &with_offsets, lanes, alpha, &x, beta, &y);
         assert_within("a random matrix", &found, &reference_spmv(&matrix, alpha, &x, beta, &y));
         if device.is_cuda() {
             let bits = |values: &[T]| values.iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>();
-            let emulated = product(&Device::emulated(2), &matrix, lanes, alpha, &x, beta, &y);
+            let emulated = product(&Device::emulated(2), &with_offsets, lanes, alpha, &x, beta, &y);
             prop_assert_eq!(bits(&found), bits(&emulated));
         }
         Ok(())
@@ -56,9 +67,16 @@ fn every_case<T: Scalar>(device: &Device, lanes: u32) {
     result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-fn product<T: Scalar>(
+/// The same matrix with offsets of type `O`.
+fn with_offsets<T: Scalar, O: Offset>(matrix: &CsrMatrix<T>) -> CsrMatrix<T, O> {
+    let offsets = matrix.row_offsets().iter().map(|&offset| offset.into()).collect();
+    let (columns, values) = (matrix.col_indices().to_vec(), matrix.values().to_vec());
+    CsrMatrix::try_from_csr_data(matrix.nrows(), matrix.ncols(), offsets, columns, values).expect("it was valid")
+}
+
+fn product<T: Scalar, O: Offset>(
     device: &Device,
-    matrix: &CsrMatrix<T>,
+    matrix: &CsrMatrix<T, O>,
     lanes: u32,
     alpha: T,
     x: &[T],

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{CsrMatrix, KernelChoice, Scalar, device::cpu_threads};
+use crate::{CsrMatrix, KernelChoice, Offset, Scalar, device::cpu_threads};
 
 /// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
 #[cfg(feature = "rayon")]
@@ -15,13 +15,20 @@ pub(super) fn describe() -> KernelChoice {
 }
 
 /// `y = alpha * A * x + beta * y`; the lengths fit.
-pub(super) fn spmv<T: Scalar>(matrix: &CsrMatrix<T>, alpha: T, x: &[T], beta: T, y: &mut [T]) {
+pub(super) fn spmv<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, alpha: T, x: &[T], beta: T, y: &mut [T]) {
     assert!(x.len() == matrix.ncols() && y.len() == matrix.nrows());
     spmv_rows(matrix, 0..matrix.nrows(), alpha, x, beta, y);
 }
 
 /// The product for some rows: halves the work, counted in entries, among threads until it is small.
-fn spmv_rows<T: Scalar>(matrix: &CsrMatrix<T>, rows: Range<usize>, alpha: T, x: &[T], beta: T, y: &mut [T]) {
+fn spmv_rows<T: Scalar, O: Offset>(
+    matrix: &CsrMatrix<T, O>,
+    rows: Range<usize>,
+    alpha: T,
+    x: &[T],
+    beta: T,
+    y: &mut [T],
+) {
     #[cfg(feature = "rayon")]
     if let Some(middle) = middle_row(matrix.row_offsets(), rows.clone()) {
         let (y_below, y_above) = y.split_at_mut(middle - rows.start);
@@ -39,8 +46,8 @@ fn spmv_rows<T: Scalar>(matrix: &CsrMatrix<T>, rows: Range<usize>, alpha: T, x: 
 
 /// The row that halves the work in `rows`, if it is worth halving: no half is empty.
 #[cfg(feature = "rayon")]
-fn middle_row(row_offsets: &[u32], rows: Range<usize>) -> Option<usize> {
-    let work_before = |row: usize| row_offsets[row] as usize + row;
+fn middle_row<O: Offset>(row_offsets: &[O], rows: Range<usize>) -> Option<usize> {
+    let work_before = |row: usize| row_offsets[row].index() + row;
     let (begin, end) = (work_before(rows.start), work_before(rows.end));
     if rows.len() < 2 || end - begin <= GRAIN {
         return None;
@@ -55,7 +62,7 @@ fn middle_row(row_offsets: &[u32], rows: Range<usize>) -> Option<usize> {
 }
 
 /// Row `i` times `x`, in four partial sums so that the additions do not wait for one another.
-fn dot<T: Scalar>(matrix: &CsrMatrix<T>, i: usize, x: &[T]) -> T {
+fn dot<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, x: &[T]) -> T {
     let row = matrix.row_range(i);
     let (columns, values) = (&matrix.col_indices()[row.clone()], &matrix.values()[row]);
     // SAFETY: every column is below `ncols`, which a CSR matrix guarantees, and `x` has `ncols` elements.
@@ -83,18 +90,18 @@ mod tests {
     #[test]
     fn work_is_halved_by_entries_not_by_rows() {
         // 8 rows, all entries in the last: it stands alone.
-        let mut offsets = vec![0; 9];
+        let mut offsets = vec![0u64; 9];
         offsets[8] = 100_000;
         assert_eq!(middle_row(&offsets, 0..8), Some(7));
         // All in the first.
-        assert_eq!(middle_row(&[vec![0], vec![100_000; 8]].concat(), 0..8), Some(1));
+        assert_eq!(middle_row(&[vec![0u32], vec![100_000; 8]].concat(), 0..8), Some(1));
         // Even rows.
         let even: Vec<u32> = (0..=8).map(|i| i * 10_000).collect();
         assert_eq!(middle_row(&even, 0..8), Some(4));
         assert_eq!(middle_row(&even, 4..8), Some(6));
         // Too little work, or nothing to split.
         assert_eq!(middle_row(&even, 0..1), None);
-        assert_eq!(middle_row(&[0, 10, 20], 0..2), None);
-        assert_eq!(middle_row(&[0], 0..0), None);
+        assert_eq!(middle_row(&[0u32, 10, 20], 0..2), None);
+        assert_eq!(middle_row(&[0u32], 0..0), None);
     }
 }

@@ -7,19 +7,21 @@ use kernels_gpu::{
 
 use super::{Lanes, Plan, SpmvOptions};
 use crate::{
-    Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Result, Scalar, Structure,
+    Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{Buffer, KernelLaunch},
+    device_matrix::Storage,
 };
 
 /// The name of the family and of its PTX module.
 const FAMILY: &str = "spmv_csr_vector";
 
-pub(super) fn choose<T: Scalar>(structure: &Structure, options: &SpmvOptions) -> Result<Plan> {
+pub(super) fn choose<T: Scalar, O: Offset>(structure: &Structure, options: &SpmvOptions) -> Result<Plan> {
     let (lanes, forced) = match options.lanes {
         Lanes::Auto => (lanes_for(structure.nnz as u64, structure.nrows as u64), false),
         Lanes::Fixed(lanes) => (lanes, true),
     };
-    match VARIANTS.iter().find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes) {
+    let of_types = |variant: &&Variant| variant.dtype == T::DTYPE && variant.offset_bytes == size_of::<O>();
+    match VARIANTS.iter().filter(of_types).find(|variant| variant.lanes == lanes) {
         Some(variant) => Ok(Plan::CsrVector { variant, forced }),
         None => Err(Error::InvalidOption(format!("{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"))),
     }
@@ -37,8 +39,10 @@ pub(super) fn describe(variant: &Variant, forced: bool, structure: &Structure) -
 }
 
 /// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one device.
-pub(super) fn spmv<T: Scalar>(
+/// `storage` holds the arrays of `a`.
+pub(super) fn spmv<T: Scalar, O: Offset>(
     a: &DeviceMatrix<T>,
+    storage: &Storage<T, O>,
     variant: &'static Variant,
     alpha: T,
     x: &DeviceVec<T>,
@@ -50,7 +54,7 @@ pub(super) fn spmv<T: Scalar>(
     if blocks == 0 {
         return Ok(());
     }
-    let arrays = a.storage.arrays();
+    let arrays = storage.arrays();
     let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
     let args = Args {
         rows,
@@ -64,6 +68,6 @@ pub(super) fn spmv<T: Scalar>(
     };
     assert_eq!(size_of_val(&args), variant.args_bytes, "the arguments of {}", variant.entry);
     // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
-    // borrowed mutably, so it is none of the others; `Args<T>` is what the variant for `T` takes.
+    // borrowed mutably, so it is none of the others; `Args<T, O>` is what the variant for `T` and `O` takes.
     unsafe { launch.run(&args, || (variant.call)(std::ptr::from_ref(&args).cast())) }
 }

@@ -6,8 +6,9 @@ mod csr_vector;
 use kernels_gpu::Variant;
 
 use crate::{
-    Device, DeviceMatrix, DeviceVec, KernelChoice, Result, Scalar, Structure,
+    Device, DeviceMatrix, DeviceVec, KernelChoice, Offset, Result, Scalar, Structure,
     device::{Backend, check_length},
+    device_matrix::{Storage, WithOffsets},
 };
 
 /// How to choose the kernel for products with a matrix.
@@ -50,9 +51,13 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    pub(crate) fn choose<T: Scalar>(device: &Device, structure: &Structure, options: &SpmvOptions) -> Result<Self> {
+    pub(crate) fn choose<T: Scalar, O: Offset>(
+        device: &Device,
+        structure: &Structure,
+        options: &SpmvOptions,
+    ) -> Result<Self> {
         // Also for the CPU, which has no lanes: an option that is wrong is wrong everywhere.
-        let csr_vector = csr_vector::choose::<T>(structure, options)?;
+        let csr_vector = csr_vector::choose::<T, O>(structure, options)?;
         Ok(if matches!(device.backend(), Backend::Cpu { .. }) { Self::Cpu } else { csr_vector })
     }
 
@@ -81,16 +86,31 @@ impl<T: Scalar> DeviceMatrix<T> {
         check_length("y", self.nrows(), y.len())?;
         self.device().check_same("x", x.device())?;
         self.device().check_same("y", y.device())?;
+        match &self.storage {
+            WithOffsets::Bits32(storage) => self.queue_spmv(storage, alpha, x, beta, y),
+            WithOffsets::Bits64(storage) => self.queue_spmv(storage, alpha, x, beta, y),
+        }
+    }
+
+    /// The product by the chosen kernel; the lengths fit, and all arguments are on one device.
+    fn queue_spmv<O: Offset>(
+        &self,
+        storage: &Storage<T, O>,
+        alpha: T,
+        x: &DeviceVec<T>,
+        beta: T,
+        y: &mut DeviceVec<T>,
+    ) -> Result<()> {
         match &self.plan {
             Plan::Cpu => {
                 const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
-                let matrix = self.storage.as_host().expect(IN_HOST_MEMORY);
+                let matrix = storage.as_host().expect(IN_HOST_MEMORY);
                 let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
                 let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
                 cpu::spmv(matrix, alpha, x, beta, y);
                 Ok(())
             }
-            Plan::CsrVector { variant, .. } => csr_vector::spmv(self, variant, alpha, x, beta, y.parts_mut()),
+            Plan::CsrVector { variant, .. } => csr_vector::spmv(self, storage, variant, alpha, x, beta, y.parts_mut()),
         }
     }
 }

@@ -10,7 +10,7 @@ mod variant;
 #[cfg(feature = "spmv_csr_vector")]
 pub mod spmv_csr_vector;
 
-pub use variant::{DType, Family, Scalar, Variant};
+pub use variant::{DType, Family, Offset, Scalar, Variant};
 
 /// Every family that this build holds, in the order of the file names.
 pub const FAMILIES: &[Family] = &[

@@ -22,7 +22,7 @@
 //! the same bits.
 //!
 //! # Bytes moved
-//! `nnz * (4 + sizeof T)` for the matrix, `4 * (rows + 1)` for the offsets, `x` and `y` once each if `x` stays in the
+//! `nnz * (4 + sizeof T)` for the matrix, `(rows + 1) * sizeof O` for the offsets, `x` and `y` once each if `x` stays in the
 //! caches, `y` twice if `beta != 0`.
 //!
 //! # Safety
@@ -34,7 +34,7 @@
 
 use cuda_std::{kernel, mem, thread, warp};
 
-use crate::{Scalar, Variant, unroll::unroll};
+use crate::{Offset, Scalar, Variant, unroll::unroll};
 
 /// Threads per block: eight blocks fill a multiprocessor of 2048 threads, so that at 32 registers a thread all of
 /// them are resident.
@@ -52,10 +52,10 @@ pub const ENTRIES_PER_STEP: u32 = 4;
 /// of 42 entries a row, 4 lanes, 2605 / 3095; 5-point stencil, 1 lane, 2813 / 3268.
 pub const STREAMING_FROM_LANES: u32 = 8;
 
-/// The arguments of every entry, passed by value.
+/// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
+pub struct Args<T, O> {
     /// Rows of the matrix.
     pub rows: u32,
     /// The factor of the product.
@@ -63,7 +63,7 @@ pub struct Args<T> {
     /// The factor of the old `y`; at 0 the old `y` is not read.
     pub beta: T,
     /// `rows + 1` offsets.
-    pub row_offsets: *const u32,
+    pub row_offsets: *const O,
     /// `row_offsets[rows]` column indices.
     pub col_indices: *const u32,
     /// `row_offsets[rows]` values.
@@ -75,46 +75,60 @@ pub struct Args<T> {
 }
 
 macro_rules! variants {
-    ($($entry:ident: $T:ty, $lanes:literal lanes;)*) => {
-        /// The entries: every lane count, for every element type.
+    ($($entry:ident: $T:ty, $O:ty, $lanes:literal lanes;)*) => {
+        /// The entries: every lane count, for every element type and width of the offsets.
         pub const VARIANTS: &[Variant] = &[$(Variant {
             entry: stringify!($entry),
             dtype: <$T as Scalar>::DTYPE,
+            offset_bytes: size_of::<$O>(),
             block_size: BLOCK_SIZE,
             lanes: $lanes,
-            args_bytes: size_of::<Args<$T>>(),
+            args_bytes: size_of::<Args<$T, $O>>(),
             // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.
             #[cfg(not(target_arch = "nvptx64"))]
-            call: |args| unsafe { $entry(*args.cast::<Args<$T>>()) },
+            call: |args| unsafe { $entry(*args.cast::<Args<$T, $O>>()) },
         }),*];
         $(
-            #[doc = concat!("The product in `", stringify!($T), "`, ", $lanes, " lane(s) a row.")]
+            #[doc = concat!("The product in `", stringify!($T), "` with `", stringify!($O), "` offsets,")]
+            #[doc = concat!($lanes, " lane(s) a row.")]
             ///
             /// # Safety
             /// The rules at the head of this module.
             #[kernel]
-            pub unsafe fn $entry(args: Args<$T>) {
+            pub unsafe fn $entry(args: Args<$T, $O>) {
                 const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of($lanes)) }
                 // SAFETY: the caller keeps the same rules.
-                unsafe { spmv::<$T, $lanes>(args) }
+                unsafe { spmv::<$T, $O, $lanes>(args) }
             }
         )*
     };
 }
 
 variants! {
-    spmv_csr_vector_f32_t1: f32, 1 lanes;
-    spmv_csr_vector_f32_t2: f32, 2 lanes;
-    spmv_csr_vector_f32_t4: f32, 4 lanes;
-    spmv_csr_vector_f32_t8: f32, 8 lanes;
-    spmv_csr_vector_f32_t16: f32, 16 lanes;
-    spmv_csr_vector_f32_t32: f32, 32 lanes;
-    spmv_csr_vector_f64_t1: f64, 1 lanes;
-    spmv_csr_vector_f64_t2: f64, 2 lanes;
-    spmv_csr_vector_f64_t4: f64, 4 lanes;
-    spmv_csr_vector_f64_t8: f64, 8 lanes;
-    spmv_csr_vector_f64_t16: f64, 16 lanes;
-    spmv_csr_vector_f64_t32: f64, 32 lanes;
+    spmv_csr_vector_f32_t1: f32, u32, 1 lanes;
+    spmv_csr_vector_f32_t2: f32, u32, 2 lanes;
+    spmv_csr_vector_f32_t4: f32, u32, 4 lanes;
+    spmv_csr_vector_f32_t8: f32, u32, 8 lanes;
+    spmv_csr_vector_f32_t16: f32, u32, 16 lanes;
+    spmv_csr_vector_f32_t32: f32, u32, 32 lanes;
+    spmv_csr_vector_f64_t1: f64, u32, 1 lanes;
+    spmv_csr_vector_f64_t2: f64, u32, 2 lanes;
+    spmv_csr_vector_f64_t4: f64, u32, 4 lanes;
+    spmv_csr_vector_f64_t8: f64, u32, 8 lanes;
+    spmv_csr_vector_f64_t16: f64, u32, 16 lanes;
+    spmv_csr_vector_f64_t32: f64, u32, 32 lanes;
+    spmv_csr_vector_f32_o64_t1: f32, u64, 1 lanes;
+    spmv_csr_vector_f32_o64_t2: f32, u64, 2 lanes;
+    spmv_csr_vector_f32_o64_t4: f32, u64, 4 lanes;
+    spmv_csr_vector_f32_o64_t8: f32, u64, 8 lanes;
+    spmv_csr_vector_f32_o64_t16: f32, u64, 16 lanes;
+    spmv_csr_vector_f32_o64_t32: f32, u64, 32 lanes;
+    spmv_csr_vector_f64_o64_t1: f64, u64, 1 lanes;
+    spmv_csr_vector_f64_o64_t2: f64, u64, 2 lanes;
+    spmv_csr_vector_f64_o64_t4: f64, u64, 4 lanes;
+    spmv_csr_vector_f64_o64_t8: f64, u64, 8 lanes;
+    spmv_csr_vector_f64_o64_t16: f64, u64, 16 lanes;
+    spmv_csr_vector_f64_o64_t32: f64, u64, 32 lanes;
 }
 
 /// Blocks for `rows` rows, at `lanes` lanes a row.
@@ -147,7 +161,7 @@ pub const fn lanes_for(nnz: u64, rows: u64) -> u32 {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn spmv<T: Scalar, const LANES: u32>(args: Args<T>) {
+unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     let lane = thread::thread_idx_x() % LANES;
     // 64 bits: the last block's rows may lie beyond 2^32.
     let row =
@@ -158,7 +172,7 @@ unsafe fn spmv<T: Scalar, const LANES: u32>(args: Args<T>) {
     let mut sum = T::ZERO;
     if in_matrix {
         // SAFETY: rules 1 and 2.
-        unsafe { sum = partial_sum::<T, LANES>(&args, row as usize, lane) };
+        unsafe { sum = partial_sum::<T, O, LANES>(&args, row as usize, lane) };
     }
     let mut distance = LANES / 2;
     while distance > 0 {
@@ -182,34 +196,34 @@ unsafe fn spmv<T: Scalar, const LANES: u32>(args: Args<T>) {
 /// # Safety
 /// Rules 1 and 2 at the head of this module, and `row` is a row of the matrix.
 #[inline(always)]
-unsafe fn partial_sum<T: Scalar, const LANES: u32>(args: &Args<T>, row: usize, lane: u32) -> T {
+unsafe fn partial_sum<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, row: usize, lane: u32) -> T {
     // SAFETY: row < rows, so both offsets exist; entries between them exist, and their columns are within x.
     unsafe {
         let start = mem::load_readonly(args.row_offsets.add(row));
         let end = mem::load_readonly(args.row_offsets.add(row + 1));
-        // This lane's next entry, and the entries of the row from there on: offsets may reach u32::MAX, so no u32
-        // may step beyond `end`.
-        let mut entry = start as usize + lane as usize;
-        let mut left = (end - start).saturating_sub(lane);
+        // This lane's next entry, and the entries of the row from there on: offsets may reach O's maximum, so no O may
+        // step beyond `end`. The row's length has O's width: a row may hold all entries.
+        let mut entry = start.index() + lane as usize;
+        let mut left = (end - start).minus(lane);
         let mut sum = T::ZERO;
-        while left > 0 {
+        while left.exceeds(0) {
             let mut columns = [0; ENTRIES_PER_STEP as usize];
             let mut values = [T::ZERO; ENTRIES_PER_STEP as usize];
             unroll!(K in [0, 1, 2, 3] {
-                if K * LANES < left {
+                if left.exceeds(K * LANES) {
                     let entry = entry + (K * LANES) as usize;
                     columns[K as usize] = load_matrix::<_, LANES>(args.col_indices.add(entry));
                     values[K as usize] = load_matrix::<_, LANES>(args.values.add(entry));
                 }
             });
             unroll!(K in [0, 1, 2, 3] {
-                if K * LANES < left {
+                if left.exceeds(K * LANES) {
                     let x = mem::load_readonly(args.x.add(columns[K as usize] as usize));
                     sum = values[K as usize].mul_add(x, sum);
                 }
             });
             entry += (ENTRIES_PER_STEP * LANES) as usize;
-            left = left.saturating_sub(ENTRIES_PER_STEP * LANES);
+            left = left.minus(ENTRIES_PER_STEP * LANES);
         }
         sum
     }

@@ -1,6 +1,8 @@
 //! What the host must know of a kernel to launch it.
 
-use cuda_std::GpuFloat;
+use core::ops::Sub;
+
+use cuda_std::{GpuFloat, mem::DeviceValue};
 
 /// A PTX module: the kernels of one source file.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +20,8 @@ pub struct Variant {
     pub entry: &'static str,
     /// The element type of matrix and vectors.
     pub dtype: DType,
+    /// Bytes of a row offset: 4 or 8.
+    pub offset_bytes: usize,
     /// Threads per block.
     pub block_size: u32,
     /// Threads that share a row.
@@ -51,3 +55,35 @@ impl Scalar for f32 {
 impl Scalar for f64 {
     const DTYPE: DType = DType::F64;
 }
+
+/// A row offset, `u32` or `u64`: a position among the entries, or a number of entries.
+///
+/// What a kernel asks of it goes by value: through the references of `PartialOrd`, worse code comes out.
+pub trait Offset: DeviceValue + Sub<Output = Self> {
+    /// The offset as an index. An offset of a matrix in memory always fits.
+    fn index(self) -> usize;
+    /// Whether it is more than `count`.
+    fn exceeds(self, count: u32) -> bool;
+    /// `self - count`, or 0 where `count` is more.
+    fn minus(self, count: u32) -> Self;
+}
+
+macro_rules! offsets {
+    ($($type:ty),*) => {$(
+        impl Offset for $type {
+            #[inline(always)]
+            fn index(self) -> usize {
+                self as usize
+            }
+            #[inline(always)]
+            fn exceeds(self, count: u32) -> bool {
+                self > count as $type
+            }
+            #[inline(always)]
+            fn minus(self, count: u32) -> Self {
+                if self.exceeds(count) { self - count as $type } else { 0 }
+            }
+        }
+    )*};
+}
+offsets!(u32, u64);
