@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Backend, Device};
+use super::{Backend, Device, vector::host_zeros};
 use crate::Result;
 
 impl Device {
@@ -36,8 +36,9 @@ impl Device {
         let (bytes, mut times) = match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => {
                 let bytes = 256 << 20;
-                let source = vec![1u64; bytes / 8];
-                let mut target = vec![0u64; bytes / 8];
+                let mut source = host_zeros::<u64>(self, bytes / 8)?;
+                source.fill(1); // pages of zeros may all be one page
+                let mut target = host_zeros::<u64>(self, bytes / 8)?;
                 let copy = |_| {
                     copy_by_all_threads(&source, &mut target);
                     Ok(())
