@@ -8,6 +8,7 @@ use crate::{
     CsrMatrix, Device, Result, Scalar, Structure,
     device::{Array, Backend},
     spmv::{self, SpmvOptions},
+    structure::analyse_on_gpu,
 };
 
 /// A sparse matrix on a device, with the kernel for its products chosen.
@@ -80,8 +81,8 @@ impl fmt::Display for KernelChoice {
 impl Device {
     /// Puts a matrix on this device and chooses the kernel for its products.
     ///
-    /// Costs one pass over the row offsets on the host; on a GPU also the copy of the arrays, for which it waits. On
-    /// the CPU nothing is copied.
+    /// The choice follows the matrix's [`Structure`], which costs about as much as one or two products, on the device. On
+    /// a GPU the arrays are copied; the call waits for that and for the analysis. On the CPU nothing is copied.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
@@ -94,8 +95,6 @@ impl Device {
     /// # Errors
     /// As [`upload`](Self::upload), and [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel.
     pub fn upload_with<T: Scalar>(&self, matrix: &CsrMatrix<T>, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
-        let structure = matrix.structure();
-        let plan = spmv::Plan::choose::<T>(self, &structure, options)?;
         let storage = match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Storage::Host(matrix.clone()),
             #[cfg(feature = "cuda")]
@@ -105,6 +104,15 @@ impl Device {
                 values: Buffer::upload(self, matrix.values())?,
             },
         };
+        let structure = match self.backend() {
+            Backend::Cpu { .. } => matrix.structure(),
+            _ => {
+                let arrays = storage.arrays();
+                let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
+                analyse_on_gpu(self, size, arrays.row_offsets, arrays.col_indices)?
+            }
+        };
+        let plan = spmv::Plan::choose::<T>(self, &structure, options)?;
         Ok(DeviceMatrix { device: self.clone(), structure, storage, plan })
     }
 }
@@ -128,7 +136,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.structure.nnz
     }
 
-    /// Size and row lengths.
+    /// Size, row lengths and places of the entries.
     #[must_use]
     pub fn structure(&self) -> &Structure {
         &self.structure

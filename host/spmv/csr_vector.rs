@@ -19,7 +19,7 @@ pub(super) fn choose<T: Scalar>(structure: &Structure, options: &SpmvOptions) ->
         Lanes::Auto => (lanes_for(structure.nnz as u64, structure.nrows as u64), false),
         Lanes::Fixed(lanes) => (lanes, true),
     };
-    match VARIANTS.iter().find(|variant| variant.dtype == T::DTYPE && variant.lanes == lanes) {
+    match VARIANTS.iter().find(|variant| variant.dtype == Some(T::DTYPE) && variant.lanes == lanes) {
         Some(variant) => Ok(Plan::CsrVector { variant, forced }),
         None => Err(Error::InvalidOption(format!("{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"))),
     }

@@ -79,7 +79,7 @@ macro_rules! variants {
         /// The entries: every lane count, for every element type.
         pub const VARIANTS: &[Variant] = &[$(Variant {
             entry: stringify!($entry),
-            dtype: <$T as Scalar>::DTYPE,
+            dtype: Some(<$T as Scalar>::DTYPE),
             block_size: BLOCK_SIZE,
             lanes: $lanes,
             args_bytes: size_of::<Args<$T>>(),

@@ -16,8 +16,8 @@ pub struct Family {
 pub struct Variant {
     /// The entry's name in the PTX.
     pub entry: &'static str,
-    /// The element type of matrix and vectors.
-    pub dtype: DType,
+    /// The element type of matrix and vectors; none where the kernel touches no elements.
+    pub dtype: Option<DType>,
     /// Threads per block.
     pub block_size: u32,
     /// Threads that share a row.
