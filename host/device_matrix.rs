@@ -9,6 +9,7 @@ use crate::{
     device::{Array, Backend},
     offset::ByWidth,
     spmv::{self, SpmvOptions},
+    structure::analyse_on_gpu,
 };
 
 /// A sparse matrix on a device, with the kernel for its products chosen.
@@ -19,7 +20,7 @@ pub struct DeviceMatrix<T> {
     device: Device,
     structure: Structure,
     pub(crate) storage: WithOffsets<T>,
-    pub(crate) plan: spmv::Plan,
+    pub(crate) plan: spmv::Plan<T>,
 }
 
 /// The arrays of a matrix, with row offsets of either width.
@@ -100,8 +101,8 @@ impl fmt::Display for KernelChoice {
 impl Device {
     /// Puts a matrix on this device and chooses the kernel for its products.
     ///
-    /// Costs one pass over the row offsets on the host; on a GPU also the copy of the arrays, for which it waits. On
-    /// the CPU nothing is copied.
+    /// The choice follows the matrix's [`Structure`], which costs about as much as one or two products, on the device. On
+    /// a GPU the arrays are copied; the call waits for that and for the analysis. On the CPU nothing is copied.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
@@ -118,13 +119,29 @@ impl Device {
         matrix: &CsrMatrix<T, O>,
         options: &SpmvOptions,
     ) -> Result<DeviceMatrix<T>> {
-        let structure = matrix.structure();
-        let plan = spmv::Plan::choose::<T, O>(self, &structure, options)?;
-        let storage = match O::by_width(matrix) {
-            ByWidth::Bits32(matrix) => WithOffsets::Bits32(Storage::upload(self, matrix)?),
-            ByWidth::Bits64(matrix) => WithOffsets::Bits64(Storage::upload(self, matrix)?),
+        match O::by_width(matrix) {
+            ByWidth::Bits32(matrix) => self.upload_as(matrix, options, WithOffsets::Bits32),
+            ByWidth::Bits64(matrix) => self.upload_as(matrix, options, WithOffsets::Bits64),
+        }
+    }
+
+    fn upload_as<T: Scalar, O: Offset>(
+        &self,
+        matrix: &CsrMatrix<T, O>,
+        options: &SpmvOptions,
+        with_offsets: impl Fn(Storage<T, O>) -> WithOffsets<T>,
+    ) -> Result<DeviceMatrix<T>> {
+        let storage = Storage::upload(self, matrix)?;
+        let structure = match self.backend() {
+            Backend::Cpu { .. } => matrix.structure(),
+            _ => {
+                let arrays = storage.arrays();
+                let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
+                analyse_on_gpu(self, size, arrays.row_offsets, arrays.col_indices)?
+            }
         };
-        Ok(DeviceMatrix { device: self.clone(), structure, storage, plan })
+        let plan = spmv::Plan::choose(self, matrix, &structure, options)?;
+        Ok(DeviceMatrix { device: self.clone(), structure, storage: with_offsets(storage), plan })
     }
 }
 
@@ -147,7 +164,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.structure.nnz
     }
 
-    /// Size and row lengths.
+    /// Size, row lengths and places of the entries.
     #[must_use]
     pub fn structure(&self) -> &Structure {
         &self.structure

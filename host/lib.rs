@@ -57,7 +57,7 @@ pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
-pub use spmv::{Lanes, SpmvOptions};
+pub use spmv::{CsrKernel, Lanes, SpmvOptions};
 pub use structure::Structure;
 
 /// The README's example is a test.

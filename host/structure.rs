@@ -1,10 +1,18 @@
-//! The structure of a sparse matrix in figures: what the choice of a kernel looks at.
+//! The structure of a sparse matrix in figures: what the choice of a format and of a kernel looks at.
+
+mod cpu;
+mod gpu;
 
 use std::fmt;
 
-use crate::{CsrMatrix, Offset, Scalar};
+use kernels_gpu::csr_structure::{LENGTH_CLASSES, MAX_DIAGONALS};
 
-/// Size and row lengths of a sparse matrix.
+use crate::{CsrMatrix, Offset, Scalar};
+pub(crate) use gpu::analyse as analyse_on_gpu;
+
+/// Size, row lengths and places of the entries of a sparse matrix. The values play no part.
+///
+/// Every device finds the same figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Structure {
@@ -12,40 +20,77 @@ pub struct Structure {
     pub nrows: usize,
     /// Number of columns.
     pub ncols: usize,
-    /// Number of entries.
+    /// Number of entries; duplicates and explicit zeros count, here and below.
     pub nnz: usize,
     /// Entries in the shortest row; 0 without rows.
     pub min_row: usize,
     /// Entries in the longest row; 0 without rows.
     pub max_row: usize,
+    /// How many rows have a length of 0, 1, 2 or 3, 4 to 7, and so on by powers of two; the last element counts all
+    /// rows of 2³¹ entries and more.
+    pub row_histogram: [usize; LENGTH_CLASSES],
+    /// How far entries lie below the diagonal, row minus column, at most; 0 if none do.
+    pub lower_bandwidth: usize,
+    /// How far entries lie above the diagonal, column minus row, at most; 0 if none do.
+    pub upper_bandwidth: usize,
+    /// How many diagonals hold entries; `None` beyond [`MAX_DIAGONALS`](Self::MAX_DIAGONALS).
+    pub diagonals: Option<usize>,
+    /// How many entries are near the entry that is stored before them in their row: in the same group of 32 columns or
+    /// in an adjacent one. See [`locality`](Self::locality).
+    pub near_entries: usize,
 }
 
 impl Structure {
+    /// The most [`diagonals`](Self::diagonals) that are counted: formats by diagonals want few, and in a matrix of many
+    /// the count would be the dearest figure.
+    pub const MAX_DIAGONALS: usize = MAX_DIAGONALS as usize;
+
+    /// The figure `diagonals` for this count.
+    fn counted(diagonals: usize) -> Option<usize> {
+        (diagonals <= Self::MAX_DIAGONALS).then_some(diagonals)
+    }
+
     /// The mean number of entries in a row; 0 without rows.
     #[must_use]
     pub fn mean_row(&self) -> f64 {
         if self.nrows == 0 { 0.0 } else { self.nnz as f64 / self.nrows as f64 }
     }
+
+    /// The fraction of entries, the first of each row left out, that are near the entry before them; 1 where there are
+    /// none.
+    ///
+    /// A product gathers an element of the vector for each entry. Threads that share a row gather for consecutive
+    /// entries at a time: where those are near one another, one cache line serves several, and close to 1 the gathers
+    /// are almost as good as coalesced loads. Close to 0, every entry costs an access to memory of its own. How much
+    /// rows share with one another the figure does not tell.
+    #[must_use]
+    pub fn locality(&self) -> f64 {
+        let nonempty_rows = self.nrows - self.row_histogram[0];
+        match self.nnz - nonempty_rows {
+            0 => 1.0,
+            followers => self.near_entries as f64 / followers as f64,
+        }
+    }
 }
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// The matrix's structure in figures. Reads the row offsets once.
+    /// The matrix's structure in figures. Reads the row offsets and the column indices, on all cores with the feature
+    /// `rayon`.
     #[must_use]
     pub fn structure(&self) -> Structure {
-        let lengths = || self.row_offsets().windows(2).map(|pair| (pair[1] - pair[0]).index());
-        Structure {
-            nrows: self.nrows(),
-            ncols: self.ncols(),
-            nnz: self.nnz(),
-            min_row: lengths().min().unwrap_or(0),
-            max_row: lengths().max().unwrap_or(0),
-        }
+        cpu::analyse(self.ncols(), self.row_offsets(), self.col_indices())
     }
 }
 
 impl fmt::Display for Structure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nrows, ncols, nnz, min_row, max_row } = self;
-        write!(f, "{nrows} x {ncols}, {nnz} entries, {min_row} to {max_row} a row, mean {:.2}", self.mean_row())
+        let Self { nrows, ncols, nnz, min_row, max_row, lower_bandwidth, upper_bandwidth, .. } = self;
+        write!(f, "{nrows} x {ncols}, {nnz} entries, {min_row} to {max_row} a row, mean {:.2}", self.mean_row())?;
+        write!(f, "; bandwidth {lower_bandwidth} below and {upper_bandwidth} above the diagonal, ")?;
+        match self.diagonals {
+            Some(diagonals) => write!(f, "{diagonals} diagonals")?,
+            None => write!(f, "more than {} diagonals", Self::MAX_DIAGONALS)?,
+        }
+        write!(f, "; locality {:.2}", self.locality())
     }
 }

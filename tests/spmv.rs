@@ -4,15 +4,17 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, matrices, on_cpu_and_gpu, on_every_device, on_gpu, reference_spmv};
-use warpsparse::{CsrMatrix, Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
+use common::{
+    Random, assert_within, matrices, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, reference_spmv,
+};
+use warpsparse::{CsrKernel, CsrMatrix, Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     trials.extend(on_every_device("every_matrix_f32", every_matrix::<f32>));
     trials.extend(on_every_device("every_matrix_f64", every_matrix::<f64>));
-    trials.extend(on_every_device("every_lane_count_f32", every_lane_count::<f32>));
-    trials.extend(on_every_device("every_lane_count_f64", every_lane_count::<f64>));
+    trials.extend(on_every_device("every_kernel_f32", every_kernel::<f32>));
+    trials.extend(on_every_device("every_kernel_f64", every_kernel::<f64>));
     trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
     trials.extend(on_every_device("nan_and_infinity_pass_through", nan_and_infinity_pass_through));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
@@ -22,7 +24,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("wrong_lane_counts_are_errors", wrong_lane_counts_are_errors));
     trials.extend(on_every_device("queues_are_ordered", queues_are_ordered));
     trials.push(on_gpu("arguments_on_another_device_are_errors", arguments_on_another_device_are_errors));
-    trials.push(on_gpu("the_kernel_follows_the_row_length", the_kernel_follows_the_row_length));
+    trials.extend(on_emulator_and_gpu("the_kernel_follows_the_structure", the_kernel_follows_the_structure));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
@@ -40,14 +42,20 @@ fn every_matrix<T: Scalar>(device: &Device) {
     }
 }
 
-fn every_lane_count<T: Scalar>(device: &Device) {
+/// Every kernel, and rows cut as finely as can be, so that all of them are in many pieces.
+fn kernels() -> Vec<SpmvOptions> {
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive);
+    let finely = [adaptive.clone().long_row(1), adaptive.long_row(37)];
+    SpmvOptions::candidates().into_iter().chain(finely).collect()
+}
+
+fn every_kernel<T: Scalar>(device: &Device) {
     for (name, matrix) in matrices::all::<T>() {
-        for lanes in [1, 2, 4, 8, 16, 32] {
-            let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));
+        for options in kernels() {
             let offsets_32 = device.upload_with(&matrix, &options).unwrap();
             let offsets_64 = device.upload_with(&CsrMatrix::<T, u64>::from(&matrix), &options).unwrap();
             for (uploaded, bits) in [(offsets_32, 32), (offsets_64, 64)] {
-                let case = format!("{name}, {lanes} lanes, {bits}-bit offsets");
+                let case = format!("{name}, {options:?}, {bits}-bit offsets");
                 check_product(&case, &matrix, &uploaded, T::from_f64(1.5), T::from_f64(-0.5));
             }
         }
@@ -91,18 +99,28 @@ fn nan_and_infinity_pass_through(device: &Device) {
     assert!(y[1].is_nan() && y[3].is_nan(), "{y:?}");
 }
 
+/// A hundred times, while another queue of the device works on something else.
 fn same_input_same_bits(device: &Device) {
+    let (others, runs) = if device.is_cuda() { (3, 100) } else { (0, 10) };
+    let other_queue = device.new_queue().unwrap();
+    let other = other_queue.upload(&matrices::from_rows::<f32>(1, vec![vec![(0, 0.5)]; 1 << 20])).unwrap();
+    let (other_x, mut other_y) = (other_queue.zeros(1).unwrap(), other_queue.zeros(1 << 20).unwrap());
     for (name, matrix) in matrices::all::<f32>() {
-        let uploaded = device.upload(&matrix).unwrap();
-        let x = device.upload_vec(&Random(8).vector::<f32>(matrix.ncols())).unwrap();
-        let product = || {
-            let mut y = device.zeros(matrix.nrows()).unwrap();
-            uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
-            y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
-        };
-        let first = product();
-        for _ in 0..10 {
-            assert_eq!(product(), first, "{name}");
+        for options in [SpmvOptions::default(), SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(37)] {
+            let uploaded = device.upload_with(&matrix, &options).unwrap();
+            let x = device.upload_vec(&Random(8).vector::<f32>(matrix.ncols())).unwrap();
+            let mut product = || {
+                for _ in 0..others {
+                    other.spmv(1.0, &other_x, 1.0, &mut other_y).unwrap();
+                }
+                let mut y = device.zeros(matrix.nrows()).unwrap();
+                uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
+                y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            let first = product();
+            for _ in 1..runs {
+                assert_eq!(product(), first, "{name}, {options:?}");
+            }
         }
     }
 }
@@ -130,13 +148,16 @@ fn more_rows_than_2_to_the_27(device: &Device) {
     row_offsets[nrows - 1] = 1;
     row_offsets[nrows] = 3;
     let matrix = CsrMatrix::try_from_csr_data(nrows, 2, row_offsets, vec![0, 0, 1], vec![1.0f32, 2.0, 3.0]).unwrap();
-    let uploaded = device.upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(32))).unwrap();
     let x = device.upload_vec(&[10.0, 100.0]).unwrap();
-    let mut y = device.zeros(nrows).unwrap();
-    uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
-    let y = y.to_vec().unwrap();
-    assert!(y[..nrows - 2].iter().all(|&value| value == 0.0));
-    assert_eq!(y[nrows - 2..], [10.0, 320.0]);
+    for (kernel, lanes) in [(CsrKernel::Vector, 32), (CsrKernel::Adaptive, 16)] {
+        let options = SpmvOptions::default().kernel(kernel).lanes(Lanes::Fixed(lanes)).long_row(1);
+        let uploaded = device.upload_with(&matrix, &options).unwrap();
+        let mut y = device.zeros(nrows).unwrap();
+        uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
+        let y = y.to_vec().unwrap();
+        assert!(y[..nrows - 2].iter().all(|&value| value == 0.0));
+        assert_eq!(y[nrows - 2..], [10.0, 320.0]);
+    }
 }
 
 fn wrong_lengths_are_errors(device: &Device) {
@@ -153,6 +174,12 @@ fn wrong_lane_counts_are_errors(device: &Device) {
     for lanes in [0, 3, 5, 64, u32::MAX] {
         let error = device.upload_with(&matrix, &SpmvOptions::default().lanes(Lanes::Fixed(lanes))).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&lanes.to_string())), "{error}");
+    }
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive);
+    assert!(device.upload_with(&matrix, &adaptive.clone().lanes(Lanes::Fixed(32))).is_err());
+    for long_row in [0, (1 << 30) + 1] {
+        let error = device.upload_with(&matrix, &adaptive.clone().long_row(long_row)).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&long_row.to_string())), "{error}");
     }
 }
 
@@ -188,34 +215,38 @@ fn arguments_on_another_device_are_errors(gpu: &Device) {
     assert_eq!(message(on_cpu.spmv(1.0, &x_gpu, 0.0, &mut y_cpu)), expected);
 }
 
-fn the_kernel_follows_the_row_length(gpu: &Device) {
-    let kernel = |per_row: usize, options: SpmvOptions| {
-        let rows = vec![(0..per_row).map(|j| (j, 1.0)).collect(); 10];
-        gpu.upload_with(&matrices::from_rows::<f64>(per_row, rows), &options).unwrap().describe().kernel
+fn the_kernel_follows_the_structure(device: &Device) {
+    // Rows of entries `apart` from each other.
+    let even = |per_row: usize, apart: usize| vec![(0..per_row).map(|j| (j * apart, 1.0)).collect(); 10];
+    let kernel_of = |rows: Vec<Vec<(usize, f64)>>, options: SpmvOptions| {
+        device.upload_with(&matrices::from_rows::<f64>(1 << 16, rows), &options).unwrap().describe().kernel
     };
+    let kernel = |per_row, options| kernel_of(even(per_row, 1), options);
     assert_eq!(kernel(5, SpmvOptions::default()), "spmv_csr_vector_f64_t1");
     assert_eq!(kernel(27, SpmvOptions::default()), "spmv_csr_vector_f64_t8");
-    assert_eq!(kernel(500, SpmvOptions::default()), "spmv_csr_vector_f64_t32");
+    assert_eq!(kernel_of(even(27, 100), SpmvOptions::default()), "spmv_csr_adaptive_f64_t8");
+    let skewed = [even(5, 1), even(65, 1)[..1].to_vec()].concat();
+    assert_eq!(kernel_of(skewed, SpmvOptions::default()), "spmv_csr_adaptive_f64_t1");
+    assert_eq!(kernel(500, SpmvOptions::default()), "spmv_csr_adaptive_f64_t1");
     assert_eq!(kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))), "spmv_csr_vector_f64_t2");
     let wide = CsrMatrix::<f32, u64>::from(&matrices::from_rows(1, vec![vec![(0, 1.0)]]));
-    assert_eq!(gpu.upload(&wide).unwrap().describe().kernel, "spmv_csr_vector_f32_o64_t1");
+    assert_eq!(device.upload(&wide).unwrap().describe().kernel, "spmv_csr_vector_f32_o64_t1");
 }
 
 /// The emulator does the same operations in the same order: every bit is the GPU's.
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
-    let product = |device: &Device, matrix: &CsrMatrix<T>, lanes, seed| {
+    let product = |device: &Device, matrix: &CsrMatrix<T>, options: &SpmvOptions, seed| {
         let mut random = Random(seed);
         let (x, y) = (random.vector::<T>(matrix.ncols()), random.vector::<T>(matrix.nrows()));
-        let options = SpmvOptions::default().lanes(Lanes::Fixed(lanes));
-        let uploaded = device.upload_with(matrix, &options).unwrap();
+        let uploaded = device.upload_with(matrix, options).unwrap();
         let mut y = device.upload_vec(&y).unwrap();
         uploaded.spmv(T::from_f64(1.25), &device.upload_vec(&x).unwrap(), T::from_f64(-0.3), &mut y).unwrap();
         y.to_vec().unwrap().into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
     };
     for (name, matrix) in matrices::all::<T>() {
-        for lanes in [1, 2, 4, 8, 16, 32] {
-            let emulated = product(&Device::emulated(u64::from(lanes)), &matrix, lanes, 9);
-            assert!(product(gpu, &matrix, lanes, 9) == emulated, "{name}, {lanes} lanes");
+        for (options, seed) in kernels().iter().zip(1..) {
+            let emulated = product(&Device::emulated(seed), &matrix, options, 9);
+            assert!(product(gpu, &matrix, options, 9) == emulated, "{name}, {options:?}");
         }
     }
 }

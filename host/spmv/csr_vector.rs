@@ -15,12 +15,12 @@ use crate::{
 /// The name of the family and of its PTX module.
 const FAMILY: &str = "spmv_csr_vector";
 
-pub(super) fn choose<T: Scalar, O: Offset>(structure: &Structure, options: &SpmvOptions) -> Result<Plan> {
+pub(super) fn choose<T: Scalar, O: Offset>(structure: &Structure, options: &SpmvOptions) -> Result<Plan<T>> {
     let (lanes, forced) = match options.lanes {
         Lanes::Auto => (lanes_for(structure.nnz as u64, structure.nrows as u64), false),
         Lanes::Fixed(lanes) => (lanes, true),
     };
-    let of_types = |variant: &&Variant| variant.dtype == T::DTYPE && variant.offset_bytes == size_of::<O>();
+    let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
     match VARIANTS.iter().filter(of_types).find(|variant| variant.lanes == lanes) {
         Some(variant) => Ok(Plan::CsrVector { variant, forced }),
         None => Err(Error::InvalidOption(format!("{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32"))),

@@ -79,7 +79,7 @@ macro_rules! variants {
         /// The entries: every lane count, for every element type and width of the offsets.
         pub const VARIANTS: &[Variant] = &[$(Variant {
             entry: stringify!($entry),
-            dtype: <$T as Scalar>::DTYPE,
+            dtype: Some(<$T as Scalar>::DTYPE),
             offset_bytes: size_of::<$O>(),
             block_size: BLOCK_SIZE,
             lanes: $lanes,

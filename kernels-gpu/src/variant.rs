@@ -18,8 +18,8 @@ pub struct Family {
 pub struct Variant {
     /// The entry's name in the PTX.
     pub entry: &'static str,
-    /// The element type of matrix and vectors.
-    pub dtype: DType,
+    /// The element type of matrix and vectors; none where the kernel touches no elements.
+    pub dtype: Option<DType>,
     /// Bytes of a row offset: 4 or 8.
     pub offset_bytes: usize,
     /// Threads per block.

@@ -24,6 +24,11 @@ pub(crate) fn on_cpu_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
     vec![on_device(format!("{name}::cpu"), body, Device::cpu), on_gpu(name, body)]
 }
 
+/// As [`on_every_device`], without the CPU: for what concerns the GPU's kernels.
+pub(crate) fn on_emulator_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
+    vec![on_device(format!("{name}::emulated"), body, || Device::emulated(1)), on_gpu(name, body)]
+}
+
 pub(crate) fn on_device(name: String, body: impl FnOnce(&Device) + Send + 'static, device: fn() -> Device) -> Trial {
     Trial::test(name, move || {
         body(&device());

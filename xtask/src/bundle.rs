@@ -20,6 +20,7 @@ const BUILT: &[&str] = &[
     "--test=own_kernel",
     "--test=spmv",
     "--test=spmv_properties",
+    "--test=structure",
     "--package=warpsparse-cli",
     "--bin=warpsparse",
     "--package=warpsparse-test-kernels",

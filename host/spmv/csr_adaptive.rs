@@ -1,0 +1,219 @@
+//! Launches of the kernel family `spmv_csr_adaptive`, and the pieces of long rows that it works on.
+
+use std::sync::{Mutex, PoisonError};
+
+use kernels_gpu::{
+    Variant,
+    spmv_csr_adaptive::{Args, LONGEST_PIECE, VARIANTS, grid_size},
+    spmv_csr_vector::lanes_for,
+};
+
+use super::{Lanes, SpmvOptions};
+use crate::{
+    CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Offset, Result, Scalar, Structure,
+    device::{Buffer, KernelLaunch},
+    device_matrix::Storage,
+};
+
+/// The name of the family and of its PTX module.
+const FAMILY: &str = "spmv_csr_adaptive";
+
+/// Entries of a piece, unless whole rows are longer: see [`cutting`].
+///
+/// On an H200 (driver 580, 2026-11-21), f32, R-MAT 17/8, the rows of more than 64 entries alone: 8.1 us in pieces of 256,
+/// 9.7 of 512, 12.8 of 1024. R-MAT 20/16: 72.6, 72.8 and 77.2.
+const PIECE_ENTRIES: usize = 256;
+
+/// A kernel of the family, and what it knows of one matrix's rows.
+#[derive(Debug)]
+pub(crate) struct CsrAdaptive<T> {
+    variant: &'static Variant,
+    /// Whether the options say so.
+    forced: bool,
+    long_row: usize,
+    long_rows: usize,
+    pieces: u32,
+    piece_rows: Buffer<u32>,
+    piece_bounds: Buffer<u64>,
+    /// What the warps of one launch tell one another. Launches of one matrix are ordered, whatever their queues, since
+    /// each joins the matrix's own: the lock is held until a launch has been queued and has joined.
+    exchange: Mutex<Exchange<T>>,
+}
+
+#[derive(Debug)]
+struct Exchange<T> {
+    partials: Buffer<T>,
+    arrivals: Buffer<u32>,
+}
+
+/// Rows of more entries than this are long: four times the mean, but at least 64, below which a group of lanes is never
+/// busy for long, and at most 256, from where on a warp has enough to do with one row.
+///
+/// On an H200 (driver 580, 2026-11-21), f32, short and long rows launched apart, R-MAT 20/16: 110 us with 64, 112 with
+/// 128, 122 with 256; R-MAT 17/8: 18.0, 19.8 and 20.1.
+pub(super) fn long_row(structure: &Structure) -> usize {
+    ((4.0 * structure.mean_row()) as usize).clamp(64, 256)
+}
+
+/// What is cut: rows of more than so many entries, into pieces of so many. Where most rows are long and of one size, a row
+/// is one piece.
+fn cutting(structure: &Structure, options: &SpmvOptions) -> Result<(usize, usize)> {
+    match options.long_row {
+        None if structure.mean_row() > PIECE_ENTRIES as f64 => Ok((long_row(structure), 2 * PIECE_ENTRIES)),
+        None => Ok((long_row(structure), PIECE_ENTRIES)),
+        Some(forced @ 1..=LONGEST_PIECE) => Ok((forced as usize, forced.next_multiple_of(4) as usize)),
+        Some(forced) => Err(Error::InvalidOption(format!("long rows of more than {forced} entries: it is 1 to 2^30"))),
+    }
+}
+
+pub(super) fn choose<T: Scalar, O: Offset>(
+    device: &Device,
+    matrix: &CsrMatrix<T, O>,
+    structure: &Structure,
+    options: &SpmvOptions,
+) -> Result<CsrAdaptive<T>> {
+    let (long_row, piece_entries) = cutting(structure, options)?;
+    let Pieces { rows, bounds, long_rows, long_entries } = Pieces::cut(matrix.row_offsets(), long_row, piece_entries);
+    let lanes = match options.lanes {
+        Lanes::Auto => lanes_for((structure.nnz - long_entries) as u64, (structure.nrows - long_rows) as u64).min(16),
+        Lanes::Fixed(lanes) => lanes,
+    };
+    let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
+    let Some(variant) = VARIANTS.iter().filter(of_types).find(|variant| variant.lanes == lanes) else {
+        return Err(Error::InvalidOption(format!("{lanes} lanes: adaptive kernels exist for 1, 2, 4, 8 and 16")));
+    };
+    let pieces = rows.len() / 4;
+    Ok(CsrAdaptive {
+        variant,
+        forced: *options != SpmvOptions::default(),
+        long_row,
+        long_rows,
+        pieces: u32::try_from(pieces).map_err(|_| Error::Unsupported(format!("a matrix of {pieces} pieces")))?,
+        piece_rows: Buffer::upload(device, &rows)?,
+        piece_bounds: Buffer::upload(device, &bounds)?,
+        exchange: Mutex::new(Exchange {
+            partials: Buffer::zeros(device, pieces)?,
+            arrivals: Buffer::zeros(device, pieces)?,
+        }),
+    })
+}
+
+impl<T: Scalar> CsrAdaptive<T> {
+    pub(super) fn describe(&self, structure: &Structure) -> KernelChoice {
+        let Self { variant, forced, long_row, long_rows, pieces, .. } = self;
+        let lanes = variant.lanes;
+        let long = match long_rows {
+            0 => format!("no row of more than {long_row} entries"),
+            _ => format!(
+                "{long_rows} rows of more than {long_row} entries, up to {}, in {pieces} pieces",
+                structure.max_row
+            ),
+        };
+        let because = if *forced { ", as the options say" } else { "" };
+        let reason =
+            format!("{long}; {lanes} lanes a row for the others (mean of all {:.1}){because}", structure.mean_row());
+        KernelChoice { kernel: variant.entry.into(), reason }
+    }
+
+    /// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one device.
+    /// `storage` holds the arrays of `a`.
+    pub(super) fn spmv<O: Offset>(
+        &self,
+        a: &DeviceMatrix<T>,
+        storage: &Storage<T, O>,
+        alpha: T,
+        x: &DeviceVec<T>,
+        beta: T,
+        (queue, y): (&Device, &mut Buffer<T>),
+    ) -> Result<()> {
+        let rows = u32::try_from(a.nrows()).expect("a CSR matrix has at most u32::MAX rows");
+        let blocks = grid_size(rows, self.variant.lanes, self.pieces);
+        if blocks == 0 {
+            return Ok(());
+        }
+        let arrays = storage.arrays();
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let Exchange { partials, arrivals } = &mut *exchange;
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, self.variant, blocks);
+        let args = Args {
+            rows,
+            pieces: self.pieces,
+            long_row: self.long_row as u32,
+            alpha,
+            beta,
+            entries: O::try_from(a.nnz()).unwrap_or_else(|_| unreachable!("the last offset is the number of entries")),
+            row_offsets: launch.read("row_offsets", arrays.row_offsets, a.device()),
+            col_indices: launch.read("col_indices", arrays.col_indices, a.device()),
+            values: launch.read("values", arrays.values, a.device()),
+            x: launch.read("x", x.buffer().array(), x.device()),
+            y: launch.write("y", y, queue),
+            piece_rows: launch.read("piece_rows", self.piece_rows.array(), a.device()),
+            piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), a.device()),
+            partials: launch.write("partials", partials, a.device()),
+            arrivals: launch.write("arrivals", arrivals, a.device()),
+        };
+        assert_eq!(size_of_val(&args), self.variant.args_bytes, "the arguments of {}", self.variant.entry);
+        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, each an
+        // allocation of its own; `y` and the exchange are borrowed mutably, so they are none of the others; the pieces are
+        // those of this matrix's rows of more than `long_row` entries; the exchange's launches are ordered, see there;
+        // `Args<T, O>` is what the variant for `T` and `O` takes.
+        unsafe { launch.run(&args, || (self.variant.call)(std::ptr::from_ref(&args).cast())) }
+    }
+}
+
+/// The pieces of a matrix's long rows, as the kernel wants them.
+#[derive(Debug, PartialEq)]
+struct Pieces {
+    rows: Vec<u32>,
+    bounds: Vec<u64>,
+    long_rows: usize,
+    long_entries: usize,
+}
+
+impl Pieces {
+    /// Cuts the rows of more than `long_row` entries at multiples of `piece_entries`, counted from the multiple of 4 at
+    /// or below the row's first entry, so that each piece but the first begins with a whole quad. Reads the offsets once.
+    fn cut<O: Offset>(row_offsets: &[O], long_row: usize, piece_entries: usize) -> Self {
+        let mut pieces = Self { rows: vec![], bounds: vec![], long_rows: 0, long_entries: 0 };
+        for (row, offsets) in row_offsets.windows(2).enumerate() {
+            let (begin, end) = (offsets[0].index(), offsets[1].index());
+            if end - begin <= long_row {
+                continue;
+            }
+            let base = begin & !3;
+            let count = (end - base).div_ceil(piece_entries);
+            let first = pieces.bounds.len() / 2;
+            for piece in 0..count {
+                pieces.rows.extend([row as u32, first as u32, count as u32, 0]);
+                let from = begin.max(base + piece * piece_entries);
+                let to = end.min(base + (piece + 1) * piece_entries);
+                pieces.bounds.extend([from as u64, to as u64]);
+            }
+            pieces.long_rows += 1;
+            pieces.long_entries += end - begin;
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_rows_are_cut_at_quads() {
+        // Rows of 3, 10, 8 and 9 entries.
+        let pieces = Pieces::cut(&[0u32, 3, 13, 21, 30], 8, 8);
+        assert_eq!(pieces.rows, [[1, 0, 2, 0], [1, 0, 2, 0], [3, 2, 2, 0], [3, 2, 2, 0]].concat());
+        // From 3: its quad begins at 0. From 21: at 20.
+        assert_eq!(pieces.bounds, [3, 8, 8, 13, 21, 28, 28, 30]);
+        assert_eq!((pieces.long_rows, pieces.long_entries), (2, 19));
+    }
+
+    #[test]
+    fn rows_that_are_not_long_have_no_pieces() {
+        let none = Pieces { rows: vec![], bounds: vec![], long_rows: 0, long_entries: 0 };
+        assert_eq!(Pieces::cut(&[0u64, 8, 8, 16], 8, 8), none);
+        assert_eq!(Pieces::cut(&[0u64], 8, 8), none);
+    }
+}

@@ -1,0 +1,186 @@
+//! The analysis on the CPU. Rows and, apart from them, entries are cut into pieces of even size, so that a huge row is
+//! shared among threads like any other.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed},
+};
+
+use kernels_gpu::csr_structure::{LENGTH_CLASSES, are_near, class_of};
+#[cfg(feature = "rayon")]
+use rayon::prelude::*;
+
+use super::Structure;
+use crate::Offset;
+
+/// Rows or entries in a piece: large enough to hide a task's cost.
+const PIECE: usize = 1 << 15;
+
+/// The structure of a valid matrix.
+pub(super) fn analyse<O: Offset>(ncols: usize, row_offsets: &[O], col_indices: &[u32]) -> Structure {
+    let matrix = Arrays { row_offsets, col_indices };
+    let (nrows, nnz) = (row_offsets.len() - 1, col_indices.len());
+    let diagonals = Diagonals::new(nrows, ncols);
+    let rows = over_pieces(nrows, |rows| RowFigures::of(matrix, rows), RowFigures::and, RowFigures::NONE);
+    let entries = over_pieces(
+        nnz,
+        |entries| EntryFigures::of(matrix, entries, &diagonals),
+        EntryFigures::and,
+        EntryFigures::NONE,
+    );
+    Structure {
+        nrows,
+        ncols,
+        nnz,
+        min_row: if nrows == 0 { 0 } else { rows.shortest },
+        max_row: rows.longest,
+        row_histogram: rows.histogram,
+        lower_bandwidth: entries.lower,
+        upper_bandwidth: entries.upper,
+        diagonals: Structure::counted(diagonals.count.into_inner()),
+        near_entries: entries.near,
+    }
+}
+
+/// What `of_piece` finds in the pieces of `0..len`, taken together by `and`, on all cores.
+fn over_pieces<F: Copy + Send + Sync>(
+    len: usize,
+    of_piece: impl Fn(Range<usize>) -> F + Send + Sync,
+    and: impl Fn(F, F) -> F + Send + Sync,
+    none: F,
+) -> F {
+    let pieces = 0..len.div_ceil(PIECE);
+    let range = |piece: usize| piece * PIECE..len.min((piece + 1) * PIECE);
+    #[cfg(feature = "rayon")]
+    return pieces.into_par_iter().map(|piece| of_piece(range(piece))).reduce(|| none, and);
+    #[cfg(not(feature = "rayon"))]
+    return pieces.map(|piece| of_piece(range(piece))).fold(none, and);
+}
+
+/// The arrays of a valid CSR matrix that tell its structure.
+#[derive(Clone, Copy)]
+struct Arrays<'a, O> {
+    row_offsets: &'a [O],
+    col_indices: &'a [u32],
+}
+
+impl<O: Offset> Arrays<'_, O> {
+    /// The entries of row `i`.
+    fn row(&self, i: usize) -> Range<usize> {
+        self.row_offsets[i].index()..self.row_offsets[i + 1].index()
+    }
+}
+
+/// What row lengths tell.
+#[derive(Clone, Copy)]
+struct RowFigures {
+    histogram: [usize; LENGTH_CLASSES],
+    shortest: usize,
+    longest: usize,
+}
+
+impl RowFigures {
+    const NONE: Self = Self { histogram: [0; LENGTH_CLASSES], shortest: usize::MAX, longest: 0 };
+
+    fn of<O: Offset>(matrix: Arrays<'_, O>, rows: Range<usize>) -> Self {
+        let mut figures = Self::NONE;
+        for pair in matrix.row_offsets[rows.start..=rows.end].windows(2) {
+            let length = pair[1].index() - pair[0].index();
+            figures.histogram[class_of(length)] += 1;
+            figures.shortest = figures.shortest.min(length);
+            figures.longest = figures.longest.max(length);
+        }
+        figures
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.histogram.iter_mut().zip(other.histogram).for_each(|(rows, more)| *rows += more);
+        Self { shortest: self.shortest.min(other.shortest), longest: self.longest.max(other.longest), ..self }
+    }
+}
+
+/// What columns tell.
+#[derive(Clone, Copy)]
+struct EntryFigures {
+    lower: usize,
+    upper: usize,
+    near: usize,
+}
+
+impl EntryFigures {
+    const NONE: Self = Self { lower: 0, upper: 0, near: 0 };
+
+    fn of<O: Offset>(matrix: Arrays<'_, O>, entries: Range<usize>, diagonals: &Diagonals) -> Self {
+        let mut figures = Self::NONE;
+        let mut row = matrix.row_offsets.partition_point(|offset| offset.index() <= entries.start) - 1;
+        let mut next = entries.start;
+        while next < entries.end {
+            let end = matrix.row(row).end.min(entries.end);
+            if next < end {
+                figures = figures.and(Self::of_row_part(matrix, row, next..end));
+                diagonals.add(matrix, row, next..end);
+            }
+            (next, row) = (end, row + 1);
+        }
+        figures
+    }
+
+    /// For some entries of one row, at least one.
+    fn of_row_part<O: Offset>(matrix: Arrays<'_, O>, row: usize, entries: Range<usize>) -> Self {
+        let columns = &matrix.col_indices[entries.clone()];
+        let first = columns.iter().min().map_or(row, |&column| column as usize);
+        let last = columns.iter().max().map_or(row, |&column| column as usize);
+        // From the entry before on, if the row has one.
+        let followers = &matrix.col_indices[entries.start.saturating_sub(1).max(matrix.row(row).start)..entries.end];
+        let near = followers.windows(2).filter(|pair| are_near(pair[0], pair[1])).count();
+        Self { lower: row.saturating_sub(first), upper: last.saturating_sub(row), near }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { lower: self.lower.max(other.lower), upper: self.upper.max(other.upper), near: self.near + other.near }
+    }
+}
+
+/// The diagonals that entries have been found on: a bit for each, and how many are set.
+struct Diagonals {
+    nrows: usize,
+    bits: Vec<AtomicU32>,
+    count: AtomicUsize,
+}
+
+impl Diagonals {
+    fn new(nrows: usize, ncols: usize) -> Self {
+        let bits = (0..(nrows + ncols).div_ceil(32)).map(|_| AtomicU32::new(0)).collect();
+        Self { nrows, bits, count: AtomicUsize::new(0) }
+    }
+
+    /// Marks the diagonals of some entries of a row, unless there are too many already.
+    fn add<O: Offset>(&self, matrix: Arrays<'_, O>, row: usize, entries: Range<usize>) {
+        if self.are_too_many() {
+            return;
+        }
+        // An entry continues the diagonal of the one to its upper left, if that stands at the same place in its row:
+        // then the diagonal is marked for that one, or for one that it continues in turn.
+        let begin = matrix.row(row).start;
+        let before = if row == 0 { 0..0 } else { matrix.row(row - 1) };
+        for entry in entries {
+            let column = matrix.col_indices[entry];
+            let upper_left = before.start + (entry - begin);
+            if upper_left >= before.end || matrix.col_indices[upper_left] + 1 != column {
+                self.mark(column as usize + (self.nrows - 1 - row));
+            }
+        }
+    }
+
+    fn are_too_many(&self) -> bool {
+        self.count.load(Relaxed) > Structure::MAX_DIAGONALS
+    }
+
+    fn mark(&self, diagonal: usize) {
+        let (word, bit) = (&self.bits[diagonal / 32], 1 << (diagonal % 32));
+        // Most are marked, and looking is cheaper than setting.
+        if word.load(Relaxed) & bit == 0 && !self.are_too_many() && word.fetch_or(bit, Relaxed) & bit == 0 {
+            self.count.fetch_add(1, Relaxed);
+        }
+    }
+}
