@@ -22,14 +22,14 @@
 //!
 //! Diagonals are bits of a bitmap. In a matrix of few diagonals most entries continue one: the row before has, at the
 //! same place in the row, the entry to the upper left. Of the others, those whose diagonal the block has not met lately
-//! look at the bitmap, and set the bit if it lacks: the few words in use lie so close together that one slice of the L2
-//! cache would have to answer all. Once there are more than [`MAX_DIAGONALS`], nobody looks any more.
+//! look at the bitmap, and set the bit if it lacks. (If all looked, they would queue up: the few words in use lie close
+//! together, in one slice of the L2 cache.) Once there are more than [`MAX_DIAGONALS`], nobody looks any more.
 //!
 //! All figures are integers, so the order in which threads come does not show.
 //!
 //! # Bytes moved
-//! `4 * nnz` for the columns, `(rows + 1) * sizeof O` twice for the offsets, and a bit for each diagonal that there could
-//! be. The neighbours of an entry come from the caches.
+//! `4 * nnz` for the columns, `(rows + 1) * sizeof O` twice for the offsets. The neighbours of an entry come from the
+//! caches, and so do the words of the bitmap that matter; setting it to zero takes a bit for each possible diagonal.
 //!
 //! # Safety
 //! Every entry:
@@ -345,7 +345,7 @@ unsafe fn add_entries<O: Offset>(args: &Args<O>, block: Block) {
 /// The rules at the head of this module; `high` is a row.
 #[inline(always)]
 unsafe fn row_of<O: Offset>(args: &Args<O>, entry: usize, mut low: u32, mut high: u32) -> u32 {
-    // The last row that begins at the entry or before: of rows that begin at the same place, all but the last are empty.
+    // The last row that begins at the entry or before: of rows that begin at one place, all but the last are empty.
     while low < high {
         let middle = high - (high - low) / 2;
         // SAFETY: middle <= high.
@@ -354,8 +354,8 @@ unsafe fn row_of<O: Offset>(args: &Args<O>, entry: usize, mut low: u32, mut high
     low
 }
 
-/// Whether the row before has the entry to the upper left, at the same place in the row: then that entry, or one that it
-/// continues in turn, has marked the diagonal.
+/// Whether the row before has the entry to the upper left, at the same place in the row: then the diagonal is marked
+/// for that entry, or for one that it continues in turn.
 ///
 /// # Safety
 /// The rules at the head of this module; the row has an entry at `place`, in this column.
