@@ -101,11 +101,13 @@ impl fmt::Display for KernelChoice {
 impl Device {
     /// Puts a matrix on this device and chooses the kernel for its products.
     ///
-    /// The choice follows the matrix's [`Structure`], which costs about as much as one or two products, on the device. On
-    /// a GPU the arrays are copied; the call waits for that and for the analysis. On the CPU nothing is copied.
+    /// The choice follows the matrix's [`Structure`], which the device finds in one reading of the row offsets and one of
+    /// the column indices. On a GPU the arrays are copied; the call waits for that and for the analysis. On the CPU
+    /// nothing is copied.
     ///
     /// # Errors
-    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver) and
+    /// [`DriverTooOld`](crate::Error::DriverTooOld).
     pub fn upload<T: Scalar, O: Offset>(&self, matrix: &CsrMatrix<T, O>) -> Result<DeviceMatrix<T>> {
         self.upload_with(matrix, &SpmvOptions::default())
     }

@@ -23,6 +23,7 @@
 //! - [`Device`] is a GPU, the CPU, or a GPU emulated on the CPU, for tests: that one runs the GPU's kernels, checks every
 //!   access they make, and gives the GPU's bits. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
 //!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
+//! - [`Structure`] tells a matrix's row lengths, bandwidths, diagonals and locality; an upload finds it on the device.
 //! - [`DeviceMatrix::spmv`] multiplies; [`SpmvOptions`] overrules the choice of the kernel.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("duplicates_and_unsorted_columns", duplicates_and_unsorted_columns));
     trials.extend(on_every_device("near_columns", near_columns));
     trials.extend(on_every_device("diagonals_are_counted_up_to_a_limit", diagonals_are_counted_up_to_a_limit));
+    trials.extend(on_every_device("diagonals_1024_apart", diagonals_1024_apart));
     trials.extend(on_every_device("a_large_stencil", a_large_stencil));
     trials.extend(on_cpu_and_gpu("empty_rows_by_the_million", empty_rows_by_the_million));
     common::run(trials)
@@ -113,6 +114,20 @@ fn diagonals_are_counted_up_to_a_limit(device: &Device) {
     assert_eq!(structure(device, &row(1024)).diagonals, Some(1024));
     assert_eq!(structure(device, &row(1025)).diagonals, None);
     assert_eq!(structure(device, &row(5000)).diagonals, None);
+}
+
+/// Those that share a place in what a block remembers; odd rows turned round, so that no entry continues a diagonal.
+fn diagonals_1024_apart(device: &Device) {
+    let row = |i: usize| {
+        let mut row: Vec<_> = (0..4).map(|diagonal| (i + 1024 * diagonal, 1.0)).collect();
+        if i % 2 == 1 {
+            row.reverse();
+        }
+        row
+    };
+    let structure = structure(device, &from_rows(8000, (0..3000).map(row).collect()));
+    assert_eq!((structure.diagonals, structure.near_entries), (Some(4), 0));
+    assert_eq!((structure.lower_bandwidth, structure.upper_bandwidth), (0, 3072));
 }
 
 /// Many blocks.

@@ -21,14 +21,15 @@
 //! the two each lane searches the row of its own.
 //!
 //! Diagonals are bits of a bitmap. In a matrix of few diagonals most entries continue one: the row before has, at the
-//! same place in the row, the entry to the upper left. Only the others look at the bitmap, and set the bit if it lacks.
-//! Once there are more than [`MAX_DIAGONALS`], nobody looks any more.
+//! same place in the row, the entry to the upper left. Of the others, those whose diagonal the block has not met lately
+//! look at the bitmap, and set the bit if it lacks. (If all looked, they would queue up: the few words in use lie close
+//! together, in one slice of the L2 cache.) Once there are more than [`MAX_DIAGONALS`], nobody looks any more.
 //!
 //! All figures are integers, so the order in which threads come does not show.
 //!
 //! # Bytes moved
-//! `4 * nnz` for the columns, `(rows + 1) * sizeof O` twice for the offsets, and a bit for each diagonal that there could
-//! be. The neighbours of an entry come from the caches.
+//! `4 * nnz` for the columns, `(rows + 1) * sizeof O` twice for the offsets. The neighbours of an entry come from the
+//! caches, and so do the words of the bitmap that matter; setting it to zero takes a bit for each possible diagonal.
 //!
 //! # Safety
 //! Every entry:
@@ -65,6 +66,10 @@ pub const ENTRIES_PER_WARP: u32 = 32 * WARP_SIZE;
 
 /// The most distinct diagonals that are counted.
 pub const MAX_DIAGONALS: u64 = 1024;
+
+/// Diagonals that a block remembers to have met, each at its number modulo this: in a band of this width none displaces
+/// another.
+const REMEMBERED: u32 = 1024;
 
 /// Classes of row lengths: see [`class_of`].
 pub const LENGTH_CLASSES: usize = 33;
@@ -164,13 +169,16 @@ pub const fn are_near(column: u32, other: u32) -> bool {
     (column / 32).abs_diff(other / 32) <= 1
 }
 
-/// What the threads of a block sum up in shared memory before one of them adds it to the matrix's figures.
+/// What the threads of a block have in common, in shared memory: sums that one of them adds to the matrix's figures in
+/// the end, and the diagonals met.
 #[derive(Clone, Copy)]
-struct BlockFigures {
+struct Block {
     /// Rows of each length class: 32 bits, which shared memory adds up in one instruction.
     classes: Shared<u32>,
     /// The other figures, from [`figure::LONGEST`] on.
     others: Shared<u64>,
+    /// At each place the last diagonal met there: its number over [`REMEMBERED`], plus 1.
+    diagonals: Shared<u32>,
 }
 
 /// Figures that are no length class. Diagonals are counted beside the bitmap and not by blocks, but have their place.
@@ -183,7 +191,11 @@ const OTHERS: usize = FIGURES - LENGTH_CLASSES;
 #[inline(always)]
 unsafe fn analyse<O: Offset>(args: &Args<O>) {
     const { assert!(FIGURES <= BLOCK_SIZE as usize && BLOCK_SIZE.is_multiple_of(WARP_SIZE)) }
-    let block = BlockFigures { classes: shared_array![u32; LENGTH_CLASSES], others: shared_array![u64; OTHERS] };
+    let block = Block {
+        classes: shared_array![u32; LENGTH_CLASSES],
+        others: shared_array![u64; OTHERS],
+        diagonals: shared_array![u32; REMEMBERED as usize],
+    };
     let figure = thread::thread_idx_x();
     let is_class = figure < LENGTH_CLASSES as u32;
     let is_other = !is_class && figure < FIGURES as u32;
@@ -194,6 +206,11 @@ unsafe fn analyse<O: Offset>(args: &Args<O>) {
             block.classes.store(figure, 0);
         } else if is_other {
             block.others.store(figure - LENGTH_CLASSES as u32, 0);
+        }
+        let mut place = thread::thread_idx_x();
+        while place < REMEMBERED {
+            block.diagonals.store(place, 0);
+            place += BLOCK_SIZE;
         }
         thread::sync_threads();
         add_rows(args, block);
@@ -221,7 +238,7 @@ unsafe fn analyse<O: Offset>(args: &Args<O>) {
 /// # Safety
 /// The rules at the head of this module, and all threads of the block are here.
 #[inline(always)]
-unsafe fn add_rows<O: Offset>(args: &Args<O>, block: BlockFigures) {
+unsafe fn add_rows<O: Offset>(args: &Args<O>, block: Block) {
     // 64 bits: the last block's rows may lie beyond 2^32.
     let first = u64::from(thread::block_idx_x()) * u64::from(ROWS_PER_BLOCK);
     let end = (first + u64::from(ROWS_PER_BLOCK)).min(args.rows.into());
@@ -252,7 +269,7 @@ unsafe fn add_rows<O: Offset>(args: &Args<O>, block: BlockFigures) {
 /// # Safety
 /// The rules at the head of this module, and all threads of the block are here.
 #[inline(always)]
-unsafe fn add_entries<O: Offset>(args: &Args<O>, block: BlockFigures) {
+unsafe fn add_entries<O: Offset>(args: &Args<O>, block: Block) {
     let entries = args.entries as usize;
     let warps_per_block = (BLOCK_SIZE / WARP_SIZE) as usize;
     let warp = thread::block_idx_x() as usize * warps_per_block + (thread::thread_idx_x() / WARP_SIZE) as usize;
@@ -283,7 +300,8 @@ unsafe fn add_entries<O: Offset>(args: &Args<O>, block: BlockFigures) {
                 lower = row.saturating_sub(column).max(lower);
                 upper = column.saturating_sub(row).max(upper);
                 near += u32::from(entry > begin && are_near(column, self::column(args, entry - 1)));
-                is_new = counting && !continues_diagonal(args, row, entry - begin, column) && mark(args, row, column);
+                is_new =
+                    counting && !continues_diagonal(args, row, entry - begin, column) && mark(args, block, row, column);
             }
             if counting {
                 counting = count_diagonals(args, is_new);
@@ -308,7 +326,7 @@ unsafe fn add_entries<O: Offset>(args: &Args<O>, block: BlockFigures) {
 /// The rules at the head of this module; `high` is a row.
 #[inline(always)]
 unsafe fn row_of<O: Offset>(args: &Args<O>, entry: usize, mut low: u32, mut high: u32) -> u32 {
-    // The last row that begins at the entry or before: of rows that begin at the same place, all but the last are empty.
+    // The last row that begins at the entry or before: of rows that begin at one place, all but the last are empty.
     while low < high {
         let middle = high - (high - low) / 2;
         // SAFETY: middle <= high.
@@ -317,8 +335,8 @@ unsafe fn row_of<O: Offset>(args: &Args<O>, entry: usize, mut low: u32, mut high
     low
 }
 
-/// Whether the row before has the entry to the upper left, at the same place in the row: then that entry, or one that it
-/// continues in turn, has marked the diagonal.
+/// Whether the row before has the entry to the upper left, at the same place in the row: then the diagonal is marked
+/// for that entry, or for one that it continues in turn.
 ///
 /// # Safety
 /// The rules at the head of this module; the row has an entry at `place`, in this column.
@@ -340,11 +358,17 @@ unsafe fn continues_diagonal<O: Offset>(args: &Args<O>, row: u32, place: usize, 
 /// # Safety
 /// The rules at the head of this module; the entry is in the matrix.
 #[inline(always)]
-unsafe fn mark<O>(args: &Args<O>, row: u32, column: u32) -> bool {
+unsafe fn mark<O>(args: &Args<O>, block: Block, row: u32, column: u32) -> bool {
+    // Below 2^33, so a REMEMBERED-th of it has 32 bits.
     let diagonal = u64::from(column) + u64::from(args.rows - 1 - row);
+    let (place, met) = ((diagonal % u64::from(REMEMBERED)) as u32, (diagonal / u64::from(REMEMBERED)) as u32 + 1);
     let bit = 1 << (diagonal % 32);
-    // SAFETY: there are rows + columns - 1 diagonals, and `diagonals` has a bit for each.
+    // SAFETY: there are REMEMBERED places, used by atomics alone; there are rows + columns - 1 diagonals, and
+    // `diagonals` has a bit for each.
     unsafe {
+        if block.diagonals.atomic_exchange(place, met) == met {
+            return false;
+        }
         let word = args.diagonals.add((diagonal / 32) as usize);
         // Most diagonals that come here are marked, and looking is cheaper than setting.
         atomic_load_u32_device(word, Relaxed) & bit == 0 && atomic_fetch_or_u32_device(word, Relaxed, bit) & bit == 0
@@ -371,7 +395,7 @@ unsafe fn count_diagonals<O>(args: &Args<O>, is_new: bool) -> bool {
     }
 }
 
-/// The place of a figure among a block's [others](BlockFigures::others).
+/// The place of a figure among a block's [others](Block::others).
 const fn place(figure: usize) -> u32 {
     (figure - LENGTH_CLASSES) as u32
 }

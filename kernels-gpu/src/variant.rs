@@ -24,7 +24,7 @@ pub struct Variant {
     pub offset_bytes: usize,
     /// Threads per block.
     pub block_size: u32,
-    /// Threads that share a row.
+    /// Threads that share a row, or the piece of work that takes a row's place.
     pub lanes: u32,
     /// Bytes of the one argument, a `#[repr(C)]` struct passed by value.
     pub args_bytes: usize,
