@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 }
 
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.
-const SPMV: Kernel<spmv_csr_vector::Args<f32>> =
+const SPMV: Kernel<spmv_csr_vector::Args<f32, u32>> =
     Kernel::new("spmv_csr_vector_f32_t2", spmv_csr_vector::spmv_csr_vector_f32_t2, spmv_csr_vector::BLOCK_SIZE)
         .with_ptx(include_str!("../ptx/spmv_csr_vector.sm_75.ptx"));
 

@@ -12,12 +12,15 @@ use proptest::{
 };
 use warpsparse::{CsrMatrix, DType, Device, Lanes, Offset, Scalar, SpmvOptions, strategies};
 
+/// Checks the kernel of so many lanes.
+type Body = fn(&Device, u32);
+
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for family in kernels_gpu::FAMILIES {
         assert_eq!(family.name, "spmv_csr_vector", "a new family needs its own properties here");
         for variant in family.variants {
-            let body = match (variant.dtype, variant.offset_bytes) {
+            let body: Body = match (variant.dtype, variant.offset_bytes) {
                 (DType::F32, 4) => every_case::<f32, u32>,
                 (DType::F64, 4) => every_case::<f64, u32>,
                 (DType::F32, 8) => every_case::<f32, u64>,
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
             trials.push(on_gpu(variant.entry, body));
         }
     }
-    let cpu_bodies: [(_, fn(&Device, u32)); 4] = [
+    let cpu_bodies: [(_, Body); 4] = [
         ("cpu_csr_f32::cpu", every_case::<f32, u32>),
         ("cpu_csr_f64::cpu", every_case::<f64, u32>),
         ("cpu_csr_f32_o64::cpu", every_case::<f32, u64>),
