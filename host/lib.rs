@@ -24,7 +24,8 @@
 //!   access they make, and gives the GPU's bits. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
 //!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
 //! - [`Structure`] tells a matrix's row lengths, bandwidths, diagonals and locality; an upload finds it on the device.
-//! - [`DeviceMatrix::spmv`] multiplies; [`SpmvOptions`] overrules the choice of the kernel.
+//! - [`DeviceMatrix::spmv`] multiplies; [`SpmvOptions`] overrules the choice of the kernel. A [`Graph`] is a product
+//!   recorded once and queued many times.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
@@ -53,7 +54,7 @@ mod structure;
 
 pub use coo::CooMatrix;
 pub use csr::CsrMatrix;
-pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Kernel, Launch, PinnedVec};
+pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use offset::Offset;

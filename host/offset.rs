@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use crate::{CsrMatrix, Element};
 
-/// `u32` or `u64`: what the row offsets of a [`CsrMatrix`] are. 32 bits are enough for fewer than 2³²
-/// entries, and take half the memory.
+/// `u32` or `u64`: what the row offsets of a [`CsrMatrix`] are. 32 bits are enough for fewer than 2³² entries, and take
+/// half the memory.
 ///
 /// The trait is sealed: kernels exist for these types alone.
 pub trait Offset: kernels_gpu::Offset + Element + Ord + Display + From<u32> + TryFrom<usize> + Width {}

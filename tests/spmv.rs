@@ -23,6 +23,12 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
     trials.extend(on_every_device("wrong_lane_counts_are_errors", wrong_lane_counts_are_errors));
     trials.extend(on_every_device("queues_are_ordered", queues_are_ordered));
+    trials.extend(on_every_device("graphs_repeat_the_product", graphs_repeat_the_product));
+    trials.extend(on_every_device("graphs_check_their_arguments", graphs_check_their_arguments));
+    trials.extend(on_every_device("captured_products_are_repeated", captured_products_are_repeated));
+    trials.push(on_gpu("graphs_give_the_bits_of_the_product", graphs_give_the_bits_of_the_product));
+    trials.push(on_gpu("graphs_of_several_queues_are_errors", graphs_of_several_queues_are_errors));
+    trials.push(on_gpu("capture_fails_on_what_cannot_be_recorded", capture_fails_on_what_cannot_be_recorded));
     trials.push(on_gpu("arguments_on_another_device_are_errors", arguments_on_another_device_are_errors));
     trials.extend(on_emulator_and_gpu("the_kernel_follows_the_structure", the_kernel_follows_the_structure));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
@@ -198,6 +204,99 @@ fn queues_are_ordered(device: &Device) {
     }
     let expected: Vec<f64> = (0..n).map(|i| ((i + 60) % n) as f64).collect();
     assert!(vectors[0].to_vec().unwrap() == expected);
+}
+
+/// 300 rows with 1 to 3 ones, by rows.
+fn ones<T: Scalar>() -> CsrMatrix<T> {
+    matrices::from_rows(300, (0..300).map(|i| (0..=i % 3).map(|k| ((i + k) % 300, 1.0)).collect()).collect())
+}
+
+/// The sums are of integers, so they are exact.
+fn graphs_repeat_the_product(device: &Device) {
+    let narrow = ones::<f64>();
+    let wide = CsrMatrix::<f64, u64>::from(&narrow);
+    let empty = matrices::from_rows::<f64>(300, vec![]);
+    for matrix in [device.upload(&narrow), device.upload(&wide), device.upload(&empty)] {
+        let matrix = matrix.unwrap();
+        let x = device.upload_vec(&[2.0; 300]).unwrap();
+        for times in [0, 1, 5] {
+            let mut y = device.upload_vec(&vec![100.0; matrix.nrows()]).unwrap();
+            let mut graph = matrix.spmv_graph(3.0, &x, 1.0, &mut y).unwrap();
+            graph.launch(times).unwrap();
+            graph.launch(1).unwrap();
+            drop(graph);
+            let row = |i: usize| 100.0 + (times + 1) as f64 * 6.0 * (i % 3 + 1) as f64;
+            assert_eq!(y.to_vec().unwrap(), (0..matrix.nrows()).map(row).collect::<Vec<_>>(), "{times} times");
+        }
+    }
+}
+
+fn graphs_check_their_arguments(device: &Device) {
+    let matrix = device.upload(&ones::<f32>()).unwrap();
+    let (x, mut y) = (device.zeros(300).unwrap(), device.zeros(299).unwrap());
+    let error = matrix.spmv_graph(1.0, &x, 0.0, &mut y).unwrap_err();
+    assert_eq!(error.to_string(), "y has 299 elements where the operation needs 300");
+}
+
+/// Two products a launch, on a queue of its own, for no other test may use it meanwhile.
+fn captured_products_are_repeated(device: &Device) {
+    let queue = device.new_queue().unwrap();
+    let matrix = queue.upload(&ones::<f64>()).unwrap();
+    let (x, mut y) = (queue.upload_vec(&[1.0; 300]).unwrap(), queue.zeros(300).unwrap());
+    let mut z = queue.zeros(300).unwrap();
+    matrix.spmv(1.0, &x, 0.0, &mut y).unwrap(); // loads the kernel
+    let two_products = || {
+        matrix.spmv(1.0, &x, 1.0, &mut y)?;
+        matrix.spmv(1.0, &x, 2.0, &mut z)
+    };
+    // SAFETY: the closure borrows what it touches, and nobody else knows the queue.
+    let mut graph = unsafe { queue.capture(two_products) }.unwrap();
+    graph.launch(3).unwrap();
+    drop(graph);
+    let row = |factor: usize| (0..300).map(|i| (factor * (i % 3 + 1)) as f64).collect::<Vec<_>>();
+    assert_eq!(y.to_vec().unwrap(), row(4));
+    assert_eq!(z.to_vec().unwrap(), row(7)); // 1, then 2 * 1 + 1, then 2 * 3 + 1
+}
+
+fn graphs_give_the_bits_of_the_product(gpu: &Device) {
+    for (name, matrix) in matrices::all::<f32>() {
+        let uploaded = gpu.upload(&matrix).unwrap();
+        let x = gpu.upload_vec(&Random(8).vector::<f32>(matrix.ncols())).unwrap();
+        let start = Random(9).vector::<f32>(matrix.nrows());
+        let bits =
+            |y: warpsparse::DeviceVec<f32>| y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+
+        let mut direct = gpu.upload_vec(&start).unwrap();
+        for _ in 0..4 {
+            uploaded.spmv(1.25, &x, -0.3, &mut direct).unwrap();
+        }
+        let mut repeated = gpu.upload_vec(&start).unwrap();
+        uploaded.spmv_graph(1.25, &x, -0.3, &mut repeated).unwrap().launch(4).unwrap();
+        assert!(bits(repeated) == bits(direct), "{name}");
+    }
+}
+
+fn graphs_of_several_queues_are_errors(gpu: &Device) {
+    let other = gpu.new_queue().unwrap();
+    let matrix = gpu.upload(&ones::<f32>()).unwrap();
+    let (x, x_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
+    let (mut y, mut y_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
+    for result in [matrix.spmv_graph(1.0, &x_other, 0.0, &mut y), matrix.spmv_graph(1.0, &x, 0.0, &mut y_other)] {
+        let error = result.unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains("another queue")), "{error}");
+    }
+}
+
+/// And the queue is as good as before.
+fn capture_fails_on_what_cannot_be_recorded(gpu: &Device) {
+    let queue = gpu.new_queue().unwrap();
+    let x = queue.upload_vec(&[1.0f32; 300]).unwrap();
+    // SAFETY: the closure borrows what it touches, and nobody else knows the queue.
+    assert!(unsafe { queue.capture(|| x.to_vec().map(|_| ())) }.is_err());
+    let stop = || Err(Error::InvalidOption("stop".into()));
+    // SAFETY: as above.
+    assert_eq!(unsafe { queue.capture(stop) }.unwrap_err().to_string(), "invalid option: stop");
+    assert_eq!(x.to_vec().unwrap(), [1.0; 300]);
 }
 
 fn arguments_on_another_device_are_errors(gpu: &Device) {

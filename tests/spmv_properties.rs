@@ -12,6 +12,9 @@ use proptest::{
 };
 use warpsparse::{CsrKernel, CsrMatrix, DType, Device, Lanes, Offset, Scalar, SpmvOptions, strategies};
 
+/// Checks the kernel that the options name.
+type Body = fn(&Device, &SpmvOptions);
+
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for family in kernels_gpu::FAMILIES.iter().filter(|family| family.name.starts_with("spmv_")) {
@@ -22,7 +25,7 @@ fn main() -> ExitCode {
             other => panic!("{other} needs its own properties here"),
         };
         for variant in family.variants {
-            let body = match (variant.dtype.expect("a product has elements"), variant.offset_bytes) {
+            let body: Body = match (variant.dtype.expect("a product has elements"), variant.offset_bytes) {
                 (DType::F32, 4) => every_case::<f32, u32>,
                 (DType::F64, 4) => every_case::<f64, u32>,
                 (DType::F32, 8) => every_case::<f32, u64>,
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
             trials.push(on_gpu(variant.entry, body));
         }
     }
-    let cpu_bodies: [(_, fn(&Device, &SpmvOptions)); 4] = [
+    let cpu_bodies: [(_, Body); 4] = [
         ("cpu_csr_f32::cpu", every_case::<f32, u32>),
         ("cpu_csr_f64::cpu", every_case::<f64, u32>),
         ("cpu_csr_f32_o64::cpu", every_case::<f32, u64>),

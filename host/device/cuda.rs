@@ -9,13 +9,14 @@ use std::{
     ffi::c_void,
     fmt,
     hash::{Hash, Hasher},
+    panic::{self, AssertUnwindSafe},
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
 use cudarc::{
     driver::{
-        CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result,
+        CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaStream, DriverError, result,
         sys::{self, CUdevice_attribute as Attribute, CUresult},
     },
     nvrtc::Ptx,
@@ -36,6 +37,7 @@ struct Gpu {
 }
 
 /// A queue of operations on a GPU.
+#[derive(Clone)]
 pub(crate) struct Stream {
     gpu: Arc<Gpu>,
     queue: Arc<CudaStream>,
@@ -322,6 +324,59 @@ fn message(error: DriverError) -> String {
         text.map_or_else(|_| "unknown".into(), |text| text.to_string_lossy().into_owned())
     };
     format!("{} ({})", text(error.error_string()), text(error.error_name()))
+}
+
+/// Launches recorded as a CUDA graph, and the queue that they are for.
+pub(crate) struct Recording {
+    graph: CudaGraph,
+    stream: Stream,
+}
+
+impl Recording {
+    /// Queues the launches.
+    pub(super) fn launch(&self) -> Result<()> {
+        self.stream.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
+        // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
+        // launches touch is alive, as whoever recorded them saw to.
+        unsafe { result::graph::launch(self.graph.cu_graph_exec(), self.stream.queue.cu_stream()) }
+            .map_err(driver("launching a graph"))
+    }
+}
+
+impl Stream {
+    /// Records what `queue_work` queues here; nothing of it runs. The recording is for the queue `target`.
+    pub(super) fn record(&self, target: &Stream, queue_work: impl FnOnce() -> Result<()>) -> Result<Recording> {
+        let failed = || driver("recording a graph");
+        // What this thread must not do meanwhile fails; other threads may do as they like.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.queue.begin_capture(mode).map_err(failed())?;
+        // A queue must not stay in capture, whatever happens.
+        let queued = panic::catch_unwind(AssertUnwindSafe(queue_work));
+        let graph = self.queue.end_capture(sys::CUgraphInstantiate_flags(0));
+        queued.unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+        let no_graph = || Error::Driver { call: "recording a graph".into(), message: "the driver made none".into() };
+        let graph = graph.map_err(failed())?.ok_or_else(no_graph)?;
+        Ok(Recording { graph, stream: target.clone() })
+    }
+
+    /// Records one launch for this queue, on a queue of its own: whatever else is queued here meanwhile, by any thread,
+    /// stays out of it.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch), for as long as the recording may be launched.
+    pub(super) unsafe fn record_launch<Args: Copy>(
+        &self,
+        module: ModuleSource,
+        entry: &'static str,
+        blocks: u32,
+        block_size: u32,
+        args: &Args,
+    ) -> Result<Recording> {
+        self.function(module, entry)?; // a module cannot be loaded while recording
+        let queue = self.sibling()?;
+        // SAFETY: the caller's promise; the driver copies the arguments into the graph.
+        queue.record(self, || unsafe { queue.launch(module, entry, blocks, block_size, args) })
+    }
 }
 
 impl Stream {

@@ -5,7 +5,7 @@ use kernels_gpu::Variant;
 
 #[cfg(feature = "cuda")]
 use super::cuda::{ModuleSource, Stream};
-use super::{Array, Backend, Buffer, Device};
+use super::{Array, Backend, Buffer, Device, Recording};
 use crate::{Element, Error, Result};
 
 /// A launch being prepared: name the arrays that the kernel reads and writes, put the addresses got into its argument
@@ -108,6 +108,27 @@ impl<'a> KernelLaunch<'a> {
             Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, foreign }) => {
                 // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
                 stream.with_joined(&foreign, || unsafe { stream.launch(module, entry, blocks, block_size, args) })
+            }
+        }
+    }
+    /// Records the launch for the queue that it is on, in place of queuing it; there is nothing to record in the
+    /// emulator.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run), for as long as the recording may be launched.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU records"))]
+    pub(crate) unsafe fn record<Args: Copy>(self, args: &Args) -> Result<Option<Recording>> {
+        match self {
+            Self::Emulated(_) => Ok(None),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(CudaLaunch { foreign, entry, .. }) if !foreign.is_empty() => {
+                let problem = "a graph is for one queue, and an argument lives on another queue of the GPU";
+                Err(Error::InvalidOption(format!("{entry}: {problem}")))
+            }
+            #[cfg(feature = "cuda")]
+            Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, .. }) => {
+                // SAFETY: the caller's promise.
+                unsafe { stream.record_launch(module, entry, blocks, block_size, args) }.map(Some)
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
+mod graph;
 mod info;
 mod kernel;
 mod launch;
@@ -13,13 +14,18 @@ use std::fmt;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
+pub use graph::Graph;
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
 pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
+pub(crate) use cuda::Recording;
+#[cfg(feature = "cuda")]
 use cuda::Stream;
+#[cfg(not(feature = "cuda"))]
+pub(crate) use graph::Recording;
 pub(crate) use info::cpu_threads;
 pub(crate) use launch::KernelLaunch;
 pub(crate) use vector::{Array, Buffer, check_length};

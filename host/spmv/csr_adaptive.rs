@@ -8,11 +8,10 @@ use kernels_gpu::{
     spmv_csr_vector::lanes_for,
 };
 
-use super::{Lanes, SpmvOptions};
+use super::{Lanes, Product, SpmvOptions};
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, KernelLaunch},
-    device_matrix::Storage,
+    CsrMatrix, Device, Error, KernelChoice, Offset, Result, Scalar, Structure,
+    device::{Buffer, KernelLaunch, Recording},
 };
 
 /// The name of the family and of its PTX module.
@@ -115,25 +114,44 @@ impl<T: Scalar> CsrAdaptive<T> {
         KernelChoice { kernel: variant.entry.into(), reason }
     }
 
-    /// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one device.
-    /// `storage` holds the arrays of `a`.
-    pub(super) fn spmv<O: Offset>(
-        &self,
-        a: &DeviceMatrix<T>,
-        storage: &Storage<T, O>,
-        alpha: T,
-        x: &DeviceVec<T>,
-        beta: T,
-        (queue, y): (&Device, &mut Buffer<T>),
-    ) -> Result<()> {
+    /// Queues `y = alpha * A * x + beta * y` on `y`'s queue.
+    pub(super) fn spmv<O: Offset>(&self, product: Product<'_, T, O>) -> Result<()> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((launch, args)) = self.prepare(product, &mut exchange) else { return Ok(()) };
+        // SAFETY: the kernel's rules hold, as `prepare` says, and those of the exchange, as its field says; `Args<T, O>`
+        // is what the variant for `T` and `O` takes.
+        unsafe { launch.run(&args, || (self.variant.call)(std::ptr::from_ref(&args).cast())) }
+    }
+
+    /// Records the product for `y`'s queue, where that is a GPU's and there is anything to do.
+    ///
+    /// # Safety
+    /// The arguments of the product stay borrowed for as long as the recording may be launched.
+    pub(super) unsafe fn record<O: Offset>(&self, product: Product<'_, T, O>) -> Result<Option<Recording>> {
+        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((launch, args)) = self.prepare(product, &mut exchange) else { return Ok(None) };
+        // SAFETY: as in `spmv`, and the caller's promise. A recording is launched on the matrix's own queue, so its
+        // launches are in order with all others.
+        unsafe { launch.record(&args) }
+    }
+
+    /// The launch and its arguments, if there are rows. They keep the kernel's rules: the arrays are a valid CSR matrix,
+    /// aligned as allocations are, and vectors of fitting lengths, each an allocation of its own; `y` and the exchange are
+    /// borrowed mutably, so they are none of the others; the pieces are those of the matrix's rows of more than `long_row`
+    /// entries.
+    fn prepare<'a, O: Offset>(
+        &'a self,
+        product: Product<'a, T, O>,
+        exchange: &'a mut Exchange<T>,
+    ) -> Option<(KernelLaunch<'a>, Args<T, O>)> {
+        let Product { a, storage, alpha, x, beta, y } = product;
         let rows = u32::try_from(a.nrows()).expect("a CSR matrix has at most u32::MAX rows");
         let blocks = grid_size(rows, self.variant.lanes, self.pieces);
         if blocks == 0 {
-            return Ok(());
+            return None;
         }
         let arrays = storage.arrays();
-        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        let Exchange { partials, arrivals } = &mut *exchange;
+        let (queue, y) = y.parts_mut();
         let mut launch = KernelLaunch::of_family(queue, FAMILY, self.variant, blocks);
         let args = Args {
             rows,
@@ -149,15 +167,11 @@ impl<T: Scalar> CsrAdaptive<T> {
             y: launch.write("y", y, queue),
             piece_rows: launch.read("piece_rows", self.piece_rows.array(), a.device()),
             piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), a.device()),
-            partials: launch.write("partials", partials, a.device()),
-            arrivals: launch.write("arrivals", arrivals, a.device()),
+            partials: launch.write("partials", &mut exchange.partials, a.device()),
+            arrivals: launch.write("arrivals", &mut exchange.arrivals, a.device()),
         };
         assert_eq!(size_of_val(&args), self.variant.args_bytes, "the arguments of {}", self.variant.entry);
-        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, each an
-        // allocation of its own; `y` and the exchange are borrowed mutably, so they are none of the others; the pieces are
-        // those of this matrix's rows of more than `long_row` entries; the exchange's launches are ordered, see there;
-        // `Args<T, O>` is what the variant for `T` and `O` takes.
-        unsafe { launch.run(&args, || (self.variant.call)(std::ptr::from_ref(&args).cast())) }
+        Some((launch, args))
     }
 }
 

@@ -5,11 +5,10 @@ use kernels_gpu::{
     spmv_csr_vector::{Args, ENTRIES_PER_STEP, VARIANTS, grid_size, lanes_for},
 };
 
-use super::{Lanes, Plan, SpmvOptions};
+use super::{Lanes, Plan, Product, SpmvOptions};
 use crate::{
-    Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, KernelLaunch},
-    device_matrix::Storage,
+    Error, KernelChoice, Offset, Result, Scalar, Structure,
+    device::{KernelLaunch, Recording},
 };
 
 /// The name of the family and of its PTX module.
@@ -38,23 +37,40 @@ pub(super) fn describe(variant: &Variant, forced: bool, structure: &Structure) -
     KernelChoice { kernel: variant.entry.into(), reason }
 }
 
-/// Queues `y = alpha * A * x + beta * y` on `y`'s queue. The lengths fit, and all arguments are on one device.
-/// `storage` holds the arrays of `a`.
-pub(super) fn spmv<T: Scalar, O: Offset>(
-    a: &DeviceMatrix<T>,
-    storage: &Storage<T, O>,
+/// Queues `y = alpha * A * x + beta * y` on `y`'s queue.
+pub(super) fn spmv<T: Scalar, O: Offset>(variant: &'static Variant, product: Product<'_, T, O>) -> Result<()> {
+    let Some((launch, args)) = prepare(variant, product) else { return Ok(()) };
+    // SAFETY: the kernel's rules hold, as `prepare` says; `Args<T, O>` is what the variant for `T` and `O` takes.
+    unsafe { launch.run(&args, || (variant.call)(std::ptr::from_ref(&args).cast())) }
+}
+
+/// Records the product for `y`'s queue, where that is a GPU's and there is anything to do.
+///
+/// # Safety
+/// The arguments of the product stay borrowed for as long as the recording may be launched.
+pub(super) unsafe fn record<T: Scalar, O: Offset>(
     variant: &'static Variant,
-    alpha: T,
-    x: &DeviceVec<T>,
-    beta: T,
-    (queue, y): (&Device, &mut Buffer<T>),
-) -> Result<()> {
+    product: Product<'_, T, O>,
+) -> Result<Option<Recording>> {
+    let Some((launch, args)) = prepare(variant, product) else { return Ok(None) };
+    // SAFETY: as in `spmv`, and the caller's promise.
+    unsafe { launch.record(&args) }
+}
+
+/// The launch and its arguments, if there are rows. They keep the kernel's rules: the arrays are a valid CSR matrix and
+/// vectors of fitting lengths, each an allocation of its own; `y` is borrowed mutably, so it is none of the others.
+fn prepare<'a, T: Scalar, O: Offset>(
+    variant: &'static Variant,
+    product: Product<'a, T, O>,
+) -> Option<(KernelLaunch<'a>, Args<T, O>)> {
+    let Product { a, storage, alpha, x, beta, y } = product;
     let rows = u32::try_from(a.nrows()).expect("a CSR matrix has at most u32::MAX rows");
     let blocks = grid_size(rows, variant.lanes);
     if blocks == 0 {
-        return Ok(());
+        return None;
     }
     let arrays = storage.arrays();
+    let (queue, y) = y.parts_mut();
     let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
     let args = Args {
         rows,
@@ -67,7 +83,5 @@ pub(super) fn spmv<T: Scalar, O: Offset>(
         y: launch.write("y", y, queue),
     };
     assert_eq!(size_of_val(&args), variant.args_bytes, "the arguments of {}", variant.entry);
-    // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
-    // borrowed mutably, so it is none of the others; `Args<T, O>` is what the variant for `T` and `O` takes.
-    unsafe { launch.run(&args, || (variant.call)(std::ptr::from_ref(&args).cast())) }
+    Some((launch, args))
 }

@@ -8,8 +8,8 @@ use csr_adaptive::CsrAdaptive;
 use kernels_gpu::{DType, Variant};
 
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Backend, check_length},
+    CsrMatrix, Device, DeviceMatrix, DeviceVec, Graph, KernelChoice, Offset, Result, Scalar, Structure,
+    device::{Backend, Recording, check_length},
     device_matrix::{Storage, WithOffsets},
 };
 
@@ -145,36 +145,94 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` has not `ncols` or `y` not `nrows` elements; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
     /// of the three is on another device; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
     pub fn spmv(&self, alpha: T, x: &DeviceVec<T>, beta: T, y: &mut DeviceVec<T>) -> Result<()> {
-        check_length("x", self.ncols(), x.len())?;
-        check_length("y", self.nrows(), y.len())?;
-        self.device().check_same("x", x.device())?;
-        self.device().check_same("y", y.device())?;
+        self.check_arguments(x, y)?;
         match &self.storage {
-            WithOffsets::Bits32(storage) => self.queue_spmv(storage, alpha, x, beta, y),
-            WithOffsets::Bits64(storage) => self.queue_spmv(storage, alpha, x, beta, y),
+            WithOffsets::Bits32(storage) => Product { a: self, storage, alpha, x, beta, y }.queue(),
+            WithOffsets::Bits64(storage) => Product { a: self, storage, alpha, x, beta, y }.queue(),
         }
     }
 
-    /// The product by the chosen kernel; the lengths fit, and all arguments are on one device.
-    fn queue_spmv<O: Offset>(
-        &self,
-        storage: &Storage<T, O>,
+    /// The product as a [`Graph`], which queues it any number of times: with the same `x` and `y`, which stay borrowed.
+    ///
+    /// ```
+    /// # use warpsparse::{CsrMatrix, Device};
+    /// # let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![2.0f32])?;
+    /// # let device = Device::auto();
+    /// # let a = device.upload(&a)?;
+    /// let x = device.upload_vec(&[1.0])?;
+    /// let mut y = device.zeros(1)?;
+    /// a.spmv_graph(1.0, &x, 1.0, &mut y)?.launch(5)?; // five times y = A * x + y
+    /// assert_eq!(y.to_vec()?, [10.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`spmv`](Self::spmv), and [`InvalidOption`](crate::Error::InvalidOption) if matrix, `x` and `y` live on
+    /// different queues of a GPU.
+    pub fn spmv_graph<'a>(
+        &'a self,
         alpha: T,
-        x: &DeviceVec<T>,
+        x: &'a DeviceVec<T>,
         beta: T,
-        y: &mut DeviceVec<T>,
-    ) -> Result<()> {
-        match &self.plan {
+        y: &'a mut DeviceVec<T>,
+    ) -> Result<Graph<'a>> {
+        self.check_arguments(x, y)?;
+        // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
+        let recording = unsafe {
+            match &self.storage {
+                WithOffsets::Bits32(storage) => Product { a: self, storage, alpha, x, beta, y }.record(),
+                WithOffsets::Bits64(storage) => Product { a: self, storage, alpha, x, beta, y }.record(),
+            }
+        }?;
+        Ok(Graph::new(move || self.spmv(alpha, x, beta, y), recording))
+    }
+
+    fn check_arguments(&self, x: &DeviceVec<T>, y: &DeviceVec<T>) -> Result<()> {
+        check_length("x", self.ncols(), x.len())?;
+        check_length("y", self.nrows(), y.len())?;
+        self.device().check_same("x", x.device())?;
+        self.device().check_same("y", y.device())
+    }
+}
+
+/// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device. `storage` is that of `a`.
+struct Product<'a, T, O> {
+    a: &'a DeviceMatrix<T>,
+    storage: &'a Storage<T, O>,
+    alpha: T,
+    x: &'a DeviceVec<T>,
+    beta: T,
+    y: &'a mut DeviceVec<T>,
+}
+
+impl<T: Scalar, O: Offset> Product<'_, T, O> {
+    /// Queues the product on `y`'s queue; the CPU computes it at once.
+    fn queue(self) -> Result<()> {
+        match &self.a.plan {
             Plan::Cpu => {
                 const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
-                let matrix = storage.as_host().expect(IN_HOST_MEMORY);
-                let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
-                let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
-                cpu::spmv(matrix, alpha, x, beta, y);
+                let matrix = self.storage.as_host().expect(IN_HOST_MEMORY);
+                let x = self.x.buffer().as_host().expect(IN_HOST_MEMORY);
+                let y = self.y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+                cpu::spmv(matrix, self.alpha, x, self.beta, y);
                 Ok(())
             }
-            Plan::CsrAdaptive(plan) => plan.spmv(self, storage, alpha, x, beta, y.parts_mut()),
-            Plan::CsrVector { variant, .. } => csr_vector::spmv(self, storage, variant, alpha, x, beta, y.parts_mut()),
+            Plan::CsrAdaptive(plan) => plan.spmv(self),
+            Plan::CsrVector { variant, .. } => csr_vector::spmv(variant, self),
+        }
+    }
+
+    /// Records the product for `y`'s queue, where that is a GPU's.
+    ///
+    /// # Safety
+    /// The arguments stay borrowed for as long as the recording may be launched.
+    unsafe fn record(self) -> Result<Option<Recording>> {
+        match &self.a.plan {
+            Plan::Cpu => Ok(None),
+            // SAFETY: the caller's promise.
+            Plan::CsrAdaptive(plan) => unsafe { plan.record(self) },
+            // SAFETY: the caller's promise.
+            Plan::CsrVector { variant, .. } => unsafe { csr_vector::record(variant, self) },
         }
     }
 }

@@ -1,0 +1,80 @@
+//! Operations recorded once and queued many times.
+
+use std::fmt;
+
+#[cfg(feature = "cuda")]
+use super::cuda::Recording;
+use super::{Backend, Device};
+use crate::Result;
+
+/// Without a GPU nothing is recorded.
+#[cfg(not(feature = "cuda"))]
+#[derive(Debug)]
+pub(crate) enum Recording {}
+
+/// Operations that are queued again and again, with the same arguments.
+///
+/// On a GPU it is a CUDA graph: the driver has checked and prepared the operations once, and queues all of them in one
+/// call. On the CPU and the emulated device the operations are called anew.
+///
+/// Made by [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph) and [`Device::capture`].
+pub struct Graph<'a> {
+    /// Called where nothing is recorded. In any case it holds the borrows of what the operations touch.
+    operations: Box<dyn FnMut() -> Result<()> + 'a>,
+    recording: Option<Recording>,
+}
+
+impl<'a> Graph<'a> {
+    pub(crate) fn new(operations: impl FnMut() -> Result<()> + 'a, recording: Option<Recording>) -> Self {
+        Self { operations: Box::new(operations), recording }
+    }
+
+    /// Queues the operations `times` times, one after the other. On a GPU nothing is allocated, and nothing waits.
+    ///
+    /// # Errors
+    /// [`Error::Driver`](crate::Error::Driver); not on a GPU, those of the operations.
+    pub fn launch(&mut self, times: usize) -> Result<()> {
+        for _ in 0..times {
+            match &self.recording {
+                None => (self.operations)()?,
+                #[cfg(feature = "cuda")]
+                Some(recording) => recording.launch()?,
+                #[cfg(not(feature = "cuda"))]
+                Some(recording) => match *recording {},
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.recording.is_some() { "Graph(recorded)" } else { "Graph(called anew)" })
+    }
+}
+
+impl Device {
+    /// Records what `operations` queues on this queue, without running it. For one product,
+    /// [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph) does the same and is safe.
+    ///
+    /// Only launches can be recorded: no copies to or from the host, no waiting, no new vectors, nothing that is ordered
+    /// with another queue. Each kernel must have run once before, for a module cannot be loaded meanwhile. On the CPU
+    /// and the emulated device `operations` is kept, and called at every launch of the graph.
+    ///
+    /// # Errors
+    /// Those of `operations`; [`Error::Driver`](crate::Error::Driver), also for what cannot be recorded.
+    ///
+    /// # Safety
+    /// 1. What `operations` touches is neither freed nor moved in the device's memory while the graph exists. It is
+    ///    enough that `operations` borrows or owns it, and does not itself give it away.
+    /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
+    pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
+        let recording = match self.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => None,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => Some(stream.record(stream, &mut operations)?),
+        };
+        Ok(Graph::new(operations, recording))
+    }
+}
