@@ -54,6 +54,13 @@ struct Chosen {
     time_us: Spread,
 }
 
+impl Report {
+    /// The result for the same matrix and element type.
+    fn find(&self, other: &MatrixResult) -> Option<&MatrixResult> {
+        self.results.iter().find(|result| result.name == other.name && result.dtype == other.dtype)
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Outcome {
     let (old, new) = (read(&options.old)?, read(&options.new)?);
     for (what, old, new) in
@@ -63,10 +70,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
             eprintln!("warning: the {what} differ: {old}, {new}");
         }
     }
+    for only in old.results.iter().filter(|before| new.find(before).is_none()) {
+        eprintln!("{} {}: only in {}", only.name, only.dtype, options.old.display());
+    }
     let (mut rows, mut slower) = (Vec::new(), 0);
     for after in &new.results {
-        let same = |before: &&MatrixResult| before.name == after.name && before.dtype == after.dtype;
-        let Some(before) = old.results.iter().find(same) else {
+        let Some(before) = old.find(after) else {
             eprintln!("{} {}: only in {}", after.name, after.dtype, options.new.display());
             continue;
         };

@@ -271,7 +271,9 @@ fn machine(device: &Device, copy_bandwidth: f64) -> Result<Machine> {
 fn method(device: &Device, cache: Cache, repeats: usize) -> Method {
     let clock = if device.is_cuda() { "device events between products queued back to back" } else { "wall time" };
     let (cache, buffers) = match (device.is_cuda(), cache) {
-        (true, Cache::Cold) => ("cold", "on sets of buffers in turn, together four times the L2 cache"),
+        (true, Cache::Cold) => {
+            ("cold", "on up to 4096 sets of buffers in turn, as many as make four times the L2 cache")
+        }
         (true, Cache::Hot) => ("hot", "on one set of buffers"),
         (false, _) => ("as it comes", "on one set of buffers"),
     };

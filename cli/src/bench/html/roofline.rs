@@ -49,7 +49,8 @@ pub(super) fn plot(results: &[&MatrixResult], copy_gb_per_s: f64) -> Markup {
                     line.pair x1=(cx) x2=(cx) y1=(cy) y2=(ours) {}
                 }
             }
-            @for (point, &(cx, cy)) in points.iter().zip(&marks) { (mark(point, cx, cy)) }
+            @for (point, &(cx, cy)) in points.iter().zip(&marks).filter(|(point, _)| !point.is_ours) { (mark(point, cx, cy)) }
+            @for (point, &(cx, cy)) in ours() { (mark(point, cx, cy)) }
             @for label in &labels { text x=(label.x) y=(label.y + 4.0) text-anchor="middle" { (label.text) } }
         }
     }
