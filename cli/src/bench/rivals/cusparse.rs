@@ -70,7 +70,9 @@ const FUNCTIONS: [&CStr; 11] = [
 pub(super) fn describe(device: &Device) -> Result<String, String> {
     // SAFETY: opens the library, whose initialisers are the vendor's, as any program does that uses it.
     if !unsafe { sys::is_culib_present() } {
-        return Err("cuSPARSE not found: is the folder of libcusparse.so in LD_LIBRARY_PATH?".into());
+        return Err(
+            "cuSPARSE not found: is the folder of libcusparse.so, and of what it needs, in LD_LIBRARY_PATH?".into()
+        );
     }
     if let Some(missing) = FUNCTIONS.iter().find(|name| !has_function(name)) {
         return Err(format!("the cuSPARSE found has no {}", missing.to_string_lossy()));
@@ -114,10 +116,9 @@ fn run<T: Scalar + Number>(
     algorithm: Algorithm,
 ) -> Result<Run<T>, String> {
     let preprocess = find_preprocess();
-    // Filled anew, so that the result below is this algorithm's.
     let stream = &handle.stream;
-    let not_a_number = vec![T::from_f64(f64::NAN); measurement.problem.matrix.nrows()];
-    stream.memcpy_htod(&not_a_number, &mut sets[0].y).map_err(driver("copying to the device"))?;
+    // So that the result below is this algorithm's.
+    stream.memset_zeros(&mut sets[0].y).map_err(driver("clearing the result"))?;
 
     let products = sets.iter_mut().map(|set| Product::new(handle, set, algorithm, preprocess));
     let products = products.collect::<Result<Vec<_>, _>>()?;
