@@ -1,6 +1,8 @@
 //! The `warpsparse` command. Results go to stdout, narration and progress to stderr.
 
+mod bench;
 mod info;
+mod measure;
 mod source;
 mod spmv;
 mod statistics;
@@ -23,12 +25,16 @@ enum Command {
     Info(info::Options),
     /// Multiplies a sparse matrix by a vector: the kernel chosen, its time, bandwidth and error.
     Spmv(spmv::Options),
+    /// Measures products over many matrices, beside other libraries, and compares such measurements.
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Info(options) => info::run(&options),
         Command::Spmv(options) => spmv::run(&options),
+        Command::Bench(command) => bench::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use clap::{Args, ValueEnum};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
+use clap::Args;
 use serde::Serialize;
-use warpsparse::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, Lanes, Result, Scalar, SpmvOptions, Structure, io::MatrixSource,
-};
+use warpsparse::{Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
 
-use crate::{Outcome, emit, source, statistics::Spread};
+use crate::{
+    Outcome, emit,
+    measure::{Cache, DTypeName, Figures, MatrixReport, Measurement, Problem, ProductReport},
+    statistics::Spread,
+};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -32,13 +32,6 @@ pub(crate) struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum DTypeName {
-    F32,
-    F64,
 }
 
 #[derive(Clone, Copy)]
@@ -74,30 +67,6 @@ struct Report {
     products: Vec<ProductReport>,
 }
 
-#[derive(Serialize)]
-struct MatrixReport {
-    source: String,
-    rows: usize,
-    columns: usize,
-    entries: usize,
-    min_row: usize,
-    mean_row: f64,
-    max_row: usize,
-}
-
-#[derive(Serialize)]
-struct ProductReport {
-    kernel: String,
-    reason: String,
-    time_us: Spread,
-    gb_per_s: f64,
-    percent_of_copy: f64,
-    /// `|y - reference| / |reference|` in the 2-norm, the reference taken in f64.
-    relative_error: f64,
-    /// The largest error of an element of `y` over what rounding can explain there: at most 1 in a correct product.
-    error_over_bound: f64,
-}
-
 pub(crate) fn run(options: &Options) -> Outcome {
     let device = Device::from_name(&options.device)?;
     let report = match options.dtype {
@@ -105,135 +74,30 @@ pub(crate) fn run(options: &Options) -> Outcome {
         DTypeName::F64 => measure::<f64>(options, &device)?,
     };
     emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
-    // Not `> 1.0`: a NaN is wrong too.
-    let wrong = report.products.iter().find(|product| !matches!(product.error_over_bound, 0.0..=1.0));
-    wrong.map_or(Ok(()), |product| {
-        Err(format!("{} is off by {:.1e} times what rounding explains", product.kernel, product.error_over_bound)
-            .into())
-    })
+    Ok(report.products.iter().try_for_each(ProductReport::check)?)
 }
 
 fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
-    let matrix = source::load::<T>(&options.matrix)?;
-    let mut random = Pcg64::seed_from_u64(1);
-    let x: Vec<T> = (0..matrix.ncols()).map(|_| T::from_f64(random.random_range(-1.0..1.0))).collect();
-    let reference = reference_product(&matrix, &x);
-
+    let problem = Problem::<T>::load(&options.matrix)?;
     let copy_bandwidth = device.measure_copy_bandwidth()?;
+    let measurement = Measurement::new(device, &problem, Cache::Cold, options.repeat as usize, copy_bandwidth)?;
     let choices = match options.lanes {
         LaneChoice::One(lanes) => vec![lanes],
         LaneChoice::All => [1, 2, 4, 8, 16, 32].map(Lanes::Fixed).to_vec(),
     };
-    let (mut products, mut bytes, mut rotation) = (Vec::new(), 0, 0);
-    for lanes in choices {
-        let mut sets = Sets::new(device, &matrix, &x, &SpmvOptions::default().lanes(lanes))?;
-        bytes = sets.first().spmv_bytes();
-        rotation = sets.0.len();
-        let (relative_error, error_over_bound) = errors(&sets.product()?, &reference);
-        let time_us = Spread::of(&sets.time(device, options.repeat as usize)?);
-        let bytes_per_second = bytes as f64 / (time_us.median * 1e-6);
-        let choice = sets.first().describe();
-        products.push(ProductReport {
-            kernel: choice.kernel,
-            reason: choice.reason,
-            time_us,
-            gb_per_s: bytes_per_second / 1e9,
-            percent_of_copy: 100.0 * bytes_per_second / copy_bandwidth,
-            relative_error,
-            error_over_bound,
-        });
-    }
-
-    let structure = matrix.structure();
-    let Structure { nrows: rows, ncols: columns, nnz: entries, min_row, max_row, .. } = structure;
-    let source = options.matrix.to_string();
+    let product = |&lanes: &Lanes| measurement.product(&SpmvOptions::default().lanes(lanes));
     Ok(Report {
         schema: "warpsparse.spmv",
         version: 1,
-        matrix: MatrixReport { source, rows, columns, entries, min_row, mean_row: structure.mean_row(), max_row },
+        matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
         device: device.describe(),
         dtype: options.dtype,
-        bytes,
+        bytes: problem.bytes,
         copy_gb_per_s: copy_bandwidth / 1e9,
         repeats: options.repeat,
-        rotation,
-        products,
+        rotation: measurement.rotation,
+        products: choices.iter().map(product).collect::<Result<_>>()?,
     })
-}
-
-/// Copies of the matrix and its vectors on the device: as many as defeat the L2 cache when products go round them.
-struct Sets<T>(Vec<(DeviceMatrix<T>, DeviceVec<T>, DeviceVec<T>)>);
-
-impl<T: Scalar> Sets<T> {
-    /// Between two uses of a set lie this many times the size of the L2 cache.
-    const CACHE_MULTIPLE: usize = 4;
-    const MOST: usize = 256;
-
-    fn new(device: &Device, matrix: &CsrMatrix<T>, x: &[T], options: &SpmvOptions) -> Result<Self> {
-        let set = || {
-            let not_a_number = vec![T::from_f64(f64::NAN); matrix.nrows()];
-            Ok((device.upload_with(matrix, options)?, device.upload_vec(x)?, device.upload_vec(&not_a_number)?))
-        };
-        let first = set()?;
-        let l2_bytes = device.info()?.l2_bytes.unwrap_or(0) as usize;
-        let count = (Self::CACHE_MULTIPLE * l2_bytes).div_ceil(first.0.spmv_bytes()).clamp(1, Self::MOST);
-        let mut sets = vec![first];
-        for _ in 1..count {
-            sets.push(set()?);
-        }
-        Ok(Self(sets))
-    }
-
-    fn first(&self) -> &DeviceMatrix<T> {
-        &self.0[0].0
-    }
-
-    fn multiply(&mut self, set: usize) -> Result<()> {
-        let count = self.0.len();
-        let (matrix, x, y) = &mut self.0[set % count];
-        matrix.spmv(T::from_f64(1.0), x, T::from_f64(0.0), y)
-    }
-
-    /// The result of one product.
-    fn product(&mut self) -> Result<Vec<T>> {
-        self.multiply(0)?;
-        self.0[0].2.to_vec()
-    }
-
-    /// How long each of `repeats` products takes, after a warm-up that touches every set.
-    fn time(&mut self, device: &Device, repeats: usize) -> Result<Vec<std::time::Duration>> {
-        let warm_up = self.0.len().max(10);
-        let times = device.time_each(warm_up + repeats, |set| self.multiply(set))?;
-        Ok(times[warm_up..].to_vec())
-    }
-}
-
-/// The product in f64, and for each row twice the bound of what a sum of rounded products in `T` can be off (Higham,
-/// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice, for the reference is rounded too.
-fn reference_product<T: Scalar>(matrix: &CsrMatrix<T>, x: &[T]) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-    let row = |i: usize| {
-        let row = matrix.row_range(i);
-        let terms = row.len() as f64 + 3.0;
-        let products = row.map(|k| matrix.values()[k].to_f64() * x[matrix.col_indices()[k] as usize].to_f64());
-        let (sum, magnitude) = products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs()));
-        (sum, 2.0 * terms * epsilon * magnitude)
-    };
-    (0..matrix.nrows()).map(row).collect()
-}
-
-/// The relative error in the 2-norm, 0 where both are zero everywhere, and the largest error over its bound.
-fn errors<T: Scalar>(found: &[T], reference: &[(f64, f64)]) -> (f64, f64) {
-    let (mut difference, mut norm, mut over_bound) = (0.0, 0.0, 0.0);
-    for (found, &(expected, bound)) in found.iter().zip(reference) {
-        let error = (found.to_f64() - expected).abs();
-        difference += error * error;
-        norm += expected * expected;
-        let ratio = if error == 0.0 { 0.0 } else { error / bound };
-        // `f64::max` would drop a NaN.
-        over_bound = if ratio > over_bound || ratio.is_nan() { ratio } else { over_bound };
-    }
-    (if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound)
 }
 
 impl fmt::Display for Report {
@@ -253,8 +117,9 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_one(&self, f: &mut fmt::Formatter<'_>, product: &ProductReport) -> fmt::Result {
-        let ProductReport { kernel, reason, time_us, gb_per_s, percent_of_copy, relative_error, .. } = product;
-        let Spread { median, min, max } = time_us;
+        let ProductReport { kernel, reason, figures } = product;
+        let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = figures;
+        let Spread { median, min, max, .. } = time_us;
         let megabytes = self.bytes as f64 / 1e6;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
@@ -268,8 +133,8 @@ impl Report {
         writeln!(f, "times      medians of {}, {}", self.repeats, rotation_text(self.rotation))?;
         writeln!(f, "{:26} {:>9} {:>8} {:>7} {:>9}", "kernel", "µs", "GB/s", "% copy", "error")?;
         for product in &self.products {
-            let ProductReport { kernel, time_us, gb_per_s, percent_of_copy, relative_error, .. } = product;
-            let median = time_us.median;
+            let ProductReport { kernel, figures, .. } = product;
+            let Figures { time_us: Spread { median, .. }, gb_per_s, percent_of_copy, relative_error, .. } = figures;
             writeln!(f, "{kernel:26} {median:>9.1} {gb_per_s:>8.0} {percent_of_copy:>7.1} {relative_error:>9.1e}")?;
         }
         Ok(())

@@ -6,6 +6,7 @@
 #   ./run.sh planted    kernels with planted bugs, alone and under each tool of compute-sanitizer: prints a table of what
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
+#   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html
 #   ./run.sh all        all of these
 set -eu
 cd "$(dirname "$0")"
@@ -86,8 +87,13 @@ lanes() {
     done
 }
 
+bench() {
+    LD_LIBRARY_PATH=/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-} \
+        ./warpsparse bench spmv --device cuda --json bench.json --html bench.html
+}
+
 case "${1:-}" in
-tests | sanitize | planted | lanes) "$1" ;;
-all) ./warpsparse info; tests; sanitize; lanes; planted ;;
-*) sed -n '2,10s/^# \{0,1\}//p' run.sh; exit 2 ;;
+tests | sanitize | planted | lanes | bench) "$1" ;;
+all) ./warpsparse info; tests; sanitize; lanes; bench; planted ;;
+*) sed -n '2,11s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

@@ -1,0 +1,57 @@
+//! Logarithmic axes.
+
+/// From a range of positive numbers to a range of pixels.
+pub(super) struct LogScale {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    start: f64,
+    end: f64,
+}
+
+impl LogScale {
+    /// `from` and `to` come to lie at the pixels `start` and `end`.
+    pub(super) fn new(from: f64, to: f64, start: f64, end: f64) -> Self {
+        Self { from, to, start, end }
+    }
+
+    pub(super) fn at(&self, value: f64) -> f64 {
+        self.start + (self.end - self.start) * (value / self.from).ln() / (self.to / self.from).ln()
+    }
+
+    /// Round numbers within the range, with texts: 1, 2 and 5 times the powers of ten, or more where that gives but few.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        let ticks = self.multiples(&[1.0, 2.0, 5.0]);
+        if ticks.len() >= 3 { ticks } else { self.multiples(&[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]) }
+    }
+
+    fn multiples(&self, digits: &[f64]) -> Vec<(f64, String)> {
+        let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
+        let values = decades.flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)));
+        let inside = values.filter(|value| (self.from..=self.to).contains(value));
+        // Rounded to the digits that a tick has: 0.3 and not 0.30000000000000004.
+        inside.map(|value| (self.at(value), format!("{}", (value * 1e6).round() / 1e6))).collect()
+    }
+}
+
+/// The least and the greatest of the numbers that are positive and finite.
+pub(super) fn range(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    numbers.filter(|number| *number > 0.0 && number.is_finite()).fold(None, |range, number| {
+        let (least, greatest) = range.unwrap_or((number, number));
+        Some((number.min(least), number.max(greatest)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers_at_their_places() {
+        let texts =
+            |from, to| LogScale::new(from, to, 0.0, 100.0).ticks().into_iter().map(|tick| tick.1).collect::<Vec<_>>();
+        assert_eq!(texts(0.9, 110.0), ["1", "2", "5", "10", "20", "50", "100"]);
+        assert_eq!(texts(0.14, 0.31), ["0.15", "0.2", "0.25", "0.3"]);
+        let scale = LogScale::new(1.0, 100.0, 50.0, 10.0);
+        assert_eq!([scale.at(1.0), scale.at(10.0), scale.at(100.0)], [50.0, 30.0, 10.0]);
+    }
+}

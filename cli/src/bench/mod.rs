@@ -1,0 +1,29 @@
+//! `warpsparse bench`: many products measured beside those of other libraries.
+
+mod compare;
+mod html;
+mod report;
+mod rivals;
+mod spmv;
+mod suite;
+mod table;
+
+use clap::Subcommand;
+
+use crate::Outcome;
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Measures the product of sparse matrices with vectors: the kernel chosen by itself, every other kernel, and other
+    /// libraries.
+    Spmv(spmv::Options),
+    /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
+    Compare(compare::Options),
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Spmv(options) => spmv::run(options),
+        Command::Compare(options) => compare::run(options),
+    }
+}

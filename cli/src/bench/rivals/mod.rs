@@ -1,0 +1,74 @@
+//! Other libraries: the same product, the same buffers in rotation, the same clock.
+
+mod cpu;
+mod cusparse;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Serialize;
+use warpsparse::{Device, Scalar};
+
+use crate::measure::Measurement;
+
+/// A library to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Rival {
+    Cusparse,
+    NalgebraSparse,
+    Sprs,
+}
+
+/// One way to have a library compute the product.
+pub(crate) struct Run<T> {
+    pub(crate) variant: String,
+    pub(crate) times: Vec<Duration>,
+    /// The result.
+    pub(crate) y: Vec<T>,
+}
+
+/// An element type that every rival handles.
+pub(crate) trait Number: Scalar + cusparse::Number + cpu::Number {}
+impl<T: Scalar + cusparse::Number + cpu::Number> Number for T {}
+
+impl Rival {
+    /// The libraries that a device is compared with unless others are named. Times of the emulator mean nothing.
+    pub(crate) fn defaults(device: &Device) -> Vec<Self> {
+        match device.to_string().as_str() {
+            "cpu" => vec![Self::NalgebraSparse, Self::Sprs],
+            "emulated" => Vec::new(),
+            _ => vec![Self::Cusparse],
+        }
+    }
+
+    /// The library as it calls itself.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Cusparse => "cuSPARSE",
+            Self::NalgebraSparse => "nalgebra-sparse",
+            Self::Sprs => "sprs",
+        }
+    }
+
+    /// What is told of the library beside its times, or the reason why it is not compared with this device.
+    pub(crate) fn describe(self, device: &Device) -> Result<String, String> {
+        match (self, device.is_cuda()) {
+            (Self::Cusparse, true) => cusparse::describe(device),
+            (Self::Cusparse, false) => Err(format!("cuSPARSE runs on GPUs, and the products run on {device}")),
+            (Self::NalgebraSparse | Self::Sprs, true) => {
+                Err(format!("{} runs on the CPU, and the products run on {device}", self.name()))
+            }
+            (Self::NalgebraSparse | Self::Sprs, false) => Ok(format!("{}, on one core", self.name())),
+        }
+    }
+
+    /// The library's ways to compute the product, measured.
+    pub(crate) fn runs<T: Number>(self, measurement: &Measurement<'_, T>) -> Result<Vec<Run<T>>, String> {
+        match self {
+            Self::Cusparse => cusparse::runs(measurement),
+            Self::NalgebraSparse => cpu::nalgebra_sparse(measurement).map(|run| vec![run]),
+            Self::Sprs => cpu::sprs(measurement).map(|run| vec![run]),
+        }
+    }
+}

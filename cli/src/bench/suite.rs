@@ -1,0 +1,76 @@
+//! Which matrices are measured when none is named.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use warpsparse::{Result, io::MatrixSource};
+
+/// Sets of matrices with a name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Suite {
+    /// Stencils, meshes, random and power-law graphs, and matrices from practice.
+    Default,
+}
+
+/// From regular to skewed row lengths, and from matrices that fill a GPU to such that do not.
+const GENERATED: &[&str] = &[
+    "gen:poisson2d:2048",
+    "gen:poisson3d:160",
+    "gen:stencil27:100",
+    "gen:fem3:200000",
+    "gen:uniform:1048576:16",
+    "gen:rmat:20:16",
+    "gen:rmat:17:8",
+    "gen:uniform:4267:472",
+];
+
+/// Files of the data folder: the repository has them, the command does not.
+const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
+
+/// Where the files lie in the repository, and beside the command in a bundle.
+const DATA_FOLDERS: &[&str] = &["tests/data", "data"];
+
+impl Suite {
+    /// The matrices, the files among them taken from the folder `data`.
+    pub(crate) fn sources(self, data: Option<&Path>) -> Result<Vec<MatrixSource>> {
+        let Self::Default = self;
+        let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
+        let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));
+        let file = |name: &&str| Ok(MatrixSource::File(data.join(format!("{name}.mtx.gz"))));
+        GENERATED.iter().map(|text| text.parse()).chain(FILES.iter().map(file)).collect()
+    }
+}
+
+/// A short name for the matrix, the same wherever its file lies.
+pub(crate) fn name(source: &MatrixSource) -> String {
+    let text = source.to_string();
+    match source {
+        MatrixSource::File(path) => {
+            let file = path.file_name().map_or_else(|| text.clone().into(), |name| name.to_string_lossy());
+            file.trim_end_matches(".gz").trim_end_matches(".mtx").to_owned()
+        }
+        MatrixSource::Generator(_) => text.trim_start_matches("gen:").to_owned(),
+    }
+}
+
+/// The path of a file that is not there.
+pub(crate) fn missing(source: &MatrixSource) -> Option<&PathBuf> {
+    match source {
+        MatrixSource::File(path) if !path.exists() => Some(path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suite_is_valid_and_its_names_differ() {
+        let sources = Suite::Default.sources(Some(Path::new("elsewhere"))).unwrap();
+        let names: std::collections::HashSet<String> = sources.iter().map(name).collect();
+        assert_eq!(names.len(), GENERATED.len() + FILES.len());
+        assert!(names.contains("rmat:20:16") && names.contains("copter2"));
+        assert_eq!(missing(sources.last().unwrap()).unwrap(), Path::new("elsewhere/pubmed.mtx.gz"));
+    }
+}
