@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, time::Instant};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use warpsparse::{Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
+use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
 
 use super::{
     html,
@@ -52,8 +52,11 @@ pub(crate) struct Options {
 
 /// Every kernel that can be forced, whatever the matrix. On the CPU there is but one, which is chosen anyway.
 fn candidates(device: &Device) -> Vec<(String, SpmvOptions)> {
-    let lanes = |lanes: u32| (format!("csr_vector, {lanes} lanes"), SpmvOptions::default().lanes(Lanes::Fixed(lanes)));
-    if device.to_string() == "cpu" { Vec::new() } else { [1, 2, 4, 8, 16, 32].map(lanes).to_vec() }
+    let named = |options: SpmvOptions| {
+        let Lanes::Fixed(lanes) = options.lanes else { unreachable!("a candidate has fixed lanes") };
+        (format!("{} t{lanes}", if options.kernel == CsrKernel::Vector { "vector" } else { "adaptive" }), options)
+    };
+    if device.to_string() == "cpu" { Vec::new() } else { SpmvOptions::candidates().into_iter().map(named).collect() }
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
