@@ -56,6 +56,24 @@ impl Structure {
         if self.nrows == 0 { 0.0 } else { self.nnz as f64 / self.nrows as f64 }
     }
 
+    /// How much the lengths of rows of up to `longest` entries vary: their mean over entries, as an entry sees it, over
+    /// their mean over rows. From the histogram, as if all rows of a class were of one length: 1 where all are in one
+    /// class.
+    pub(crate) fn spread(&self, longest: usize) -> f64 {
+        let (mut rows, mut entries, mut squares) = (0.0, 0.0, 0.0);
+        for (class, &count) in self.row_histogram.iter().enumerate() {
+            // The shortest and the middle of 2^(class - 1) to 2^class - 1.
+            let (shortest, middle) =
+                if class == 0 { (0, 0.0) } else { (1 << (class - 1), 0.75 * (1u64 << class) as f64 - 0.5) };
+            if shortest < longest {
+                rows += count as f64;
+                entries += count as f64 * middle;
+                squares += count as f64 * middle * middle;
+            }
+        }
+        if entries == 0.0 { 1.0 } else { squares * rows / (entries * entries) }
+    }
+
     /// The fraction of entries, the first of each row left out, that are near the entry before them; 1 where there are
     /// none.
     ///

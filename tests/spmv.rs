@@ -59,10 +59,13 @@ fn every_kernel<T: Scalar>(device: &Device) {
     for (name, matrix) in matrices::all::<T>() {
         for options in kernels() {
             let offsets_32 = device.upload_with(&matrix, &options).unwrap();
-            let offsets_64 = device.upload_with(&CsrMatrix::<T, u64>::from(&matrix), &options).unwrap();
-            for (uploaded, bits) in [(offsets_32, 32), (offsets_64, 64)] {
-                let case = format!("{name}, {options:?}, {bits}-bit offsets");
-                check_product(&case, &matrix, &uploaded, T::from_f64(1.5), T::from_f64(-0.5));
+            let case = format!("{name}, {options:?}");
+            check_product(&case, &matrix, &offsets_32, T::from_f64(1.5), T::from_f64(-0.5));
+            // The emulator is slow: kernels of a few lane counts stand for the others there.
+            if device.is_cuda() || matches!(options.lanes, Lanes::Auto | Lanes::Fixed(1 | 8)) {
+                let offsets_64 = device.upload_with(&CsrMatrix::<T, u64>::from(&matrix), &options).unwrap();
+                let case = format!("{case}, 64-bit offsets");
+                check_product(&case, &matrix, &offsets_64, T::from_f64(1.5), T::from_f64(-0.5));
             }
         }
     }
@@ -321,11 +324,12 @@ fn the_kernel_follows_the_structure(device: &Device) {
         device.upload_with(&matrices::from_rows::<f64>(1 << 16, rows), &options).unwrap().describe().kernel
     };
     let kernel = |per_row, options| kernel_of(even(per_row, 1), options);
-    assert_eq!(kernel(5, SpmvOptions::default()), "spmv_csr_vector_f64_t1");
+    // So few rows that more lanes cost nothing.
+    assert_eq!(kernel(5, SpmvOptions::default()), "spmv_csr_vector_f64_t2");
     assert_eq!(kernel(27, SpmvOptions::default()), "spmv_csr_vector_f64_t8");
     assert_eq!(kernel_of(even(27, 100), SpmvOptions::default()), "spmv_csr_adaptive_f64_t8");
     let skewed = [even(5, 1), even(65, 1)[..1].to_vec()].concat();
-    assert_eq!(kernel_of(skewed, SpmvOptions::default()), "spmv_csr_adaptive_f64_t1");
+    assert_eq!(kernel_of(skewed, SpmvOptions::default()), "spmv_csr_adaptive_f64_t16");
     assert_eq!(kernel(500, SpmvOptions::default()), "spmv_csr_adaptive_f64_t1");
     assert_eq!(kernel(500, SpmvOptions::default().lanes(Lanes::Fixed(2))), "spmv_csr_vector_f64_t2");
     let wide = CsrMatrix::<f32, u64>::from(&matrices::from_rows(1, vec![vec![(0, 1.0)]]));

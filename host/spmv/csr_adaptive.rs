@@ -1,11 +1,13 @@
 //! Launches of the kernel family `spmv_csr_adaptive`, and the pieces of long rows that it works on.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    ops::RangeInclusive,
+    sync::{Mutex, PoisonError},
+};
 
 use kernels_gpu::{
     Variant,
     spmv_csr_adaptive::{Args, LONGEST_PIECE, VARIANTS, grid_size},
-    spmv_csr_vector::lanes_for,
 };
 
 use super::{Lanes, Product, SpmvOptions};
@@ -17,11 +19,12 @@ use crate::{
 /// The name of the family and of its PTX module.
 const FAMILY: &str = "spmv_csr_adaptive";
 
-/// Entries of a piece, unless whole rows are longer: see [`cutting`].
+/// Entries of a piece: few in small matrices, so that there are many warps; in large ones as many as a warp of a full GPU
+/// gets, so that few rows have several pieces, whose sums pass through memory.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, R-MAT 17/8, the rows of more than 64 entries alone: 8.1 us in pieces of 256,
-/// 9.7 of 512, 12.8 of 1024. R-MAT 20/16: 72.6, 72.8 and 77.2.
-const PIECE_ENTRIES: usize = 256;
+/// 9.7 of 512, 12.8 of 1024.
+const PIECE_ENTRIES: RangeInclusive<usize> = 256..=1024;
 
 /// A kernel of the family, and what it knows of one matrix's rows.
 #[derive(Debug)]
@@ -57,9 +60,15 @@ pub(super) fn long_row(structure: &Structure) -> usize {
 /// What is cut: rows of more than so many entries, into pieces of so many. Where most rows are long and of one size, a row
 /// is one piece.
 fn cutting(structure: &Structure, options: &SpmvOptions) -> Result<(usize, usize)> {
+    /// Warps that a large GPU works on at a time.
+    const WARPS: usize = 1 << 13;
     match options.long_row {
-        None if structure.mean_row() > PIECE_ENTRIES as f64 => Ok((long_row(structure), 2 * PIECE_ENTRIES)),
-        None => Ok((long_row(structure), PIECE_ENTRIES)),
+        None => {
+            let for_rows = (structure.mean_row() as usize).next_power_of_two();
+            let (least, most) = (*PIECE_ENTRIES.start(), *PIECE_ENTRIES.end());
+            let piece = (structure.nnz / WARPS).next_power_of_two().max(for_rows).clamp(least, most);
+            Ok((long_row(structure), piece))
+        }
         Some(forced @ 1..=LONGEST_PIECE) => Ok((forced as usize, forced.next_multiple_of(4) as usize)),
         Some(forced) => Err(Error::InvalidOption(format!("long rows of more than {forced} entries: it is 1 to 2^30"))),
     }
@@ -74,7 +83,11 @@ pub(super) fn choose<T: Scalar, O: Offset>(
     let (long_row, piece_entries) = cutting(structure, options)?;
     let Pieces { rows, bounds, long_rows, long_entries } = Pieces::cut(matrix.row_offsets(), long_row, piece_entries);
     let lanes = match options.lanes {
-        Lanes::Auto => lanes_for((structure.nnz - long_entries) as u64, (structure.nrows - long_rows) as u64).min(16),
+        Lanes::Auto => {
+            let (rows, entries) = (structure.nrows - long_rows, structure.nnz - long_entries);
+            let mean = if rows == 0 { 0.0 } else { entries as f64 / rows as f64 };
+            super::lanes(structure, mean, long_row, 16)
+        }
         Lanes::Fixed(lanes) => lanes,
     };
     let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();

@@ -2,7 +2,7 @@
 
 use kernels_gpu::{
     Variant,
-    spmv_csr_vector::{Args, ENTRIES_PER_STEP, VARIANTS, grid_size, lanes_for},
+    spmv_csr_vector::{Args, VARIANTS, grid_size},
 };
 
 use super::{Lanes, Plan, Product, SpmvOptions};
@@ -16,7 +16,7 @@ const FAMILY: &str = "spmv_csr_vector";
 
 pub(super) fn choose<T: Scalar, O: Offset>(structure: &Structure, options: &SpmvOptions) -> Result<Plan<T>> {
     let (lanes, forced) = match options.lanes {
-        Lanes::Auto => (lanes_for(structure.nnz as u64, structure.nrows as u64), false),
+        Lanes::Auto => (super::lanes(structure, structure.mean_row(), structure.max_row, 32), false),
         Lanes::Fixed(lanes) => (lanes, true),
     };
     let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
@@ -31,8 +31,11 @@ pub(super) fn describe(variant: &Variant, forced: bool, structure: &Structure) -
     let reason = if forced {
         format!("{lanes} lanes a row, as the options say")
     } else {
-        let step = lanes * ENTRIES_PER_STEP;
-        format!("{lanes} lanes take {step} entries a step, the nearest to the mean row of {:.1}", structure.mean_row())
+        format!(
+            "{lanes} lanes a row suit rows of {:.1} entries on the mean, {} at most",
+            structure.mean_row(),
+            structure.max_row
+        )
     };
     KernelChoice { kernel: variant.entry.into(), reason }
 }

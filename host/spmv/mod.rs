@@ -5,7 +5,10 @@ mod csr_adaptive;
 mod csr_vector;
 
 use csr_adaptive::CsrAdaptive;
-use kernels_gpu::{DType, Variant};
+use kernels_gpu::{
+    DType, Variant,
+    spmv_csr_vector::{ENTRIES_PER_STEP, lanes_for},
+};
 
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Graph, KernelChoice, Offset, Result, Scalar, Structure,
@@ -120,6 +123,32 @@ impl<T: Scalar> Plan<T> {
             Self::CsrAdaptive(plan) => plan.describe(structure),
         }
     }
+}
+
+/// Lanes for rows of the length classes in `structure`, leaving out those of more than `longest` entries, whose mean is
+/// `mean`.
+///
+/// Where lengths vary, a warp waits for the longest of its rows, so they count for more: the mean is taken with that over
+/// entries, geometrically. Where there are too few rows to fill a GPU, more lanes shorten the chain of loads for nothing.
+///
+/// On an H200 (driver 580, 2026-11-21), f32, us as chosen by the mean alone / by the best number of lanes: R-MAT 17/8 17.1
+/// (1) / 13.9 (4); pubmed 12.0 (1) / 6.5 (8); cora 8.4 (1) / 5.6 (8); NotreDame_www 12.9 (1) / 11.3 (2).
+fn lanes(structure: &Structure, mean: f64, longest: usize, most: u32) -> u32 {
+    /// Threads that a large GPU works on at a time, almost three times over: that much keeps it busy to the end.
+    const FILL: usize = 3 << 18;
+    let row = mean * structure.spread(longest).sqrt();
+    let mut lanes = lanes_for(row).min(most);
+    let longest = longest.min(structure.max_row) as f64;
+    // Entries that a group takes in a step: neither more than the longest row has, nor much more than most have.
+    let step = |lanes: u32| f64::from(ENTRIES_PER_STEP * lanes);
+    while lanes < most
+        && structure.nrows * 2 * lanes as usize <= FILL
+        && step(lanes) <= longest
+        && step(lanes) < 4.0 * row
+    {
+        lanes *= 2;
+    }
+    lanes
 }
 
 /// Whether the matrix is skewed, or its rows are long enough for 16-byte loads to be faster: those of `f32` from about 12

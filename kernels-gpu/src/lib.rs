@@ -4,7 +4,7 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
-#[cfg(feature = "spmv_csr_adaptive")]
+#[cfg(any(feature = "spmv_csr_adaptive", feature = "spmv_csr_vector"))]
 mod row_sum;
 #[cfg(any(feature = "spmv_csr_adaptive", feature = "spmv_csr_vector"))]
 mod unroll;

@@ -47,14 +47,14 @@ fn acquire(ordering: Ordering, scope: Scope) {
     }
 }
 
-/// One `atom` instruction on `[$ptr]`; `$place` is its scope and state space, such as `gpu.global`.
+/// One `atom` instruction on `[$ptr]`; `$place` is its ordering, scope and state space, such as `relaxed.gpu.global`.
 macro_rules! atom_instruction {
     ($T:ty, $operation:expr, $ptr:expr, $value:expr, $reg:ident, $place:expr) => {{
         let (ptr, value) = ($ptr, $value);
         macro_rules! narrow {
                         ($opcode:literal) => {{
                             let old: u32;
-                            asm!(concat!("atom.relaxed.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg32) old,
+                            asm!(concat!("atom.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg32) old,
                                 in($reg) ptr, in(reg32) core::mem::transmute_copy::<$T, u32>(&value), options(nostack));
                             core::mem::transmute_copy::<u32, $T>(&old)
                         }};
@@ -62,7 +62,7 @@ macro_rules! atom_instruction {
         macro_rules! wide {
                         ($opcode:literal) => {{
                             let old: u64;
-                            asm!(concat!("atom.relaxed.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg64) old,
+                            asm!(concat!("atom.", $place, ".", $opcode, " {0}, [{1}], {2};"), out(reg64) old,
                                 in($reg) ptr, in(reg64) core::mem::transmute_copy::<$T, u64>(&value), options(nostack));
                             core::mem::transmute_copy::<u64, $T>(&old)
                         }};
@@ -125,15 +125,32 @@ pub(crate) unsafe fn atomic<T: AtomicValue>(
     ordering: Ordering,
     scope: Scope,
 ) -> T {
-    macro_rules! at_scope {
-        ($scope:literal) => {
-            atom_instruction!(T, operation, ptr, value, reg64, concat!($scope, ".global"))
+    macro_rules! instruction {
+        ($ordering:literal, $scope:literal) => {
+            atom_instruction!(T, operation, ptr, value, reg64, concat!($ordering, ".", $scope, ".global"))
         };
     }
-    release(ordering, scope);
+    // The instruction's own ordering, not fences about it: a fence at the GPU's scope also empties the L1 cache, which
+    // a release has no need of.
+    macro_rules! at_scope {
+        ($scope:literal) => {
+            match ordering {
+                Ordering::Acquire => instruction!("acquire", $scope),
+                Ordering::Release => instruction!("release", $scope),
+                Ordering::AcqRel => instruction!("acq_rel", $scope),
+                _ => instruction!("relaxed", $scope),
+            }
+        };
+    }
+    let sequential = ordering == Ordering::SeqCst;
+    if sequential {
+        fence(ordering, scope);
+    }
     // SAFETY: the rules of `atomic`; each branch handles values of its size.
     let old = unsafe { for_scope!(scope, at_scope) };
-    acquire(ordering, scope);
+    if sequential {
+        fence(ordering, scope);
+    }
     old
 }
 
@@ -213,7 +230,7 @@ pub(crate) unsafe fn shared_atomic<T: AtomicValue>(
 ) -> T {
     let address = base + index * size_of::<T>() as u32;
     // SAFETY: the rules of `Shared`; each branch handles values of its size.
-    unsafe { atom_instruction!(T, operation, address, value, reg32, "cta.shared") }
+    unsafe { atom_instruction!(T, operation, address, value, reg32, "relaxed.cta.shared") }
 }
 
 #[inline(always)]
