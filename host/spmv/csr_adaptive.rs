@@ -24,7 +24,7 @@ const FAMILY: &str = "spmv_csr_adaptive";
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, R-MAT 17/8, the rows of more than 64 entries alone: 8.1 us in pieces of 256,
 /// 9.7 of 512, 12.8 of 1024.
-const PIECE_ENTRIES: RangeInclusive<usize> = 256..=1024;
+const PIECE_ENTRIES: RangeInclusive<usize> = 256..=4096;
 
 /// A kernel of the family, and what it knows of one matrix's rows.
 #[derive(Debug)]

@@ -144,7 +144,7 @@ fn lanes(structure: &Structure, mean: f64, longest: usize, most: u32) -> u32 {
     while lanes < most
         && structure.nrows * 2 * lanes as usize <= FILL
         && step(lanes) <= longest
-        && step(lanes) < 4.0 * row
+        && step(lanes) < 3.0 * row
     {
         lanes *= 2;
     }
