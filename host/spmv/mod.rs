@@ -48,7 +48,7 @@ pub enum CsrKernel {
 /// GPU threads that share a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
-    /// From the mean row length.
+    /// From the lengths of the rows, and how many there are.
     #[default]
     Auto,
     /// This many: 1, 2, 4, 8, 16 or 32.
@@ -102,6 +102,10 @@ impl<T: Scalar> Plan<T> {
         structure: &Structure,
         options: &SpmvOptions,
     ) -> Result<Self> {
+        let on_cpu = matches!(device.backend(), Backend::Cpu { .. });
+        if on_cpu && *options == SpmvOptions::default() {
+            return Ok(Self::Cpu);
+        }
         // Also for the CPU, which has no lanes: an option that is wrong is wrong everywhere.
         let adaptive = match options.kernel {
             CsrKernel::Vector => false,
@@ -113,7 +117,7 @@ impl<T: Scalar> Plan<T> {
         } else {
             csr_vector::choose::<T, O>(structure, options)?
         };
-        Ok(if matches!(device.backend(), Backend::Cpu { .. }) { Self::Cpu } else { plan })
+        Ok(if on_cpu { Self::Cpu } else { plan })
     }
 
     pub(crate) fn describe(&self, structure: &Structure) -> KernelChoice {
@@ -129,7 +133,7 @@ impl<T: Scalar> Plan<T> {
 /// `mean`.
 ///
 /// Where lengths vary, a warp waits for the longest of its rows, so they count for more: the mean is taken with that over
-/// entries, geometrically. Where there are too few rows to fill a GPU, more lanes shorten the chain of loads for nothing.
+/// entries, geometrically. Where there are too few rows to fill a GPU, more lanes shorten the chain of loads at no cost.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us as chosen by the mean alone / by the best number of lanes: R-MAT 17/8 17.1
 /// (1) / 13.9 (4); pubmed 12.0 (1) / 6.5 (8); cora 8.4 (1) / 5.6 (8); NotreDame_www 12.9 (1) / 11.3 (2).
