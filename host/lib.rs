@@ -36,11 +36,10 @@
 //! | `io` | yes | the module `io` |
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
 
-mod coo;
-mod csr;
 mod device;
 mod device_matrix;
 mod error;
+mod formats;
 #[cfg(feature = "io")]
 pub mod io;
 mod offset;
@@ -52,11 +51,10 @@ mod spmv;
 pub mod strategies;
 mod structure;
 
-pub use coo::CooMatrix;
-pub use csr::CsrMatrix;
 pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
+pub use formats::{CooMatrix, CsrMatrix};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use spmv::{CsrKernel, Lanes, SpmvOptions};

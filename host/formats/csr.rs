@@ -2,7 +2,8 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::{CooMatrix, Error, Offset, Result, Scalar, coo::check_limits};
+use super::coo::check_limits;
+use crate::{CooMatrix, Error, Offset, Result, Scalar};
 
 /// A sparse matrix by rows: row `i` holds the entries `row_offsets[i]..row_offsets[i + 1]` of `col_indices` and
 /// `values`.

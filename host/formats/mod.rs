@@ -1,0 +1,7 @@
+//! The sparse formats on the host: each a type that is valid by construction.
+
+mod coo;
+mod csr;
+
+pub use coo::CooMatrix;
+pub use csr::CsrMatrix;
