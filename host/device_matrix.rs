@@ -1,14 +1,11 @@
 //! A sparse matrix on a device, analysed and ready for products.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-#[cfg(feature = "cuda")]
-use crate::device::Buffer;
 use crate::{
     CsrMatrix, Device, Offset, Result, Scalar, Structure,
-    device::{Array, Backend},
-    offset::ByWidth,
-    spmv::{self, SpmvOptions},
+    device::Backend,
+    spmv::{self, Chosen, CsrArrays, SpmvOptions},
     structure::analyse_on_gpu,
 };
 
@@ -19,67 +16,8 @@ use crate::{
 pub struct DeviceMatrix<T> {
     device: Device,
     structure: Structure,
-    pub(crate) storage: WithOffsets<T>,
-    pub(crate) plan: spmv::Plan<T>,
-}
-
-/// The arrays of a matrix, with row offsets of either width.
-#[derive(Debug)]
-pub(crate) enum WithOffsets<T> {
-    Bits32(Storage<T, u32>),
-    Bits64(Storage<T, u64>),
-}
-
-#[derive(Debug)]
-pub(crate) enum Storage<T, O> {
-    /// Shared with the user's matrix.
-    Host(CsrMatrix<T, O>),
-    /// In the GPU's memory.
-    #[cfg(feature = "cuda")]
-    Cuda { row_offsets: Buffer<O>, col_indices: Buffer<u32>, values: Buffer<T> },
-}
-
-/// The three arrays of a CSR matrix, on the matrix's device.
-pub(crate) struct CsrArrays<'a, T, O> {
-    pub(crate) row_offsets: Array<'a, O>,
-    pub(crate) col_indices: Array<'a, u32>,
-    pub(crate) values: Array<'a, T>,
-}
-
-impl<T: Scalar, O: Offset> Storage<T, O> {
-    fn upload(device: &Device, matrix: &CsrMatrix<T, O>) -> Result<Self> {
-        Ok(match device.backend() {
-            Backend::Cpu { .. } | Backend::Emulated { .. } => Self::Host(matrix.clone()),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => Self::Cuda {
-                row_offsets: Buffer::upload(device, matrix.row_offsets())?,
-                col_indices: Buffer::upload(device, matrix.col_indices())?,
-                values: Buffer::upload(device, matrix.values())?,
-            },
-        })
-    }
-
-    pub(crate) fn as_host(&self) -> Option<&CsrMatrix<T, O>> {
-        match self {
-            Self::Host(matrix) => Some(matrix),
-            #[cfg(feature = "cuda")]
-            Self::Cuda { .. } => None,
-        }
-    }
-
-    pub(crate) fn arrays(&self) -> CsrArrays<'_, T, O> {
-        match self {
-            Self::Host(matrix) => CsrArrays {
-                row_offsets: Array::Host(matrix.row_offsets()),
-                col_indices: Array::Host(matrix.col_indices()),
-                values: Array::Host(matrix.values()),
-            },
-            #[cfg(feature = "cuda")]
-            Self::Cuda { row_offsets, col_indices, values } => {
-                CsrArrays { row_offsets: row_offsets.array(), col_indices: col_indices.array(), values: values.array() }
-            }
-        }
-    }
+    spmv_bytes: usize,
+    pub(crate) chosen: Chosen<T>,
 }
 
 /// Which kernel a [`DeviceMatrix`] uses, and why.
@@ -121,30 +59,43 @@ impl Device {
         matrix: &CsrMatrix<T, O>,
         options: &SpmvOptions,
     ) -> Result<DeviceMatrix<T>> {
-        match O::by_width(matrix) {
-            ByWidth::Bits32(matrix) => self.upload_as(matrix, options, WithOffsets::Bits32),
-            ByWidth::Bits64(matrix) => self.upload_as(matrix, options, WithOffsets::Bits64),
-        }
+        options.check()?;
+        let bytes = spmv_bytes(matrix);
+        let (structure, chosen) = match self.backend() {
+            Backend::Cpu { .. } => (matrix.structure(), spmv::choose_on_cpu(matrix)),
+            _ => self.analyse_and_choose(matrix, options)?,
+        };
+        Ok(DeviceMatrix { device: self.clone(), structure, spmv_bytes: bytes, chosen })
     }
 
-    fn upload_as<T: Scalar, O: Offset>(
+    /// Uploads a matrix to a GPU or the emulator.
+    fn analyse_and_choose<T: Scalar, O: Offset>(
         &self,
         matrix: &CsrMatrix<T, O>,
         options: &SpmvOptions,
-        with_offsets: impl Fn(Storage<T, O>) -> WithOffsets<T>,
-    ) -> Result<DeviceMatrix<T>> {
-        let storage = Storage::upload(self, matrix)?;
-        let structure = match self.backend() {
-            Backend::Cpu { .. } => matrix.structure(),
-            _ => {
-                let arrays = storage.arrays();
-                let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
-                analyse_on_gpu(self, size, arrays.row_offsets, arrays.col_indices)?
+    ) -> Result<(Structure, Chosen<T>)> {
+        let arrays = Arc::new(CsrArrays::upload(self, matrix)?);
+        let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
+        let choose = |options: &SpmvOptions| spmv::choose_csr(&arrays, matrix, &structure, options);
+        let chosen = match options.autotune {
+            false => choose(options)?,
+            true => {
+                let candidates = options.eligible().iter().map(choose).collect::<Result<_>>()?;
+                spmv::autotune(self, (matrix.nrows(), matrix.ncols()), candidates)?
             }
         };
-        let plan = spmv::Plan::choose(self, matrix, &structure, options)?;
-        Ok(DeviceMatrix { device: self.clone(), structure, storage: with_offsets(storage), plan })
+        Ok((structure, chosen))
     }
+}
+
+/// The bytes that one product with a CSR matrix must move at least.
+fn spmv_bytes<T, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize
+where
+    T: Scalar,
+{
+    matrix.nnz() * (4 + size_of::<T>())
+        + size_of::<O>() * (matrix.nrows() + 1)
+        + size_of::<T>() * (matrix.nrows() + matrix.ncols())
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
@@ -181,18 +132,19 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// The kernel that products use, and why it was chosen.
     #[must_use]
     pub fn describe(&self) -> KernelChoice {
-        self.plan.describe(&self.structure)
+        self.chosen.choice.clone()
+    }
+
+    /// Options with which an upload of the same matrix gets the same kernel, without a choice or timing.
+    #[must_use]
+    pub fn options(&self) -> &SpmvOptions {
+        &self.chosen.options
     }
 
     /// The bytes that one product must move at least: values and column indices once, `nrows + 1` offsets of 4 or 8
     /// bytes, `x` once and `y` once. Figures in GB/s count these bytes.
     #[must_use]
     pub fn spmv_bytes(&self) -> usize {
-        let Structure { nrows, ncols, nnz, .. } = self.structure;
-        let offset_bytes = match self.storage {
-            WithOffsets::Bits32(_) => 4,
-            WithOffsets::Bits64(_) => 8,
-        };
-        nnz * (4 + size_of::<T>()) + offset_bytes * (nrows + 1) + size_of::<T>() * (nrows + ncols)
+        self.spmv_bytes
     }
 }

@@ -22,6 +22,8 @@ fn main() -> ExitCode {
     trials.extend(on_cpu_and_gpu("more_rows_than_2_to_the_27", more_rows_than_2_to_the_27));
     trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
     trials.extend(on_every_device("wrong_lane_counts_are_errors", wrong_lane_counts_are_errors));
+    trials.extend(on_every_device("timing_chooses_among_what_is_allowed", timing_chooses_among_what_is_allowed));
+    trials.push(on_gpu("timing_chooses_for_every_matrix", timing_chooses_for_every_matrix));
     trials.extend(on_every_device("queues_are_ordered", queues_are_ordered));
     trials.extend(on_every_device("graphs_repeat_the_product", graphs_repeat_the_product));
     trials.extend(on_every_device("graphs_check_their_arguments", graphs_check_their_arguments));
@@ -189,6 +191,38 @@ fn wrong_lane_counts_are_errors(device: &Device) {
     for long_row in [0, (1 << 30) + 1] {
         let error = device.upload_with(&matrix, &adaptive.clone().long_row(long_row)).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&long_row.to_string())), "{error}");
+    }
+}
+
+fn timing_chooses_among_what_is_allowed(device: &Device) {
+    let matrix = ones::<f32>();
+    let on_cpu = *device.to_string() == *"cpu";
+    let chosen = |options: SpmvOptions| {
+        let uploaded = device.upload_with(&matrix, &options.autotune()).unwrap();
+        check_product("autotuned", &matrix, &uploaded, 1.0, -0.5);
+        let again = device.upload_with(&matrix, uploaded.options()).unwrap();
+        assert!(!uploaded.options().autotune);
+        assert_eq!(again.describe().kernel, uploaded.describe().kernel);
+        uploaded.describe()
+    };
+    let any = chosen(SpmvOptions::default());
+    assert_eq!(any.reason.starts_with("the fastest of 11 candidates, "), !on_cpu, "{any}");
+    let adaptive = chosen(SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(2));
+    assert_eq!(adaptive.reason.starts_with("the fastest of 5 candidates, "), !on_cpu, "{adaptive}");
+    assert_eq!(adaptive.kernel.starts_with("spmv_csr_adaptive_f32_t"), !on_cpu, "{adaptive}");
+    let of_8_lanes = chosen(SpmvOptions::default().lanes(Lanes::Fixed(8)));
+    assert_eq!(of_8_lanes.reason.starts_with("the fastest of 2 candidates, "), !on_cpu, "{of_8_lanes}");
+    assert_eq!(of_8_lanes.kernel.ends_with("_f32_t8"), !on_cpu, "{of_8_lanes}");
+    let wrong = SpmvOptions::default().lanes(Lanes::Fixed(3)).autotune();
+    assert!(matches!(device.upload_with(&matrix, &wrong), Err(Error::InvalidOption(_))));
+}
+
+fn timing_chooses_for_every_matrix(gpu: &Device) {
+    for (name, matrix) in matrices::all::<f64>() {
+        let uploaded = gpu.upload_with(&matrix, &SpmvOptions::default().autotune()).unwrap();
+        let again = gpu.upload_with(&matrix, uploaded.options()).unwrap();
+        assert_eq!(again.describe().kernel, uploaded.describe().kernel, "{name}");
+        check_product(name, &matrix, &uploaded, 1.5, -0.5);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpsparse::{Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
+use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
 
 use crate::{
     Outcome, emit,
@@ -26,6 +26,12 @@ pub(crate) struct Options {
     /// GPU threads that share a row: auto, 1, 2, 4, 8, 16, 32, or all for a table of all of them.
     #[arg(long, default_value = "auto", value_parser = parse_lanes)]
     lanes: LaneChoice,
+    /// The family of GPU kernels.
+    #[arg(long, value_enum, default_value = "auto")]
+    kernel: KernelName,
+    /// Choose the kernel by timing those that the other options leave.
+    #[arg(long)]
+    autotune: bool,
     /// How many products to time.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -38,6 +44,23 @@ pub(crate) struct Options {
 enum LaneChoice {
     One(Lanes),
     All,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum KernelName {
+    Auto,
+    Vector,
+    Adaptive,
+}
+
+impl From<KernelName> for CsrKernel {
+    fn from(name: KernelName) -> Self {
+        match name {
+            KernelName::Auto => Self::Auto,
+            KernelName::Vector => Self::Vector,
+            KernelName::Adaptive => Self::Adaptive,
+        }
+    }
 }
 
 fn parse_lanes(text: &str) -> std::result::Result<LaneChoice, String> {
@@ -81,11 +104,16 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let problem = Problem::<T>::load(&options.matrix)?;
     let copy_bandwidth = device.measure_copy_bandwidth()?;
     let measurement = Measurement::new(device, &problem, Cache::Cold, options.repeat as usize, copy_bandwidth)?;
-    let choices = match options.lanes {
-        LaneChoice::One(lanes) => vec![lanes],
-        LaneChoice::All => [1, 2, 4, 8, 16, 32].map(Lanes::Fixed).to_vec(),
+    let kernel = CsrKernel::from(options.kernel);
+    let choices = match (options.lanes, kernel) {
+        (LaneChoice::One(lanes), _) => vec![lanes],
+        (LaneChoice::All, CsrKernel::Adaptive) => [1, 2, 4, 8, 16].map(Lanes::Fixed).to_vec(),
+        (LaneChoice::All, _) => [1, 2, 4, 8, 16, 32].map(Lanes::Fixed).to_vec(),
     };
-    let product = |&lanes: &Lanes| measurement.product(&SpmvOptions::default().lanes(lanes));
+    let product = |&lanes: &Lanes| {
+        let forced = SpmvOptions::default().kernel(kernel).lanes(lanes);
+        measurement.product(&if options.autotune { forced.autotune() } else { forced })
+    };
     Ok(Report {
         schema: "warpsparse.spmv",
         version: 1,

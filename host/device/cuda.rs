@@ -222,6 +222,11 @@ impl Stream {
         .map_err(|error| driver(entry)(error))
     }
 
+    /// Loads the entry point's module, if this is its first use.
+    pub(super) fn load(&self, module: ModuleSource, entry: &'static str) -> Result<()> {
+        self.function(module, entry).map(drop)
+    }
+
     /// The entry point, its module loaded if this is the first use.
     fn function(&self, module: ModuleSource, entry: &'static str) -> Result<CudaFunction> {
         let functions = || self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -359,23 +364,11 @@ impl Stream {
         Ok(Recording { graph, stream: target.clone() })
     }
 
-    /// Records one launch for this queue, on a queue of its own: whatever else is queued here meanwhile, by any thread,
-    /// stays out of it.
-    ///
-    /// # Safety
-    /// As [`launch`](Self::launch), for as long as the recording may be launched.
-    pub(super) unsafe fn record_launch<Args: Copy>(
-        &self,
-        module: ModuleSource,
-        entry: &'static str,
-        blocks: u32,
-        block_size: u32,
-        args: &Args,
-    ) -> Result<Recording> {
-        self.function(module, entry)?; // a module cannot be loaded while recording
-        let queue = self.sibling()?;
-        // SAFETY: the caller's promise; the driver copies the arguments into the graph.
-        queue.record(self, || unsafe { queue.launch(module, entry, blocks, block_size, args) })
+    /// Records what `queue_work` queues on the stream that it is given: whatever else is queued here meanwhile, by any
+    /// thread, stays out of it.
+    pub(super) fn record_apart(&self, queue_work: impl FnOnce(&Stream) -> Result<()>) -> Result<Recording> {
+        let recorder = self.sibling()?;
+        recorder.record(self, || queue_work(&recorder))
     }
 }
 

@@ -4,13 +4,18 @@ use std::fmt;
 
 #[cfg(feature = "cuda")]
 use super::cuda::Recording;
-use super::{Backend, Device};
+use super::{Backend, Device, Mode};
 use crate::Result;
 
 /// Without a GPU nothing is recorded.
 #[cfg(not(feature = "cuda"))]
 #[derive(Debug)]
 pub(crate) enum Recording {}
+
+/// Without a GPU there are no streams.
+#[cfg(not(feature = "cuda"))]
+#[derive(Debug)]
+pub(crate) enum Stream {}
 
 /// Operations that are queued again and again, with the same arguments.
 ///
@@ -54,6 +59,22 @@ impl fmt::Debug for Graph<'_> {
 }
 
 impl Device {
+    /// Records the launches of `operation`, all of them on this queue; nothing of it runs. Only a GPU records.
+    ///
+    /// # Safety
+    /// What `operation` touches stays borrowed for as long as the recording may be launched.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_mut, unused_variables, reason = "only a GPU records"))]
+    pub(crate) unsafe fn record(&self, mut operation: impl FnMut(Mode<'_>) -> Result<()>) -> Result<Option<Recording>> {
+        match self.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(None),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => {
+                operation(Mode::Load)?;
+                stream.record_apart(|recorder| operation(Mode::Record(recorder))).map(Some)
+            }
+        }
+    }
+
     /// Records what `operations` queues on this queue, without running it. For one product,
     /// [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph) does the same and is safe.
     ///

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-#[cfg(feature = "cuda")]
-use super::cuda::ModuleSource;
 use super::{Backend, Device, DeviceVec, KernelLaunch};
+#[cfg(feature = "cuda")]
+use super::{Mode, cuda::ModuleSource};
 use crate::{Element, Error, Result};
 
 /// A kernel of your own, written with `cuda_std`: what a launch must know of it.
@@ -90,7 +90,7 @@ impl Device {
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 let Some(ptx) = kernel.ptx else { return invalid("it has no PTX for a GPU: see Kernel::with_ptx") };
-                KernelLaunch::on_gpu(stream, ModuleSource::Text(ptx), entry, blocks, block_size)
+                KernelLaunch::on_gpu(stream, Mode::Queue, ModuleSource::Text(ptx), entry, blocks, block_size)
             }
         };
         Ok(Launch { device: self, kernel, launch })

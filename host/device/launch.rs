@@ -5,8 +5,22 @@ use kernels_gpu::Variant;
 
 #[cfg(feature = "cuda")]
 use super::cuda::{ModuleSource, Stream};
-use super::{Array, Backend, Buffer, Device, Recording};
+#[cfg(not(feature = "cuda"))]
+use super::graph::Stream;
+use super::{Array, Backend, Buffer, Device};
 use crate::{Element, Error, Result};
+
+/// What becomes of the launches of an operation. On the CPU and in the emulator it is always the first.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU records"))]
+pub(crate) enum Mode<'a> {
+    /// They are queued; the emulator runs them at once.
+    Queue,
+    /// Their kernels are loaded, for that cannot be done while recording.
+    Load,
+    /// They are recorded on this stream, on behalf of the queue that they are on.
+    Record(&'a Stream),
+}
 
 /// A launch being prepared: name the arrays that the kernel reads and writes, put the addresses got into its argument
 /// struct, and [`run`](Self::run) it. Grid and block have one dimension.
@@ -22,6 +36,7 @@ pub(crate) enum KernelLaunch<'a> {
 #[derive(Debug)]
 pub(crate) struct CudaLaunch<'a> {
     stream: &'a Stream,
+    mode: Mode<'a>,
     module: ModuleSource,
     entry: &'static str,
     blocks: u32,
@@ -33,13 +48,19 @@ pub(crate) struct CudaLaunch<'a> {
 impl<'a> KernelLaunch<'a> {
     /// A launch of a kernel of this crate on the queue of `device`, which is not the CPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU loads modules"))]
-    pub(crate) fn of_family(device: &'a Device, family: &'static str, variant: &'static Variant, blocks: u32) -> Self {
+    pub(crate) fn of_family(
+        device: &'a Device,
+        mode: Mode<'a>,
+        family: &'static str,
+        variant: &'static Variant,
+        blocks: u32,
+    ) -> Self {
         match device.backend() {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
             Backend::Emulated { seed } => Self::emulated(*seed, variant.entry, blocks, variant.block_size),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
-                Self::on_gpu(stream, ModuleSource::Family(family), variant.entry, blocks, variant.block_size)
+                Self::on_gpu(stream, mode, ModuleSource::Family(family), variant.entry, blocks, variant.block_size)
             }
         }
     }
@@ -51,12 +72,13 @@ impl<'a> KernelLaunch<'a> {
     #[cfg(feature = "cuda")]
     pub(super) fn on_gpu(
         stream: &'a Stream,
+        mode: Mode<'a>,
         module: ModuleSource,
         entry: &'static str,
         blocks: u32,
         block_size: u32,
     ) -> Self {
-        Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, foreign: Vec::new() })
+        Self::Cuda(CudaLaunch { stream, mode, module, entry, blocks, block_size, foreign: Vec::new() })
     }
 
     /// The address of an array that the kernel only reads. `owner` is where the array lives.
@@ -76,6 +98,7 @@ impl<'a> KernelLaunch<'a> {
         self.join(owner);
         match (self, buffer) {
             (Self::Emulated(launch), Buffer::Host(values)) => launch.borrow_mut(name, values),
+            (Self::Emulated(_), Buffer::Shared(_)) => unreachable!("nothing writes a shared array"),
             #[cfg(feature = "cuda")]
             (Self::Cuda(_), Buffer::Cuda(buffer)) => buffer.address(),
             #[cfg(feature = "cuda")]
@@ -95,7 +118,17 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// Queues the launch; the emulator runs it at once, as `call` for each thread of the grid.
+    /// [`run`](Self::run) for a kernel of this crate.
+    ///
+    /// # Safety
+    /// `Args` is the struct that this variant takes, and the kernel's own rules hold for `args`.
+    pub(crate) unsafe fn run_variant<Args: Copy>(self, variant: &Variant, args: &Args) -> Result<()> {
+        assert_eq!(size_of::<Args>(), variant.args_bytes, "the arguments of {}", variant.entry);
+        // SAFETY: the caller's promise.
+        unsafe { self.run(args, || (variant.call)(std::ptr::from_ref(args).cast())) }
+    }
+
+    /// Queues, loads or records the launch; the emulator runs it at once, as `call` for each thread of the grid.
     ///
     /// # Safety
     /// `Args` is the struct that the kernel takes, the kernel's own rules hold for `args`, and `call` is the kernel with
@@ -105,31 +138,19 @@ impl<'a> KernelLaunch<'a> {
         match self {
             Self::Emulated(launch) => launch.run(call).map(|_| ()).map_err(Error::KernelCheck),
             #[cfg(feature = "cuda")]
-            Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, foreign }) => {
-                // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
-                stream.with_joined(&foreign, || unsafe { stream.launch(module, entry, blocks, block_size, args) })
-            }
-        }
-    }
-    /// Records the launch for the queue that it is on, in place of queuing it; there is nothing to record in the
-    /// emulator.
-    ///
-    /// # Safety
-    /// As [`run`](Self::run), for as long as the recording may be launched.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU records"))]
-    pub(crate) unsafe fn record<Args: Copy>(self, args: &Args) -> Result<Option<Recording>> {
-        match self {
-            Self::Emulated(_) => Ok(None),
-            #[cfg(feature = "cuda")]
-            Self::Cuda(CudaLaunch { foreign, entry, .. }) if !foreign.is_empty() => {
-                let problem = "a graph is for one queue, and an argument lives on another queue of the GPU";
-                Err(Error::InvalidOption(format!("{entry}: {problem}")))
-            }
-            #[cfg(feature = "cuda")]
-            Self::Cuda(CudaLaunch { stream, module, entry, blocks, block_size, .. }) => {
-                // SAFETY: the caller's promise.
-                unsafe { stream.record_launch(module, entry, blocks, block_size, args) }.map(Some)
-            }
+            Self::Cuda(CudaLaunch { stream, mode, module, entry, blocks, block_size, foreign }) => match mode {
+                Mode::Queue => stream.with_joined(&foreign, || {
+                    // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
+                    unsafe { stream.launch(module, entry, blocks, block_size, args) }
+                }),
+                Mode::Load => stream.load(module, entry),
+                Mode::Record(_) if !foreign.is_empty() => {
+                    let problem = "a graph is for one queue, and an argument lives on another queue of the GPU";
+                    Err(Error::InvalidOption(format!("{entry}: {problem}")))
+                }
+                // SAFETY: the caller's promise, and for later that of whoever records.
+                Mode::Record(recorder) => unsafe { recorder.launch(module, entry, blocks, block_size, args) },
+            },
         }
     }
 }

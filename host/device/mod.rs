@@ -21,13 +21,9 @@ pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
-pub(crate) use cuda::Recording;
-#[cfg(feature = "cuda")]
 use cuda::Stream;
-#[cfg(not(feature = "cuda"))]
-pub(crate) use graph::Recording;
 pub(crate) use info::cpu_threads;
-pub(crate) use launch::KernelLaunch;
+pub(crate) use launch::{KernelLaunch, Mode};
 pub(crate) use vector::{Array, Buffer, check_length};
 
 use crate::{Error, Result};

@@ -1,5 +1,7 @@
 //! Vectors and other arrays in a device's memory.
 
+use std::sync::Arc;
+
 use super::{Backend, Device};
 use crate::{Element, Error, Result};
 
@@ -97,6 +99,8 @@ pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) ->
 #[derive(Debug)]
 pub(crate) enum Buffer<T> {
     Host(Vec<T>),
+    /// To read from alone: an array of the user's matrix.
+    Shared(Arc<Vec<T>>),
     #[cfg(feature = "cuda")]
     Cuda(CudaBuffer<T>),
 }
@@ -155,9 +159,19 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    /// The array, copied to the memory of a GPU, otherwise shared.
+    pub(crate) fn share(device: &Device, values: &Arc<Vec<T>>) -> Result<Self> {
+        match device.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Shared(Arc::clone(values))),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(_) => Self::upload(device, values),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Host(values) => values.len(),
+            Self::Shared(values) => values.len(),
             #[cfg(feature = "cuda")]
             Self::Cuda(buffer) => buffer.len,
         }
@@ -167,6 +181,7 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn as_host(&self) -> Option<&[T]> {
         match self {
             Self::Host(values) => Some(values),
+            Self::Shared(values) => Some(values),
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => None,
         }
@@ -175,6 +190,7 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn as_host_mut(&mut self) -> Option<&mut [T]> {
         match self {
             Self::Host(values) => Some(values),
+            Self::Shared(_) => None,
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => None,
         }
@@ -184,6 +200,7 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn array(&self) -> Array<'_, T> {
         match self {
             Self::Host(values) => Array::Host(values),
+            Self::Shared(values) => Array::Host(values),
             #[cfg(feature = "cuda")]
             Self::Cuda(buffer) => Array::Cuda(buffer),
         }
@@ -192,6 +209,7 @@ impl<T: Element> Buffer<T> {
     fn download(&self, device: &Device, target: &mut [T]) -> Result<()> {
         match (self, device.backend()) {
             (Self::Host(values), _) => target.copy_from_slice(values),
+            (Self::Shared(values), _) => target.copy_from_slice(values),
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
                 let source = buffer.slice.slice(..buffer.len);
@@ -207,6 +225,7 @@ impl<T: Element> Buffer<T> {
     fn overwrite(&mut self, device: &Device, source: &[T]) -> Result<()> {
         match (self, device.backend()) {
             (Self::Host(values), _) => values.copy_from_slice(source),
+            (Self::Shared(_), _) => unreachable!("nothing writes a shared array"),
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
                 let mut target = buffer.slice.slice_mut(..buffer.len);

@@ -43,6 +43,12 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         Ok(Self::from_valid_parts(ncols, row_offsets, col_indices, values))
     }
 
+    /// The three arrays, to share.
+    #[expect(clippy::type_complexity, reason = "a struct for the three would be this one")]
+    pub(crate) fn arrays(&self) -> (&Arc<Vec<O>>, &Arc<Vec<u32>>, &Arc<Vec<T>>) {
+        (&self.row_offsets, &self.col_indices, &self.values)
+    }
+
     /// For parts that are valid by construction.
     pub(crate) fn from_valid_parts(ncols: usize, row_offsets: Vec<O>, col_indices: Vec<u32>, values: Vec<T>) -> Self {
         debug_assert_eq!(

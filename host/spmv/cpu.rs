@@ -2,22 +2,38 @@
 
 use std::ops::Range;
 
-use crate::{CsrMatrix, KernelChoice, Offset, Scalar, device::cpu_threads};
+use super::{Chosen, Product, Spmv, SpmvOptions};
+use crate::{CsrMatrix, KernelChoice, Offset, Result, Scalar, device::cpu_threads};
 
 /// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
 #[cfg(feature = "rayon")]
 const GRAIN: usize = 1 << 14;
 
-pub(super) fn describe() -> KernelChoice {
+/// The CPU's kernel for this matrix.
+pub(crate) fn choose<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> Chosen<T> {
     let threads = cpu_threads();
     let reason = format!("the CPU's only kernel; rows shared among {threads} threads by their entries");
-    KernelChoice { kernel: "cpu_csr".into(), reason }
+    Chosen {
+        operator: Box::new(CpuCsr(matrix.clone())),
+        choice: KernelChoice { kernel: "cpu_csr".into(), reason },
+        options: SpmvOptions::default(),
+    }
 }
 
-/// `y = alpha * A * x + beta * y`; the lengths fit.
-pub(super) fn spmv<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, alpha: T, x: &[T], beta: T, y: &mut [T]) {
-    assert!(x.len() == matrix.ncols() && y.len() == matrix.nrows());
-    spmv_rows(matrix, 0..matrix.nrows(), alpha, x, beta, y);
+/// A matrix that shares its arrays with the user's.
+#[derive(Debug)]
+struct CpuCsr<T, O>(CsrMatrix<T, O>);
+
+impl<T: Scalar, O: Offset> Spmv<T> for CpuCsr<T, O> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
+        let Product { alpha, x, beta, y, .. } = product;
+        let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
+        let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        assert!(x.len() == self.0.ncols() && y.len() == self.0.nrows());
+        spmv_rows(&self.0, 0..self.0.nrows(), alpha, x, beta, y);
+        Ok(())
+    }
 }
 
 /// The product for some rows: halves the work, counted in entries, among threads until it is small.

@@ -2,18 +2,18 @@
 
 use std::{
     ops::RangeInclusive,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use kernels_gpu::{
     Variant,
-    spmv_csr_adaptive::{Args, LONGEST_PIECE, VARIANTS, grid_size},
+    spmv_csr_adaptive::{Args, VARIANTS, grid_size},
 };
 
-use super::{Lanes, Product, SpmvOptions};
+use super::{Chosen, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
 use crate::{
-    CsrMatrix, Device, Error, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, KernelLaunch, Recording},
+    CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
+    device::{Buffer, KernelLaunch},
 };
 
 /// The name of the family and of its PTX module.
@@ -26,14 +26,12 @@ const FAMILY: &str = "spmv_csr_adaptive";
 /// 9.7 of 512, 12.8 of 1024.
 const PIECE_ENTRIES: RangeInclusive<usize> = 256..=4096;
 
-/// A kernel of the family, and what it knows of one matrix's rows.
+/// A kernel of the family, the matrix, and the pieces of its long rows.
 #[derive(Debug)]
-pub(crate) struct CsrAdaptive<T> {
+struct CsrAdaptive<T, O> {
     variant: &'static Variant,
-    /// Whether the options say so.
-    forced: bool,
-    long_row: usize,
-    long_rows: usize,
+    csr: Arc<CsrArrays<T, O>>,
+    long_row: u32,
     pieces: u32,
     piece_rows: Buffer<u32>,
     piece_bounds: Buffer<u64>,
@@ -59,7 +57,7 @@ pub(super) fn long_row(structure: &Structure) -> usize {
 
 /// What is cut: rows of more than so many entries, into pieces of so many. Where most rows are long and of one size, a row
 /// is one piece.
-fn cutting(structure: &Structure, options: &SpmvOptions) -> Result<(usize, usize)> {
+fn cutting(structure: &Structure, options: &SpmvOptions) -> (usize, usize) {
     /// Warps that a large GPU works on at a time.
     const WARPS: usize = 1 << 13;
     match options.long_row {
@@ -67,39 +65,34 @@ fn cutting(structure: &Structure, options: &SpmvOptions) -> Result<(usize, usize
             let for_rows = (structure.mean_row() as usize).next_power_of_two();
             let (least, most) = (*PIECE_ENTRIES.start(), *PIECE_ENTRIES.end());
             let piece = (structure.nnz / WARPS).next_power_of_two().max(for_rows).clamp(least, most);
-            Ok((long_row(structure), piece))
+            (long_row(structure), piece)
         }
-        Some(forced @ 1..=LONGEST_PIECE) => Ok((forced as usize, forced.next_multiple_of(4) as usize)),
-        Some(forced) => Err(Error::InvalidOption(format!("long rows of more than {forced} entries: it is 1 to 2^30"))),
+        Some(forced) => (forced as usize, forced.next_multiple_of(4) as usize),
     }
 }
 
 pub(super) fn choose<T: Scalar, O: Offset>(
-    device: &Device,
+    arrays: &Arc<CsrArrays<T, O>>,
     matrix: &CsrMatrix<T, O>,
     structure: &Structure,
     options: &SpmvOptions,
-) -> Result<CsrAdaptive<T>> {
-    let (long_row, piece_entries) = cutting(structure, options)?;
+) -> Result<Chosen<T>> {
+    let (long_row, piece_entries) = cutting(structure, options);
     let Pieces { rows, bounds, long_rows, long_entries } = Pieces::cut(matrix.row_offsets(), long_row, piece_entries);
     let lanes = match options.lanes {
         Lanes::Auto => {
             let (rows, entries) = (structure.nrows - long_rows, structure.nnz - long_entries);
             let mean = if rows == 0 { 0.0 } else { entries as f64 / rows as f64 };
-            super::lanes(structure, mean, long_row, 16)
+            csr::lanes(structure, mean, long_row, 16)
         }
         Lanes::Fixed(lanes) => lanes,
     };
-    let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
-    let Some(variant) = VARIANTS.iter().filter(of_types).find(|variant| variant.lanes == lanes) else {
-        return Err(Error::InvalidOption(format!("{lanes} lanes: adaptive kernels exist for 1, 2, 4, 8 and 16")));
-    };
-    let pieces = rows.len() / 4;
-    Ok(CsrAdaptive {
+    let variant = csr::variant_of::<T, O>(VARIANTS, lanes);
+    let (device, pieces) = (&arrays.device, rows.len() / 4);
+    let operator = CsrAdaptive {
         variant,
-        forced: *options != SpmvOptions::default(),
-        long_row,
-        long_rows,
+        csr: Arc::clone(arrays),
+        long_row: long_row as u32,
         pieces: u32::try_from(pieces).map_err(|_| Error::Unsupported(format!("a matrix of {pieces} pieces")))?,
         piece_rows: Buffer::upload(device, &rows)?,
         piece_bounds: Buffer::upload(device, &bounds)?,
@@ -107,84 +100,61 @@ pub(super) fn choose<T: Scalar, O: Offset>(
             partials: Buffer::zeros(device, pieces)?,
             arrivals: Buffer::zeros(device, pieces)?,
         }),
+    };
+    let long = match long_rows {
+        0 => format!("no row of more than {long_row} entries"),
+        _ => {
+            let longest = structure.max_row;
+            format!("{long_rows} rows of more than {long_row} entries, up to {longest}, in {pieces} pieces")
+        }
+    };
+    let because = if *options == SpmvOptions::default() { "" } else { ", as the options say" };
+    let mean = structure.mean_row();
+    let reason = format!("{long}; {lanes} lanes a row for the others (mean of all {mean:.1}){because}");
+    Ok(Chosen {
+        operator: Box::new(operator),
+        choice: KernelChoice { kernel: variant.entry.into(), reason },
+        options: SpmvOptions {
+            long_row: options.long_row,
+            ..SpmvOptions::default().kernel(CsrKernel::Adaptive).lanes(Lanes::Fixed(lanes))
+        },
     })
 }
 
-impl<T: Scalar> CsrAdaptive<T> {
-    pub(super) fn describe(&self, structure: &Structure) -> KernelChoice {
-        let Self { variant, forced, long_row, long_rows, pieces, .. } = self;
-        let lanes = variant.lanes;
-        let long = match long_rows {
-            0 => format!("no row of more than {long_row} entries"),
-            _ => format!(
-                "{long_rows} rows of more than {long_row} entries, up to {}, in {pieces} pieces",
-                structure.max_row
-            ),
-        };
-        let because = if *forced { ", as the options say" } else { "" };
-        let reason =
-            format!("{long}; {lanes} lanes a row for the others (mean of all {:.1}){because}", structure.mean_row());
-        KernelChoice { kernel: variant.entry.into(), reason }
-    }
-
-    /// Queues `y = alpha * A * x + beta * y` on `y`'s queue.
-    pub(super) fn spmv<O: Offset>(&self, product: Product<'_, T, O>) -> Result<()> {
-        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((launch, args)) = self.prepare(product, &mut exchange) else { return Ok(()) };
-        // SAFETY: the kernel's rules hold, as `prepare` says, and those of the exchange, as its field says; `Args<T, O>`
-        // is what the variant for `T` and `O` takes.
-        unsafe { launch.run(&args, || (self.variant.call)(std::ptr::from_ref(&args).cast())) }
-    }
-
-    /// Records the product for `y`'s queue, where that is a GPU's and there is anything to do.
-    ///
-    /// # Safety
-    /// The arguments of the product stay borrowed for as long as the recording may be launched.
-    pub(super) unsafe fn record<O: Offset>(&self, product: Product<'_, T, O>) -> Result<Option<Recording>> {
-        let mut exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((launch, args)) = self.prepare(product, &mut exchange) else { return Ok(None) };
-        // SAFETY: as in `spmv`, and the caller's promise. A recording is launched on the matrix's own queue, so its
-        // launches are in order with all others.
-        unsafe { launch.record(&args) }
-    }
-
-    /// The launch and its arguments, if there are rows. They keep the kernel's rules: the arrays are a valid CSR matrix,
-    /// aligned as allocations are, and vectors of fitting lengths, each an allocation of its own; `y` and the exchange are
-    /// borrowed mutably, so they are none of the others; the pieces are those of the matrix's rows of more than `long_row`
-    /// entries.
-    fn prepare<'a, O: Offset>(
-        &'a self,
-        product: Product<'a, T, O>,
-        exchange: &'a mut Exchange<T>,
-    ) -> Option<(KernelLaunch<'a>, Args<T, O>)> {
-        let Product { a, storage, alpha, x, beta, y } = product;
-        let rows = u32::try_from(a.nrows()).expect("a CSR matrix has at most u32::MAX rows");
-        let blocks = grid_size(rows, self.variant.lanes, self.pieces);
+impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        let Product { mode, alpha, x, beta, y } = product;
+        let Self { variant, csr, .. } = self;
+        let blocks = grid_size(csr.nrows, variant.lanes, self.pieces);
         if blocks == 0 {
-            return None;
+            return Ok(());
         }
-        let arrays = storage.arrays();
+        let exchange = &mut *self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         let (queue, y) = y.parts_mut();
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, self.variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
         let args = Args {
-            rows,
+            rows: csr.nrows,
             pieces: self.pieces,
-            long_row: self.long_row as u32,
+            long_row: self.long_row,
             alpha,
             beta,
-            entries: O::try_from(a.nnz()).unwrap_or_else(|_| unreachable!("the last offset is the number of entries")),
-            row_offsets: launch.read("row_offsets", arrays.row_offsets, a.device()),
-            col_indices: launch.read("col_indices", arrays.col_indices, a.device()),
-            values: launch.read("values", arrays.values, a.device()),
+            entries: csr.nnz,
+            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device),
+            col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
+            values: launch.read("values", csr.values.array(), &csr.device),
             x: launch.read("x", x.buffer().array(), x.device()),
             y: launch.write("y", y, queue),
-            piece_rows: launch.read("piece_rows", self.piece_rows.array(), a.device()),
-            piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), a.device()),
-            partials: launch.write("partials", &mut exchange.partials, a.device()),
-            arrivals: launch.write("arrivals", &mut exchange.arrivals, a.device()),
+            piece_rows: launch.read("piece_rows", self.piece_rows.array(), &csr.device),
+            piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), &csr.device),
+            partials: launch.write("partials", &mut exchange.partials, &csr.device),
+            arrivals: launch.write("arrivals", &mut exchange.arrivals, &csr.device),
         };
-        assert_eq!(size_of_val(&args), self.variant.args_bytes, "the arguments of {}", self.variant.entry);
-        Some((launch, args))
+        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, each an
+        // allocation of its own; `y` and the exchange are borrowed mutably, so they are none of the others. The pieces
+        // are those of the matrix's rows of more than `long_row` entries. Launches follow one another, as `exchange`
+        // says; those of a recording too, which is launched on the matrix's own queue. `Args<T, O>` is what the
+        // variant for `T` and `O` takes.
+        unsafe { launch.run_variant(variant, &args) }
     }
 }
 
