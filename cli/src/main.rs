@@ -6,6 +6,7 @@ mod info;
 mod measure;
 mod source;
 mod spmv;
+mod spy;
 mod statistics;
 
 use std::{
@@ -28,6 +29,8 @@ enum Command {
     Spmv(spmv::Options),
     /// Writes a matrix into a Matrix Market file.
     Convert(convert::Options),
+    /// Draws where a matrix has entries.
+    Spy(spy::Options),
     /// Measures products over many matrices, beside other libraries, and compares such measurements.
     #[command(subcommand)]
     Bench(bench::Command),
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Spmv(options) => spmv::run(&options),
         Command::Convert(options) => convert::run(&options),
+        Command::Spy(options) => spy::run(&options),
         Command::Bench(command) => bench::run(&command),
     };
     match done {
