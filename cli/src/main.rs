@@ -1,10 +1,12 @@
 //! The `warpsparse` command. Results go to stdout, narration and progress to stderr.
 
 mod bench;
+mod convert;
 mod info;
 mod measure;
 mod source;
 mod spmv;
+mod spy;
 mod statistics;
 
 use std::{
@@ -25,6 +27,10 @@ enum Command {
     Info(info::Options),
     /// Multiplies a sparse matrix by a vector: the kernel chosen, its time, bandwidth and error.
     Spmv(spmv::Options),
+    /// Writes a matrix into a Matrix Market file.
+    Convert(convert::Options),
+    /// Draws where a matrix has entries.
+    Spy(spy::Options),
     /// Measures products over many matrices, beside other libraries, and compares such measurements.
     #[command(subcommand)]
     Bench(bench::Command),
@@ -34,6 +40,8 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Info(options) => info::run(&options),
         Command::Spmv(options) => spmv::run(&options),
+        Command::Convert(options) => convert::run(&options),
+        Command::Spy(options) => spy::run(&options),
         Command::Bench(command) => bench::run(&command),
     };
     match done {

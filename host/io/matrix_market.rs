@@ -11,6 +11,7 @@ mod fields;
 mod header;
 mod lines;
 mod text;
+mod write;
 
 use std::{
     fmt,

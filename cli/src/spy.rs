@@ -1,0 +1,91 @@
+//! `warpsparse spy`: a picture of where a matrix has entries.
+
+mod bitmap;
+mod grid;
+mod picture;
+mod svg;
+
+use std::{fs, path::PathBuf};
+
+use clap::Args;
+use warpsparse::{CsrMatrix, Scalar, io::MatrixSource};
+
+use self::{
+    grid::{Axis, Grid},
+    picture::Picture,
+};
+use crate::{Outcome, measure::DTypeName, source};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as `spmv` takes them.
+    matrix: MatrixSource,
+    /// The picture: .png or .svg.
+    #[arg(long, value_parser = parse_out)]
+    out: Out,
+    /// The most pixels that the matrix takes in either direction.
+    #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u16).range(16..=2048))]
+    size: u16,
+    /// The element type to read values as: it takes more or less memory, and the picture is the same.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: DTypeName,
+}
+
+#[derive(Clone)]
+struct Out {
+    path: PathBuf,
+    format: Format,
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Png,
+    Svg,
+}
+
+fn parse_out(text: &str) -> Result<Out, String> {
+    let format = match text {
+        _ if text.ends_with(".png") => Format::Png,
+        _ if text.ends_with(".svg") => Format::Svg,
+        _ => return Err("the picture's name ends in .png or .svg".into()),
+    };
+    Ok(Out { path: text.into(), format })
+}
+
+/// SVG beyond this many bytes is slow to show: then the bins are made coarser.
+const LARGEST_SVG: usize = 2_000_000;
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    match options.dtype {
+        DTypeName::F32 => draw::<f32>(options),
+        DTypeName::F64 => draw::<f64>(options),
+    }
+}
+
+fn draw<T: Scalar>(options: &Options) -> Outcome {
+    let Out { path, format } = &options.out;
+    let matrix = source::load::<T>(&options.matrix)?;
+    let mut axes = Axis::pair(matrix.nrows(), matrix.ncols(), options.size.into());
+    let mut picture = picture(options, &matrix, axes);
+    let bytes = match format {
+        Format::Png => bitmap::encode(&picture)?,
+        Format::Svg => loop {
+            let text = svg::text(&picture);
+            if text.len() <= LARGEST_SVG {
+                break text.into_bytes();
+            }
+            axes = axes.map(Axis::coarser);
+            picture = self::picture(options, &matrix, axes);
+        },
+    };
+    fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+    eprintln!("{}: {} x {} pixels", path.display(), picture.width, picture.height);
+    Ok(())
+}
+
+fn picture<T: Scalar>(options: &Options, matrix: &CsrMatrix<T>, axes: [Axis; 2]) -> Picture {
+    let structure = matrix.structure().to_string();
+    let title = options.matrix.to_string();
+    let lines: Vec<&str> = std::iter::once(title.as_str()).chain(structure.split("; ")).collect();
+    Picture::new(&Grid::new(matrix, axes), &lines)
+}
