@@ -2,6 +2,8 @@
 
 mod coo;
 mod csr;
+#[cfg(feature = "io")]
+pub(crate) mod rows;
 
 pub use coo::CooMatrix;
 pub use csr::CsrMatrix;
