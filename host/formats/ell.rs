@@ -222,21 +222,26 @@ fn check_structure<T: Scalar>(
 ) -> std::result::Result<(), String> {
     check_slots(nrows, leading_dimension, (width, "columns"), (values.len(), "values"))?;
     check_slots(nrows, leading_dimension, (width, "columns"), (col_indices.len(), "column indices"))?;
-    for (slot, (&column, &value)) in col_indices.iter().zip(values).enumerate() {
-        let (k, i) = (slot / leading_dimension, slot % leading_dimension);
-        let is_entry = column != EllMatrix::<T>::PADDING;
-        let problem = if is_entry && i >= nrows {
-            format!("column {column}, where there are only {nrows} rows")
-        } else if is_entry && column as usize >= ncols {
-            format!("column {column} of {ncols}")
-        } else if is_entry && k > 0 && col_indices[slot - leading_dimension] == EllMatrix::<T>::PADDING {
-            format!("an entry in column {column} behind padding")
-        } else if !is_entry && !is_positive_zero(value) {
-            format!("padding of the value {value}")
-        } else {
-            continue;
-        };
-        return Err(format!("row {i}, slot {k}: {problem}"));
+    let chunk = leading_dimension.max(1);
+    for (k, (columns, values)) in col_indices.chunks_exact(chunk).zip(values.chunks_exact(chunk)).enumerate() {
+        let before = if k == 0 { columns } else { &col_indices[(k - 1) * chunk..k * chunk] };
+        for (i, (&column, &value)) in columns.iter().zip(values).enumerate() {
+            let problem = if column == EllMatrix::<T>::PADDING {
+                if is_positive_zero(value) {
+                    continue;
+                }
+                format!("padding of the value {value}")
+            } else if i >= nrows {
+                format!("column {column}, where there are only {nrows} rows")
+            } else if column as usize >= ncols {
+                format!("column {column} of {ncols}")
+            } else if before[i] == EllMatrix::<T>::PADDING {
+                format!("column {column} behind padding")
+            } else {
+                continue;
+            };
+            return Err(format!("row {i}, slot {k}: {problem}"));
+        }
     }
     Ok(())
 }

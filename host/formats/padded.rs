@@ -25,9 +25,8 @@ pub(super) fn check_slots(
     array: (usize, &str),
 ) -> std::result::Result<(), String> {
     if leading_dimension < nrows || !leading_dimension.is_multiple_of(4) {
-        return Err(format!(
-            "a leading dimension of {leading_dimension} for {nrows} rows, where there must be a multiple of 4, no less than the rows"
-        ));
+        let what = "where there must be a multiple of 4, no less than the rows";
+        return Err(format!("a leading dimension of {leading_dimension} for {nrows} rows, {what}"));
     }
     if leading_dimension.checked_mul(columns.0) != Some(array.0) {
         return Err(format!("{} {} for {} {} of {leading_dimension} slots", array.0, array.1, columns.0, columns.1));
