@@ -4,9 +4,9 @@ use super::{
     coo::check_limits,
     ell::{check_fill, longest_row},
     padded::slot_limit,
-    rows::{from_rows, zeros},
+    rows::{for_blocks, from_rows, zeros},
 };
-use crate::{CooMatrix, CsrMatrix, EllMatrix, Error, Offset, Result, Scalar};
+use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Scalar};
 
 /// A sparse matrix as the sum of one in ELL format, for the length that most rows have, and one in COO format, for the
 /// entries of longer rows (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).
@@ -56,20 +56,9 @@ impl<T: Scalar> HybMatrix<T> {
     }
 
     fn split<O: Offset>(csr: &CsrMatrix<T, O>, width: usize) -> Result<Self> {
-        let rest = |i: usize| csr.row_range(i).skip(width);
-        let in_coo = (0..csr.nrows()).map(|i| rest(i).len()).sum();
-        check_limits::<u32>("COO", csr.nrows(), csr.ncols(), in_coo)?;
-        let coo = from_rows::<T, u32>(
-            csr.nrows(),
-            csr.ncols(),
-            |i| rest(i).len(),
-            |i, columns, values| {
-                let rest = csr.row_range(i).end - columns.len()..csr.row_range(i).end;
-                columns.copy_from_slice(&csr.col_indices()[rest.clone()]);
-                values.copy_from_slice(&csr.values()[rest]);
-            },
-        )?;
-        Ok(Self { ell: EllMatrix::from_row_starts(csr, width)?, coo: CooMatrix::from(&coo) })
+        // First the part that can be too large.
+        let coo = row_ends(csr, width)?;
+        Ok(Self { ell: EllMatrix::from_row_starts(csr, width)?, coo })
     }
 
     /// Number of rows.
@@ -114,6 +103,40 @@ impl<T: Scalar> HybMatrix<T> {
         let in_coo = (begin..rows.len()).take_while(move |&k| rows[k] as usize == i);
         self.ell.row(i).chain(in_coo.map(|k| (self.coo.col_indices()[k], self.coo.values()[k])))
     }
+}
+
+/// The entries behind the first `width` of each row, in their order.
+fn row_ends<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, width: usize) -> Result<CooMatrix<T>> {
+    let (nrows, ncols) = (csr.nrows(), csr.ncols());
+    let length = |i: usize| csr.row_range(i).len().saturating_sub(width);
+    let nnz = (0..nrows).map(length).sum();
+    check_limits::<u32>("COO", nrows, ncols, nnz)?;
+    let mut begins = zeros::<u32>(nrows + 1)?;
+    for i in 0..nrows {
+        // Fits, as the sum of all lengths does.
+        begins[i + 1] = begins[i] + length(i) as u32;
+    }
+    let entry_of = |i: usize, k: usize| csr.row_range(i).start + width + k;
+    let row_indices = by_entries(&begins, |i, _| i as u32)?;
+    let col_indices = by_entries(&begins, |i, k| csr.col_indices()[entry_of(i, k)])?;
+    let values = by_entries(&begins, |i, k| csr.values()[entry_of(i, k)])?;
+    CooMatrix::try_from_triplets(nrows, ncols, row_indices, col_indices, values)
+}
+
+/// `of(i, k)` for the `k`-th entry of row `i`, in row order; row `i` begins at `begins[i]`. Blocks of entries in parallel.
+fn by_entries<E: Element>(begins: &[u32], of: impl Fn(usize, usize) -> E + Sync) -> Result<Vec<E>> {
+    let nnz = begins[begins.len() - 1] as usize;
+    let mut array = zeros(nnz)?;
+    for_blocks(0..nnz, &mut array, &|entries, elements| {
+        let mut i = begins.partition_point(|&begin| begin as usize <= entries.start) - 1;
+        for (entry, element) in entries.zip(elements) {
+            while begins[i + 1] as usize <= entry {
+                i += 1;
+            }
+            *element = of(i, entry - begins[i] as usize);
+        }
+    });
+    Ok(array)
 }
 
 /// The width of the ELL part: a column of it pays where at least a third of the rows have an entry for it, because an
