@@ -38,7 +38,7 @@ pub struct DiaMatrix<T> {
 }
 
 impl<T: Scalar> DiaMatrix<T> {
-    /// The most slots an entry that a conversion makes unless asked for more; 2¹⁶ slots are always accepted.
+    /// Conversions make at most 3 slots an entry unless told otherwise; 2¹⁶ slots are always accepted.
     pub const MAX_FILL: f64 = padded::MAX_FILL;
 
     /// The matrix with these diagonals: `values` of length `leading_dimension * offsets.len()`.

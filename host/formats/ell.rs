@@ -34,7 +34,7 @@ impl<T: Scalar> EllMatrix<T> {
     /// The column of a slot without an entry. No matrix has a column of this number.
     pub const PADDING: u32 = u32::MAX;
 
-    /// The most slots an entry that a conversion makes unless asked for more; 2¹⁶ slots are always accepted.
+    /// Conversions make at most 3 slots an entry unless told otherwise; 2¹⁶ slots are always accepted.
     pub const MAX_FILL: f64 = padded::MAX_FILL;
 
     /// The matrix with these arrays, both of length `leading_dimension * width`.
@@ -209,7 +209,7 @@ fn transpose<T: Scalar, O: Offset, E: Element>(
 }
 
 fn count_entries(col_indices: &[u32]) -> usize {
-    col_indices.iter().filter(|&&column| column != u32::MAX).count()
+    col_indices.iter().filter(|&&column| column != EllMatrix::<f32>::PADDING).count()
 }
 
 fn check_structure<T: Scalar>(

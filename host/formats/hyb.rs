@@ -11,7 +11,8 @@ use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Sca
 /// A sparse matrix as the sum of one in ELL format, for the length that most rows have, and one in COO format, for the
 /// entries of longer rows (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).
 ///
-/// Both parts are of the matrix's shape, and the entries of the COO part are sorted by row.
+/// Both parts are of the matrix's shape, and the entries of the COO part are sorted by row: this is checked once, when the
+/// matrix is built. A clone shares the ELL part and copies the COO part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HybMatrix<T> {
     ell: EllMatrix<T>,
