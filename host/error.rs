@@ -12,10 +12,23 @@ pub enum Error {
     /// The data handed to a matrix constructor is no such matrix; the text names the first violation.
     #[error("invalid {format} matrix: {problem}")]
     InvalidMatrix {
-        /// The format: "CSR", "COO".
+        /// The format: "CSR", "COO", "DIA".
         format: &'static str,
         /// The first violation: which array, which position, which value.
         problem: String,
+    },
+
+    /// A format that pads would store many more slots than the matrix has entries.
+    #[error("{format} would take at least {slots} slots for {entries} entries, and the limit is {limit}")]
+    PaddingExceeded {
+        /// The format: "DIA", "ELL" or "HYB".
+        format: &'static str,
+        /// The slots of the format; of DIA the first number beyond the limit, where the count of diagonals ends.
+        slots: usize,
+        /// The entries of the matrix.
+        entries: usize,
+        /// The most slots that are accepted.
+        limit: usize,
     },
 
     /// A vector's length does not fit the matrix.
@@ -123,7 +136,7 @@ pub enum ErrorKind {
     Io,
     /// No usable device.
     NoDevice,
-    /// Not enough device memory.
+    /// Not enough memory, on the device or the host.
     OutOfMemory,
     /// A kernel broke a rule on the emulated device.
     KernelCheck,
@@ -137,6 +150,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::InvalidMatrix { .. }
+            | Error::PaddingExceeded { .. }
             | Error::LengthMismatch { .. }
             | Error::DeviceMismatch { .. }
             | Error::InvalidOption(_) => ErrorKind::InvalidInput,

@@ -4,11 +4,9 @@
 
 mod random;
 
-use std::ops::Range;
-
 pub use random::{fem3, rmat, uniform};
 
-use crate::{CsrMatrix, Error, Result, Scalar};
+use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows};
 
 /// The seed of the random matrices where none is given.
 pub const DEFAULT_SEED: u64 = 42;
@@ -17,7 +15,7 @@ pub const DEFAULT_SEED: u64 = 42;
 /// Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits, and [`Error::OutOfMemory`].
 pub fn poisson2d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([1, n, n], Neighbours::Faces, 4.0)
 }
@@ -26,7 +24,7 @@ pub fn poisson2d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
 /// it. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits, and [`Error::OutOfMemory`].
 pub fn poisson3d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([n, n, n], Neighbours::Faces, 6.0)
 }
@@ -35,7 +33,7 @@ pub fn poisson3d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
 /// it, as in the HPCG benchmark. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits, and [`Error::OutOfMemory`].
 pub fn stencil27<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([n, n, n], Neighbours::Box, 26.0)
 }
@@ -106,90 +104,4 @@ fn checked_product(what: &str, sizes: &[usize]) -> Result<usize> {
         let limit = u32::MAX;
         Error::InvalidOption(format!("{} {what}, and 32-bit indices reach {limit}", sizes.join(" x ")))
     })
-}
-
-/// Builds a matrix row by row, rows in parallel: `row_length(row)` says how many entries a row has, and
-/// `fill(row, columns, values)` writes them.
-fn from_rows<T: Scalar>(
-    nrows: usize,
-    ncols: usize,
-    row_length: impl Fn(usize) -> usize + Sync,
-    fill: impl Fn(usize, &mut [u32], &mut [T]) + Sync,
-) -> Result<CsrMatrix<T>> {
-    let mut offsets = zeros::<u32>(nrows + 1)?;
-    let lengths = &mut offsets[1..];
-    for_blocks(0..nrows, lengths, &|rows: Range<usize>, lengths: &mut [u32]| {
-        for (row, length) in rows.zip(lengths) {
-            *length = u32::try_from(row_length(row)).unwrap_or(u32::MAX);
-        }
-    });
-    let mut nnz = 0u64;
-    for offset in &mut offsets {
-        nnz += u64::from(*offset);
-        *offset = nnz as u32;
-    }
-    let nnz = checked_product("entries", &[usize::try_from(nnz).unwrap_or(usize::MAX)])?;
-    let (mut columns, mut values) = (zeros(nnz)?, zeros(nnz)?);
-    fill_rows(0..nrows, &offsets, &mut columns, &mut values, &fill);
-    Ok(CsrMatrix::from_valid_parts(ncols, offsets, columns, values))
-}
-
-/// Below this many rows, or other elements, a block of work is not split any more.
-const BLOCK: usize = 4096;
-
-fn fill_rows<T: Scalar>(
-    rows: Range<usize>,
-    offsets: &[u32],
-    columns: &mut [u32],
-    values: &mut [T],
-    fill: &(impl Fn(usize, &mut [u32], &mut [T]) + Sync),
-) {
-    let begin = offsets[rows.start] as usize;
-    if rows.len() <= BLOCK {
-        for row in rows {
-            let entries = offsets[row] as usize - begin..offsets[row + 1] as usize - begin;
-            fill(row, &mut columns[entries.clone()], &mut values[entries]);
-        }
-        return;
-    }
-    let middle = rows.start + rows.len() / 2;
-    let split = offsets[middle] as usize - begin;
-    let (columns, later_columns) = columns.split_at_mut(split);
-    let (values, later_values) = values.split_at_mut(split);
-    join(
-        || fill_rows(rows.start..middle, offsets, columns, values, fill),
-        || fill_rows(middle..rows.end, offsets, later_columns, later_values, fill),
-    );
-}
-
-/// Calls `work(indices, elements)` for consecutive blocks of `elements`, in parallel.
-fn for_blocks<E: Send>(indices: Range<usize>, elements: &mut [E], work: &(impl Fn(Range<usize>, &mut [E]) + Sync)) {
-    if indices.len() <= BLOCK {
-        return work(indices, elements);
-    }
-    let half = indices.len() / 2;
-    let middle = indices.start + half;
-    let (elements, later) = elements.split_at_mut(half);
-    join(|| for_blocks(indices.start..middle, elements, work), || for_blocks(middle..indices.end, later, work));
-}
-
-#[cfg(feature = "rayon")]
-fn join(a: impl FnOnce() + Send, b: impl FnOnce() + Send) {
-    rayon::join(a, b);
-}
-
-#[cfg(not(feature = "rayon"))]
-fn join(a: impl FnOnce(), b: impl FnOnce()) {
-    a();
-    b();
-}
-
-/// An array of `length` zeros, or an error where the machine has no room for it.
-fn zeros<E: Copy + Default>(length: usize) -> Result<Vec<E>> {
-    let mut array = Vec::new();
-    array
-        .try_reserve_exact(length)
-        .map_err(|_| Error::InvalidOption(format!("the matrix needs an array of {length} elements: no memory")))?;
-    array.resize(length, E::default());
-    Ok(array)
 }

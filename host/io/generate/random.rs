@@ -1,13 +1,16 @@
 //! Random matrices. Their random numbers are counted, not drawn in turn: each depends on the seed and its place alone.
 
-use super::{checked_product, for_blocks, from_rows, zeros};
-use crate::{CsrMatrix, Error, Result, Scalar};
+use super::checked_product;
+use crate::{
+    CsrMatrix, Error, Result, Scalar,
+    formats::rows::{for_blocks, from_rows, zeros},
+};
 
 /// `nrows` rows of `per_row` distinct random columns each, sorted, with values in (0, 1].
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if `per_row` is beyond `ncols`, or rows, columns or entries are beyond 32 bits or the
-/// memory of this machine.
+/// [`Error::InvalidOption`] if `per_row` is beyond `ncols`, or rows, columns or entries are beyond 32 bits, and
+/// [`Error::OutOfMemory`].
 pub fn uniform<T: Scalar>(nrows: usize, ncols: usize, per_row: usize, seed: u64) -> Result<CsrMatrix<T>> {
     checked_product("rows", &[nrows])?;
     checked_product("columns", &[ncols])?;
@@ -64,7 +67,7 @@ fn choose_columns(ncols: u32, columns: &mut [u32], random: &mut Random) {
 /// Costs 8 bytes an edge beside the matrix, and a sort of the edges.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or edges are beyond 32 bits or the memory of this machine.
+/// [`Error::InvalidOption`] if rows or edges are beyond 32 bits, and [`Error::OutOfMemory`].
 pub fn rmat<T: Scalar>(scale: u32, edge_factor: usize, seed: u64) -> Result<CsrMatrix<T>> {
     if scale > 31 {
         let problem = format!("2^{scale} rows, and 32-bit indices reach {}", u32::MAX);
@@ -137,7 +140,8 @@ fn sort(edges: &mut [u64]) {
 /// its row: positive definite by dominance, with a condition number of about 200 at most.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits or the memory of this machine.
+/// [`Error::InvalidOption`] if rows or expected entries are beyond 32 bits, [`Error::InvalidMatrix`] if so are the
+/// entries that come out, and [`Error::OutOfMemory`].
 pub fn fem3<T: Scalar>(nodes: usize, seed: u64) -> Result<CsrMatrix<T>> {
     const REACH: usize = 52;
     const DOMINANCE: f64 = 1.01;

@@ -1,0 +1,91 @@
+//! What DIA, ELL and HYB share: slots in columns as long as the matrix has rows, of which some hold no entry.
+
+use std::ops::Range;
+
+use super::rows::{BLOCK, join};
+use crate::{CooMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Result, Scalar};
+
+/// The most slots an entry that conversions make by themselves.
+pub(super) const MAX_FILL: f64 = 3.0;
+
+/// So few slots are always accepted: the padding of a small matrix costs next to nothing.
+const SMALL: usize = 1 << 16;
+
+/// The leading dimension of converted matrices: the number of rows, rounded up so that every column begins at a
+/// multiple of 128 bytes.
+pub(super) fn leading_dimension(nrows: usize) -> usize {
+    nrows.next_multiple_of(32)
+}
+
+/// Refuses what kernels cannot load in pieces of four elements, and arrays of another size than `columns` columns.
+pub(super) fn check_slots(
+    nrows: usize,
+    leading_dimension: usize,
+    columns: (usize, &str),
+    array: (usize, &str),
+) -> std::result::Result<(), String> {
+    if leading_dimension < nrows || !leading_dimension.is_multiple_of(4) {
+        let what = "where there must be a multiple of 4, no less than the rows";
+        return Err(format!("a leading dimension of {leading_dimension} for {nrows} rows, {what}"));
+    }
+    if leading_dimension.checked_mul(columns.0) != Some(array.0) {
+        return Err(format!("{} {} for {} {} of {leading_dimension} slots", array.0, array.1, columns.0, columns.1));
+    }
+    Ok(())
+}
+
+/// Whether a value is +0.0, as padding is; -0.0 is not.
+pub(super) fn is_positive_zero<T: Scalar>(value: T) -> bool {
+    value.to_f64().to_bits() == 0
+}
+
+/// The most slots for so many entries.
+///
+/// # Errors
+/// [`Error::InvalidOption`] if `max_fill` is negative or not a number.
+pub(super) fn slot_limit(entries: usize, max_fill: f64) -> Result<usize> {
+    if max_fill.is_nan() || max_fill < 0.0 {
+        return Err(Error::InvalidOption(format!("{max_fill} slots an entry, where there must be 0 or more")));
+    }
+    // Rounds down, and saturates.
+    Ok(((max_fill * entries as f64) as usize).max(SMALL))
+}
+
+/// Calls `fill(rows, columns)` for consecutive blocks of rows, in parallel: with the slots of just these rows, column by
+/// column.
+pub(super) fn for_row_blocks<E: Send>(
+    rows: Range<usize>,
+    mut columns: Vec<&mut [E]>,
+    fill: &(impl Fn(Range<usize>, &mut [&mut [E]]) + Sync),
+) {
+    if rows.len() <= BLOCK {
+        return fill(rows, &mut columns);
+    }
+    let half = rows.len() / 2;
+    let middle = rows.start + half;
+    let (columns, later) = columns.into_iter().map(|column| column.split_at_mut(half)).unzip();
+    join(|| for_row_blocks(rows.start..middle, columns, fill), || for_row_blocks(middle..rows.end, later, fill));
+}
+
+macro_rules! by_way_of_csr {
+    ($($matrix:ident),*) => {$(
+        /// By way of CSR: sorts the entries by row and column, and sums duplicates. Fails as the conversion from CSR does.
+        impl<T: Scalar> TryFrom<&CooMatrix<T>> for $matrix<T> {
+            type Error = Error;
+
+            fn try_from(coo: &CooMatrix<T>) -> Result<Self> {
+                Self::try_from(&CsrMatrix::from(coo))
+            }
+        }
+
+        /// The entries in row order, by way of CSR. Fails as the conversion to CSR does.
+        impl<T: Scalar> TryFrom<&$matrix<T>> for CooMatrix<T> {
+            type Error = Error;
+
+            fn try_from(matrix: &$matrix<T>) -> Result<Self> {
+                Ok(Self::from(&CsrMatrix::<T>::try_from(matrix)?))
+            }
+        }
+    )*};
+}
+by_way_of_csr!(DiaMatrix, EllMatrix, HybMatrix);

@@ -1,0 +1,129 @@
+//! Building CSR matrices row by row, on all cores with the feature `rayon`.
+
+use std::{
+    alloc::{Layout, alloc_zeroed},
+    ops::Range,
+};
+
+use super::coo::check_limits;
+use crate::{CsrMatrix, Element, Error, Offset, Result, Scalar};
+
+/// Below this many rows, or other elements, a block of work is not split any more.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Builds a matrix, rows in parallel: `row_length(row)` says how many entries a row has, no more than `O` counts, and
+/// `fill(row, columns, values)` writes them.
+///
+/// # Errors
+/// [`Error::InvalidMatrix`] if there are more entries than `O` counts, and [`Error::OutOfMemory`].
+pub(crate) fn from_rows<T: Scalar, O: Offset>(
+    nrows: usize,
+    ncols: usize,
+    row_length: impl Fn(usize) -> usize + Sync,
+    fill: impl Fn(usize, &mut [u32], &mut [T]) + Sync,
+) -> Result<CsrMatrix<T, O>> {
+    let mut offsets = zeros::<O>(nrows + 1)?;
+    for_blocks(0..nrows, &mut offsets[1..], &|rows: Range<usize>, lengths: &mut [O]| {
+        for (row, length) in rows.zip(lengths) {
+            *length = O::try_from(row_length(row)).ok().expect("no row has more entries than offsets count");
+        }
+    });
+    let mut nnz = 0u64;
+    for offset in &mut offsets {
+        nnz += offset.index() as u64;
+        // A number that does not fit is refused below.
+        *offset = O::try_from(nnz as usize).unwrap_or_default();
+    }
+    let nnz = usize::try_from(nnz).unwrap_or(usize::MAX);
+    check_limits::<O>("CSR", nrows, ncols, nnz)?;
+    let (mut columns, mut values) = (zeros(nnz)?, zeros(nnz)?);
+    fill_rows(0..nrows, &offsets, &mut columns, &mut values, &fill);
+    Ok(CsrMatrix::from_valid_parts(ncols, offsets, columns, values))
+}
+
+fn fill_rows<T: Scalar, O: Offset>(
+    rows: Range<usize>,
+    offsets: &[O],
+    columns: &mut [u32],
+    values: &mut [T],
+    fill: &(impl Fn(usize, &mut [u32], &mut [T]) + Sync),
+) {
+    let begin = offsets[rows.start].index();
+    if rows.len() <= BLOCK {
+        for row in rows {
+            let entries = offsets[row].index() - begin..offsets[row + 1].index() - begin;
+            fill(row, &mut columns[entries.clone()], &mut values[entries]);
+        }
+        return;
+    }
+    let middle = rows.start + rows.len() / 2;
+    let split = offsets[middle].index() - begin;
+    let (columns, later_columns) = columns.split_at_mut(split);
+    let (values, later_values) = values.split_at_mut(split);
+    join(
+        || fill_rows(rows.start..middle, offsets, columns, values, fill),
+        || fill_rows(middle..rows.end, offsets, later_columns, later_values, fill),
+    );
+}
+
+/// Calls `work(indices, elements)` for consecutive blocks of `elements`, in parallel.
+pub(crate) fn for_blocks<E: Send>(
+    indices: Range<usize>,
+    elements: &mut [E],
+    work: &(impl Fn(Range<usize>, &mut [E]) + Sync),
+) {
+    if indices.len() <= BLOCK {
+        return work(indices, elements);
+    }
+    let half = indices.len() / 2;
+    let middle = indices.start + half;
+    let (elements, later) = elements.split_at_mut(half);
+    join(|| for_blocks(indices.start..middle, elements, work), || for_blocks(middle..indices.end, later, work));
+}
+
+/// Does both, in parallel with the feature `rayon`.
+pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    #[cfg(feature = "rayon")]
+    return rayon::join(a, b);
+    #[cfg(not(feature = "rayon"))]
+    return (a(), b());
+}
+
+/// An array of `length` zeros, or [`Error::OutOfMemory`].
+///
+/// The system hands out zeroed pages when they are first touched, so that threads that fill the array share that work.
+pub(crate) fn zeros<E: Element>(length: usize) -> Result<Vec<E>> {
+    let out_of_memory = || {
+        let requested = (length as u64).saturating_mul(size_of::<E>() as u64);
+        Error::OutOfMemory { device: "the host".into(), requested, available: None }
+    };
+    if length == 0 {
+        return Ok(Vec::new());
+    }
+    let layout = Layout::array::<E>(length).map_err(|_| out_of_memory())?;
+    // SAFETY: the layout's size is not 0: elements have 4 or 8 bytes, and there is at least one.
+    let memory = unsafe { alloc_zeroed(layout) }.cast::<E>();
+    if memory.is_null() {
+        return Err(out_of_memory());
+    }
+    // SAFETY: the global allocator gave this memory for just `length` elements, and elements are plain numbers, of which
+    // zeroed memory is a valid value.
+    Ok(unsafe { Vec::from_raw_parts(memory, length, length) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn no_memory_is_an_error() {
+        for length in [1 << 50, 1 << 60, usize::MAX] {
+            let error = zeros::<f64>(length).unwrap_err();
+            let bytes = (length as u64).saturating_mul(8);
+            assert_eq!(error.to_string(), format!("out of memory on the host: {bytes} bytes asked for"));
+        }
+        assert_eq!(zeros::<u32>(0).unwrap(), []);
+        assert_eq!(zeros::<f32>(3).unwrap(), [0.0; 3]);
+    }
+}
