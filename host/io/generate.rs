@@ -131,7 +131,9 @@ fn from_rows<T: Scalar>(
     let nnz = checked_product("entries", &[usize::try_from(nnz).unwrap_or(usize::MAX)])?;
     let (mut columns, mut values) = (zeros(nnz)?, zeros(nnz)?);
     fill_rows(0..nrows, &offsets, &mut columns, &mut values, &fill);
-    Ok(CsrMatrix::from_valid_parts(ncols, offsets, columns, values))
+    // SAFETY: the offsets are running sums of the rows' lengths; rows, columns and entries number below 2³², and every
+    // generator writes columns of its matrix.
+    Ok(unsafe { CsrMatrix::from_csr_data_unchecked(nrows, ncols, offsets, columns, values) })
 }
 
 /// Below this many rows, or other elements, a block of work is not split any more.
