@@ -5,6 +5,8 @@ mod convert;
 mod coo;
 mod csc;
 mod csr;
+mod dense;
+mod norms;
 mod operations;
 mod view;
 
