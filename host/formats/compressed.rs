@@ -77,14 +77,15 @@ pub(super) unsafe fn sort_into_rows<T: Scalar, O: Offset>(
         row_offsets[i + 1] = offset(row_offsets[i].index() + row_offsets[i + 1].index());
     }
 
+    // Columns and values scatter together, for one cache miss an entry rather than two.
     let mut next = row_offsets.clone();
-    let (mut col_indices, mut values) = (vec![0; rows.len()], vec![T::default(); rows.len()]);
-    for (&row, (column, value)) in rows.iter().zip(entries) {
+    let mut sorted = vec![(0, T::default()); rows.len()];
+    for (&row, entry) in rows.iter().zip(entries) {
         let position = next[row as usize].index();
-        col_indices[position] = column;
-        values[position] = value;
+        sorted[position] = entry;
         next[row as usize] = offset(position + 1);
     }
+    let (col_indices, values) = sorted.into_iter().unzip();
     // SAFETY: the offsets are running sums of the rows' lengths; the columns are the caller's promise.
     unsafe { CsrMatrix::from_csr_data_unchecked(nrows, ncols, row_offsets, col_indices, values) }
 }

@@ -4,8 +4,8 @@ use super::{CooMatrix, CooView, CscMatrix, CsrMatrix};
 use crate::{Error, Offset, Result, Scalar};
 
 /// Sorts the entries by row and column, and sums duplicates (in storage order). Costs `O(nnz log(row length) + nrows)`
-/// time, or `O(nnz + nrows)` where the entries of each row stand in order of their columns, and a copy of the entries,
-/// or two where they have to be sorted or summed.
+/// time, `O(nnz + nrows)` where the entries of each row stand in order of their columns, and room for two copies of the
+/// entries.
 impl<T: Scalar> From<CooView<'_, T>> for CsrMatrix<T> {
     fn from(coo: CooView<'_, T>) -> Self {
         coo.sort_into_rows().canonical()

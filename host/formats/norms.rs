@@ -1,5 +1,7 @@
 //! Norms of CSR matrices.
 
+use std::collections::HashMap;
+
 use super::CsrMatrix;
 use crate::{Offset, Scalar};
 
@@ -19,15 +21,21 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         largest * magnitudes(matrix.values()).map(|value| (value / largest).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The 1-norm: the largest sum of magnitudes in a column. Costs `O(nnz log nnz)` time and `O(nnz)` memory, however
-    /// many columns there are.
+    /// The 1-norm: the largest sum of magnitudes in a column. Costs `O(nnz)` time and memory, however many columns there
+    /// are.
     #[must_use]
     pub fn norm_one(&self) -> f64 {
         let matrix = self.canonical();
-        let mut entries: Vec<_> = matrix.col_indices().iter().zip(magnitudes(matrix.values())).collect();
-        entries.sort_by_key(|&(column, _)| column); // stable: the order of summation
-        let columns = entries.chunk_by(|(a, _), (b, _)| a == b);
-        largest(columns.map(|column| column.iter().map(|&(_, value)| value).sum()))
+        let entries = matrix.col_indices().iter().zip(magnitudes(matrix.values()));
+        if matrix.ncols() > matrix.nnz() {
+            let mut sums = HashMap::<u32, f64>::new();
+            entries.for_each(|(&column, value)| *sums.entry(column).or_default() += value);
+            largest(sums.into_values())
+        } else {
+            let mut sums = vec![0.0; matrix.ncols()];
+            entries.for_each(|(&column, value)| sums[column as usize] += value);
+            largest(sums.into_iter())
+        }
     }
 
     /// The infinity norm: the largest sum of magnitudes in a row.
