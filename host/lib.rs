@@ -54,7 +54,7 @@ mod structure;
 pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
-pub use formats::{CooMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix};
+pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use spmv::{CsrKernel, Lanes, SpmvOptions};

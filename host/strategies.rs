@@ -89,7 +89,8 @@ fn fill<T: Scalar>(lengths: &[usize], ncols: usize, layout: Layout, seed: u64) -
         }
         offsets.push(values.len() as u32);
     }
-    CsrMatrix::from_valid_parts(ncols, offsets, columns, values)
+    // SAFETY: an offset was added at the end of each row, and the columns are remainders by `ncols`.
+    unsafe { CsrMatrix::from_csr_data_unchecked(lengths.len(), ncols, offsets, columns, values) }
 }
 
 /// The number at `index` of a random sequence in [-1, 1).

@@ -1,11 +1,13 @@
 //! Coordinate (triplet) format.
 
-use crate::{Error, Offset, Result, Scalar};
+use super::{CooView, compressed::sort_into_rows};
+use crate::{CsrMatrix, Error, Offset, Result, Scalar};
 
 /// A sparse matrix as a list of `(row, column, value)` entries, in any order, duplicates allowed: what files hold and
-/// assembly produces. Convert to [`CsrMatrix`](crate::CsrMatrix) to compute; that sums duplicates.
+/// assembly produces. Convert to [`CsrMatrix`] to compute; that sums duplicates.
 ///
-/// Every index is in range: this is checked once, when the matrix is built.
+/// Every index is in range: this is checked once, when the matrix is built. There are fewer than 2³² entries; larger
+/// matrices are built as a [`CsrMatrix`] with 64-bit offsets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CooMatrix<T> {
     nrows: usize,
@@ -28,66 +30,150 @@ impl<T: Scalar> CooMatrix<T> {
         col_indices: Vec<u32>,
         values: Vec<T>,
     ) -> Result<Self> {
-        check_limits::<u32>("COO", nrows, ncols, values.len())?;
-        if row_indices.len() != values.len() || col_indices.len() != values.len() {
-            return Err(invalid(format!(
-                "{} row indices, {} column indices and {} values",
-                row_indices.len(),
-                col_indices.len(),
-                values.len()
-            )));
-        }
-        let first_beyond = |indices: &[u32], limit: usize| indices.iter().position(|&index| index as usize >= limit);
-        if let Some(k) = first_beyond(&row_indices, nrows) {
-            return Err(invalid(format!("entry {k} is in row {} of {nrows}", row_indices[k])));
-        }
-        if let Some(k) = first_beyond(&col_indices, ncols) {
-            return Err(invalid(format!("entry {k} is in column {} of {ncols}", col_indices[k])));
-        }
+        CooView::try_from_triplets(nrows, ncols, &row_indices, &col_indices, &values)?;
         Ok(Self { nrows, ncols, row_indices, col_indices, values })
     }
 
-    /// Number of rows.
+    /// As [`try_from_triplets`](Self::try_from_triplets), for arrays that are known to be valid. Reads none of them,
+    /// but for debug builds, where it panics if they are not.
+    ///
+    /// # Safety
+    /// 1. `nrows`, `ncols` and the number of entries are at most `u32::MAX`.
+    /// 2. The three arrays have the same length.
+    /// 3. Every row index is smaller than `nrows`.
+    /// 4. Every column index is smaller than `ncols`.
     #[must_use]
-    pub fn nrows(&self) -> usize {
-        self.nrows
+    pub unsafe fn from_triplets_unchecked(
+        nrows: usize,
+        ncols: usize,
+        row_indices: Vec<u32>,
+        col_indices: Vec<u32>,
+        values: Vec<T>,
+    ) -> Self {
+        if cfg!(debug_assertions) {
+            CooView::try_from_triplets(nrows, ncols, &row_indices, &col_indices, &values).expect("a valid matrix");
+        }
+        Self { nrows, ncols, row_indices, col_indices, values }
     }
 
-    /// Number of columns.
+    coo_accessors!(&Self, '_);
+
+    /// The matrix, its arrays borrowed.
     #[must_use]
-    pub fn ncols(&self) -> usize {
-        self.ncols
+    pub fn as_view(&self) -> CooView<'_, T> {
+        CooView {
+            nrows: self.nrows,
+            ncols: self.ncols,
+            row_indices: &self.row_indices,
+            col_indices: &self.col_indices,
+            values: &self.values,
+        }
     }
 
-    /// Number of entries; duplicates and explicit zeros count.
+    /// The transpose, with the same entries in the same order. Copies nothing.
     #[must_use]
-    pub fn nnz(&self) -> usize {
-        self.values.len()
+    pub fn transpose(self) -> Self {
+        Self {
+            nrows: self.ncols,
+            ncols: self.nrows,
+            row_indices: self.col_indices,
+            col_indices: self.row_indices,
+            values: self.values,
+        }
     }
 
-    /// The row of each entry.
+    /// The entries in order of their rows; those of a row keep their order. A counting sort: `O(nnz + nrows)` time and
+    /// memory.
     #[must_use]
-    pub fn row_indices(&self) -> &[u32] {
-        &self.row_indices
+    pub fn sorted_by_row(&self) -> Self {
+        Self::from(&self.as_view().sort_into_rows())
     }
+}
 
-    /// The column of each entry.
-    #[must_use]
-    pub fn col_indices(&self) -> &[u32] {
-        &self.col_indices
+impl<T: Scalar> CooView<'_, T> {
+    /// The entries by rows. Those of a row keep their order, and duplicates stay apart.
+    pub(super) fn sort_into_rows(self) -> CsrMatrix<T> {
+        let entries = self.col_indices.iter().copied().zip(self.values.iter().copied());
+        // SAFETY: checked when the view was built.
+        unsafe { sort_into_rows(self.nrows, self.ncols, self.row_indices, entries) }
     }
+}
 
-    /// The value of each entry.
-    #[must_use]
-    pub fn values(&self) -> &[T] {
-        &self.values
-    }
+/// What a matrix and a view have alike: how they take themselves, and how long their slices live.
+macro_rules! coo_accessors {
+    ($receiver:ty, $slices:lifetime) => {
+        /// Number of rows.
+        #[must_use]
+        pub fn nrows(self: $receiver) -> usize {
+            self.nrows
+        }
 
-    /// The entries as `(row, column, value)`, in storage order.
-    pub fn triplets(&self) -> impl ExactSizeIterator<Item = (usize, usize, T)> {
-        let indices = self.row_indices.iter().zip(&self.col_indices);
-        indices.zip(&self.values).map(|((&i, &j), &value)| (i as usize, j as usize, value))
+        /// Number of columns.
+        #[must_use]
+        pub fn ncols(self: $receiver) -> usize {
+            self.ncols
+        }
+
+        /// Number of entries; duplicates and explicit zeros count.
+        #[must_use]
+        pub fn nnz(self: $receiver) -> usize {
+            self.values.len()
+        }
+
+        /// The row of each entry.
+        #[must_use]
+        pub fn row_indices(self: $receiver) -> &$slices [u32] {
+            &self.row_indices
+        }
+
+        /// The column of each entry.
+        #[must_use]
+        pub fn col_indices(self: $receiver) -> &$slices [u32] {
+            &self.col_indices
+        }
+
+        /// The value of each entry.
+        #[must_use]
+        pub fn values(self: $receiver) -> &$slices [T] {
+            &self.values
+        }
+
+        /// The entries as `(row, column, value)`, in storage order.
+        pub fn triplets(self: $receiver) -> impl ExactSizeIterator<Item = (usize, usize, T)> {
+            let indices = self.row_indices.iter().zip(self.col_indices.iter());
+            indices.zip(self.values.iter()).map(|((&i, &j), &value)| (i as usize, j as usize, value))
+        }
+
+        /// Whether no entry is in a smaller row than the entry before it.
+        #[must_use]
+        pub fn is_row_sorted(self: $receiver) -> bool {
+            self.row_indices.is_sorted()
+        }
+    };
+}
+pub(super) use coo_accessors;
+
+/// Whether these are the arrays of a matrix. The error names the first violation.
+pub(super) fn check_triplets(
+    nrows: usize,
+    ncols: usize,
+    row_indices: &[u32],
+    col_indices: &[u32],
+    nnz: usize,
+) -> Result<()> {
+    check_limits::<u32>("COO", nrows, ncols, nnz)?;
+    let (rows, columns) = (row_indices.len(), col_indices.len());
+    if rows != nnz || columns != nnz {
+        return Err(invalid(format!("{rows} row indices, {columns} column indices and {nnz} values")));
     }
+    let first_beyond = |indices: &[u32], limit: usize| indices.iter().position(|&index| index as usize >= limit);
+    if let Some(k) = first_beyond(row_indices, nrows) {
+        return Err(invalid(format!("entry {k} is in row {} of {nrows}", row_indices[k])));
+    }
+    if let Some(k) = first_beyond(col_indices, ncols) {
+        return Err(invalid(format!("entry {k} is in column {} of {ncols}", col_indices[k])));
+    }
+    Ok(())
 }
 
 /// The limits that 32-bit indices and offsets of type `O` set.

@@ -2,8 +2,11 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::coo::check_limits;
-use crate::{CooMatrix, Error, Offset, Result, Scalar};
+use super::{
+    CsrView,
+    compressed::{CSR, Names},
+};
+use crate::{Error, Offset, Result, Scalar};
 
 /// A sparse matrix by rows: row `i` holds the entries `row_offsets[i]..row_offsets[i + 1]` of `col_indices` and
 /// `values`.
@@ -37,11 +40,36 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         col_indices: Vec<u32>,
         values: Vec<T>,
     ) -> Result<Self> {
-        check_limits::<O>("CSR", nrows, ncols, values.len())?;
-        check_structure(nrows, ncols, &row_offsets, &col_indices, values.len())
-            .map_err(|problem| Error::InvalidMatrix { format: "CSR", problem })?;
-        Ok(Self::from_valid_parts(ncols, row_offsets, col_indices, values))
+        CsrView::try_from_csr_data(nrows, ncols, &row_offsets, &col_indices, &values)?;
+        // SAFETY: just checked.
+        Ok(unsafe { Self::from_csr_data_unchecked(nrows, ncols, row_offsets, col_indices, values) })
     }
+
+    /// As [`try_from_csr_data`](Self::try_from_csr_data), for arrays that are known to be valid. Reads none of them, but
+    /// for debug builds, where it panics if they are not.
+    ///
+    /// # Safety
+    /// Products read without further checks at the places that these arrays name.
+    ///
+    /// 1. `nrows` and `ncols` are at most `u32::MAX`, and `O` counts the entries.
+    /// 2. `row_offsets` has length `nrows + 1`; `col_indices` and `values` have the same length, `nnz`.
+    /// 3. The first offset is 0, none is smaller than the one before, and the last is `nnz`.
+    /// 4. Every column index is smaller than `ncols`.
+    #[must_use]
+    pub unsafe fn from_csr_data_unchecked(
+        nrows: usize,
+        ncols: usize,
+        row_offsets: Vec<O>,
+        col_indices: Vec<u32>,
+        values: Vec<T>,
+    ) -> Self {
+        if cfg!(debug_assertions) {
+            CsrView::try_from_csr_data(nrows, ncols, &row_offsets, &col_indices, &values).expect("a valid matrix");
+        }
+        Self { ncols, row_offsets: Arc::new(row_offsets), col_indices: Arc::new(col_indices), values: Arc::new(values) }
+    }
+
+    csr_accessors!(&Self, '_);
 
     /// The three arrays, to share.
     #[expect(clippy::type_complexity, reason = "a struct for the three would be this one")]
@@ -49,64 +77,15 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         (&self.row_offsets, &self.col_indices, &self.values)
     }
 
-    /// For parts that are valid by construction.
-    pub(crate) fn from_valid_parts(ncols: usize, row_offsets: Vec<O>, col_indices: Vec<u32>, values: Vec<T>) -> Self {
-        debug_assert_eq!(
-            check_structure(row_offsets.len() - 1, ncols, &row_offsets, &col_indices, values.len()),
-            Ok(())
-        );
-        Self { ncols, row_offsets: Arc::new(row_offsets), col_indices: Arc::new(col_indices), values: Arc::new(values) }
-    }
-
-    /// Number of rows.
+    /// The matrix, its arrays borrowed.
     #[must_use]
-    pub fn nrows(&self) -> usize {
-        self.row_offsets.len() - 1
-    }
-
-    /// Number of columns.
-    #[must_use]
-    pub fn ncols(&self) -> usize {
-        self.ncols
-    }
-
-    /// Number of entries; duplicates and explicit zeros count.
-    #[must_use]
-    pub fn nnz(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Where each row begins in the other two arrays, and at the end `nnz`: `nrows + 1` offsets.
-    #[must_use]
-    pub fn row_offsets(&self) -> &[O] {
-        &self.row_offsets
-    }
-
-    /// The column of each entry.
-    #[must_use]
-    pub fn col_indices(&self) -> &[u32] {
-        &self.col_indices
-    }
-
-    /// The value of each entry.
-    #[must_use]
-    pub fn values(&self) -> &[T] {
-        &self.values
-    }
-
-    /// Where row `i`'s entries stand.
-    ///
-    /// # Panics
-    /// If there is no row `i`.
-    #[must_use]
-    pub fn row_range(&self, i: usize) -> Range<usize> {
-        self.row_offsets[i].index()..self.row_offsets[i + 1].index()
-    }
-
-    /// The entries as `(row, column, value)`, row by row.
-    pub fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
-        (0..self.nrows())
-            .flat_map(move |i| self.row_range(i).map(move |k| (i, self.col_indices[k] as usize, self.values[k])))
+    pub fn as_view(&self) -> CsrView<'_, T, O> {
+        CsrView {
+            ncols: self.ncols,
+            row_offsets: &self.row_offsets,
+            col_indices: &self.col_indices,
+            values: &self.values,
+        }
     }
 
     /// The same matrix with its values rounded to another element type.
@@ -119,50 +98,95 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
             values: Arc::new(self.values.iter().map(|value| U::from_f64(value.to_f64())).collect()),
         }
     }
+
+    /// The same matrix with other offsets of the same values.
+    fn with_offsets<P>(&self, row_offsets: Vec<P>) -> CsrMatrix<T, P> {
+        CsrMatrix {
+            ncols: self.ncols,
+            row_offsets: Arc::new(row_offsets),
+            col_indices: Arc::clone(&self.col_indices),
+            values: Arc::clone(&self.values),
+        }
+    }
 }
 
-fn check_structure<O: Offset>(
-    nrows: usize,
-    ncols: usize,
-    row_offsets: &[O],
-    col_indices: &[u32],
-    nnz: usize,
-) -> std::result::Result<(), String> {
-    if row_offsets.len() != nrows + 1 {
-        return Err(format!(
-            "{} row offsets for {nrows} rows, where there must be one more than rows",
-            row_offsets.len()
-        ));
-    }
-    if col_indices.len() != nnz {
-        return Err(format!("{} column indices and {nnz} values", col_indices.len()));
-    }
-    if row_offsets[0] != O::default() {
-        return Err(format!("the first row offset is {}, not 0", row_offsets[0]));
-    }
-    if let Some(i) = row_offsets.windows(2).position(|pair| pair[0] > pair[1]) {
-        return Err(format!("row {i} begins at {} and ends at {}", row_offsets[i], row_offsets[i + 1]));
-    }
-    // Compared as offsets: as an index, one beyond the address space would wrap.
-    if O::try_from(nnz).ok() != Some(row_offsets[nrows]) {
-        return Err(format!("the last row offset is {}, and there are {nnz} entries", row_offsets[nrows]));
-    }
-    if let Some(k) = col_indices.iter().position(|&column| column as usize >= ncols) {
-        let row = row_offsets.partition_point(|&offset| offset.index() <= k) - 1;
-        return Err(format!("entry {k}, in row {row}, is in column {} of {ncols}", col_indices[k]));
-    }
-    Ok(())
+/// What a matrix and a view have alike: how they take themselves, and how long their slices live.
+macro_rules! csr_accessors {
+    ($receiver:ty, $slices:lifetime) => {
+        /// Number of rows.
+        #[must_use]
+        pub fn nrows(self: $receiver) -> usize {
+            self.row_offsets.len() - 1
+        }
+
+        /// Number of columns.
+        #[must_use]
+        pub fn ncols(self: $receiver) -> usize {
+            self.ncols
+        }
+
+        /// Number of entries; duplicates and explicit zeros count.
+        #[must_use]
+        pub fn nnz(self: $receiver) -> usize {
+            self.values.len()
+        }
+
+        /// Where each row begins in the other two arrays, and at the end `nnz`: `nrows + 1` offsets.
+        #[must_use]
+        pub fn row_offsets(self: $receiver) -> &$slices [O] {
+            &self.row_offsets
+        }
+
+        /// The column of each entry.
+        #[must_use]
+        pub fn col_indices(self: $receiver) -> &$slices [u32] {
+            &self.col_indices
+        }
+
+        /// The value of each entry.
+        #[must_use]
+        pub fn values(self: $receiver) -> &$slices [T] {
+            &self.values
+        }
+
+        /// Where row `i`'s entries stand.
+        ///
+        /// # Panics
+        /// If there is no row `i`.
+        #[must_use]
+        pub fn row_range(self: $receiver, i: usize) -> Range<usize> {
+            self.row_offsets[i].index()..self.row_offsets[i + 1].index()
+        }
+
+        /// The columns and the values of row `i`'s entries.
+        ///
+        /// # Panics
+        /// If there is no row `i`.
+        #[must_use]
+        pub fn row(self: $receiver, i: usize) -> (&$slices [u32], &$slices [T]) {
+            let range = self.row_range(i);
+            (&self.col_indices[range.clone()], &self.values[range])
+        }
+
+        /// The columns and the values of each row's entries, row by row.
+        pub fn rows(self: $receiver) -> impl ExactSizeIterator<Item = (&$slices [u32], &$slices [T])> {
+            (0..self.nrows()).map(move |i| self.row(i))
+        }
+
+        /// The entries as `(row, column, value)`, row by row.
+        pub fn triplets(self: $receiver) -> impl Iterator<Item = (usize, usize, T)> {
+            self.rows().enumerate().flat_map(|(i, (columns, values))| {
+                columns.iter().zip(values).map(move |(&column, &value)| (i, column as usize, value))
+            })
+        }
+    };
 }
+pub(super) use csr_accessors;
 
 /// The same matrix with 64-bit offsets. Shares the columns and the values.
 impl<T: Scalar> From<&CsrMatrix<T, u32>> for CsrMatrix<T, u64> {
     fn from(matrix: &CsrMatrix<T, u32>) -> Self {
-        Self {
-            ncols: matrix.ncols,
-            row_offsets: Arc::new(matrix.row_offsets.iter().map(|&offset| offset.into()).collect()),
-            col_indices: Arc::clone(&matrix.col_indices),
-            values: Arc::clone(&matrix.values),
-        }
+        matrix.with_offsets(matrix.row_offsets.iter().map(|&offset| offset.into()).collect())
     }
 }
 
@@ -172,88 +196,40 @@ impl<T: Scalar> TryFrom<&CsrMatrix<T, u64>> for CsrMatrix<T, u32> {
     type Error = Error;
 
     fn try_from(matrix: &CsrMatrix<T, u64>) -> Result<Self> {
-        Ok(Self {
-            ncols: matrix.ncols,
-            row_offsets: Arc::new(narrow(&matrix.row_offsets)?),
-            col_indices: Arc::clone(&matrix.col_indices),
-            values: Arc::clone(&matrix.values),
-        })
+        matrix.narrow(&CSR)
     }
 }
 
-/// Valid row offsets in 32 bits, if the last of them, the number of entries, has as many.
-fn narrow(row_offsets: &[u64]) -> Result<Vec<u32>> {
-    let narrowed = row_offsets.iter().map(|&offset| u32::try_from(offset).ok()).collect::<Option<_>>();
+impl<T: Scalar> CsrMatrix<T, u64> {
+    /// The same matrix with 32-bit offsets; `names` tells the error whose arrays they are.
+    pub(super) fn narrow(&self, names: &Names) -> Result<CsrMatrix<T>> {
+        Ok(self.with_offsets(narrow(names, &self.row_offsets)?))
+    }
+}
+
+/// Valid offsets in 32 bits, if the last of them, the number of entries, has as many.
+fn narrow(names: &Names, offsets: &[u64]) -> Result<Vec<u32>> {
+    let narrowed = offsets.iter().map(|&offset| u32::try_from(offset).ok()).collect::<Option<_>>();
     narrowed.ok_or_else(|| {
-        let nnz = row_offsets[row_offsets.len() - 1];
+        let nnz = offsets[offsets.len() - 1];
         let problem = format!("{nnz} entries, and 32-bit offsets reach {}", u32::MAX);
-        Error::InvalidMatrix { format: "CSR", problem }
+        Error::InvalidMatrix { format: names.format, problem }
     })
-}
-
-/// Sorts the entries by row and column, and sums duplicates (in storage order). Costs `O(nnz log(row length))` time
-/// and one copy of the entries.
-impl<T: Scalar> From<&CooMatrix<T>> for CsrMatrix<T> {
-    fn from(coo: &CooMatrix<T>) -> Self {
-        let mut row_offsets = vec![0u32; coo.nrows() + 1];
-        for &row in coo.row_indices() {
-            row_offsets[row as usize + 1] += 1;
-        }
-        for i in 0..coo.nrows() {
-            row_offsets[i + 1] += row_offsets[i];
-        }
-
-        // A counting sort by row keeps the entries of a row in storage order.
-        let mut next = row_offsets.clone();
-        let mut entries = vec![(0u32, T::default()); coo.nnz()];
-        for ((&row, &column), &value) in coo.row_indices().iter().zip(coo.col_indices()).zip(coo.values()) {
-            let position = &mut next[row as usize];
-            entries[*position as usize] = (column, value);
-            *position += 1;
-        }
-
-        let (mut col_indices, mut values) = (Vec::with_capacity(coo.nnz()), Vec::<T>::with_capacity(coo.nnz()));
-        for i in 0..coo.nrows() {
-            let row = &mut entries[row_offsets[i] as usize..next[i] as usize];
-            row.sort_by_key(|&(column, _)| column);
-            let begin = col_indices.len();
-            row_offsets[i] = begin as u32;
-            for &(column, value) in row.iter() {
-                if col_indices.len() > begin && col_indices.last() == Some(&column) {
-                    *values.last_mut().expect("a value stands beside every column") += value;
-                } else {
-                    col_indices.push(column);
-                    values.push(value);
-                }
-            }
-        }
-        row_offsets[coo.nrows()] = col_indices.len() as u32;
-        Self::from_valid_parts(coo.ncols(), row_offsets, col_indices, values)
-    }
-}
-
-/// The entries in row order.
-impl<T: Scalar> From<&CsrMatrix<T>> for CooMatrix<T> {
-    fn from(csr: &CsrMatrix<T>) -> Self {
-        let mut row_indices = Vec::with_capacity(csr.nnz());
-        for i in 0..csr.nrows() {
-            row_indices.resize(csr.row_offsets()[i + 1] as usize, i as u32);
-        }
-        let (columns, values) = (csr.col_indices().to_vec(), csr.values().to_vec());
-        CooMatrix::try_from_triplets(csr.nrows(), csr.ncols(), row_indices, columns, values)
-            .expect("a CSR matrix has valid indices")
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::compressed::CSC;
 
     #[test]
     fn offsets_narrow_where_they_fit() {
-        assert_eq!(narrow(&[0]).unwrap(), [0]);
-        assert_eq!(narrow(&[0, 7, u32::MAX.into()]).unwrap(), [0, 7, u32::MAX]);
-        let error = narrow(&[0, 7, 1 << 32, (1 << 32) + 5]).unwrap_err();
-        assert_eq!(error.to_string(), "invalid CSR matrix: 4294967301 entries, and 32-bit offsets reach 4294967295");
+        assert_eq!(narrow(&CSR, &[0]).unwrap(), [0]);
+        assert_eq!(narrow(&CSR, &[0, 7, u32::MAX.into()]).unwrap(), [0, 7, u32::MAX]);
+        for names in [CSR, CSC] {
+            let error = narrow(&names, &[0, 7, 1 << 32, (1 << 32) + 5]).unwrap_err().to_string();
+            let problem = "4294967301 entries, and 32-bit offsets reach 4294967295";
+            assert_eq!(error, format!("invalid {} matrix: {problem}", names.format));
+        }
     }
 }

@@ -1,15 +1,24 @@
 //! The sparse formats on the host: each a type that is valid by construction.
 
+mod compressed;
+mod convert;
 mod coo;
+mod csc;
 mod csr;
+mod dense;
 mod dia;
 mod ell;
 mod hyb;
+mod norms;
+mod operations;
 mod padded;
 pub(crate) mod rows;
+mod view;
 
 pub use coo::CooMatrix;
+pub use csc::CscMatrix;
 pub use csr::CsrMatrix;
 pub use dia::DiaMatrix;
 pub use ell::EllMatrix;
 pub use hyb::HybMatrix;
+pub use view::{CooView, CscView, CsrView};

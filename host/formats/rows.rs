@@ -38,7 +38,9 @@ pub(crate) fn from_rows<T: Scalar, O: Offset>(
     check_limits::<O>("CSR", nrows, ncols, nnz)?;
     let (mut columns, mut values) = (zeros(nnz)?, zeros(nnz)?);
     fill_rows(0..nrows, &offsets, &mut columns, &mut values, &fill);
-    Ok(CsrMatrix::from_valid_parts(ncols, offsets, columns, values))
+    // SAFETY: the offsets are running sums of the rows' lengths, the limits have been checked, and every caller writes
+    // columns of its matrix.
+    Ok(unsafe { CsrMatrix::from_csr_data_unchecked(nrows, ncols, offsets, columns, values) })
 }
 
 fn fill_rows<T: Scalar, O: Offset>(
