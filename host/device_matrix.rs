@@ -1,23 +1,45 @@
-//! A sparse matrix on a device, analysed and ready for products.
+//! A sparse matrix on a device, ready for products.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use crate::{
-    CsrMatrix, Device, Offset, Result, Scalar, Structure,
-    device::Backend,
-    spmv::{self, Chosen, CsrArrays, SpmvOptions},
-    structure::analyse_on_gpu,
+    Device, Error, Result, Scalar, Structure, Upload,
+    spmv::{Chosen, Spmv, SpmvOptions},
 };
 
-/// A sparse matrix on a device, with the kernel for its products chosen.
+/// A sparse matrix on a device, with the kernels for its products chosen.
 ///
 /// Made by [`Device::upload`]. On the CPU it shares the arrays of the matrix that it was made from.
 #[derive(Debug)]
 pub struct DeviceMatrix<T> {
     device: Device,
-    structure: Structure,
-    spmv_bytes: usize,
-    pub(crate) chosen: Chosen<T>,
+    nrows: usize,
+    ncols: usize,
+    nnz: usize,
+    parts: Parts<T>,
+}
+
+/// What an upload makes of a matrix.
+#[derive(Debug)]
+pub(crate) struct Parts<T> {
+    pub(crate) structure: Option<Structure>,
+    pub(crate) spmv_bytes: usize,
+    pub(crate) products: Products<T>,
+}
+
+/// The products that a matrix has: one of them at least.
+#[derive(Debug)]
+pub(crate) struct Products<T> {
+    pub(crate) product: Option<Chosen<T>>,
+    pub(crate) transposed: Option<Chosen<T>>,
+}
+
+impl<T> Parts<T> {
+    /// For a format with one kernel and no transposed products.
+    pub(crate) fn of_one_kernel(product: Chosen<T>, spmv_bytes: usize) -> Self {
+        let products = Products { product: Some(product), transposed: None };
+        Self { structure: None, spmv_bytes, products }
+    }
 }
 
 /// Which kernel a [`DeviceMatrix`] uses, and why.
@@ -37,90 +59,59 @@ impl fmt::Display for KernelChoice {
 }
 
 impl Device {
-    /// Puts a matrix on this device and chooses the kernel for its products.
+    /// Puts a matrix on this device and chooses the kernel for its products: a matrix in any of the formats.
     ///
-    /// The choice follows the matrix's [`Structure`], which the device finds in one reading of the row offsets and one of
-    /// the column indices. On a GPU the arrays are copied; the call waits for that and for the analysis. On the CPU
-    /// nothing is copied.
+    /// For a CSR matrix the choice follows its [`Structure`], which the device finds in one reading of the row offsets
+    /// and one of the column indices. On a GPU the arrays are copied; the call waits for that and for the analysis. On
+    /// the CPU nothing is copied, except to sort a COO matrix by row that is not.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver) and
     /// [`DriverTooOld`](crate::Error::DriverTooOld).
-    pub fn upload<T: Scalar, O: Offset>(&self, matrix: &CsrMatrix<T, O>) -> Result<DeviceMatrix<T>> {
+    pub fn upload<M: Upload>(&self, matrix: &M) -> Result<DeviceMatrix<M::Scalar>> {
         self.upload_with(matrix, &SpmvOptions::default())
     }
 
-    /// As [`upload`](Self::upload), with the choice of the kernel forced where `options` say so.
+    /// As [`upload`](Self::upload), with the choice of format and kernel forced where `options` say so. They are for CSR
+    /// matrices and, but for the format, for CSC matrices.
     ///
     /// # Errors
-    /// As [`upload`](Self::upload), and [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel.
-    pub fn upload_with<T: Scalar, O: Offset>(
-        &self,
-        matrix: &CsrMatrix<T, O>,
-        options: &SpmvOptions,
-    ) -> Result<DeviceMatrix<T>> {
-        options.check()?;
-        let bytes = spmv_bytes(matrix);
-        let (structure, chosen) = match self.backend() {
-            Backend::Cpu { .. } => (matrix.structure(), spmv::choose_on_cpu(matrix)),
-            _ => self.analyse_and_choose(matrix, options)?,
-        };
-        Ok(DeviceMatrix { device: self.clone(), structure, spmv_bytes: bytes, chosen })
+    /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel or do
+    /// not suit the matrix's format; [`PaddingExceeded`](crate::Error::PaddingExceeded) where the format asked for would
+    /// be mostly padding.
+    pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
+        matrix.upload_to(self, options)
     }
-
-    /// Uploads a matrix to a GPU or the emulator.
-    fn analyse_and_choose<T: Scalar, O: Offset>(
-        &self,
-        matrix: &CsrMatrix<T, O>,
-        options: &SpmvOptions,
-    ) -> Result<(Structure, Chosen<T>)> {
-        let arrays = Arc::new(CsrArrays::upload(self, matrix)?);
-        let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
-        let choose = |options: &SpmvOptions| spmv::choose_csr(&arrays, matrix, &structure, options);
-        let chosen = match options.autotune {
-            false => choose(options)?,
-            true => {
-                let candidates = options.eligible().iter().map(choose).collect::<Result<_>>()?;
-                spmv::autotune(self, (matrix.nrows(), matrix.ncols()), candidates)?
-            }
-        };
-        Ok((structure, chosen))
-    }
-}
-
-/// The bytes that one product with a CSR matrix must move at least.
-fn spmv_bytes<T, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize
-where
-    T: Scalar,
-{
-    matrix.nnz() * (4 + size_of::<T>())
-        + size_of::<O>() * (matrix.nrows() + 1)
-        + size_of::<T>() * (matrix.nrows() + matrix.ncols())
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
+    pub(crate) fn new(device: &Device, (nrows, ncols, nnz): (usize, usize, usize), parts: Parts<T>) -> Self {
+        Self { device: device.clone(), nrows, ncols, nnz, parts }
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {
-        self.structure.nrows
+        self.nrows
     }
 
     /// Number of columns.
     #[must_use]
     pub fn ncols(&self) -> usize {
-        self.structure.ncols
+        self.ncols
     }
 
     /// Number of entries; duplicates and explicit zeros count.
     #[must_use]
     pub fn nnz(&self) -> usize {
-        self.structure.nnz
+        self.nnz
     }
 
-    /// Size, row lengths and places of the entries.
+    /// Size, row lengths and places of the entries. `None` if the matrix was uploaded in another format than CSR, or
+    /// converted to one that the options name: only what leaves a choice is analysed.
     #[must_use]
-    pub fn structure(&self) -> &Structure {
-        &self.structure
+    pub fn structure(&self) -> Option<&Structure> {
+        self.parts.structure.as_ref()
     }
 
     /// Where the matrix lives.
@@ -129,22 +120,52 @@ impl<T: Scalar> DeviceMatrix<T> {
         &self.device
     }
 
-    /// The kernel that products use, and why it was chosen.
+    /// The kernel that products use, and why it was chosen. For a CSC matrix whose products only the transpose has, that
+    /// of those.
     #[must_use]
     pub fn describe(&self) -> KernelChoice {
-        self.chosen.choice.clone()
+        self.any_product().choice.clone()
     }
 
     /// Options with which an upload of the same matrix gets the same kernel, without a choice or timing.
     #[must_use]
     pub fn options(&self) -> &SpmvOptions {
-        &self.chosen.options
+        &self.any_product().options
     }
 
-    /// The bytes that one product must move at least: values and column indices once, `nrows + 1` offsets of 4 or 8
-    /// bytes, `x` once and `y` once. Figures in GB/s count these bytes.
+    /// The bytes that one product must move at least, in the format that the matrix has on the device: each array of the
+    /// matrix once, padding included, `x` once and `y` once. Figures in GB/s count these bytes.
     #[must_use]
     pub fn spmv_bytes(&self) -> usize {
-        self.spmv_bytes
+        self.parts.spmv_bytes
     }
+
+    fn any_product(&self) -> &Chosen<T> {
+        let Products { product, transposed } = &self.parts.products;
+        product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two")
+    }
+
+    pub(crate) fn product(&self) -> Result<&dyn Spmv<T>> {
+        let Products { product, .. } = &self.parts.products;
+        product.as_ref().map(|chosen| &*chosen.operator).ok_or_else(|| {
+            let way_out = "allow it by SpmvOptions::nondeterministic, or upload CsrMatrix::from(&matrix)";
+            not_allowed("a CSC matrix", way_out)
+        })
+    }
+
+    pub(crate) fn transposed_product(&self) -> Result<&dyn Spmv<T>> {
+        let Products { transposed, .. } = &self.parts.products;
+        let in_csr = self.parts.structure.is_some();
+        transposed.as_ref().map(|chosen| &*chosen.operator).ok_or_else(|| match in_csr {
+            true => {
+                let way_out = "allow it by SpmvOptions::nondeterministic, or upload the transpose";
+                not_allowed("the transpose of a CSR matrix", way_out)
+            }
+            false => Error::Unsupported("products with the transpose of a matrix in this format".into()),
+        })
+    }
+}
+
+fn not_allowed(matrix: &str, way_out: &str) -> Error {
+    Error::InvalidOption(format!("a product with {matrix} adds in an order that changes from run to run: {way_out}"))
 }

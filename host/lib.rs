@@ -57,7 +57,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
-pub use spmv::{CsrKernel, Lanes, SpmvOptions};
+pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
 
 /// The README's example is a test.

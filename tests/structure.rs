@@ -165,11 +165,11 @@ fn stencil(n: usize) -> CsrMatrix<f32> {
 /// The structure found on the device, once it is the reference's.
 fn structure(device: &Device, matrix: &CsrMatrix<f32>) -> Structure {
     check("a matrix", device, matrix);
-    *device.upload(matrix).unwrap().structure()
+    *device.upload(matrix).unwrap().structure().unwrap()
 }
 
 fn check<T: warpsparse::Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>) {
-    let found = *device.upload(matrix).unwrap().structure();
+    let found = *device.upload(matrix).unwrap().structure().unwrap();
     assert_eq!(figures(&found), reference(matrix), "{case}");
     assert_eq!(found, matrix.structure(), "{case}");
 }

@@ -1,20 +1,22 @@
 //! Coordinate (triplet) format.
 
+use std::sync::Arc;
+
 use super::{CooView, compressed::sort_into_rows};
 use crate::{CsrMatrix, Error, Offset, Result, Scalar};
 
 /// A sparse matrix as a list of `(row, column, value)` entries, in any order, duplicates allowed: what files hold and
 /// assembly produces. Convert to [`CsrMatrix`] to compute; that sums duplicates.
 ///
-/// Every index is in range: this is checked once, when the matrix is built. There are fewer than 2³² entries; larger
-/// matrices are built as a [`CsrMatrix`] with 64-bit offsets.
+/// Every index is in range: this is checked once, when the matrix is built. The arrays are shared: a clone copies none of
+/// them. There are fewer than 2³² entries; larger matrices are built as a [`CsrMatrix`] with 64-bit offsets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CooMatrix<T> {
     nrows: usize,
     ncols: usize,
-    row_indices: Vec<u32>,
-    col_indices: Vec<u32>,
-    values: Vec<T>,
+    row_indices: Arc<Vec<u32>>,
+    col_indices: Arc<Vec<u32>>,
+    values: Arc<Vec<T>>,
 }
 
 impl<T: Scalar> CooMatrix<T> {
@@ -31,7 +33,8 @@ impl<T: Scalar> CooMatrix<T> {
         values: Vec<T>,
     ) -> Result<Self> {
         CooView::try_from_triplets(nrows, ncols, &row_indices, &col_indices, &values)?;
-        Ok(Self { nrows, ncols, row_indices, col_indices, values })
+        // SAFETY: just checked.
+        Ok(unsafe { Self::from_triplets_unchecked(nrows, ncols, row_indices, col_indices, values) })
     }
 
     /// As [`try_from_triplets`](Self::try_from_triplets), for arrays that are known to be valid. Reads none of them,
@@ -53,7 +56,19 @@ impl<T: Scalar> CooMatrix<T> {
         if cfg!(debug_assertions) {
             CooView::try_from_triplets(nrows, ncols, &row_indices, &col_indices, &values).expect("a valid matrix");
         }
-        Self { nrows, ncols, row_indices, col_indices, values }
+        Self {
+            nrows,
+            ncols,
+            row_indices: Arc::new(row_indices),
+            col_indices: Arc::new(col_indices),
+            values: Arc::new(values),
+        }
+    }
+
+    /// The three arrays, to share.
+    #[expect(clippy::type_complexity, reason = "a struct for the three would be this one")]
+    pub(crate) fn arrays(&self) -> (&Arc<Vec<u32>>, &Arc<Vec<u32>>, &Arc<Vec<T>>) {
+        (&self.row_indices, &self.col_indices, &self.values)
     }
 
     coo_accessors!(&Self, '_);

@@ -118,6 +118,11 @@ impl<T: Scalar> DiaMatrix<T> {
         Ok(Self::from_valid_parts(csr.nrows(), csr.ncols(), leading_dimension, nnz, offsets, values))
     }
 
+    /// The two arrays, to share.
+    pub(crate) fn arrays(&self) -> (&Arc<Vec<i64>>, &Arc<Vec<T>>) {
+        (&self.offsets, &self.values)
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {

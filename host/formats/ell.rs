@@ -114,6 +114,11 @@ impl<T: Scalar> EllMatrix<T> {
         Ok(Self::from_valid_parts(csr.nrows(), csr.ncols(), width, leading_dimension, nnz, col_indices, values))
     }
 
+    /// The two arrays, to share.
+    pub(crate) fn arrays(&self) -> (&Arc<Vec<u32>>, &Arc<Vec<T>>) {
+        (&self.col_indices, &self.values)
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {

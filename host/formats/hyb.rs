@@ -107,7 +107,7 @@ impl<T: Scalar> HybMatrix<T> {
 }
 
 /// The entries behind the first `width` of each row, in their order.
-fn row_ends<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, width: usize) -> Result<CooMatrix<T>> {
+pub(crate) fn row_ends<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, width: usize) -> Result<CooMatrix<T>> {
     let (nrows, ncols) = (csr.nrows(), csr.ncols());
     let length = |i: usize| csr.row_range(i).len().saturating_sub(width);
     let nnz = (0..nrows).map(length).sum();

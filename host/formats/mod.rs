@@ -21,4 +21,5 @@ pub use csr::CsrMatrix;
 pub use dia::DiaMatrix;
 pub use ell::EllMatrix;
 pub use hyb::HybMatrix;
+pub(crate) use hyb::row_ends;
 pub use view::{CooView, CscView, CsrView};

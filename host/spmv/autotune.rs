@@ -14,30 +14,30 @@ const REPEATS: usize = 9;
 /// Candidates this much slower than the best in a round are timed no further.
 const HOPELESS: f64 = 1.5;
 
-/// The fastest of some kernels, at least one, for products of `nrows` x `ncols` matrices on `device`, which is not the CPU.
+/// The fastest of some kernels, at least one, each with the bytes of a product, for products of `nrows` x `ncols` matrices on `device`, which is not the CPU.
 pub(crate) fn autotune<T: Scalar>(
     device: &Device,
     (nrows, ncols): (usize, usize),
-    candidates: Vec<Chosen<T>>,
-) -> Result<Chosen<T>> {
+    candidates: Vec<(Chosen<T>, usize)>,
+) -> Result<(Chosen<T>, usize)> {
     // Not zeros: they cost less power, and so are faster.
     let x: Vec<T> = (0..ncols).map(|i| T::from_f64(((i * 7919) % 1000) as f64 / 1000.0 - 0.5)).collect();
     let (x, mut y) = (device.upload_vec(&x)?, device.zeros(nrows)?);
     let (rounds, repeats) = if device.is_cuda() { (ROUNDS, REPEATS) } else { (1, 1) };
 
     let count = candidates.len();
-    let mut timed: Vec<(Duration, Chosen<T>)> = candidates.into_iter().map(|chosen| (Duration::MAX, chosen)).collect();
+    let mut timed: Vec<_> = candidates.into_iter().map(|(chosen, bytes)| (Duration::MAX, chosen, bytes)).collect();
     for _ in 0..rounds {
-        for (best, chosen) in &mut timed {
+        for (best, chosen, _) in &mut timed {
             *best = (*best).min(median_time(device, chosen, repeats, &x, &mut y)?);
         }
-        timed.sort_by_key(|(best, _)| *best);
+        timed.sort_by_key(|(best, ..)| *best);
         let limit = timed[0].0.mul_f64(HOPELESS);
-        timed.retain(|(best, _)| *best <= limit);
+        timed.retain(|(best, ..)| *best <= limit);
     }
-    let (time, Chosen { operator, choice: KernelChoice { kernel, .. }, options }) = timed.swap_remove(0);
+    let (time, Chosen { operator, choice: KernelChoice { kernel, .. }, options }, bytes) = timed.swap_remove(0);
     let reason = format!("the fastest of {count} candidates, {:.1} us a product", time.as_secs_f64() * 1e6);
-    Ok(Chosen { operator, choice: KernelChoice { kernel, reason }, options })
+    Ok((Chosen { operator, choice: KernelChoice { kernel, reason }, options }, bytes))
 }
 
 /// The median over `repeats` products, after one that loads the kernel and fills the cache.

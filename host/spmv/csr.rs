@@ -35,6 +35,12 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
     }
 }
 
+/// The bytes that a product must move at least: values, columns and offsets once, `x` and `y` once.
+pub(super) fn spmv_bytes<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize {
+    let (nrows, ncols, nnz) = (matrix.nrows(), matrix.ncols(), matrix.nnz());
+    nnz * (4 + size_of::<T>()) + size_of::<O>() * (nrows + 1) + size_of::<T>() * (nrows + ncols)
+}
+
 /// The variant for these types and this many lanes, which the options have been checked for.
 pub(super) fn variant_of<T: Scalar, O: Offset>(variants: &'static [Variant], lanes: u32) -> &'static Variant {
     let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
@@ -42,7 +48,7 @@ pub(super) fn variant_of<T: Scalar, O: Offset>(variants: &'static [Variant], lan
 }
 
 /// The kernel that `options`, which are valid, and the structure lead to.
-pub(crate) fn choose<T: Scalar, O: Offset>(
+pub(super) fn choose<T: Scalar, O: Offset>(
     arrays: &Arc<CsrArrays<T, O>>,
     matrix: &CsrMatrix<T, O>,
     structure: &Structure,

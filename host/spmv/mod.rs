@@ -1,21 +1,28 @@
 //! Sparse matrix times dense vector.
 
 mod autotune;
+mod coo;
 mod cpu;
 mod csr;
 mod csr_adaptive;
+mod csr_scatter;
 mod csr_vector;
+mod dia;
+mod ell;
+mod hyb;
 mod options;
+mod scale;
+mod upload;
 
 use std::fmt;
 
-pub(crate) use autotune::autotune;
-pub(crate) use csr::{CsrArrays, choose as choose_csr};
-pub use options::{CsrKernel, Lanes, SpmvOptions};
+pub(crate) use csr::CsrArrays;
+use kernels_gpu::Variant;
+pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
+pub use upload::Upload;
 
-pub(crate) use self::cpu::choose as choose_on_cpu;
 use crate::{
-    DeviceMatrix, DeviceVec, Graph, KernelChoice, Result, Scalar,
+    DType, DeviceMatrix, DeviceVec, Graph, KernelChoice, Result, Scalar,
     device::{Mode, check_length},
 };
 
@@ -43,6 +50,18 @@ pub(crate) struct Chosen<T> {
     pub(crate) options: SpmvOptions,
 }
 
+impl<T> Chosen<T> {
+    /// The only kernel of a format.
+    fn new(operator: impl Spmv<T> + 'static, choice: KernelChoice) -> Self {
+        Self { operator: Box::new(operator), choice, options: SpmvOptions::default() }
+    }
+}
+
+/// The variant for elements of this type.
+fn variant_of(variants: &'static [Variant], dtype: DType) -> &'static Variant {
+    variants.iter().find(|variant| variant.dtype == Some(dtype)).expect("a variant for every element type")
+}
+
 impl<T: Scalar> DeviceMatrix<T> {
     /// `y = alpha * A * x + beta * y`.
     ///
@@ -54,10 +73,28 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` has not `ncols` or `y` not `nrows` elements; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
-    /// of the three is on another device; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
+    /// of the three is on another device; [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
+    /// [`SpmvOptions::nondeterministic`] allows its kernel; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
     pub fn spmv(&self, alpha: T, x: &DeviceVec<T>, beta: T, y: &mut DeviceVec<T>) -> Result<()> {
-        self.check_arguments(x, y)?;
-        self.chosen.operator.spmv(Product { mode: Mode::Queue, alpha, x, beta, y })
+        let operator = self.product()?;
+        self.check_arguments((self.ncols(), x), (self.nrows(), y))?;
+        operator.spmv(Product { mode: Mode::Queue, alpha, x, beta, y })
+    }
+
+    /// `y = alpha * A^T * x + beta * y`.
+    ///
+    /// With a [`CscMatrix`](crate::CscMatrix) that is as fast as [`spmv`](Self::spmv) with a CSR matrix, and gives the same
+    /// bits for the same input. With a CSR matrix it is neither, and [`SpmvOptions::nondeterministic`] has to allow it;
+    /// for many products it is better to upload the transpose. What is said of [`spmv`](Self::spmv) holds otherwise.
+    ///
+    /// # Errors
+    /// As [`spmv`](Self::spmv), with the lengths exchanged; [`InvalidOption`](crate::Error::InvalidOption) if only a
+    /// kernel that the options do not allow could do it; [`Unsupported`](crate::Error::Unsupported) for matrices in
+    /// other formats.
+    pub fn spmv_transposed(&self, alpha: T, x: &DeviceVec<T>, beta: T, y: &mut DeviceVec<T>) -> Result<()> {
+        let operator = self.transposed_product()?;
+        self.check_arguments((self.nrows(), x), (self.ncols(), y))?;
+        operator.spmv(Product { mode: Mode::Queue, alpha, x, beta, y })
     }
 
     /// The product as a [`Graph`], which queues it any number of times: with the same `x` and `y`, which stay borrowed.
@@ -84,17 +121,18 @@ impl<T: Scalar> DeviceMatrix<T> {
         beta: T,
         y: &'a mut DeviceVec<T>,
     ) -> Result<Graph<'a>> {
-        self.check_arguments(x, y)?;
+        let operator = self.product()?;
+        self.check_arguments((self.ncols(), x), (self.nrows(), y))?;
         let queue = y.device().clone();
-        let recorded = |mode: Mode<'_>| self.chosen.operator.spmv(Product { mode, alpha, x, beta, y });
+        let recorded = |mode: Mode<'_>| operator.spmv(Product { mode, alpha, x, beta, y });
         // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
         let recording = unsafe { queue.record(recorded) }?;
         Ok(Graph::new(move || self.spmv(alpha, x, beta, y), recording))
     }
 
-    fn check_arguments(&self, x: &DeviceVec<T>, y: &DeviceVec<T>) -> Result<()> {
-        check_length("x", self.ncols(), x.len())?;
-        check_length("y", self.nrows(), y.len())?;
+    fn check_arguments(&self, (x_len, x): (usize, &DeviceVec<T>), (y_len, y): (usize, &DeviceVec<T>)) -> Result<()> {
+        check_length("x", x_len, x.len())?;
+        check_length("y", y_len, y.len())?;
         self.device().check_same("x", x.device())?;
         self.device().check_same("y", y.device())
     }

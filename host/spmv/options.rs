@@ -4,16 +4,19 @@ use kernels_gpu::spmv_csr_adaptive::LONGEST_PIECE;
 
 use crate::{Error, Result};
 
-/// How to choose the kernel for products with a matrix.
+/// How to choose the format and the kernel for products with a CSR matrix.
 ///
 /// ```
-/// use warpsparse::{Lanes, SpmvOptions};
-/// let options = SpmvOptions::default().lanes(Lanes::Fixed(8));
+/// use warpsparse::{FormatChoice, Lanes, SpmvOptions};
+/// let forced = SpmvOptions::default().lanes(Lanes::Fixed(8));
+/// let fastest = SpmvOptions::default().format(FormatChoice::Auto).autotune();
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpmvOptions {
-    /// The kernel family.
+    /// The format on the device.
+    pub format: FormatChoice,
+    /// The kernel family for CSR.
     pub kernel: CsrKernel,
     /// GPU threads that share a row.
     pub lanes: Lanes,
@@ -21,6 +24,35 @@ pub struct SpmvOptions {
     pub long_row: Option<u32>,
     /// Whether the kernel is chosen by timing.
     pub autotune: bool,
+    /// Whether products may differ in the last bits from run to run.
+    pub nondeterministic: bool,
+}
+
+/// The format of a CSR matrix on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FormatChoice {
+    /// As it is.
+    #[default]
+    Csr,
+    /// DIA where that pays back within [`PAY_BACK`](Self::PAY_BACK) products on a GPU, otherwise CSR.
+    ///
+    /// It pays where nearly all slots of the diagonals are used. ELL never does: next to CSR it saves the row offsets and
+    /// nothing else.
+    Auto,
+    /// COO.
+    Coo,
+    /// DIA; the upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly padding.
+    Dia,
+    /// ELL; the upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly padding.
+    Ell,
+    /// HYB.
+    Hyb,
+}
+
+impl FormatChoice {
+    /// Products after which a conversion chosen by [`Auto`](Self::Auto) should have saved more time than it took.
+    pub const PAY_BACK: usize = 5000;
 }
 
 /// A family of GPU kernels for CSR.
@@ -46,6 +78,21 @@ pub enum Lanes {
 }
 
 impl SpmvOptions {
+    /// Sets the format on the device. What the other options say of kernels is for CSR.
+    #[must_use]
+    pub fn format(mut self, format: FormatChoice) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Allows kernels whose additions have no fixed order, so that products may differ in the last bits from run to run:
+    /// those with the transpose of a CSR matrix, and with a CSC matrix. Without this they are errors.
+    #[must_use]
+    pub fn nondeterministic(mut self) -> Self {
+        self.nondeterministic = true;
+        self
+    }
+
     /// Sets the kernel family. Means nothing on the CPU.
     #[must_use]
     pub fn kernel(mut self, kernel: CsrKernel) -> Self {

@@ -4,18 +4,45 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+#[cfg(any(
+    feature = "spmv_coo",
+    feature = "spmv_csr_scatter",
+    feature = "spmv_dia",
+    feature = "spmv_ell",
+    feature = "vector_scale"
+))]
+mod entries;
+#[cfg(any(feature = "spmv_dia", feature = "spmv_ell", feature = "vector_scale"))]
+mod output;
 #[cfg(any(feature = "spmv_csr_adaptive", feature = "spmv_csr_vector"))]
 mod row_sum;
-#[cfg(any(feature = "spmv_csr_adaptive", feature = "spmv_csr_vector"))]
+#[cfg(any(
+    feature = "spmv_coo",
+    feature = "spmv_csr_adaptive",
+    feature = "spmv_csr_vector",
+    feature = "spmv_dia",
+    feature = "spmv_ell",
+    feature = "vector_scale"
+))]
 mod unroll;
 mod variant;
 
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "spmv_coo")]
+pub mod spmv_coo;
 #[cfg(feature = "spmv_csr_adaptive")]
 pub mod spmv_csr_adaptive;
+#[cfg(feature = "spmv_csr_scatter")]
+pub mod spmv_csr_scatter;
 #[cfg(feature = "spmv_csr_vector")]
 pub mod spmv_csr_vector;
+#[cfg(feature = "spmv_dia")]
+pub mod spmv_dia;
+#[cfg(feature = "spmv_ell")]
+pub mod spmv_ell;
+#[cfg(feature = "vector_scale")]
+pub mod vector_scale;
 
 pub use variant::{DType, Family, Offset, Scalar, Variant};
 
@@ -23,10 +50,20 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "spmv_coo")]
+    Family { name: "spmv_coo", variants: spmv_coo::VARIANTS },
     #[cfg(feature = "spmv_csr_adaptive")]
     Family { name: "spmv_csr_adaptive", variants: spmv_csr_adaptive::VARIANTS },
+    #[cfg(feature = "spmv_csr_scatter")]
+    Family { name: "spmv_csr_scatter", variants: spmv_csr_scatter::VARIANTS },
     #[cfg(feature = "spmv_csr_vector")]
     Family { name: "spmv_csr_vector", variants: spmv_csr_vector::VARIANTS },
+    #[cfg(feature = "spmv_dia")]
+    Family { name: "spmv_dia", variants: spmv_dia::VARIANTS },
+    #[cfg(feature = "spmv_ell")]
+    Family { name: "spmv_ell", variants: spmv_ell::VARIANTS },
+    #[cfg(feature = "vector_scale")]
+    Family { name: "vector_scale", variants: vector_scale::VARIANTS },
 ];
 
 /// The directory of this crate's sources, for tools that hash or rebuild kernels.

@@ -1,38 +1,18 @@
-//! The product on the CPU.
+//! The product with a CSR matrix.
 
 use std::ops::Range;
 
-use super::{Chosen, Product, Spmv, SpmvOptions};
-use crate::{CsrMatrix, KernelChoice, Offset, Result, Scalar, device::cpu_threads};
+use super::{CpuSpmv, output};
+use crate::{CsrMatrix, Offset, Scalar};
 
 /// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
 #[cfg(feature = "rayon")]
 const GRAIN: usize = 1 << 14;
 
-/// The CPU's kernel for this matrix.
-pub(crate) fn choose<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> Chosen<T> {
-    let threads = cpu_threads();
-    let reason = format!("the CPU's only kernel; rows shared among {threads} threads by their entries");
-    Chosen {
-        operator: Box::new(CpuCsr(matrix.clone())),
-        choice: KernelChoice { kernel: "cpu_csr".into(), reason },
-        options: SpmvOptions::default(),
-    }
-}
-
-/// A matrix that shares its arrays with the user's.
-#[derive(Debug)]
-struct CpuCsr<T, O>(CsrMatrix<T, O>);
-
-impl<T: Scalar, O: Offset> Spmv<T> for CpuCsr<T, O> {
-    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
-        let Product { alpha, x, beta, y, .. } = product;
-        let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
-        let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
-        assert!(x.len() == self.0.ncols() && y.len() == self.0.nrows());
-        spmv_rows(&self.0, 0..self.0.nrows(), alpha, x, beta, y);
-        Ok(())
+impl<T: Scalar, O: Offset> CpuSpmv<T> for CsrMatrix<T, O> {
+    fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
+        assert!(x.len() == self.ncols() && y.len() == self.nrows());
+        spmv_rows(self, 0..self.nrows(), alpha, x, beta, y);
     }
 }
 
@@ -55,8 +35,7 @@ fn spmv_rows<T: Scalar, O: Offset>(
         return;
     }
     for (i, y) in rows.zip(y) {
-        let product = alpha * dot(matrix, i, x);
-        *y = if beta == T::default() { product } else { product + beta * *y };
+        *y = output(alpha, dot(matrix, i, x), beta, *y);
     }
 }
 

@@ -1,0 +1,158 @@
+//! COO matrices on a device: the kernel family `spmv_coo`.
+
+use std::sync::{Mutex, PoisonError};
+
+use kernels_gpu::spmv_coo::{Args, CARRIES, CarryArgs, ENTRIES_PER_STEP, PRODUCTS, grid_size};
+
+use super::{Chosen, Product, Spmv, cpu::OnCpu, scale::scale, variant_of};
+use crate::{
+    CooMatrix, Device, KernelChoice, Result, Scalar,
+    device::{Backend, Buffer, KernelLaunch},
+};
+
+/// The name of the family and of its PTX module.
+const FAMILY: &str = "spmv_coo";
+
+/// A COO matrix on a GPU or in the emulator, sorted by row.
+#[derive(Debug)]
+struct GpuCoo<T> {
+    device: Device,
+    entries: u32,
+    per_warp: u32,
+    row_indices: Buffer<u32>,
+    col_indices: Buffer<u32>,
+    values: Buffer<T>,
+    run_rows: Buffer<u32>,
+    run_starts: Buffer<u32>,
+    /// What the first launch of a product leaves for the second. Launches of one matrix are ordered, whatever their
+    /// queues, since each joins the matrix's own: the lock is held until both have been queued and have joined.
+    carries: Mutex<Buffer<T>>,
+}
+
+/// Entries that a warp takes: so many that the warps fill a large GPU once, but not so few that their slots cost more than
+/// their entries.
+fn entries_per_warp(nnz: usize) -> u32 {
+    /// Warps that a large GPU works on at a time, twice.
+    const WARPS: usize = 1 << 14;
+    (nnz.div_ceil(WARPS) as u32).next_multiple_of(ENTRIES_PER_STEP).max(ENTRIES_PER_STEP)
+}
+
+/// Sorts by row where that is needed.
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Chosen<T>> {
+    let sorted = matrix.is_row_sorted();
+    let reason = format!("the format's only kernel; entries {} by row", if sorted { "came sorted" } else { "sorted" });
+    let matrix = if sorted { matrix.clone() } else { matrix.sorted_by_row() };
+    if let Backend::Cpu { .. } = device.backend() {
+        return Ok(Chosen::new(OnCpu(matrix), KernelChoice { kernel: "cpu_coo".into(), reason }));
+    }
+    let per_warp = entries_per_warp(matrix.nnz());
+    let (run_rows, run_starts) = runs(matrix.row_indices(), per_warp as usize);
+    let slots = 2 * matrix.nnz().div_ceil(per_warp as usize);
+    let (row_indices, col_indices, values) = matrix.arrays();
+    let operator = GpuCoo {
+        device: device.clone(),
+        entries: matrix.nnz() as u32,
+        per_warp,
+        row_indices: Buffer::share(device, row_indices)?,
+        col_indices: Buffer::share(device, col_indices)?,
+        values: Buffer::share(device, values)?,
+        run_rows: Buffer::upload(device, &run_rows)?,
+        run_starts: Buffer::upload(device, &run_starts)?,
+        carries: Mutex::new(Buffer::zeros(device, slots)?),
+    };
+    let kernel = variant_of(PRODUCTS, T::DTYPE).entry.into();
+    Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
+}
+
+/// The bytes that a product must move at least: every entry once, `x` and `y` once.
+pub(crate) fn spmv_bytes<T: Scalar>(matrix: &CooMatrix<T>) -> usize {
+    matrix.nnz() * (8 + size_of::<T>()) + (matrix.nrows() + matrix.ncols()) * size_of::<T>()
+}
+
+/// The slots of the warps have the rows of each warp's first and last entry. Of the runs of equal rows among them: the
+/// row, and where the run starts; at the end, the number of slots.
+fn runs(row_indices: &[u32], per_warp: usize) -> (Vec<u32>, Vec<u32>) {
+    let (mut rows, mut starts) = (Vec::new(), Vec::new());
+    let mut slots = 0;
+    for entries in row_indices.chunks(per_warp) {
+        for row in [entries[0], entries[entries.len() - 1]] {
+            if rows.last() != Some(&row) {
+                rows.push(row);
+                starts.push(slots);
+            }
+            slots += 1;
+        }
+    }
+    starts.push(slots);
+    (rows, starts)
+}
+
+impl<T: Scalar> Spmv<T> for GpuCoo<T> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        let Product { mode, alpha, x, beta, y } = product;
+        scale(mode, beta, y)?;
+        if self.entries == 0 {
+            return Ok(());
+        }
+        let carries = &mut *self.carries.lock().unwrap_or_else(PoisonError::into_inner);
+        self.add_segments(Product { mode, alpha, x, beta, y }, carries)?;
+        self.add_carries(Product { mode, alpha, x, beta, y }, carries)
+    }
+}
+
+impl<T: Scalar> GpuCoo<T> {
+    fn add_segments(&self, product: Product<'_, T>, carries: &mut Buffer<T>) -> Result<()> {
+        let Product { mode, alpha, x, y, .. } = product;
+        let variant = variant_of(PRODUCTS, T::DTYPE);
+        let (queue, y) = y.parts_mut();
+        let blocks = grid_size(self.entries.div_ceil(self.per_warp));
+        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let args = Args {
+            entries: self.entries,
+            per_warp: self.per_warp,
+            alpha,
+            row_indices: launch.read("row_indices", self.row_indices.array(), &self.device),
+            col_indices: launch.read("col_indices", self.col_indices.array(), &self.device),
+            values: launch.read("values", self.values.array(), &self.device),
+            x: launch.read("x", x.buffer().array(), x.device()),
+            y: launch.write("y", y, queue),
+            carries: launch.write("carries", carries, &self.device),
+        };
+        // SAFETY: the arrays are a valid COO matrix, sorted by row, and vectors of fitting lengths, each an allocation of
+        // its own; `y` and `carries` are borrowed mutably, so they are none of the others. A share of a warp is a multiple
+        // of a step, and there are two slots a warp.
+        unsafe { launch.run_variant(variant, &args) }
+    }
+
+    fn add_carries(&self, product: Product<'_, T>, carries: &Buffer<T>) -> Result<()> {
+        let Product { mode, alpha, y, .. } = product;
+        let variant = variant_of(CARRIES, T::DTYPE);
+        let runs = self.run_rows.len() as u32;
+        let (queue, y) = y.parts_mut();
+        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, grid_size(runs));
+        let args = CarryArgs {
+            runs,
+            alpha,
+            run_rows: launch.read("run_rows", self.run_rows.array(), &self.device),
+            run_starts: launch.read("run_starts", self.run_starts.array(), &self.device),
+            carries: launch.read("carries", carries.array(), &self.device),
+            y: launch.write("y", y, queue),
+        };
+        // SAFETY: the runs are those of the slots, which the launch before has filled on the same queue; the rows are
+        // those of the matrix, and `y`, as long as it has rows, is borrowed mutably.
+        unsafe { launch.run_variant(variant, &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_equal_rows_make_a_run() {
+        // Warps of 4 entries: rows 0 and 2, 2 and 2, 2 and 5, 7 and 7.
+        let rows = [0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 5, 5, 7];
+        assert_eq!(runs(&rows, 4), (vec![0, 2, 5, 7], vec![0, 1, 5, 6, 8]));
+        assert_eq!(runs(&[], 4), (vec![], vec![0]));
+    }
+}

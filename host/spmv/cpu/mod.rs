@@ -1,0 +1,57 @@
+//! Products on the CPU, on all cores with the feature `rayon`.
+//!
+//! They share the arrays of the user's matrix. How work is split depends on the matrix alone, so that the same input
+//! gives the same bits for any number of threads.
+
+mod coo;
+mod csr;
+mod dia;
+mod ell;
+mod scatter;
+
+pub(super) use scatter::Transposed;
+
+use super::{Product, Spmv};
+use crate::{Result, Scalar, formats::rows::for_blocks};
+
+/// A matrix in host memory. A COO matrix is sorted by row.
+pub(super) trait CpuSpmv<T>: std::fmt::Debug + Send + Sync {
+    /// `y = alpha * A * x + beta * y`; the lengths fit.
+    fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]);
+}
+
+/// The operator of a matrix on the CPU.
+#[derive(Debug)]
+pub(super) struct OnCpu<M>(pub(super) M);
+
+impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
+        let Product { alpha, x, beta, y, .. } = product;
+        let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
+        let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        self.0.spmv(alpha, x, beta, y);
+        Ok(())
+    }
+}
+
+/// The new element of `y` for the sum of a row. With `beta` = 0 the old one plays no part, whatever it holds.
+fn output<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
+    let product = alpha * sum;
+    if beta == T::default() { product } else { product + beta * old }
+}
+
+/// Computes `y` in blocks of rows, whose sums are kept at hand while a format by columns or diagonals is gone through:
+/// `add(first, sums)` adds to the zeros in `sums` the products of as many rows from `first` on.
+fn by_row_blocks<T: Scalar>(y: &mut [T], alpha: T, beta: T, add: impl Fn(usize, &mut [T]) + Sync) {
+    const ROWS: usize = 512;
+    for_blocks(0..y.len(), y, &|rows, y| {
+        for (y, first) in y.chunks_mut(ROWS).zip(rows.step_by(ROWS)) {
+            let mut sums = [T::default(); ROWS];
+            add(first, &mut sums[..y.len()]);
+            for (y, sum) in y.iter_mut().zip(sums) {
+                *y = output(alpha, sum, beta, *y);
+            }
+        }
+    });
+}

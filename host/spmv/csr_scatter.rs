@@ -1,0 +1,58 @@
+//! Launches of the kernel family `spmv_csr_scatter`: products with the transpose of a CSR matrix.
+
+use std::sync::Arc;
+
+use kernels_gpu::{
+    Variant,
+    spmv_csr_scatter::{Args, VARIANTS, grid_size},
+};
+
+use super::{Chosen, CsrArrays, Product, Spmv, csr, scale::scale};
+use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::KernelLaunch};
+
+/// The name of the family and of its PTX module.
+const FAMILY: &str = "spmv_csr_scatter";
+
+/// Rows of more entries than this on the mean get a warp each, others 4 lanes.
+const LONG_ROWS: f64 = 16.0;
+
+/// A kernel of the family, and the matrix.
+#[derive(Debug)]
+struct CsrScatter<T, O> {
+    variant: &'static Variant,
+    csr: Arc<CsrArrays<T, O>>,
+}
+
+/// The product with the transpose.
+pub(super) fn choose<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Chosen<T> {
+    let variant = csr::variant_of::<T, O>(VARIANTS, if structure.mean_row() > LONG_ROWS { 32 } else { 4 });
+    let reason = "atomic additions, whose order changes from run to run, as the options allow".into();
+    let choice = KernelChoice { kernel: variant.entry.into(), reason };
+    Chosen::new(CsrScatter { variant, csr: Arc::clone(arrays) }, choice)
+}
+
+impl<T: Scalar, O: Offset> Spmv<T> for CsrScatter<T, O> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        let Product { mode, alpha, x, beta, y } = product;
+        let Self { variant, csr } = self;
+        scale(mode, beta, y)?;
+        let blocks = grid_size(csr.nrows, variant.lanes);
+        if blocks == 0 {
+            return Ok(());
+        }
+        let (queue, y) = y.parts_mut();
+        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let args = Args {
+            rows: csr.nrows,
+            alpha,
+            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device),
+            col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
+            values: launch.read("values", csr.values.array(), &csr.device),
+            x: launch.read("x", x.buffer().array(), x.device()),
+            y: launch.write("y", y, queue),
+        };
+        // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
+        // borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for `T` and `O` takes.
+        unsafe { launch.run_variant(variant, &args) }
+    }
+}

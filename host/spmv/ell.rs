@@ -1,0 +1,77 @@
+//! ELL matrices on a device: the kernel family `spmv_ell`.
+
+use kernels_gpu::spmv_ell::{Args, PADDING, VARIANTS, grid_size};
+
+use super::{Chosen, Product, Spmv, cpu::OnCpu, variant_of};
+use crate::{
+    Device, EllMatrix, KernelChoice, Result, Scalar,
+    device::{Backend, Buffer, KernelLaunch},
+};
+
+/// The name of the family and of its PTX module.
+const FAMILY: &str = "spmv_ell";
+
+const _: () = assert!(PADDING == EllMatrix::<f32>::PADDING);
+
+/// An ELL matrix on a GPU or in the emulator.
+#[derive(Debug)]
+struct GpuEll<T> {
+    device: Device,
+    nrows: u32,
+    width: u32,
+    leading_dimension: u64,
+    col_indices: Buffer<u32>,
+    values: Buffer<T>,
+}
+
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Result<Chosen<T>> {
+    let reason = format!("the format's only kernel; {} slots a row", matrix.width());
+    if let Backend::Cpu { .. } = device.backend() {
+        let choice = KernelChoice { kernel: "cpu_ell".into(), reason };
+        return Ok(Chosen::new(OnCpu(matrix.clone()), choice));
+    }
+    let (col_indices, values) = matrix.arrays();
+    let operator = GpuEll {
+        device: device.clone(),
+        nrows: matrix.nrows() as u32,
+        // Without rows there may be any number of empty columns.
+        width: if matrix.nrows() == 0 { 0 } else { matrix.width() as u32 },
+        leading_dimension: matrix.leading_dimension() as u64,
+        col_indices: Buffer::share(device, col_indices)?,
+        values: Buffer::share(device, values)?,
+    };
+    let kernel = variant_of(VARIANTS, T::DTYPE).entry.into();
+    Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
+}
+
+/// The bytes that a product must move at least: every slot of the rows once, `x` and `y` once.
+pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, width: usize) -> usize {
+    width * nrows * (4 + size_of::<T>()) + (nrows + ncols) * size_of::<T>()
+}
+
+impl<T: Scalar> Spmv<T> for GpuEll<T> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        let Product { mode, alpha, x, beta, y } = product;
+        let blocks = grid_size(self.nrows, size_of::<T>());
+        if blocks == 0 {
+            return Ok(());
+        }
+        let variant = variant_of(VARIANTS, T::DTYPE);
+        let (queue, y) = y.parts_mut();
+        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let args = Args {
+            rows: self.nrows,
+            width: self.width,
+            alpha,
+            beta,
+            leading_dimension: self.leading_dimension,
+            col_indices: launch.read("col_indices", self.col_indices.array(), &self.device),
+            values: launch.read("values", self.values.array(), &self.device),
+            x: launch.read("x", x.buffer().array(), x.device()),
+            y: launch.write("y", y, queue),
+        };
+        // SAFETY: the arrays are a valid ELL matrix, aligned as allocations are, and vectors of fitting lengths, each an
+        // allocation of its own; `y` is borrowed mutably, so it is none of the others.
+        unsafe { launch.run_variant(variant, &args) }
+    }
+}

@@ -1,0 +1,33 @@
+//! HYB matrices on a device: a product of the ELL part, then the COO part added to it.
+
+use super::{Chosen, Product, Spmv, coo, ell};
+use crate::{Device, HybMatrix, KernelChoice, Result, Scalar};
+
+/// A HYB matrix on any device.
+#[derive(Debug)]
+struct Hyb<T> {
+    ell: Chosen<T>,
+    coo: Chosen<T>,
+}
+
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<Chosen<T>> {
+    let operator = Hyb { ell: ell::upload(device, matrix.ell())?, coo: coo::upload(device, matrix.coo())? };
+    let kernel = format!("{} + {}", operator.ell.choice.kernel, operator.coo.choice.kernel);
+    let (width, in_ell, in_coo) = (matrix.ell().width(), matrix.ell().nnz(), matrix.coo().nnz());
+    let reason = format!("the format's only kernels; {in_ell} entries in {width} slots a row, {in_coo} behind them");
+    Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
+}
+
+/// The bytes that a product must move at least: both parts once, `x` and `y` once.
+pub(crate) fn spmv_bytes<T: Scalar>(matrix: &HybMatrix<T>) -> usize {
+    let (nrows, ncols) = (matrix.nrows(), matrix.ncols());
+    ell::spmv_bytes::<T>(nrows, ncols, matrix.ell().width()) + matrix.coo().nnz() * (8 + size_of::<T>())
+}
+
+impl<T: Scalar> Spmv<T> for Hyb<T> {
+    fn spmv(&self, product: Product<'_, T>) -> Result<()> {
+        let Product { mode, alpha, x, beta, y } = product;
+        self.ell.operator.spmv(Product { mode, alpha, x, beta, y })?;
+        self.coo.operator.spmv(Product { mode, alpha, x, beta: T::from_f64(1.0), y })
+    }
+}

@@ -1,0 +1,278 @@
+//! Sparse matrix times vector, COO sorted by rows: `y = alpha * A * x + y`.
+//!
+//! # The mathematics
+//! `y[row_indices[k]] += alpha * values[k] * x[col_indices[k]]`, over all entries `k`.
+//!
+//! # When to use it
+//! Where no row offsets are, such as for what does not fit into the ELL part of HYB. Its work does not depend on how the
+//! entries are spread over the rows. The segmented reduction of Bell & Garland, "Efficient sparse matrix-vector
+//! multiplication on CUDA" (2008); here it needs no atomic additions, so that the same input gives the same bits.
+//!
+//! # Warps, segments, carries
+//! ```text
+//! entries of a warp   | a a a b c c c c d d d d d d e e |     a letter is a row
+//!                       head  \-- y --/             tail
+//! slots               | 2w                         2w+1 |
+//! ```
+//! A warp takes a run of consecutive entries, 32 at a time, and sums the segments of equal rows by a scan over its lanes.
+//! What lies between its first and its last row is all of those rows, and goes to `y`. The sums of the first and the last
+//! row go to two slots of the warp, for the neighbours may have more of them; where all is one row, the second slot is 0.
+//! A second launch, `spmv_coo_carries`, adds up the slots of each row: a run of slots, since the rows are sorted.
+//!
+//! # Bytes moved
+//! `nnz * (8 + sizeof T)` for the matrix, `x` once if it stays in the caches, `y` twice; two slots a warp.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `args` describes live global memory, each array as long as its field says.
+//! 2. `row_indices` never falls and stays below the length of `y`; every column index is below the length of `x`.
+//! 3. `carries` is what the first launch filled when the second reads it; the runs are those of equal rows among the
+//!    slots.
+//! 4. `y` and `carries` overlap no other array, and nothing else writes any of the arrays meanwhile.
+//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for as many warps as there
+//!    are runs of entries, or of slots.
+
+use cuda_std::{
+    mem, thread,
+    warp::{self, WARP_SIZE},
+};
+
+use crate::{Scalar, Variant, entries::entries, unroll::unroll};
+
+/// Threads per block.
+pub const BLOCK_SIZE: u32 = 256;
+
+/// Entries that a warp loads before it uses the first; a warp's share is a multiple of it.
+pub const ENTRIES_PER_STEP: u32 = 4 * WARP_SIZE;
+
+/// No row: a matrix has fewer.
+const NO_ROW: u32 = u32::MAX;
+
+/// The arguments of `spmv_coo_f32` and `spmv_coo_f64`, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Args<T> {
+    /// Entries of the matrix.
+    pub entries: u32,
+    /// Entries that a warp takes, a multiple of [`ENTRIES_PER_STEP`].
+    pub per_warp: u32,
+    /// The factor of the product.
+    pub alpha: T,
+    /// `entries` rows, which never fall.
+    pub row_indices: *const u32,
+    /// `entries` columns.
+    pub col_indices: *const u32,
+    /// `entries` values.
+    pub values: *const T,
+    /// As many elements as the matrix has columns.
+    pub x: *const T,
+    /// As many elements as the matrix has rows.
+    pub y: *mut T,
+    /// Two slots a warp.
+    pub carries: *mut T,
+}
+
+/// The arguments of `spmv_coo_carries_f32` and `spmv_coo_carries_f64`, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CarryArgs<T> {
+    /// Runs of slots.
+    pub runs: u32,
+    /// The factor of the product.
+    pub alpha: T,
+    /// The row of each run.
+    pub run_rows: *const u32,
+    /// The first slot of each run, and at the end the number of slots.
+    pub run_starts: *const u32,
+    /// The slots.
+    pub carries: *const T,
+    /// As many elements as the matrix has rows.
+    pub y: *mut T,
+}
+
+entries! {
+    spmv_coo_f32(Args<f32>): Some(crate::DType::F32), u32, 32 lanes, BLOCK_SIZE,
+        "The product in `f32`, but for the slots." => spmv::<f32>;
+    spmv_coo_f64(Args<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE,
+        "The product in `f64`, but for the slots." => spmv::<f64>;
+    spmv_coo_carries_f32(CarryArgs<f32>): Some(crate::DType::F32), u32, 32 lanes, BLOCK_SIZE,
+        "Adds up the slots in `f32`." => add_carries::<f32>;
+    spmv_coo_carries_f64(CarryArgs<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE,
+        "Adds up the slots in `f64`." => add_carries::<f64>;
+}
+
+/// The entries of the first launch.
+pub const PRODUCTS: &[Variant] = VARIANTS.split_at(2).0;
+
+/// The entries of the second launch.
+pub const CARRIES: &[Variant] = VARIANTS.split_at(2).1;
+
+/// Blocks for this many warps.
+#[must_use]
+pub const fn grid_size(warps: u32) -> u32 {
+    warps.div_ceil(BLOCK_SIZE / WARP_SIZE)
+}
+
+/// The number of this warp in the grid: below 2^32, since entries number fewer.
+#[inline(always)]
+fn warp_index() -> u32 {
+    thread::block_idx_x() * (BLOCK_SIZE / WARP_SIZE) + thread::thread_idx_x() / WARP_SIZE
+}
+
+/// What a warp knows of its run of entries.
+struct Segments<'a, T> {
+    args: &'a Args<T>,
+    warp: u32,
+    lane: u32,
+    first_row: u32,
+    last_row: u32,
+    /// The row of the last entry so far, and the sum of that row's entries so far: the same in all lanes.
+    row: u32,
+    sum: T,
+}
+
+/// The body of the first launch.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn spmv<T: Scalar>(args: Args<T>) {
+    let (warp, lane) = (warp_index(), thread::thread_idx_x() % WARP_SIZE);
+    let begin = u64::from(warp) * u64::from(args.per_warp);
+    if begin >= u64::from(args.entries) {
+        return;
+    }
+    let begin = begin as u32;
+    let end = begin + args.per_warp.min(args.entries - begin);
+    // SAFETY: begin < end <= entries.
+    let (first_row, last_row) =
+        unsafe { (mem::load(args.row_indices.add(begin as usize)), mem::load(args.row_indices.add(end as usize - 1))) };
+    let mut segments = Segments { args: &args, warp, lane, first_row, last_row, row: first_row, sum: T::ZERO };
+    let mut step = begin;
+    while step < end {
+        let mut rows = [NO_ROW; 4];
+        let mut columns = [0; 4];
+        let mut values = [T::ZERO; 4];
+        let left = end - step;
+        // SAFETY: K * WARP_SIZE + lane < left.
+        unsafe {
+            unroll!(K in [0, 1, 2, 3] {
+                let at = K * WARP_SIZE + lane;
+                if at < left {
+                    let entry = (step + at) as usize;
+                    rows[K as usize] = mem::load_streaming(args.row_indices.add(entry));
+                    columns[K as usize] = mem::load_streaming(args.col_indices.add(entry));
+                    values[K as usize] = mem::load_streaming(args.values.add(entry));
+                }
+            });
+            unroll!(K in [0, 1, 2, 3] {
+                if rows[K as usize] != NO_ROW {
+                    let x = mem::load_readonly(args.x.add(columns[K as usize] as usize));
+                    values[K as usize] = values[K as usize] * x;
+                }
+            });
+        }
+        unroll!(K in [0, 1, 2, 3] {
+            // SAFETY: all lanes of the warp are here, with the products of consecutive entries.
+            unsafe { segments.add(rows[K as usize], values[K as usize]) };
+        });
+        // The last step may end beyond 2^32.
+        step = if left <= ENTRIES_PER_STEP { end } else { step + ENTRIES_PER_STEP };
+    }
+    // SAFETY: the sums of the last row, and the slot that nobody has filled.
+    unsafe {
+        if lane == 0 {
+            segments.emit(segments.row, segments.sum);
+            if first_row == last_row {
+                mem::store(args.carries.add(2 * warp as usize + 1), T::ZERO);
+            }
+        }
+    }
+}
+
+impl<T: Scalar> Segments<'_, T> {
+    /// Adds 32 consecutive entries, one a lane: `row` is [`NO_ROW`] where there is none any more.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    unsafe fn add(&mut self, row: u32, product: T) {
+        let lane = self.lane;
+        let mut sum = product;
+        // SAFETY: all 32 lanes are here.
+        unsafe {
+            let starts_anew = warp::warp_shuffle_idx(u32::MAX, row, 0, WARP_SIZE).0 != self.row;
+            if lane == 0 {
+                if starts_anew {
+                    self.emit(self.row, self.sum);
+                } else {
+                    sum = self.sum + sum;
+                }
+            }
+            let before = warp::warp_shuffle_up(u32::MAX, row, 1, WARP_SIZE).0;
+            let heads = warp::warp_vote_ballot(u32::MAX, lane == 0 || before != row);
+            // The nearest head at or below this lane.
+            let head = 31 - (heads & (u32::MAX >> (31 - lane))).leading_zeros();
+            unroll!(DISTANCE in [1, 2, 4, 8, 16] {
+                let below = warp::warp_shuffle_up(u32::MAX, sum, DISTANCE, WARP_SIZE).0;
+                if lane >= head + DISTANCE {
+                    sum = below + sum;
+                }
+            });
+            if lane < 31 && (heads >> (lane + 1)) & 1 == 1 {
+                self.emit(row, sum);
+            }
+            self.row = warp::warp_shuffle_idx(u32::MAX, row, 31, WARP_SIZE).0;
+            self.sum = warp::warp_shuffle_idx(u32::MAX, sum, 31, WARP_SIZE).0;
+        }
+    }
+
+    /// Hands on the sum of all entries that the warp has of a row.
+    ///
+    /// # Safety
+    /// Called once for each row.
+    #[inline(always)]
+    unsafe fn emit(&self, row: u32, sum: T) {
+        let slot = 2 * self.warp as usize;
+        // SAFETY: a row between the first and the last is nobody else's.
+        unsafe {
+            if row == self.first_row {
+                mem::store(self.args.carries.add(slot), sum);
+            } else if row == self.last_row {
+                mem::store(self.args.carries.add(slot + 1), sum);
+            } else if row != NO_ROW {
+                let y = self.args.y.add(row as usize);
+                mem::store(y, self.args.alpha.mul_add(sum, mem::load(y)));
+            }
+        }
+    }
+}
+
+/// The body of the second launch: a warp a run.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn add_carries<T: Scalar>(args: CarryArgs<T>) {
+    let (run, lane) = (warp_index(), thread::thread_idx_x() % WARP_SIZE);
+    if run >= args.runs {
+        return;
+    }
+    // SAFETY: run < runs, the slots of a run exist, and the row of a run is that of no other.
+    unsafe {
+        let end = mem::load_readonly(args.run_starts.add(run as usize + 1));
+        let mut slot = mem::load_readonly(args.run_starts.add(run as usize)) + lane;
+        let mut sum = T::ZERO;
+        while slot < end {
+            sum += mem::load_readonly(args.carries.add(slot as usize));
+            slot += WARP_SIZE;
+        }
+        unroll!(DISTANCE in [16, 8, 4, 2, 1] {
+            sum += warp::warp_shuffle_xor(u32::MAX, sum, DISTANCE, WARP_SIZE).0;
+        });
+        if lane == 0 {
+            let y = args.y.add(mem::load_readonly(args.run_rows.add(run as usize)) as usize);
+            mem::store(y, args.alpha.mul_add(sum, mem::load(y)));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Sparse matrix times vector, DIA: `y = alpha * A * x + beta * y`.
+//!
+//! # The mathematics
+//! `y[i] = alpha * sum(values[d * leading_dimension + i] * x[i + offsets[d]]) + beta * y[i]`, over the diagonals `d` that
+//! have a column in row `i`. Slots of 0 are padding: `x` is not multiplied by them.
+//!
+//! # When to use it
+//! Few diagonals, most of them full. No column indices are read, and neighbouring rows read neighbouring elements of `x`.
+//! The method of Bell & Garland, "Efficient sparse matrix-vector multiplication on CUDA" (2008), with several rows a
+//! thread.
+//!
+//! # Rows and threads (`ROWS` = 4)
+//! ```text
+//! diagonal d       | row 0  1  2  3 | 4  5  6  7 | ...       one 16-byte load a thread
+//!                       thread 0      thread 1
+//! ```
+//! The offsets are the same for all threads; [`STEP`] diagonals are loaded before the first is used. A row's sum is taken
+//! in the order of the diagonals, so the same input gives the same bits.
+//!
+//! # Bytes moved
+//! `diagonals * leading_dimension * sizeof T`, `x` once if the caches hold what neighbouring diagonals share, `y` once, or
+//! twice if `beta != 0`.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `args` describes live global memory, each array as long as its field says, `values` and `y` aligned to 16 bytes.
+//! 2. `leading_dimension` is at least `rows` and a multiple of 4; slots beyond the rows may be read.
+//! 3. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
+
+use cuda_std::{mem, thread};
+
+use crate::{
+    Scalar,
+    entries::entries,
+    output::{Output, load_rows},
+    unroll::unroll,
+};
+
+/// Threads per block.
+pub const BLOCK_SIZE: u32 = 128;
+
+/// Diagonals whose values are loaded before the first is used.
+pub const STEP: u32 = 4;
+
+/// The arguments of every entry, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Args<T> {
+    /// Rows of the matrix.
+    pub rows: u32,
+    /// Columns of the matrix.
+    pub cols: u32,
+    /// Diagonals that are stored.
+    pub diagonals: u32,
+    /// The factor of the product.
+    pub alpha: T,
+    /// The factor of the old `y`; at 0 the old `y` is not read.
+    pub beta: T,
+    /// From one diagonal to the next, in elements of `values`.
+    pub leading_dimension: u64,
+    /// Column minus row of each diagonal, in two's complement.
+    pub offsets: *const u64,
+    /// `diagonals * leading_dimension` values.
+    pub values: *const T,
+    /// `cols` elements.
+    pub x: *const T,
+    /// `rows` elements.
+    pub y: *mut T,
+}
+
+entries! {
+    spmv_dia_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`." => spmv::<f32, ROWS_F32>;
+    spmv_dia_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "The product in `f64`." => spmv::<f64, ROWS_F64>;
+}
+
+/// Rows of a thread in `f32`.
+const ROWS_F32: usize = 4;
+/// Rows of a thread in `f64`.
+const ROWS_F64: usize = 2;
+
+/// Blocks for a matrix of `rows` rows of elements of `element_bytes`.
+#[must_use]
+pub const fn grid_size(rows: u32, element_bytes: usize) -> u32 {
+    let rows_of_thread = if element_bytes == 4 { ROWS_F32 } else { ROWS_F64 };
+    rows.div_ceil(BLOCK_SIZE * rows_of_thread as u32)
+}
+
+/// The body of every entry.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
+    let thread = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x());
+    let row = thread * ROWS as u64;
+    if row >= u64::from(args.rows) {
+        return;
+    }
+    let mut sums = [T::ZERO; ROWS];
+    let mut d = 0;
+    while d < args.diagonals {
+        // Beyond all columns, also with the row within the thread added.
+        let mut columns = [1u64 << 63; STEP as usize];
+        let mut values = [[T::ZERO; ROWS]; STEP as usize];
+        // SAFETY: d + K < diagonals; row is below `rows`, and with it all rows of the thread below the leading dimension,
+        // for both are multiples of `ROWS`.
+        unsafe {
+            unroll!(K in [0, 1, 2, 3] {
+                if d + K < args.diagonals {
+                    let slot = u64::from(d + K) * args.leading_dimension + row;
+                    columns[K as usize] = row.wrapping_add(mem::load_readonly(args.offsets.add((d + K) as usize)));
+                    values[K as usize] = load_rows::<T, ROWS, true>(args.values.add(slot as usize));
+                }
+            });
+        }
+        unroll!(K in [0, 1, 2, 3] {
+            // SAFETY: rule 1.
+            unsafe { add_products(&args, columns[K as usize], values[K as usize], &mut sums) };
+        });
+        d += STEP;
+    }
+    let Args { rows, alpha, beta, y, .. } = args;
+    // SAFETY: row < rows, and each thread has rows of its own.
+    unsafe { Output { alpha, beta, rows, y }.write_rows(row as usize, sums) };
+}
+
+/// Adds the products of a diagonal, whose column in the thread's first row is `column`, modulo 2^64.
+///
+/// # Safety
+/// Rule 1 at the head of this module.
+#[inline(always)]
+unsafe fn add_products<T: Scalar, const ROWS: usize>(
+    args: &Args<T>,
+    column: u64,
+    values: [T; ROWS],
+    sums: &mut [T; ROWS],
+) {
+    unroll!(R in [0, 1, 2, 3] {
+        if (R as usize) < ROWS {
+            let column = column.wrapping_add(u64::from(R));
+            let (value, sum) = (values[R as usize % ROWS], &mut sums[R as usize % ROWS]);
+            let mut x = T::ZERO;
+            if column < u64::from(args.cols) {
+                // SAFETY: column < cols.
+                x = unsafe { mem::load_readonly(args.x.add(column as usize)) };
+            }
+            // Not before the load, which would then wait for the value.
+            if value != T::ZERO {
+                *sum = value.mul_add(x, *sum);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grid_covers_every_row_once() {
+        for (bytes, rows_of_thread) in [(4, 4), (8, 2)] {
+            let rows_of_block = u64::from(BLOCK_SIZE) * rows_of_thread;
+            for rows in [0, 1, 255, 256, 257, 511, 512, 513, 1 << 27, u32::MAX] {
+                let covered = u64::from(grid_size(rows, bytes)) * rows_of_block;
+                assert!(covered >= u64::from(rows) && covered < u64::from(rows) + rows_of_block, "{rows} rows");
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Products in every format, on every device, against a reference in f64.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, assert_within, matrices, on_device, on_every_device, on_gpu, reference_spmv};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
+use warpsparse::{
+    CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice, HybMatrix,
+    Result, Scalar, SpmvOptions, strategies,
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("every_format_f32", every_format::<f32>));
+    trials.extend(on_every_device("every_format_f64", every_format::<f64>));
+    trials.extend(on_every_device("transposed_products_f32", transposed_products::<f32>));
+    trials.extend(on_every_device("transposed_products_f64", transposed_products::<f64>));
+    trials.extend(on_every_device("what_is_no_entry_does_not_touch_x", what_is_no_entry_does_not_touch_x));
+    trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
+    trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("csr_is_converted_as_the_options_say", csr_is_converted_as_the_options_say));
+    trials.extend(on_every_device("what_does_not_suit_a_format_is_an_error", what_does_not_suit_a_format));
+    trials.extend(on_every_device("bytes_are_those_of_the_format", bytes_are_those_of_the_format));
+    trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
+    trials.extend(on_every_device("random_matrices_f32", random_matrices::<f32>));
+    trials.extend(on_every_device("random_matrices_f64", random_matrices::<f64>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
+    trials.push(on_device("auto_keeps_csr::cpu".into(), auto_keeps_csr, Device::cpu));
+    trials.push(on_gpu("auto_finds_diagonals", auto_finds_diagonals));
+    common::run(trials)
+}
+
+/// The matrix in every format that it fits into, but for CSR.
+fn uploads<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(&'static str, DeviceMatrix<T>)> {
+    // The emulator is slow.
+    let fill = if device.to_string() == "emulated" { 40.0 } else { 1000.0 };
+    let coo = CooMatrix::from(matrix);
+    let triplets: Vec<_> = coo.triplets().collect();
+    let backwards = |of: fn(&(usize, usize, T)) -> u32| triplets.iter().rev().map(of).collect();
+    let values = triplets.iter().rev().map(|&(_, _, value)| value).collect();
+    let (rows, columns) = (backwards(|&(i, _, _)| i as u32), backwards(|&(_, j, _)| j as u32));
+    let unsorted = CooMatrix::try_from_triplets(matrix.nrows(), matrix.ncols(), rows, columns, values).unwrap();
+    let mut uploads = vec![
+        ("COO", device.upload(&coo).unwrap()),
+        ("COO, unsorted", device.upload(&unsorted).unwrap()),
+        ("HYB", device.upload(&HybMatrix::try_from(matrix).unwrap()).unwrap()),
+    ];
+    if let Some(hyb) = fitting(HybMatrix::from_csr_with_width(matrix, 3)) {
+        uploads.push(("HYB of 3 slots", device.upload(&hyb).unwrap()));
+    }
+    if let Some(ell) = fitting(EllMatrix::from_csr_with_fill(matrix, fill)) {
+        uploads.push(("ELL", device.upload(&ell).unwrap()));
+    }
+    if let Some(dia) = fitting(DiaMatrix::from_csr_with_fill(matrix, fill)) {
+        uploads.push(("DIA", device.upload(&dia).unwrap()));
+    }
+    let nondeterministic = SpmvOptions::default().nondeterministic();
+    uploads.push(("CSC", device.upload_with(&CscMatrix::from(matrix), &nondeterministic).unwrap()));
+    uploads
+}
+
+fn fitting<M>(converted: Result<M>) -> Option<M> {
+    match converted {
+        Ok(matrix) => Some(matrix),
+        Err(Error::PaddingExceeded { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+const FACTORS: [(f64, f64); 4] = [(1.0, 0.0), (1.0, 1.0), (-2.5, 0.75), (0.0, 2.0)];
+
+fn every_format<T: Scalar>(device: &Device) {
+    let mut formats = 0;
+    for (name, matrix) in matrices::all::<T>() {
+        for (format, uploaded) in uploads(device, &matrix) {
+            formats += 1;
+            assert_eq!((uploaded.nrows(), uploaded.ncols()), (matrix.nrows(), matrix.ncols()));
+            for (alpha, beta) in FACTORS {
+                let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+                let case = format!("{name} in {format}, alpha {alpha}, beta {beta}");
+                let (x, y) = vectors(matrix.ncols(), matrix.nrows(), beta);
+                let found = product(&uploaded, alpha, &x, beta, &y);
+                assert_within(&case, &found, &reference_spmv(&matrix, alpha, &x, beta, &y));
+            }
+        }
+    }
+    // 19 matrices in 4 formats at least: most of them also in ELL, DIA, and HYB of 3 slots.
+    assert!(formats > 19 * 6, "{formats}");
+}
+
+fn transposed_products<T: Scalar>(device: &Device) {
+    for (name, matrix) in matrices::all::<T>() {
+        let nondeterministic = SpmvOptions::default().nondeterministic();
+        let csr_64 = CsrMatrix::<T, u64>::from(&matrix);
+        let uploads = [
+            ("CSR", device.upload_with(&matrix, &nondeterministic).unwrap()),
+            ("CSR, 64-bit offsets", device.upload_with(&csr_64, &nondeterministic).unwrap()),
+            ("CSC", device.upload(&CscMatrix::from(&matrix)).unwrap()),
+        ];
+        for (format, uploaded) in uploads {
+            for (alpha, beta) in FACTORS {
+                let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+                let (x, y) = vectors::<T>(matrix.nrows(), matrix.ncols(), beta);
+                let mut found = device.upload_vec(&y).unwrap();
+                uploaded.spmv_transposed(alpha, &device.upload_vec(&x).unwrap(), beta, &mut found).unwrap();
+                let transpose: Vec<_> = matrix.triplets().map(|(i, j, value)| (j, i, value)).collect();
+                let expected = reference_of(matrix.ncols(), matrix.nrows(), &transpose, alpha, &x, beta, &y);
+                assert_within(&format!("{name} in {format}, beta {beta}"), &found.to_vec().unwrap(), &expected);
+            }
+        }
+    }
+}
+
+fn reference_of<T: Scalar>(
+    nrows: usize,
+    ncols: usize,
+    triplets: &[(usize, usize, T)],
+    alpha: T,
+    x: &[T],
+    beta: T,
+    y: &[T],
+) -> Vec<(f64, f64)> {
+    let mut rows = vec![vec![]; nrows];
+    triplets.iter().for_each(|&(i, j, value)| rows[i].push((j, value.to_f64())));
+    // One rounding more than of a row by itself: the factor of a row of the transpose is rounded first.
+    let expected = reference_spmv(&matrices::from_rows::<T>(ncols, rows), alpha, x, beta, y);
+    expected.into_iter().map(|(value, bound)| (value, 2.0 * bound)).collect()
+}
+
+/// x, and y, which is not a number where it must not be read.
+fn vectors<T: Scalar>(x_len: usize, y_len: usize, beta: T) -> (Vec<T>, Vec<T>) {
+    let mut random = Random(7);
+    let x = random.vector(x_len);
+    let y = if beta.to_f64() == 0.0 { vec![T::from_f64(f64::NAN); y_len] } else { random.vector(y_len) };
+    (x, y)
+}
+
+fn product<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T], beta: T, y: &[T]) -> Vec<T> {
+    let device = matrix.device();
+    let mut y = device.upload_vec(y).unwrap();
+    matrix.spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
+    y.to_vec().unwrap()
+}
+
+/// Infinities and NaN in x stay in the rows that have entries there.
+fn what_is_no_entry_does_not_touch_x(device: &Device) {
+    let rows = vec![vec![(1, 1.0)], vec![(0, 1.0), (1, 1.0)], vec![], vec![(2, 1.0)], vec![(3, 2.0), (1, 1.0)]];
+    let matrix = matrices::from_rows::<f32>(4, rows);
+    for (format, uploaded) in uploads(device, &matrix) {
+        let y = product(&uploaded, 1.0, &[f32::NAN, 7.0, f32::INFINITY, f32::NEG_INFINITY], 0.0, &[0.0; 5]);
+        assert_eq!((y[0], y[2], y[3], y[4]), (7.0, 0.0, f32::INFINITY, f32::NEG_INFINITY), "{format}");
+        assert!(y[1].is_nan(), "{format}: {y:?}");
+    }
+}
+
+fn beta_zero_does_not_read_y(device: &Device) {
+    let matrix = matrices::from_rows::<f64>(2, vec![vec![(0, 1.0), (1, 2.0)], vec![], vec![(1, -4.0)]]);
+    for (format, uploaded) in uploads(device, &matrix) {
+        let y = product(&uploaded, 2.0, &[3.0, 5.0], 0.0, &[f64::NAN, f64::INFINITY, f64::NAN]);
+        assert_eq!(y, [26.0, 0.0, -40.0], "{format}");
+        let y = product(&uploaded, 1.0, &[3.0, 5.0], 10.0, &y);
+        assert_eq!(y, [273.0, 0.0, -420.0], "{format}");
+    }
+}
+
+fn same_input_same_bits(device: &Device) {
+    let runs = if device.is_cuda() { 100 } else { 3 };
+    for (name, matrix) in matrices::all::<f32>() {
+        for (format, uploaded) in uploads(device, &matrix).into_iter().filter(|&(format, _)| format != "CSC") {
+            let (x, y) = vectors(matrix.ncols(), matrix.nrows(), 0.5f32);
+            let bits = || product(&uploaded, 1.25, &x, 0.5, &y).into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            let first = bits();
+            for _ in 1..runs {
+                assert!(bits() == first, "{name} in {format}");
+            }
+        }
+    }
+}
+
+/// The sums are of integers, so they are exact.
+fn graphs_repeat_products(device: &Device) {
+    let rows = (0..300).map(|i| (0..=i % 3).map(|k| ((i + k) % 300, 1.0)).collect()).collect();
+    let matrix = matrices::from_rows::<f64>(300, rows);
+    for (format, uploaded) in uploads(device, &matrix) {
+        let x = device.upload_vec(&[2.0; 300]).unwrap();
+        let mut y = device.upload_vec(&[100.0; 300]).unwrap();
+        uploaded.spmv_graph(3.0, &x, 1.0, &mut y).unwrap().launch(4).unwrap();
+        let row = |i: usize| 100.0 + 4.0 * 6.0 * (i % 3 + 1) as f64;
+        assert_eq!(y.to_vec().unwrap(), (0..300).map(row).collect::<Vec<_>>(), "{format}");
+    }
+}
+
+fn csr_is_converted_as_the_options_say(device: &Device) {
+    let on_cpu = device.to_string() == "cpu";
+    // Two thirds of 13 000 rows have a second entry, a few a third one.
+    let row = |i: usize| [vec![(i, 2.0)], vec![(0, 1.0); (i % 3).min(1)], vec![(1, 3.0); usize::from(i < 4)]].concat();
+    let matrix = matrices::from_rows::<f32>(13_000, (0..13_000).map(row).collect());
+    let diagonal = matrices::from_rows::<f32>(100, (0..100).map(|i| vec![(i, 2.0)]).collect());
+    let in_coo = if on_cpu { "cpu_coo" } else { "spmv_coo_f32" };
+    let in_ell = if on_cpu { "cpu_ell" } else { "spmv_ell_f32" };
+    let in_dia = if on_cpu { "cpu_dia" } else { "spmv_dia_f32" };
+    let in_hyb = format!("{in_ell} + {in_coo}");
+    let cases = [
+        (FormatChoice::Coo, &matrix, in_coo),
+        (FormatChoice::Ell, &matrix, in_ell),
+        (FormatChoice::Hyb, &matrix, &in_hyb),
+        (FormatChoice::Dia, &diagonal, in_dia),
+    ];
+    for (format, matrix, kernel) in cases {
+        let options = SpmvOptions::default().format(format);
+        let uploaded = device.upload_with(matrix, &options).unwrap();
+        assert_eq!(uploaded.describe().kernel, kernel, "{}", uploaded.describe());
+        assert_eq!(uploaded.nnz(), matrix.nnz());
+        assert!(uploaded.structure().is_none());
+        let (x, y) = vectors(matrix.ncols(), matrix.nrows(), 0.5f32);
+        let found = product(&uploaded, 1.25, &x, 0.5, &y);
+        assert_within(kernel, &found, &reference_spmv(matrix, 1.25, &x, 0.5, &y));
+        let wide = device.upload_with(&CsrMatrix::<f32, u64>::from(matrix), &options).unwrap();
+        assert_eq!(product(&wide, 1.25, &x, 0.5, &y), found, "{kernel}");
+    }
+    let error = device.upload_with(&matrix, &SpmvOptions::default().format(FormatChoice::Dia)).unwrap_err();
+    assert!(matches!(error, Error::PaddingExceeded { format: "DIA", .. }), "{error}");
+}
+
+fn what_does_not_suit_a_format(device: &Device) {
+    let matrix = matrices::from_rows::<f32>(2, vec![vec![(0, 1.0)]; 3]);
+    let message = |error: Error| error.to_string();
+    let options = SpmvOptions::default().nondeterministic();
+    let ell = EllMatrix::try_from(&matrix).unwrap();
+    let error = message(device.upload_with(&ell, &options).unwrap_err());
+    assert_eq!(error, "invalid option: options for a ELL matrix, which has none");
+    let csc = CscMatrix::from(&matrix);
+    let error = device.upload_with(&csc, &SpmvOptions::default().format(FormatChoice::Dia)).unwrap_err();
+    assert_eq!(message(error), "invalid option: format Dia: a CSC matrix stays as it is");
+
+    let (x, y) = (device.zeros(2).unwrap(), device.zeros(3).unwrap());
+    let (mut x_out, mut y_out) = (device.zeros(2).unwrap(), device.zeros(3).unwrap());
+    let csr = device.upload(&matrix).unwrap();
+    let error = message(csr.spmv_transposed(1.0, &y, 0.0, &mut x_out).unwrap_err());
+    assert!(error.starts_with("invalid option: a product with the transpose of a CSR matrix adds in"), "{error}");
+    let csc = device.upload(&csc).unwrap();
+    let error = message(csc.spmv(1.0, &x, 0.0, &mut y_out).unwrap_err());
+    assert!(error.starts_with("invalid option: a product with a CSC matrix adds in an order"), "{error}");
+    assert!(message(csc.spmv_graph(1.0, &x, 0.0, &mut y_out).unwrap_err()).contains("CsrMatrix::from(&matrix)"));
+    let error = device.upload(&ell).unwrap().spmv_transposed(1.0, &y, 0.0, &mut x_out).unwrap_err();
+    assert_eq!(message(error), "not supported: products with the transpose of a matrix in this format");
+}
+
+/// 10 x 10 with 3 diagonals, of which the outer ones lack an entry: 28 entries.
+fn bytes_are_those_of_the_format(device: &Device) {
+    let row = |i: usize| (i.saturating_sub(1)..(i + 2).min(10)).map(|j| (j, 1.0)).collect();
+    let matrix = matrices::from_rows::<f64>(10, (0..10).map(row).collect());
+    let bytes = |format| device.upload_with(&matrix, &SpmvOptions::default().format(format)).unwrap().spmv_bytes();
+    let vectors = 2 * 10 * 8;
+    assert_eq!(bytes(FormatChoice::Csr), 28 * 12 + 11 * 4 + vectors);
+    assert_eq!(bytes(FormatChoice::Coo), 28 * 16 + vectors);
+    assert_eq!(bytes(FormatChoice::Dia), 3 * (8 + 10 * 8) + vectors);
+    assert_eq!(bytes(FormatChoice::Ell), 3 * 10 * 12 + vectors);
+    assert_eq!(bytes(FormatChoice::Hyb), 28 * 16 + vectors); // so few rows are all COO
+    let csc = device.upload(&CscMatrix::from(&matrix)).unwrap();
+    assert_eq!(csc.spmv_bytes(), 28 * 12 + 11 * 4 + vectors);
+}
+
+fn wrong_lengths_are_errors(device: &Device) {
+    let matrix = matrices::from_rows::<f32>(3, vec![vec![(0, 1.0)]; 2]);
+    for (format, uploaded) in uploads(device, &matrix) {
+        let vector = |len| device.zeros::<f32>(len).unwrap();
+        let error = uploaded.spmv(1.0, &vector(2), 0.0, &mut vector(2)).unwrap_err();
+        assert_eq!(error.to_string(), "x has 2 elements where the operation needs 3", "{format}");
+        let error = uploaded.spmv(1.0, &vector(3), 0.0, &mut vector(3)).unwrap_err();
+        assert_eq!(error.to_string(), "y has 3 elements where the operation needs 2", "{format}");
+    }
+    let csc = device.upload(&CscMatrix::from(&matrix)).unwrap();
+    let error = csc.spmv_transposed(1.0, &device.zeros(3).unwrap(), 0.0, &mut device.zeros(3).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "x has 3 elements where the operation needs 2");
+}
+
+/// Every format that a random matrix fits into, with the same cases in every run.
+fn random_matrices<T: Scalar>(device: &Device) {
+    let cases = strategies::csr_matrix::<T>().prop_flat_map(|matrix| {
+        let (x, y) = (strategies::vector(matrix.ncols()), strategies::vector(matrix.nrows()));
+        (Just(matrix), x, y, strategies::factor(), strategies::factor())
+    });
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    config.cases = config.cases.min(if device.to_string() == "emulated" { 48 } else { 256 });
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, x, y, alpha, beta)| {
+        let expected = reference_spmv(&matrix, alpha, &x, beta, &y);
+        for (format, uploaded) in uploads(device, &matrix) {
+            assert_within(format, &product(&uploaded, alpha, &x, beta, &y), &expected);
+        }
+        Ok(())
+    });
+    result.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// The emulator does the same operations in the same order, but for those whose order is not fixed.
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
+    let mut compared = 0;
+    for (name, matrix) in matrices::all::<T>() {
+        let emulated = uploads(&Device::emulated(3), &matrix);
+        for (format, on_gpu) in uploads(gpu, &matrix) {
+            let Some((_, emulated)) = emulated.iter().find(|emulated| emulated.0 == format && format != "CSC") else {
+                continue;
+            };
+            let (x, y) = vectors(matrix.ncols(), matrix.nrows(), T::from_f64(0.5));
+            let bits = |matrix| {
+                let product = product(matrix, T::from_f64(1.25), &x, T::from_f64(-0.3), &y);
+                product.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
+            };
+            assert!(bits(&on_gpu) == bits(emulated), "{name} in {format}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 19 * 4, "{compared}");
+}
+
+/// The 5-point stencil on an n x n grid.
+fn stencil(n: usize) -> CsrMatrix<f32> {
+    let row = |i: usize| {
+        let (x, y) = (i % n, i / n);
+        let beside = [(y > 0, -(n as i64)), (x > 0, -1), (true, 0), (x + 1 < n, 1), (y + 1 < n, n as i64)];
+        let entries = beside.into_iter().filter(|&(there, _)| there);
+        entries.map(|(_, at)| ((i as i64 + at) as usize, if at == 0 { 4.0 } else { -1.0 })).collect()
+    };
+    matrices::from_rows(n * n, (0..n * n).map(row).collect())
+}
+
+fn auto_keeps_csr(cpu: &Device) {
+    let auto = SpmvOptions::default().format(FormatChoice::Auto);
+    assert_eq!(cpu.upload_with(&stencil(40), &auto).unwrap().describe().kernel, "cpu_csr");
+}
+
+fn auto_finds_diagonals(gpu: &Device) {
+    let auto = SpmvOptions::default().format(FormatChoice::Auto);
+    let matrix = stencil(100);
+    let uploaded = gpu.upload_with(&matrix, &auto).unwrap();
+    assert_eq!(uploaded.describe().kernel, "spmv_dia_f32");
+    assert_eq!(uploaded.structure().unwrap().diagonals, Some(5));
+    assert_eq!(gpu.upload_with(&matrix, uploaded.options()).unwrap().describe().kernel, "spmv_dia_f32");
+    let timed = gpu.upload_with(&matrix, &auto.clone().autotune()).unwrap();
+    assert!(timed.describe().reason.starts_with("the fastest of 12 candidates, "), "{}", timed.describe());
+    // As many diagonals as the band is wide, most of them nearly empty.
+    let scattered = matrices::from_rows::<f32>(4000, (0..4000).map(|i| vec![((i * 37) % 4000, 1.0)]).collect());
+    assert!(gpu.upload_with(&scattered, &auto).unwrap().describe().kernel.starts_with("spmv_csr_vector_"));
+}
