@@ -1,7 +1,7 @@
 //! Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU with the same API.
 //!
-//! Today that is one operation: the product of a CSR matrix and a dense vector, `y = alpha * A * x + beta * y`, in
-//! `f32` and `f64`.
+//! Today that is one operation: the product of a sparse matrix and a dense vector, `y = alpha * A * x + beta * y`, in
+//! `f32` and `f64`, for matrices in six formats.
 //!
 //! ```
 //! use warpsparse::{CsrMatrix, Device};
@@ -18,14 +18,16 @@
 //! # Ok::<(), warpsparse::Error>(())
 //! ```
 //!
-//! - [`CooMatrix`] and [`CsrMatrix`] hold a matrix on the host, valid by construction; the module `io` reads Matrix
-//!   Market files and generates matrices.
+//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`] and [`HybMatrix`] hold a matrix on the host,
+//!   valid by construction, and convert into one another by `From` and `TryFrom`; [`CsrView`] and its like borrow their
+//!   arrays. The module `io` reads and writes Matrix Market files and generates matrices.
 //! - [`Device`] is a GPU, the CPU, or a GPU emulated on the CPU, for tests: that one runs the GPU's kernels, checks every
 //!   access they make, and gives the GPU's bits. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
 //!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
-//! - [`Structure`] tells a matrix's row lengths, bandwidths, diagonals and locality; an upload finds it on the device.
-//! - [`DeviceMatrix::spmv`] multiplies; [`SpmvOptions`] overrules the choice of the kernel. A [`Graph`] is a product
-//!   recorded once and queued many times.
+//! - [`Structure`] tells a matrix's row lengths, bandwidths, diagonals and locality; the upload of a CSR matrix finds it on
+//!   the device.
+//! - [`DeviceMatrix::spmv`] multiplies, [`DeviceMatrix::spmv_transposed`] by the transpose; [`SpmvOptions`] overrules the
+//!   choice of format and kernel, or has it made by timing. A [`Graph`] is a product recorded once and queued many times.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
