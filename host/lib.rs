@@ -35,11 +35,13 @@
 //! | `rayon` | yes | the CPU's products use all cores |
 //! | `io` | yes | the module `io` |
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
+//! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
 
 mod device;
 mod device_matrix;
 mod error;
 mod formats;
+mod interop;
 #[cfg(feature = "io")]
 pub mod io;
 mod offset;
