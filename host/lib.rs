@@ -36,6 +36,7 @@
 //! | `io` | yes | the module `io` |
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
 //! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
+//! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
 
 mod device;
 mod device_matrix;
