@@ -37,11 +37,15 @@
 //! | `rayon` | yes | the CPU's products use all cores |
 //! | `io` | yes | the module `io` |
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
+//! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
+//! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
+//! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 
 mod device;
 mod device_matrix;
 mod error;
 mod formats;
+mod interop;
 #[cfg(feature = "io")]
 pub mod io;
 mod offset;

@@ -8,14 +8,20 @@ use crate::{Error, Offset, Result, Scalar};
 
 /// What errors call a compressed format, the dimension that it is compressed along and the other.
 #[derive(Debug)]
-pub(super) struct Names {
-    pub(super) format: &'static str,
-    major: &'static str,
-    minor: &'static str,
+pub(crate) struct Names {
+    pub(crate) format: &'static str,
+    pub(crate) major: &'static str,
+    pub(crate) minor: &'static str,
 }
 
-pub(super) const CSR: Names = Names { format: "CSR", major: "row", minor: "column" };
-pub(super) const CSC: Names = Names { format: "CSC", major: "column", minor: "row" };
+pub(crate) const CSR: Names = Names { format: "CSR", major: "row", minor: "column" };
+pub(crate) const CSC: Names = Names { format: "CSC", major: "column", minor: "row" };
+
+impl Names {
+    pub(crate) fn invalid(&self, problem: String) -> Error {
+        Error::InvalidMatrix { format: self.format, problem }
+    }
+}
 
 /// Whether these are the arrays of a compressed matrix of `nmajor` rows (or columns). The error names the first
 /// violation.
@@ -27,8 +33,8 @@ pub(super) fn check_arrays<O: Offset>(
     indices: &[u32],
     nnz: usize,
 ) -> Result<()> {
-    let Names { format, major, minor } = names;
-    let invalid = |problem| Err(Error::InvalidMatrix { format, problem });
+    let Names { major, minor, .. } = names;
+    let invalid = |problem| Err(names.invalid(problem));
     if offsets.len().checked_sub(1) != Some(nmajor) {
         let found = offsets.len();
         return invalid(format!(

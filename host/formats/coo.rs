@@ -85,6 +85,12 @@ impl<T: Scalar> CooMatrix<T> {
         }
     }
 
+    /// The arrays: row indices, column indices and values.
+    #[must_use]
+    pub fn into_triplets(self) -> (Vec<u32>, Vec<u32>, Vec<T>) {
+        (self.row_indices, self.col_indices, self.values)
+    }
+
     /// The transpose, with the same entries in the same order. Copies nothing.
     #[must_use]
     pub fn transpose(self) -> Self {

@@ -78,6 +78,12 @@ impl<T: Scalar, O: Offset> CscMatrix<T, O> {
         &self.transposed
     }
 
+    /// The transpose in CSR, with this matrix's arrays. Copies nothing.
+    #[must_use]
+    pub fn into_transposed(self) -> CsrMatrix<T, O> {
+        self.transposed
+    }
+
     csc_accessors!(&Self, '_);
 
     /// The matrix, its arrays borrowed.

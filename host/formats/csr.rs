@@ -71,6 +71,13 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
 
     csr_accessors!(&Self, '_);
 
+    /// The arrays: row offsets, column indices and values. Copies those that another matrix shares.
+    #[must_use]
+    pub fn into_csr_data(self) -> (Vec<O>, Vec<u32>, Vec<T>) {
+        let Self { row_offsets, col_indices, values, .. } = self;
+        (Arc::unwrap_or_clone(row_offsets), Arc::unwrap_or_clone(col_indices), Arc::unwrap_or_clone(values))
+    }
+
     /// The three arrays, to share.
     #[expect(clippy::type_complexity, reason = "a struct for the three would be this one")]
     pub(crate) fn arrays(&self) -> (&Arc<Vec<O>>, &Arc<Vec<u32>>, &Arc<Vec<T>>) {
@@ -213,7 +220,7 @@ fn narrow(names: &Names, offsets: &[u64]) -> Result<Vec<u32>> {
     narrowed.ok_or_else(|| {
         let nnz = offsets[offsets.len() - 1];
         let problem = format!("{nnz} entries, and 32-bit offsets reach {}", u32::MAX);
-        Error::InvalidMatrix { format: names.format, problem }
+        names.invalid(problem)
     })
 }
 

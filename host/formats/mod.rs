@@ -1,8 +1,8 @@
 //! The sparse formats on the host: each a type that is valid by construction.
 
-mod compressed;
+pub(crate) mod compressed;
 mod convert;
-mod coo;
+pub(crate) mod coo;
 mod csc;
 mod csr;
 mod dense;
