@@ -85,10 +85,11 @@ impl<T: Scalar> CooMatrix<T> {
         }
     }
 
-    /// The arrays: row indices, column indices and values.
+    /// The arrays: row indices, column indices and values. Copies those that clones of the matrix share.
     #[must_use]
     pub fn into_triplets(self) -> (Vec<u32>, Vec<u32>, Vec<T>) {
-        (self.row_indices, self.col_indices, self.values)
+        let Self { row_indices, col_indices, values, .. } = self;
+        (Arc::unwrap_or_clone(row_indices), Arc::unwrap_or_clone(col_indices), Arc::unwrap_or_clone(values))
     }
 
     /// The transpose, with the same entries in the same order. Copies nothing.
