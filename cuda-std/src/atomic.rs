@@ -1,8 +1,9 @@
 //! Atomic operations on global memory, and fences.
 //!
 //! Names are `atomic_<operation>_<type>_<scope>`. The scope says among whom the operation is atomic: the threads of the
-//! block, of the device, or of the whole system. The ordering is that of [`core::sync::atomic`]; orderings other than
-//! `Relaxed` are made of a relaxed operation and a [fence](device_thread_fence) of the same scope before or after it.
+//! block, of the device, or of the whole system. The ordering is that of [`core::sync::atomic`]. Operations that read,
+//! modify and write have it in the instruction, up to `AcqRel`. `SeqCst`, and any ordering but `Relaxed` of the others, is
+//! made of a [fence](device_thread_fence) of the same scope before or after the operation.
 //!
 //! # Safety
 //! The same rules hold for every function here:
