@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 use warpsparse::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, Result, Scalar, SpmvOptions, Structure, io::MatrixSource,
+    CsrMatrix, Device, DeviceMatrix, DeviceVec, FormatChoice, Result, Scalar, SpmvOptions, Structure, io::MatrixSource,
 };
 
 use crate::{source, statistics::Spread};
@@ -17,6 +17,30 @@ use crate::{source, statistics::Spread};
 pub(crate) enum DTypeName {
     F32,
     F64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum FormatName {
+    Auto,
+    Csr,
+    Coo,
+    Dia,
+    Ell,
+    Hyb,
+}
+
+impl From<FormatName> for FormatChoice {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Auto => Self::Auto,
+            FormatName::Csr => Self::Csr,
+            FormatName::Coo => Self::Coo,
+            FormatName::Dia => Self::Dia,
+            FormatName::Ell => Self::Ell,
+            FormatName::Hyb => Self::Hyb,
+        }
+    }
 }
 
 /// Whether a product finds its data in the L2 cache.
@@ -30,7 +54,7 @@ pub(crate) enum Cache {
 pub(crate) struct Problem<T> {
     pub(crate) matrix: CsrMatrix<T>,
     pub(crate) x: Vec<T>,
-    /// Bytes that one product must move at least.
+    /// Bytes that one product in CSR must move at least.
     pub(crate) bytes: usize,
     reference: Vec<(f64, f64)>,
 }
@@ -53,13 +77,13 @@ pub(crate) struct Measurement<'a, T> {
     pub(crate) device: &'a Device,
     pub(crate) problem: &'a Problem<T>,
     pub(crate) repeats: usize,
-    /// Copies of matrix and vectors that the products go round: with a cold cache as many as the L2 cache cannot hold.
-    pub(crate) rotation: usize,
+    /// Bytes that pass between two uses of the same data.
+    distance: usize,
     copy_bandwidth: f64,
 }
 
 impl<'a, T: Scalar> Measurement<'a, T> {
-    /// Between two uses of a copy lie this many times the size of the L2 cache.
+    /// With a cold cache, between two uses of a copy lie this many times the size of the L2 cache.
     const CACHE_MULTIPLE: usize = 4;
     const MOST_COPIES: usize = 4096;
 
@@ -72,32 +96,40 @@ impl<'a, T: Scalar> Measurement<'a, T> {
         copy_bandwidth: f64,
     ) -> Result<Self> {
         let l2_bytes = device.info()?.l2_bytes.unwrap_or(0) as usize;
-        let rotation = match cache {
-            Cache::Cold => (Self::CACHE_MULTIPLE * l2_bytes).div_ceil(problem.bytes).clamp(1, Self::MOST_COPIES),
-            Cache::Hot => 1,
+        let distance = match cache {
+            Cache::Cold => Self::CACHE_MULTIPLE * l2_bytes,
+            Cache::Hot => 0,
         };
-        Ok(Self { device, problem, repeats, rotation, copy_bandwidth })
+        Ok(Self { device, problem, repeats, distance, copy_bandwidth })
+    }
+
+    /// Copies of matrix and vectors that products of so many bytes go round: with a cold cache as many as the L2 cache
+    /// cannot hold.
+    pub(crate) fn rotation(&self, bytes: usize) -> usize {
+        self.distance.div_ceil(bytes.max(1)).clamp(1, Self::MOST_COPIES)
     }
 
     /// Products to run before those that count: they touch every copy, and wake the device.
-    pub(crate) fn warm_up(&self) -> usize {
-        self.rotation.max(10)
+    pub(crate) fn warm_up(rotation: usize) -> usize {
+        rotation.max(10)
     }
 
     /// Measures the kernel that `options` lead to.
     pub(crate) fn product(&self, options: &SpmvOptions) -> Result<ProductReport> {
         let mut sets = Sets::new(self, options)?;
         let y = sets.product()?;
-        let times = self.device.time_each(self.warm_up() + self.repeats, |set| sets.multiply(set))?;
+        let (bytes, rotation) = (sets.0[0].0.spmv_bytes(), sets.0.len());
+        let warm_up = Self::warm_up(rotation);
+        let times = self.device.time_each(warm_up + self.repeats, |set| sets.multiply(set))?;
         let choice = sets.0[0].0.describe();
-        let figures = self.figures(&times[self.warm_up()..], &y);
-        Ok(ProductReport { kernel: choice.kernel, reason: choice.reason, figures })
+        let figures = self.figures(&times[warm_up..], &y, bytes);
+        Ok(ProductReport { kernel: choice.kernel, reason: choice.reason, bytes, rotation, figures })
     }
 
-    /// The figures of a product that gave `y` and took `times`.
-    pub(crate) fn figures(&self, times: &[Duration], y: &[T]) -> Figures {
+    /// The figures of a product that gave `y`, took `times`, and must move so many `bytes` at least.
+    pub(crate) fn figures(&self, times: &[Duration], y: &[T], bytes: usize) -> Figures {
         let time_us = Spread::of(times);
-        let bytes_per_second = self.problem.bytes as f64 / (time_us.median * 1e-6);
+        let bytes_per_second = bytes as f64 / (time_us.median * 1e-6);
         let (relative_error, error_over_bound) = errors(y, &self.problem.reference);
         Figures {
             time_us,
@@ -113,6 +145,10 @@ impl<'a, T: Scalar> Measurement<'a, T> {
 pub(crate) struct ProductReport {
     pub(crate) kernel: String,
     pub(crate) reason: String,
+    /// Bytes that one product must move at least, in the format that it runs in.
+    pub(crate) bytes: usize,
+    /// Copies of matrix and vectors that the products go round, so that none finds its data in the L2 cache.
+    pub(crate) rotation: usize,
     #[serde(flatten)]
     pub(crate) figures: Figures,
 }
@@ -162,11 +198,15 @@ struct Sets<T>(Vec<(DeviceMatrix<T>, DeviceVec<T>, DeviceVec<T>)>);
 
 impl<T: Scalar> Sets<T> {
     fn new(measurement: &Measurement<'_, T>, options: &SpmvOptions) -> Result<Self> {
-        let Measurement { device, problem: Problem { matrix, x, .. }, rotation, .. } = measurement;
+        let Measurement { device, problem: Problem { matrix, x, .. }, .. } = measurement;
         let not_a_number = vec![T::from_f64(f64::NAN); matrix.nrows()];
         let set =
-            |_| Ok((device.upload_with(matrix, options)?, device.upload_vec(x)?, device.upload_vec(&not_a_number)?));
-        (0..*rotation).map(set).collect::<Result<_>>().map(Self)
+            || Ok((device.upload_with(matrix, options)?, device.upload_vec(x)?, device.upload_vec(&not_a_number)?));
+        let mut sets = vec![set()?];
+        for _ in 1..measurement.rotation(sets[0].0.spmv_bytes()) {
+            sets.push(set()?);
+        }
+        Ok(Self(sets))
     }
 
     fn multiply(&mut self, set: usize) -> Result<()> {

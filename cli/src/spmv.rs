@@ -8,7 +8,7 @@ use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::Matr
 
 use crate::{
     Outcome, emit,
-    measure::{Cache, DTypeName, Figures, MatrixReport, Measurement, Problem, ProductReport},
+    measure::{Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Problem, ProductReport},
     statistics::Spread,
 };
 
@@ -23,10 +23,13 @@ pub(crate) struct Options {
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
-    /// GPU threads that share a row: auto, 1, 2, 4, 8, 16, 32, or all for a table of all of them.
+    /// The format on the device; auto is csr, or dia where a conversion pays.
+    #[arg(long, value_enum, default_value = "csr")]
+    format: FormatName,
+    /// GPU threads that share a row of CSR: auto, 1, 2, 4, 8, 16, 32, or all for a table of all of them.
     #[arg(long, default_value = "auto", value_parser = parse_lanes)]
     lanes: LaneChoice,
-    /// The family of GPU kernels.
+    /// The family of GPU kernels for CSR.
     #[arg(long, value_enum, default_value = "auto")]
     kernel: KernelName,
     /// Choose the kernel by timing those that the other options leave.
@@ -80,13 +83,9 @@ struct Report {
     matrix: MatrixReport,
     device: String,
     dtype: DTypeName,
-    /// Bytes that one product must move at least.
-    bytes: usize,
     /// Bytes a second of a large copy on the device, read and written bytes counted.
     copy_gb_per_s: f64,
     repeats: u32,
-    /// Copies of matrix and vectors that the products go round, so that none finds its data in the L2 cache.
-    rotation: usize,
     products: Vec<ProductReport>,
 }
 
@@ -111,19 +110,17 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
         (LaneChoice::All, _) => [1, 2, 4, 8, 16, 32].map(Lanes::Fixed).to_vec(),
     };
     let product = |&lanes: &Lanes| {
-        let forced = SpmvOptions::default().kernel(kernel).lanes(lanes);
+        let forced = SpmvOptions::default().format(options.format.into()).kernel(kernel).lanes(lanes);
         measurement.product(&if options.autotune { forced.autotune() } else { forced })
     };
     Ok(Report {
         schema: "warpsparse.spmv",
-        version: 1,
+        version: 2,
         matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
         device: device.describe(),
         dtype: options.dtype,
-        bytes: problem.bytes,
         copy_gb_per_s: copy_bandwidth / 1e9,
         repeats: options.repeat,
-        rotation: measurement.rotation,
         products: choices.iter().map(product).collect::<Result<_>>()?,
     })
 }
@@ -145,20 +142,20 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_one(&self, f: &mut fmt::Formatter<'_>, product: &ProductReport) -> fmt::Result {
-        let ProductReport { kernel, reason, figures } = product;
+        let ProductReport { kernel, reason, bytes, rotation, figures } = product;
         let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = figures;
         let Spread { median, min, max, .. } = time_us;
-        let megabytes = self.bytes as f64 / 1e6;
+        let megabytes = *bytes as f64 / 1e6;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
         writeln!(f, "time       {median:.1} µs, median of {} ({min:.1} to {max:.1})", self.repeats)?;
-        writeln!(f, "           {}", rotation_text(self.rotation))?;
+        writeln!(f, "           {}", rotation_text(*rotation))?;
         writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
         writeln!(f, "error      {relative_error:.1e} relative to the product in f64")
     }
 
     fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "times      medians of {}, {}", self.repeats, rotation_text(self.rotation))?;
+        writeln!(f, "times      medians of {}, {}", self.repeats, rotation_text(self.products[0].rotation))?;
         writeln!(f, "{:26} {:>9} {:>8} {:>7} {:>9}", "kernel", "µs", "GB/s", "% copy", "error")?;
         for product in &self.products {
             let ProductReport { kernel, figures, .. } = product;

@@ -38,18 +38,18 @@ fn spmv_reports_on_a_file() {
 #[test]
 fn spmv_json_has_the_figures() {
     let report = json(&["spmv", "gen:stencil27:10", "--device", "cpu", "--dtype", "f64", "--repeat", "4", "--json"]);
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.spmv".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.spmv".into(), &2.into()));
     let matrix = &report["matrix"];
     let counts = ["rows", "columns", "entries", "min_row", "max_row"].map(|key| matrix[key].as_u64().unwrap());
     assert_eq!(counts, [1000, 1000, 21952, 8, 27]);
     assert_eq!(matrix["mean_row"], 21.952);
     // 21952 entries of 8 + 4 bytes, 1001 offsets of 4, two vectors of 1000 elements of 8.
-    assert_eq!(report["bytes"], 21952 * 12 + 1001 * 4 + 2 * 1000 * 8);
     let product = &report["products"][0];
+    assert_eq!(product["bytes"], 21952 * 12 + 1001 * 4 + 2 * 1000 * 8);
     assert!(product["relative_error"].as_f64().unwrap() < 1e-14);
     let times = ["min", "median", "max"].map(|key| product["time_us"][key].as_f64().unwrap());
     assert!(0.0 < times[0] && times[0] <= times[1] && times[1] <= times[2], "{times:?}");
-    let gb_per_s = report["bytes"].as_f64().unwrap() / times[1] / 1e3;
+    let gb_per_s = product["bytes"].as_f64().unwrap() / times[1] / 1e3;
     assert!((product["gb_per_s"].as_f64().unwrap() / gb_per_s - 1.0).abs() < 1e-9);
 }
 
@@ -69,6 +69,35 @@ fn matrices_without_entries_are_multiplied() {
         let report = json(&["spmv", matrix, "--device", "cpu", "--json"]);
         assert_eq!(report["products"][0]["relative_error"], 0.0, "{matrix}");
     }
+}
+
+/// 400 rows, 1920 entries on 5 diagonals, at most 5 a row; in f64.
+#[test]
+fn spmv_counts_the_bytes_of_the_format() {
+    let vectors = 2 * 400 * 8;
+    let in_csr = 1920 * 12 + 401 * 4 + vectors;
+    let in_coo = 1920 * 16 + vectors;
+    let in_dia = 5 * (8 + 400 * 8) + vectors;
+    let cases = [
+        ("csr", "cpu", "cpu_csr", in_csr),
+        ("coo", "cpu", "cpu_coo", in_coo),
+        ("dia", "cpu", "cpu_dia", in_dia),
+        ("ell", "cpu", "cpu_ell", 5 * 400 * 12 + vectors),
+        ("hyb", "cpu", "cpu_ell + cpu_coo", in_coo), // so few rows are all COO
+        ("dia", "emulated", "spmv_dia_f64", in_dia),
+        ("auto", "emulated", "spmv_dia_f64", in_dia),
+    ];
+    for (format, device, kernel, bytes) in cases {
+        let arguments = ["spmv", "gen:poisson2d:20", "--device", device, "--format", format];
+        let report = json(&[&arguments, ["--dtype", "f64", "--repeat", "3", "--json"].as_slice()].concat());
+        let product = &report["products"][0];
+        assert_eq!((&product["kernel"], &product["bytes"]), (&kernel.into(), &bytes.into()), "{format} on {device}");
+        assert!(product["relative_error"].as_f64().unwrap() < 1e-14);
+        let gb_per_s = f64::from(bytes) / product["time_us"]["median"].as_f64().unwrap() / 1e3;
+        assert!((product["gb_per_s"].as_f64().unwrap() / gb_per_s - 1.0).abs() < 1e-9, "{format} on {device}");
+    }
+    let text = stdout(&warpsparse(&["spmv", "gen:poisson2d:20", "--device", "cpu", "--format", "dia"]));
+    assert!(text.contains("kernel     cpu_dia") && text.contains("GB/s for 0.0 MB"), "{text}");
 }
 
 /// A path for a file that a test writes.
@@ -193,6 +222,10 @@ fn exit_status_tells_the_kind_of_failure() {
     assert!(status == 1 && text.contains("no/such/file.mtx"), "{status}: {text}");
     let (status, text) = failure(&["spmv", "gen:rmat:x:1"]);
     assert!(status == 2 && text.contains("SCALE"), "{status}: {text}");
+    let (status, text) = failure(&["spmv", &data("cora.mtx.gz"), "--device", "cpu", "--format", "dia"]);
+    assert!(status == 1 && text.starts_with("error: DIA would take at least "), "{status}: {text}");
+    let (status, text) = failure(&["spmv", "gen:poisson2d:9", "--format", "csc"]);
+    assert!(status == 2 && text.contains("auto, csr, coo, dia, ell, hyb"), "{status}: {text}");
     let (status, text) = failure(&["spmv", "gen:poisson2d:9", "--lanes", "3"]);
     assert!(status == 2 && text.contains("1, 2, 4, 8, 16 or 32"), "{status}: {text}");
     let (status, text) = failure(&["spmv", "gen:poisson2d:9", "--device", "tpu"]);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    report::{SCHEMA, VERSION},
+    spmv::report::{SCHEMA, VERSION},
     table,
 };
 use crate::{Outcome, emit, measure::DTypeName, statistics::Spread};

@@ -6,7 +6,10 @@ mod scale;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::report::{Machine, MatrixResult, Report, RivalReport};
+use super::{
+    report::{Machine, MatrixResult as _, RivalReport},
+    spmv::report::{MatrixResult, Report},
+};
 use crate::measure::{DTypeName, Figures, MatrixReport};
 
 /// The page. All text in it is escaped by the template.

@@ -1,9 +1,11 @@
 //! `warpsparse bench`: many products measured beside those of other libraries.
 
 mod compare;
+mod formats;
 mod html;
 mod report;
 mod rivals;
+mod session;
 mod spmv;
 mod suite;
 mod table;
@@ -17,6 +19,8 @@ pub(crate) enum Command {
     /// Measures the product of sparse matrices with vectors: the kernel chosen by itself, every other kernel, and other
     /// libraries.
     Spmv(spmv::Options),
+    /// Measures the product in every format, and what a conversion costs.
+    Formats(formats::Options),
     /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
     Compare(compare::Options),
 }
@@ -24,6 +28,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Spmv(options) => spmv::run(options),
+        Command::Formats(options) => formats::run(options),
         Command::Compare(options) => compare::run(options),
     }
 }

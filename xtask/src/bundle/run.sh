@@ -6,7 +6,8 @@
 #   ./run.sh planted    kernels with planted bugs, alone and under each tool of compute-sanitizer: prints a table of what
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
-#   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html
+#   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; and in
+#                       every format: formats.json, formats.md
 #   ./run.sh all        all of these
 set -eu
 cd "$(dirname "$0")"
@@ -88,12 +89,14 @@ lanes() {
 }
 
 bench() {
-    LD_LIBRARY_PATH=/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-} \
-        ./warpsparse bench spmv --device cuda --json bench.json --html bench.html
+    export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
+    ./warpsparse bench spmv --device cuda --json bench.json --html bench.html
+    ./warpsparse bench formats --device cuda --json formats.json >formats.md
+    cat formats.md
 }
 
 case "${1:-}" in
 tests | sanitize | planted | lanes | bench) "$1" ;;
 all) ./warpsparse info; tests; sanitize; lanes; bench; planted ;;
-*) sed -n '2,11s/^# \{0,1\}//p' run.sh; exit 2 ;;
+*) sed -n '2,12s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::scale::{LogScale, range};
-use crate::bench::report::MatrixResult;
+use crate::bench::{report::MatrixResult as _, spmv::report::MatrixResult};
 
 const WIDTH: f64 = 960.0;
 const ROW: f64 = 24.0;

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::scale::{LogScale, range};
-use crate::bench::report::MatrixResult;
+use crate::bench::spmv::report::MatrixResult;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 520.0;

@@ -2,8 +2,9 @@
 
 use super::page;
 use crate::{
-    bench::report::{
-        Analysis, Forced, Machine, MatrixResult, Method, Report, RivalReport, SCHEMA, Skipped, VERSION, Variant,
+    bench::{
+        report::{Machine, Method, RivalReport, Skipped, Variant},
+        spmv::report::{Analysis, Forced, MatrixResult, Report, SCHEMA, VERSION},
     },
     measure::{DTypeName, Figures, MatrixReport, ProductReport},
     statistics::Spread,
@@ -13,7 +14,7 @@ fn product(kernel: &str, median: f64) -> ProductReport {
     let time_us = Spread { median, min: 0.9 * median, q1: 0.98 * median, q3: 1.02 * median, max: 1.5 * median };
     let figures =
         Figures { time_us, gb_per_s: 3000.0, percent_of_copy: 75.0, relative_error: 1e-7, error_over_bound: 0.1 };
-    ProductReport { kernel: kernel.into(), reason: "few rows & short ones".into(), figures }
+    ProductReport { kernel: kernel.into(), reason: "few rows & short ones".into(), bytes: 1000, rotation: 3, figures }
 }
 
 fn result(name: &str, dtype: DTypeName, entries: usize, ratio: f64) -> MatrixResult {

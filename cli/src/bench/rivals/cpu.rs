@@ -43,7 +43,7 @@ pub(super) fn nalgebra_sparse<T: Scalar + Number>(measurement: &Measurement<'_, 
     let mut y = DVector::from_element(matrix.nrows(), T::zero());
     // What `a * x` calls, without its allocation of the result.
     let times = time(measurement, || spmm_csr_dense(T::zero(), &mut y, T::one(), Op::NoOp(&a), Op::NoOp(&x)))?;
-    Ok(Run { variant: "spmm_csr_dense".into(), times, y: y.as_slice().to_vec() })
+    Ok(Run { variant: "spmm_csr_dense".into(), bytes: measurement.problem.bytes, times, y: y.as_slice().to_vec() })
 }
 
 pub(super) fn sprs<T: Scalar + Number>(measurement: &Measurement<'_, T>) -> Result<Run<T>, String> {
@@ -61,7 +61,7 @@ pub(super) fn sprs<T: Scalar + Number>(measurement: &Measurement<'_, T>) -> Resu
         y.fill(T::zero());
         T::multiply_by_sprs(&a, x, &mut y);
     })?;
-    Ok(Run { variant: "mul_acc_mat_vec_csr".into(), times, y })
+    Ok(Run { variant: "mul_acc_mat_vec_csr".into(), bytes: measurement.problem.bytes, times, y })
 }
 
 fn time<T: Scalar>(measurement: &Measurement<'_, T>, mut multiply: impl FnMut()) -> Result<Vec<Duration>, String> {
@@ -70,6 +70,7 @@ fn time<T: Scalar>(measurement: &Measurement<'_, T>, mut multiply: impl FnMut())
         multiply();
         Ok(())
     };
-    let times = device.time_each(measurement.warm_up() + repeats, operation).map_err(|error| error.to_string())?;
-    Ok(times[measurement.warm_up()..].to_vec())
+    let warm_up = Measurement::<T>::warm_up(1);
+    let times = device.time_each(warm_up + repeats, operation).map_err(|error| error.to_string())?;
+    Ok(times[warm_up..].to_vec())
 }

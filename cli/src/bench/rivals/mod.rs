@@ -16,6 +16,9 @@ use crate::measure::Measurement;
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rival {
     Cusparse,
+    /// For `bench formats`, where it comes with the other.
+    #[value(skip)]
+    CusparseCoo,
     NalgebraSparse,
     Sprs,
 }
@@ -23,6 +26,8 @@ pub(crate) enum Rival {
 /// One way to have a library compute the product.
 pub(crate) struct Run<T> {
     pub(crate) variant: String,
+    /// Bytes that one product must move at least.
+    pub(crate) bytes: usize,
     pub(crate) times: Vec<Duration>,
     /// The result.
     pub(crate) y: Vec<T>,
@@ -42,10 +47,16 @@ impl Rival {
         }
     }
 
-    /// The library as it calls itself.
+    /// The library in each of the formats that it multiplies in.
+    pub(crate) fn in_every_format(self) -> Vec<Self> {
+        if self == Self::Cusparse { vec![self, Self::CusparseCoo] } else { vec![self] }
+    }
+
+    /// The library as it calls itself, and the format unless that is CSR.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cusparse => "cuSPARSE",
+            Self::CusparseCoo => "cuSPARSE COO",
             Self::NalgebraSparse => "nalgebra-sparse",
             Self::Sprs => "sprs",
         }
@@ -54,8 +65,10 @@ impl Rival {
     /// What is told of the library beside its times, or the reason why it is not compared with this device.
     pub(crate) fn describe(self, device: &Device) -> Result<String, String> {
         match (self, device.is_cuda()) {
-            (Self::Cusparse, true) => cusparse::describe(device),
-            (Self::Cusparse, false) => Err(format!("cuSPARSE runs on GPUs, and the products run on {device}")),
+            (Self::Cusparse | Self::CusparseCoo, true) => cusparse::describe(device),
+            (Self::Cusparse | Self::CusparseCoo, false) => {
+                Err(format!("cuSPARSE runs on GPUs, and the products run on {device}"))
+            }
             (Self::NalgebraSparse | Self::Sprs, true) => {
                 Err(format!("{} runs on the CPU, and the products run on {device}", self.name()))
             }
@@ -66,7 +79,8 @@ impl Rival {
     /// The library's ways to compute the product, measured.
     pub(crate) fn runs<T: Number>(self, measurement: &Measurement<'_, T>) -> Result<Vec<Run<T>>, String> {
         match self {
-            Self::Cusparse => cusparse::runs(measurement),
+            Self::Cusparse => cusparse::runs(measurement, cusparse::Format::Csr),
+            Self::CusparseCoo => cusparse::runs(measurement, cusparse::Format::Coo),
             Self::NalgebraSparse => cpu::nalgebra_sparse(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs(measurement).map(|run| vec![run]),
         }

@@ -1,0 +1,193 @@
+//! What `bench spmv` finds out, and its table.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::{
+    bench::{
+        report::{self, Machine, MatrixResult as _, RivalReport, Skipped},
+        table,
+    },
+    measure::{DTypeName, Figures, MatrixReport, ProductReport},
+    statistics::geometric_mean,
+};
+
+pub(crate) const SCHEMA: &str = "warpsparse.bench.spmv";
+pub(crate) const VERSION: u64 = 1;
+
+pub(crate) type Report = report::Report<MatrixResult>;
+
+/// One matrix with elements of one type.
+#[derive(Serialize)]
+pub(crate) struct MatrixResult {
+    pub(crate) name: String,
+    pub(crate) matrix: MatrixReport,
+    pub(crate) dtype: DTypeName,
+    /// Bytes that one product must move at least.
+    pub(crate) bytes: usize,
+    /// Sets of buffers that the products go round.
+    pub(crate) rotation: usize,
+    /// What the choice and preparation of the kernel takes beyond the copy of the arrays.
+    pub(crate) analysis: Analysis,
+    /// The kernel chosen by itself.
+    pub(crate) chosen: ProductReport,
+    /// The others, by force.
+    pub(crate) forced: Vec<Forced>,
+    pub(crate) rivals: Vec<RivalReport>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Analysis {
+    pub(crate) time_us: f64,
+    /// The same, counted in products of the chosen kernel.
+    pub(crate) products: f64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Forced {
+    pub(crate) name: String,
+    #[serde(flatten)]
+    pub(crate) product: ProductReport,
+}
+
+/// A rival over all matrices of one element type.
+pub(crate) struct Summary {
+    pub(crate) rival: &'static str,
+    pub(crate) dtype: DTypeName,
+    pub(crate) geometric_mean: f64,
+    pub(crate) matrices: usize,
+    /// On how many the rival is faster.
+    pub(crate) below_one: usize,
+}
+
+impl MatrixResult {
+    /// The fastest kernel, with its name; the chosen one if none is faster.
+    pub(crate) fn best(&self) -> (&str, &ProductReport) {
+        let forced = self.forced.iter().map(|forced| (forced.name.as_str(), &forced.product));
+        let by_time = |a: &(&str, &ProductReport), b: &(&str, &ProductReport)| {
+            a.1.figures.time_us.median.total_cmp(&b.1.figures.time_us.median)
+        };
+        std::iter::once(("the chosen one", &self.chosen)).chain(forced).min_by(by_time).expect("one at least")
+    }
+
+    /// The chosen kernel's time over that of the fastest.
+    pub(crate) fn chosen_over_best(&self) -> f64 {
+        self.chosen.figures.time_us.median / self.best().1.figures.time_us.median
+    }
+}
+
+impl report::MatrixResult for MatrixResult {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn dtype(&self) -> DTypeName {
+        self.dtype
+    }
+
+    fn products(&self) -> impl Iterator<Item = &ProductReport> {
+        std::iter::once(&self.chosen).chain(self.forced.iter().map(|forced| &forced.product))
+    }
+
+    fn rivals(&self) -> &[RivalReport] {
+        &self.rivals
+    }
+}
+
+impl Report {
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        let summary = |dtype, results: &[&MatrixResult], rival| {
+            let ratios: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.ratio)).collect();
+            let below_one = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
+            Some(Summary { rival, dtype, geometric_mean: geometric_mean(&ratios)?, matrices: ratios.len(), below_one })
+        };
+        let of_dtype = |(dtype, results): (_, Vec<_>)| {
+            self.rival_names().into_iter().filter_map(move |rival| summary(dtype, &results, rival)).collect::<Vec<_>>()
+        };
+        self.by_dtype().flat_map(of_dtype).collect()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rival, dtype, geometric_mean, matrices, below_one } = self;
+        write!(f, "{dtype}: {geometric_mean:.2} times as fast as {rival} (geometric mean of {matrices}), ")?;
+        write!(f, "slower on {below_one}")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
+        writeln!(f, "warpsparse {} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s", self.warpsparse)?;
+        writeln!(f, "{}", self.method.text)?;
+        for (dtype, results) in self.by_dtype() {
+            writeln!(f, "\n{dtype}")?;
+            write!(f, "{}", self.table(&results))?;
+        }
+        writeln!(f)?;
+        self.summaries().iter().try_for_each(|summary| writeln!(f, "{summary}"))?;
+        self.skipped.iter().try_for_each(|Skipped { what, reason }| writeln!(f, "skipped {what}: {reason}"))
+    }
+}
+
+impl Report {
+    fn table(&self, results: &[&MatrixResult]) -> String {
+        let mut header = vec![
+            "<matrix",
+            "rows",
+            "entries",
+            "mean",
+            "max row",
+            "<kernel",
+            "µs",
+            "±%",
+            "GB/s",
+            "% copy",
+            "error",
+            "analysis",
+            "<best forced",
+            "chosen/best",
+        ];
+        let rivals = self.rival_names();
+        for rival in &rivals {
+            header.extend([rival, "µs", "ratio", "error"]);
+        }
+        let rows: Vec<_> = results.iter().map(|result| row(result, &rivals)).collect();
+        table::text(&header, &rows)
+    }
+}
+
+fn row(result: &MatrixResult, rivals: &[&str]) -> Vec<String> {
+    let MatrixReport { rows, entries, mean_row, max_row, .. } = result.matrix;
+    let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = result.chosen.figures;
+    let mut cells = vec![
+        result.name.clone(),
+        rows.to_string(),
+        entries.to_string(),
+        format!("{mean_row:.1}"),
+        max_row.to_string(),
+        result.chosen.kernel.clone(),
+        format!("{:.1}", time_us.median),
+        format!("{:.1}", time_us.percent()),
+        format!("{gb_per_s:.0}"),
+        format!("{percent_of_copy:.1}"),
+        format!("{relative_error:.0e}"),
+        format!("{:.1}", result.analysis.products),
+        result.best().0.to_owned(),
+        format!("{:.2}", result.chosen_over_best()),
+    ];
+    for rival in rivals {
+        cells.extend(match result.rival(rival) {
+            Some(RivalReport { variant, figures, ratio, .. }) => [
+                variant.clone(),
+                format!("{:.1}", figures.time_us.median),
+                format!("{ratio:.2}"),
+                format!("{:.0e}", figures.relative_error),
+            ],
+            None => ["–"; 4].map(str::to_owned),
+        });
+    }
+    cells
+}
