@@ -219,6 +219,7 @@ fn csr_is_converted_as_the_options_say(device: &Device) {
         assert_eq!(uploaded.describe().kernel, kernel, "{}", uploaded.describe());
         assert_eq!(uploaded.nnz(), matrix.nnz());
         assert!(uploaded.structure().is_none());
+        assert_eq!(*uploaded.options(), options);
         let (x, y) = vectors(matrix.ncols(), matrix.nrows(), 0.5f32);
         let found = product(&uploaded, 1.25, &x, 0.5, &y);
         assert_within(kernel, &found, &reference_spmv(matrix, 1.25, &x, 0.5, &y));

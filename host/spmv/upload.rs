@@ -30,13 +30,16 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
 
     fn upload_to(&self, device: &Device, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
         options.check()?;
-        let parts = match options.format {
+        let mut parts = match options.format {
             FormatChoice::Csr | FormatChoice::Auto => upload_csr(device, self, options)?,
             FormatChoice::Coo => upload_coo(device, &row_ends(self, 0)?)?,
             FormatChoice::Dia => upload_dia(device, &self.try_into()?)?,
             FormatChoice::Ell => upload_ell(device, &self.try_into()?)?,
             FormatChoice::Hyb => upload_hyb(device, &self.try_into()?)?,
         };
+        if let (Some(product), false) = (&mut parts.products.product, options.format == FormatChoice::Auto) {
+            product.options.format = options.format;
+        }
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
 }
