@@ -22,7 +22,7 @@ const NAN: f64 = f64::NAN;
 type Matrix = (usize, usize, &'static [(usize, usize, f64)]);
 
 /// Files that are read, and the matrices in them.
-const READ: [(&str, Matrix); 31] = [
+const READ: [(&str, Matrix); 32] = [
     ("array-integer-symmetric.mtx", (2, 2, &[(0, 0, 1.0), (1, 0, 2.0), (0, 1, 2.0), (1, 1, 3.0)])),
     ("array-no-columns.mtx", (7, 0, &[])),
     ("array-real-general.mtx", (2, 3, &[(0, 0, 1.0), (0, 1, 3.0), (1, 1, 4.0), (1, 2, 6.0)])),
@@ -57,6 +57,7 @@ const READ: [(&str, Matrix); 31] = [
     ("values-infinite.mtx", (1, 4, &[(0, 0, INF), (0, 1, -INF), (0, 2, INF), (0, 3, INF)])),
     ("values-many-digits.mtx", (1, 2, &[(0, 0, 0.1), (0, 1, 9_007_199_254_740_992.0)])),
     ("values-nan.mtx", (1, 3, &[(0, 0, NAN), (0, 1, NAN), (0, 2, NAN)])),
+    ("values-rounded-once.mtx", (1, 1, &[(0, 0, 1.000_000_059_604_644_8)])),
 ];
 
 /// Files that are refused, and how the error's text begins behind the folder, the name and a colon.

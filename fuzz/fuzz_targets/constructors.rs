@@ -180,6 +180,8 @@ fn dia<T: Scalar + Element>(input: &Matrix) {
         let slots = places.map(|(i, d, offset)| (i, (i as i64 + offset) as usize, values[d * leading_dimension + i]));
         let entries: Vec<_> = slots.filter(|&(_, _, value)| !is_positive_zero(value)).collect();
         assert_eq!(bits(dia.triplets()), bits(entries.iter().copied()));
+        assert_eq!(entries.len(), dia.nnz(), "an entry outside of the matrix");
+        assert!(entries.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1)), "a diagonal twice");
         survives(&to_csr(&dia), &entries);
     }
 }
@@ -254,6 +256,7 @@ fn ell<T: Scalar + Element>(input: &Matrix) {
     if arrays.is_small() {
         let entries = arrays.entries();
         assert_eq!(bits(ell.triplets()), bits(entries.iter().copied()));
+        assert_eq!(entries.len(), ell.nnz(), "an entry below the last row");
         survives(&to_csr(&ell), &entries);
     }
 }
