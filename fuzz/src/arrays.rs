@@ -6,14 +6,24 @@ use warpsparse::{Offset, Scalar};
 use crate::{Entry, bits};
 
 /// A matrix as a list of entries, and what becomes of its arrays.
-#[derive(Arbitrary, Debug)]
+#[derive(Debug)]
 pub struct Matrix {
     nrows: Size,
     ncols: Size,
-    entries: Vec<(u16, u16, u8)>,
     /// Slots beyond what formats that pad need.
     pub spare: u8,
     damage: Vec<Damage>,
+    entries: Vec<(u16, u16, u8)>,
+}
+
+/// The entries take the rest of the input: derived code would toss a coin for each.
+impl<'a> Arbitrary<'a> for Matrix {
+    fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
+        let (nrows, ncols, spare) = u.arbitrary()?;
+        let damage = (0..u8::arbitrary(u)? % 3).map(|_| u.arbitrary()).collect::<Result<_>>()?;
+        let entries = (0..u.len() / 5).map(|_| u.arbitrary()).collect::<Result<_>>()?;
+        Ok(Self { nrows, ncols, spare, damage, entries })
+    }
 }
 
 /// Mostly a few; at most as many as the conversions split in blocks of 4096.
@@ -39,7 +49,9 @@ struct Damage {
 #[doc(hidden)]
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Change {
-    /// Most often a number of small magnitude: -1 is the largest index.
+    /// To a number near the old one.
+    Near(i8),
+    /// To a number of small magnitude; -1 is the largest index.
     Small(i8),
     Any(u64),
     Push(i8),
@@ -90,6 +102,7 @@ pub trait Target {
 impl Target for usize {
     fn damage(&mut self, _: usize, change: Change) {
         match change {
+            Change::Near(by) => *self = self.wrapping_add_signed(isize::from(by % 4)),
             Change::Small(by) | Change::Push(by) => *self = self.wrapping_add_signed(isize::from(by)),
             Change::Any(size) => *self = size as usize,
             Change::Truncate => *self = 0,
@@ -103,6 +116,7 @@ impl<E: Element> Target for Vec<E> {
         match (change, self.len()) {
             (Change::Push(number), _) => self.push(E::from_bits(number as u64)),
             (_, 0) => {}
+            (Change::Near(by), length) => self[at % length] = self[at % length].near(by % 4),
             (Change::Small(number), length) => self[at % length] = E::from_bits(number as u64),
             (Change::Any(number), length) => self[at % length] = E::from_bits(number),
             (Change::Truncate, length) => self.truncate(at % length),
@@ -115,19 +129,29 @@ impl<E: Element> Target for Vec<E> {
 pub trait Element {
     #[doc(hidden)]
     fn from_bits(bits: u64) -> Self;
+    #[doc(hidden)]
+    fn near(&self, by: i8) -> Self;
 }
 
 macro_rules! elements {
-    ($($type:ty: $of:expr),*) => {$(
+    ($($type:ty: $of:expr, $near:expr);*) => {$(
         impl Element for $type {
             fn from_bits(bits: u64) -> Self {
                 ($of)(bits)
             }
+            fn near(&self, by: i8) -> Self {
+                ($near)(*self, by)
+            }
         }
     )*};
 }
-elements!(u32: |bits| bits as u32, u64: |bits| bits, i64: |bits| bits as i64);
-elements!(f32: |bits| value(bits as u8), f64: |bits| value(bits as u8));
+elements!(
+    u32: |bits| bits as u32, |old: u32, by: i8| old.wrapping_add_signed(by.into());
+    u64: |bits| bits, |old: u64, by: i8| old.wrapping_add_signed(by.into());
+    i64: |bits| bits as i64, |old: i64, by: i8| old.wrapping_add(by.into());
+    f32: |bits| value(bits as u8), |old, by| old + f32::from(by);
+    f64: |bits| value(bits as u8), |old, by| old + f64::from(by)
+);
 
 /// Where each of `count` rows begins among entries that are sorted by row, and where the last ends.
 pub fn offsets<O: Offset>(count: usize, rows: &[u32]) -> Vec<O> {
