@@ -51,7 +51,7 @@ pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, diagonals: usize
 impl<T: Scalar> Spmv<T> for GpuDia<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { mode, alpha, x, beta, y } = product;
-        let blocks = grid_size(self.nrows, size_of::<T>());
+        let blocks = grid_size(self.nrows);
         if blocks == 0 {
             return Ok(());
         }

@@ -14,7 +14,8 @@
 //!                       head  \-- y --/             tail
 //! slots               | 2w                         2w+1 |
 //! ```
-//! A warp takes a run of consecutive entries, 32 at a time, and sums the segments of equal rows by a scan over its lanes.
+//! A warp takes a run of consecutive entries, 128 at a time: each lane loads four, by loads of 16 bytes, and sums their
+//! segments of equal rows; a scan over the lanes joins what the last rows of some have in common with the first of others.
 //! What lies between its first and its last row is all of those rows, and goes to `y`. The sums of the first and the last
 //! row go to two slots of the warp, for the neighbours may have more of them; where all is one row, the second slot is 0.
 //! A second launch, `spmv_coo_carries`, adds up the slots of each row: a run of slots, since the rows are sorted.
@@ -24,7 +25,7 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `args` describes live global memory, each array as long as its field says.
+//! 1. `args` describes live global memory, each array as long as its field says, those of the matrix aligned to 16 bytes.
 //! 2. `row_indices` never falls and stays below the length of `y`; every column index is below the length of `x`.
 //! 3. `carries` is what the first launch filled when the second reads it; the runs are those of equal rows among the
 //!    slots.
@@ -42,8 +43,11 @@ use crate::{Scalar, Variant, entries::entries, unroll::unroll};
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
 
-/// Entries that a warp loads before it uses the first; a warp's share is a multiple of it.
-pub const ENTRIES_PER_STEP: u32 = 4 * WARP_SIZE;
+/// Entries that a lane takes at a time.
+const QUAD: u32 = 4;
+
+/// Entries that a warp takes at a time; its share is a multiple of it.
+pub const ENTRIES_PER_STEP: u32 = QUAD * WARP_SIZE;
 
 /// No row: a matrix has fewer.
 const NO_ROW: u32 = u32::MAX;
@@ -150,34 +154,13 @@ unsafe fn spmv<T: Scalar>(args: Args<T>) {
     let mut segments = Segments { args: &args, warp, lane, first_row, last_row, row: first_row, sum: T::ZERO };
     let mut step = begin;
     while step < end {
-        let mut rows = [NO_ROW; 4];
-        let mut columns = [0; 4];
-        let mut values = [T::ZERO; 4];
-        let left = end - step;
-        // SAFETY: K * WARP_SIZE + lane < left.
+        // SAFETY: step < end <= entries; all lanes of the warp are here.
         unsafe {
-            unroll!(K in [0, 1, 2, 3] {
-                let at = K * WARP_SIZE + lane;
-                if at < left {
-                    let entry = (step + at) as usize;
-                    rows[K as usize] = mem::load_streaming(args.row_indices.add(entry));
-                    columns[K as usize] = mem::load_streaming(args.col_indices.add(entry));
-                    values[K as usize] = mem::load_streaming(args.values.add(entry));
-                }
-            });
-            unroll!(K in [0, 1, 2, 3] {
-                if rows[K as usize] != NO_ROW {
-                    let x = mem::load_readonly(args.x.add(columns[K as usize] as usize));
-                    values[K as usize] = values[K as usize] * x;
-                }
-            });
+            let (rows, products) = load_quad(&args, step, end, lane);
+            segments.add(rows, products);
         }
-        unroll!(K in [0, 1, 2, 3] {
-            // SAFETY: all lanes of the warp are here, with the products of consecutive entries.
-            unsafe { segments.add(rows[K as usize], values[K as usize]) };
-        });
         // The last step may end beyond 2^32.
-        step = if left <= ENTRIES_PER_STEP { end } else { step + ENTRIES_PER_STEP };
+        step = if end - step <= ENTRIES_PER_STEP { end } else { step + ENTRIES_PER_STEP };
     }
     // SAFETY: the sums of the last row, and the slot that nobody has filled.
     unsafe {
@@ -190,39 +173,100 @@ unsafe fn spmv<T: Scalar>(args: Args<T>) {
     }
 }
 
+/// Rows and products of the lane's four entries of the step: [`NO_ROW`] and 0 from `end` on.
+///
+/// # Safety
+/// Rules 1 and 2 at the head of this module, and `step` is a multiple of [`QUAD`] below `end`, which is at most `entries`.
+#[inline(always)]
+unsafe fn load_quad<T: Scalar>(args: &Args<T>, step: u32, end: u32, lane: u32) -> ([u32; 4], [T; 4]) {
+    let mut rows = [NO_ROW; 4];
+    let mut columns = [0; 4];
+    let mut values = [T::ZERO; 4];
+    let (at, left) = (QUAD * lane, end - step);
+    // SAFETY: entries below `end` exist; a whole quad begins at a multiple of 4.
+    unsafe {
+        let first = step as usize + at as usize;
+        if at + QUAD <= left {
+            rows = mem::load_streaming_v4(args.row_indices.add(first));
+            columns = mem::load_streaming_v4(args.col_indices.add(first));
+            values = mem::load_streaming_v4(args.values.add(first));
+        } else {
+            unroll!(K in [0, 1, 2] {
+                if at + K < left {
+                    rows[K as usize] = mem::load_streaming(args.row_indices.add(first + K as usize));
+                    columns[K as usize] = mem::load_streaming(args.col_indices.add(first + K as usize));
+                    values[K as usize] = mem::load_streaming(args.values.add(first + K as usize));
+                }
+            });
+        }
+        unroll!(K in [0, 1, 2, 3] {
+            if rows[K as usize] != NO_ROW {
+                let x = mem::load_readonly(args.x.add(columns[K as usize] as usize));
+                values[K as usize] = values[K as usize] * x;
+            }
+        });
+    }
+    (rows, values)
+}
+
 impl<T: Scalar> Segments<'_, T> {
-    /// Adds 32 consecutive entries, one a lane: `row` is [`NO_ROW`] where there is none any more.
+    /// Adds 128 consecutive entries, four a lane.
     ///
     /// # Safety
     /// All lanes of the warp call it.
     #[inline(always)]
-    unsafe fn add(&mut self, row: u32, product: T) {
+    unsafe fn add(&mut self, rows: [u32; 4], products: [T; 4]) {
         let lane = self.lane;
-        let mut sum = product;
-        // SAFETY: all 32 lanes are here.
-        unsafe {
-            let starts_anew = warp::warp_shuffle_idx(u32::MAX, row, 0, WARP_SIZE).0 != self.row;
-            if lane == 0 {
-                if starts_anew {
-                    self.emit(self.row, self.sum);
+        let (first, last) = (rows[0], rows[3]);
+        // The sums of the lane's first and of its last row; what is between, if anything, is complete.
+        let mut head = products[0];
+        let mut sum = products[0];
+        unroll!(K in [1, 2, 3] {
+            const BEFORE: usize = K as usize - 1;
+            if rows[K as usize] == rows[BEFORE] {
+                sum += products[K as usize];
+            } else {
+                if rows[BEFORE] == first {
+                    head = sum;
                 } else {
+                    // SAFETY: the row begins and ends in this lane.
+                    unsafe { self.emit(rows[BEFORE], sum) };
+                }
+                sum = products[K as usize];
+            }
+        });
+        // SAFETY: all 32 lanes are here; each row is handed on by the lane that it ends in.
+        unsafe {
+            let mut row_before = warp::warp_shuffle_up(u32::MAX, last, 1, WARP_SIZE).0;
+            if lane == 0 {
+                row_before = self.row;
+                if first != self.row {
+                    self.emit(self.row, self.sum);
+                } else if first == last {
                     sum = self.sum + sum;
                 }
             }
-            let before = warp::warp_shuffle_up(u32::MAX, row, 1, WARP_SIZE).0;
-            let heads = warp::warp_vote_ballot(u32::MAX, lane == 0 || before != row);
-            // The nearest head at or below this lane.
-            let head = 31 - (heads & (u32::MAX >> (31 - lane))).leading_zeros();
+            // Lanes whose last row begins there; the nearest one at or below this lane.
+            let begins = warp::warp_vote_ballot(u32::MAX, lane == 0 || first != last || row_before != first);
+            let begin = 31 - (begins & (u32::MAX >> (31 - lane))).leading_zeros();
             unroll!(DISTANCE in [1, 2, 4, 8, 16] {
                 let below = warp::warp_shuffle_up(u32::MAX, sum, DISTANCE, WARP_SIZE).0;
-                if lane >= head + DISTANCE {
+                if lane >= begin + DISTANCE {
                     sum = below + sum;
                 }
             });
-            if lane < 31 && (heads >> (lane + 1)) & 1 == 1 {
-                self.emit(row, sum);
+            let mut sum_before = warp::warp_shuffle_up(u32::MAX, sum, 1, WARP_SIZE).0;
+            if lane == 0 {
+                sum_before = self.sum;
             }
-            self.row = warp::warp_shuffle_idx(u32::MAX, row, 31, WARP_SIZE).0;
+            if first != last {
+                self.emit(first, if row_before == first { sum_before + head } else { head });
+            }
+            let row_after = warp::warp_shuffle_down(u32::MAX, first, 1, WARP_SIZE).0;
+            if lane < 31 && row_after != last {
+                self.emit(last, sum);
+            }
+            self.row = warp::warp_shuffle_idx(u32::MAX, last, 31, WARP_SIZE).0;
             self.sum = warp::warp_shuffle_idx(u32::MAX, sum, 31, WARP_SIZE).0;
         }
     }
