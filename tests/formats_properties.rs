@@ -7,7 +7,7 @@ use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
-use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, Offset, strategies};
+use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, strategies};
 
 /// Entries as `(row, column, bits of the value)`.
 type Entries = Vec<(usize, usize, u64)>;
@@ -201,4 +201,38 @@ fn triplets_in_any_order_lead_to_rows_and_columns() {
         prop_assert_eq!(CscMatrix::from(&csr), csc);
         Ok(())
     });
+}
+
+/// From every format to several others and back. DIA has no explicit zeros, so the matrix has none.
+fn around<O: Offset>(a: &CsrMatrix<f64, O>) -> warpsparse::Result<CsrMatrix<f64, O>> {
+    let ell = EllMatrix::try_from(&CscMatrix::from(a))?;
+    let hyb = HybMatrix::try_from(&ell)?;
+    let dia = DiaMatrix::try_from(&hyb)?;
+    let dia = DiaMatrix::try_from(&EllMatrix::try_from(&dia)?)?;
+    let ell = EllMatrix::try_from(&HybMatrix::try_from(&dia)?)?;
+    let hyb = HybMatrix::try_from(&CooMatrix::try_from(&ell)?)?;
+    let dia = DiaMatrix::try_from(&CscMatrix::<f64, O>::try_from(&hyb)?)?;
+    let csc = CscMatrix::<f64, O>::try_from(&EllMatrix::try_from(&CooMatrix::try_from(&dia)?)?)?;
+    let csc = CscMatrix::<f64, O>::try_from(&DiaMatrix::try_from(&csc)?)?;
+    CsrMatrix::try_from(&HybMatrix::try_from(&csc)?)
+}
+
+#[test]
+fn a_canonical_matrix_survives_every_cycle() {
+    let survived = std::cell::Cell::new(0);
+    check(strategies::csr_matrix::<f64>(), |matrix| {
+        let matrix = matrix.canonical().drop_zeros();
+        let wide = CsrMatrix::<f64, u64>::from(&matrix);
+        match (around(&matrix), around(&wide)) {
+            (Ok(narrow), Ok(wide)) => {
+                prop_assert_eq!(bits(narrow.triplets()), bits(matrix.triplets()));
+                prop_assert_eq!(bits(wide.triplets()), bits(matrix.triplets()));
+                survived.set(survived.get() + 1);
+            }
+            (Err(Error::PaddingExceeded { .. }), Err(Error::PaddingExceeded { .. })) => {}
+            (narrow, wide) => panic!("{narrow:?}, {wide:?}"),
+        }
+        Ok(())
+    });
+    assert!(survived.get() > 0, "the padding ruled out every matrix");
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::rows::{BLOCK, join};
-use crate::{CooMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Result, Scalar};
+use crate::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar};
 
 /// The most slots an entry that conversions make by themselves.
 pub(super) const MAX_FILL: f64 = 3.0;
@@ -86,6 +86,41 @@ macro_rules! by_way_of_csr {
                 Ok(Self::from(&CsrMatrix::<T>::try_from(matrix)?))
             }
         }
+
+        /// By way of CSR: with the entries of each row in order of their columns. Fails as the conversion from CSR does.
+        impl<T: Scalar, O: Offset> TryFrom<&CscMatrix<T, O>> for $matrix<T> {
+            type Error = Error;
+
+            fn try_from(csc: &CscMatrix<T, O>) -> Result<Self> {
+                Self::try_from(&CsrMatrix::from(csc))
+            }
+        }
+
+        /// By way of CSR. Fails as the conversion to CSR does.
+        impl<T: Scalar, O: Offset> TryFrom<&$matrix<T>> for CscMatrix<T, O> {
+            type Error = Error;
+
+            fn try_from(matrix: &$matrix<T>) -> Result<Self> {
+                Ok(Self::from(&CsrMatrix::<T, O>::try_from(matrix)?))
+            }
+        }
     )*};
 }
 by_way_of_csr!(DiaMatrix, EllMatrix, HybMatrix);
+
+macro_rules! into_one_another {
+    ($($from:ident to $to:ident),*) => {$(
+        /// By way of CSR. Fails as the conversion from CSR does.
+        impl<T: Scalar> TryFrom<&$from<T>> for $to<T> {
+            type Error = Error;
+
+            fn try_from(matrix: &$from<T>) -> Result<Self> {
+                Self::try_from(&CsrMatrix::<T, u64>::try_from(matrix)?)
+            }
+        }
+    )*};
+}
+into_one_another! {
+    DiaMatrix to EllMatrix, DiaMatrix to HybMatrix, EllMatrix to DiaMatrix, EllMatrix to HybMatrix, HybMatrix to DiaMatrix,
+    HybMatrix to EllMatrix
+}
