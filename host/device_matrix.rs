@@ -25,6 +25,8 @@ pub(crate) struct Parts<T> {
     pub(crate) structure: Option<Structure>,
     pub(crate) spmv_bytes: usize,
     pub(crate) products: Products<T>,
+    /// Options that lead to the same kernels without a choice.
+    pub(crate) options: SpmvOptions,
 }
 
 /// The products that a matrix has: one of them at least.
@@ -38,7 +40,7 @@ impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
     pub(crate) fn of_one_kernel(product: Chosen<T>, spmv_bytes: usize) -> Self {
         let products = Products { product: Some(product), transposed: None };
-        Self { structure: None, spmv_bytes, products }
+        Self { structure: None, spmv_bytes, products, options: SpmvOptions::default() }
     }
 }
 
@@ -63,7 +65,7 @@ impl Device {
     ///
     /// For a CSR matrix the choice follows its [`Structure`], which the device finds in one reading of the row offsets
     /// and one of the column indices. On a GPU the arrays are copied; the call waits for that and for the analysis. On
-    /// the CPU nothing is copied, except to sort a COO matrix by row that is not.
+    /// the CPU nothing is copied, except to sort a COO matrix by row that is not sorted.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver) and
@@ -77,8 +79,9 @@ impl Device {
     ///
     /// # Errors
     /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel or do
-    /// not suit the matrix's format; [`PaddingExceeded`](crate::Error::PaddingExceeded) where the format asked for would
-    /// be mostly padding.
+    /// not suit the matrix's format. Where they ask for a conversion, which happens on the host, its errors:
+    /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the format would be mostly padding, and
+    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries and more in COO.
     pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
         matrix.upload_to(self, options)
     }
@@ -124,13 +127,15 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// of those.
     #[must_use]
     pub fn describe(&self) -> KernelChoice {
-        self.any_product().choice.clone()
+        let Products { product, transposed } = &self.parts.products;
+        let chosen = product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two");
+        chosen.choice.clone()
     }
 
-    /// Options with which an upload of the same matrix gets the same kernel, without a choice or timing.
+    /// Options with which an upload of the same matrix gets the same kernels, without a choice or timing.
     #[must_use]
     pub fn options(&self) -> &SpmvOptions {
-        &self.any_product().options
+        &self.parts.options
     }
 
     /// The bytes that one product must move at least, in the format that the matrix has on the device: each array of the
@@ -138,11 +143,6 @@ impl<T: Scalar> DeviceMatrix<T> {
     #[must_use]
     pub fn spmv_bytes(&self) -> usize {
         self.parts.spmv_bytes
-    }
-
-    fn any_product(&self) -> &Chosen<T> {
-        let Products { product, transposed } = &self.parts.products;
-        product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two")
     }
 
     pub(crate) fn product(&self) -> Result<&dyn Spmv<T>> {

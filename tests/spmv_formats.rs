@@ -10,8 +10,8 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice, HybMatrix,
-    Result, Scalar, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
+    HybMatrix, Result, Scalar, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -34,6 +34,9 @@ fn main() -> ExitCode {
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     trials.push(on_device("auto_keeps_csr::cpu".into(), auto_keeps_csr, Device::cpu));
     trials.push(on_gpu("auto_finds_diagonals", auto_finds_diagonals));
+    trials.push(on_gpu("graphs_and_products_take_turns", graphs_and_products_take_turns));
+    trials.extend(on_every_device("options_lead_back_to_the_same_kernels", options_lead_back));
+    trials.extend(on_every_device("an_infinite_factor_stays_in_rows_of_hyb", an_infinite_factor_stays_in_rows_of_hyb));
     common::run(trials)
 }
 
@@ -334,6 +337,62 @@ fn stencil(n: usize) -> CsrMatrix<f32> {
     matrices::from_rows(n * n, (0..n * n).map(row).collect())
 }
 
+/// A product that another interrupts would add up the other's slots.
+fn graphs_and_products_take_turns(gpu: &Device) {
+    let matrices = matrices::all::<f64>();
+    let (_, matrix) = matrices.iter().find(|(name, _)| *name == "power law").unwrap();
+    let long_rows = SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(7);
+    let in_coo = gpu.upload(&CooMatrix::from(matrix)).unwrap();
+    let in_hyb = gpu.upload(&HybMatrix::from_csr_with_width(matrix, 2).unwrap()).unwrap();
+    for uploaded in [in_coo, in_hyb, gpu.upload_with(matrix, &long_rows).unwrap()] {
+        let vectors = [1, 2].map(|seed| Random(seed).vector::<f64>(matrix.ncols()));
+        let expected = vectors.each_ref().map(|x| product(&uploaded, 1.0, x, 0.0, &vec![0.0; matrix.nrows()]));
+        let [x, other] = vectors.each_ref().map(|x| gpu.upload_vec(x).unwrap());
+        let y_of = || gpu.zeros(matrix.nrows()).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for _ in 0..300 {
+                    let mut y = y_of();
+                    uploaded.spmv_graph(1.0, &x, 0.0, &mut y).unwrap().launch(3).unwrap();
+                    assert!(y.to_vec().unwrap() == expected[0], "{}", uploaded.describe());
+                }
+            });
+            for _ in 0..1000 {
+                let mut y = y_of();
+                uploaded.spmv(1.0, &other, 0.0, &mut y).unwrap();
+                assert!(y.to_vec().unwrap() == expected[1], "{}", uploaded.describe());
+            }
+        });
+    }
+}
+
+fn options_lead_back(device: &Device) {
+    let matrix = matrices::from_rows::<f32>(3, vec![vec![(0, 1.0), (2, 2.0)]; 4]);
+    let options = SpmvOptions::default().nondeterministic();
+    let csc = CscMatrix::from(&matrix);
+    for options in [options.clone(), options.autotune()] {
+        let by_rows = device.upload_with(&matrix, &options).unwrap();
+        let again = device.upload_with(&matrix, by_rows.options()).unwrap();
+        assert_eq!((again.describe().kernel, again.options()), (by_rows.describe().kernel, by_rows.options()));
+        assert!(again.spmv_transposed(1.0, &device.zeros(4).unwrap(), 0.0, &mut device.zeros(3).unwrap()).is_ok());
+        let by_columns = device.upload_with(&csc, &options).unwrap();
+        let again = device.upload_with(&csc, by_columns.options()).unwrap();
+        assert_eq!((again.describe().kernel, again.options()), (by_columns.describe().kernel, by_columns.options()));
+        assert!(!again.options().autotune);
+        assert!(again.spmv(1.0, &device.zeros(3).unwrap(), 0.0, &mut device.zeros(4).unwrap()).is_ok());
+    }
+}
+
+/// The COO part has nothing to add there, not 0 times infinity.
+fn an_infinite_factor_stays_in_rows_of_hyb(device: &Device) {
+    let matrix = matrices::from_rows::<f64>(2, vec![vec![(0, 3.0)], vec![(1, -2.0), (0, 1.0)]]);
+    for width in [1, 2] {
+        let uploaded = device.upload(&HybMatrix::from_csr_with_width(&matrix, width).unwrap()).unwrap();
+        let y = product(&uploaded, f64::INFINITY, &[1.0, 5.0], 0.0, &[0.0; 2]);
+        assert_eq!(y[0], f64::INFINITY, "{width} slots");
+    }
+}
+
 fn auto_keeps_csr(cpu: &Device) {
     let auto = SpmvOptions::default().format(FormatChoice::Auto);
     assert_eq!(cpu.upload_with(&stencil(40), &auto).unwrap().describe().kernel, "cpu_csr");
@@ -351,4 +410,10 @@ fn auto_finds_diagonals(gpu: &Device) {
     // As many diagonals as the band is wide, most of them nearly empty.
     let scattered = matrices::from_rows::<f32>(4000, (0..4000).map(|i| vec![((i * 37) % 4000, 1.0)]).collect());
     assert!(gpu.upload_with(&scattered, &auto).unwrap().describe().kernel.starts_with("spmv_csr_vector_"));
+    // So few entries on one diagonal that it would be mostly padding, though fewer bytes than the offsets.
+    let mut offsets = vec![1000u64; 100_001];
+    offsets.iter_mut().zip(0..1000).for_each(|(offset, i)| *offset = i);
+    let sparse = CsrMatrix::try_from_csr_data(100_000, 100_000, offsets, (0..1000).collect(), vec![1.0f32; 1000]);
+    let uploaded = gpu.upload_with(&sparse.unwrap(), &auto).unwrap();
+    assert!(uploaded.describe().kernel.starts_with("spmv_csr_"), "{}", uploaded.describe());
 }

@@ -1,6 +1,9 @@
 //! Operations recorded once and queued many times.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+};
 
 #[cfg(feature = "cuda")]
 use super::cuda::Recording;
@@ -17,6 +20,20 @@ pub(crate) enum Recording {}
 #[derive(Debug)]
 pub(crate) enum Stream {}
 
+/// A lock, whatever it protects.
+#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU records"))]
+pub(crate) trait Exclusive: Sync {
+    /// Does `work` with the lock held.
+    fn hold(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
+impl<P: Send> Exclusive for Mutex<P> {
+    fn hold(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _held = self.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+}
+
 /// Operations that are queued again and again, with the same arguments.
 ///
 /// On a GPU it is a CUDA graph: the driver has checked and prepared the operations once, and queues all of them in one
@@ -27,11 +44,17 @@ pub struct Graph<'a> {
     /// Called where nothing is recorded. In any case it holds the borrows of what the operations touch.
     operations: Box<dyn FnMut() -> Result<()> + 'a>,
     recording: Option<Recording>,
+    /// Held while a recording is queued: whoever else queues what it touches holds it too.
+    exclusive: Option<&'a dyn Exclusive>,
 }
 
 impl<'a> Graph<'a> {
-    pub(crate) fn new(operations: impl FnMut() -> Result<()> + 'a, recording: Option<Recording>) -> Self {
-        Self { operations: Box::new(operations), recording }
+    pub(crate) fn new(
+        operations: impl FnMut() -> Result<()> + 'a,
+        recording: Option<Recording>,
+        exclusive: Option<&'a dyn Exclusive>,
+    ) -> Self {
+        Self { operations: Box::new(operations), recording, exclusive }
     }
 
     /// Queues the operations `times` times, one after the other. On a GPU nothing is allocated, and nothing waits.
@@ -43,7 +66,10 @@ impl<'a> Graph<'a> {
             match &self.recording {
                 None => (self.operations)()?,
                 #[cfg(feature = "cuda")]
-                Some(recording) => recording.launch()?,
+                Some(recording) => match self.exclusive {
+                    None => recording.launch()?,
+                    Some(lock) => lock.hold(&mut || recording.launch())?,
+                },
                 #[cfg(not(feature = "cuda"))]
                 Some(recording) => match *recording {},
             }
@@ -89,6 +115,7 @@ impl Device {
     /// 1. What `operations` touches is neither freed nor moved in the device's memory while the graph exists. It is
     ///    enough that `operations` borrows or owns it, and does not itself give it away.
     /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
+    /// 3. While the graph is being launched, no other thread multiplies by a matrix whose products are in it.
     #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
     pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
         let recording = match self.backend() {
@@ -96,6 +123,6 @@ impl Device {
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => Some(stream.record(stream, &mut operations)?),
         };
-        Ok(Graph::new(operations, recording))
+        Ok(Graph::new(operations, recording, None))
     }
 }

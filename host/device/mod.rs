@@ -14,6 +14,7 @@ use std::fmt;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
+pub(crate) use graph::Exclusive;
 pub use graph::Graph;
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};

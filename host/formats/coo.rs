@@ -6,7 +6,7 @@ use super::{CooView, compressed::sort_into_rows};
 use crate::{CsrMatrix, Error, Offset, Result, Scalar};
 
 /// A sparse matrix as a list of `(row, column, value)` entries, in any order, duplicates allowed: what files hold and
-/// assembly produces. Convert to [`CsrMatrix`] to compute; that sums duplicates.
+/// assembly produces. A [`CsrMatrix`] made of it, with duplicates summed, multiplies faster.
 ///
 /// Every index is in range: this is checked once, when the matrix is built. The arrays are shared: a clone copies none of
 /// them. There are fewer than 2³² entries; larger matrices are built as a [`CsrMatrix`] with 64-bit offsets.

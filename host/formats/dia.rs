@@ -24,7 +24,7 @@ use crate::{CsrMatrix, Error, Offset, Result, Scalar};
 /// is of a diagonal that the matrix has. The leading dimension is a multiple of 4, for loads of several elements.
 ///
 /// Slots outside of the matrix hold +0.0, and a slot inside that holds +0.0 is no entry: the format cannot tell an
-/// explicit zero from a place without an entry. -0.0 and NaN are entries.
+/// explicit zero from a place without an entry. -0.0 and NaN are entries; but products pass over zeros of either sign.
 ///
 /// All this is checked once, when the matrix is built. The arrays are shared: a clone copies none of them.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Sca
 /// entries of longer rows (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).
 ///
 /// Both parts are of the matrix's shape, and the entries of the COO part are sorted by row: this is checked once, when the
-/// matrix is built. A clone shares the ELL part and copies the COO part.
+/// matrix is built. The arrays are shared: a clone copies none of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HybMatrix<T> {
     ell: EllMatrix<T>,

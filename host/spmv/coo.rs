@@ -7,7 +7,7 @@ use kernels_gpu::spmv_coo::{Args, CARRIES, CarryArgs, ENTRIES_PER_STEP, PRODUCTS
 use super::{Chosen, Product, Spmv, cpu::OnCpu, scale::scale, variant_of};
 use crate::{
     CooMatrix, Device, KernelChoice, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch},
+    device::{Backend, Buffer, Exclusive, KernelLaunch},
 };
 
 /// The name of the family and of its PTX module.
@@ -24,8 +24,8 @@ struct GpuCoo<T> {
     values: Buffer<T>,
     run_rows: Buffer<u32>,
     run_starts: Buffer<u32>,
-    /// What the first launch of a product leaves for the second. Launches of one matrix are ordered, whatever their
-    /// queues, since each joins the matrix's own: the lock is held until both have been queued and have joined.
+    /// What the first launch of a product leaves for the second. Products are ordered, whatever their queues, since each
+    /// launch joins the matrix's own: the lock is held until both launches of one have been queued and have joined.
     carries: Mutex<Buffer<T>>,
 }
 
@@ -97,6 +97,10 @@ impl<T: Scalar> Spmv<T> for GpuCoo<T> {
         let carries = &mut *self.carries.lock().unwrap_or_else(PoisonError::into_inner);
         self.add_segments(Product { mode, alpha, x, beta, y }, carries)?;
         self.add_carries(Product { mode, alpha, x, beta, y }, carries)
+    }
+
+    fn exclusive(&self) -> Option<&dyn Exclusive> {
+        Some(&self.carries)
     }
 }
 

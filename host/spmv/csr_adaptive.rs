@@ -13,7 +13,7 @@ use kernels_gpu::{
 use super::{Chosen, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, KernelLaunch},
+    device::{Buffer, Exclusive, KernelLaunch},
 };
 
 /// The name of the family and of its PTX module.
@@ -152,9 +152,13 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
         // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, each an
         // allocation of its own; `y` and the exchange are borrowed mutably, so they are none of the others. The pieces
         // are those of the matrix's rows of more than `long_row` entries. Launches follow one another, as `exchange`
-        // says; those of a recording too, which is launched on the matrix's own queue. `Args<T, O>` is what the
+        // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
         // variant for `T` and `O` takes.
         unsafe { launch.run_variant(variant, &args) }
+    }
+
+    fn exclusive(&self) -> Option<&dyn Exclusive> {
+        Some(&self.exchange)
     }
 }
 

@@ -1,10 +1,10 @@
 //! DIA matrices on a device: the kernel family `spmv_dia`.
 
-use kernels_gpu::spmv_dia::{Args, VARIANTS, grid_size};
+use kernels_gpu::spmv_dia::{Args, STEP, VARIANTS, grid_size};
 
 use super::{Chosen, Product, Spmv, cpu::OnCpu, variant_of};
 use crate::{
-    Device, DiaMatrix, KernelChoice, Result, Scalar,
+    Device, DiaMatrix, Error, KernelChoice, Result, Scalar,
     device::{Backend, Buffer, KernelLaunch},
 };
 
@@ -28,6 +28,11 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Resul
     if let Backend::Cpu { .. } = device.backend() {
         let choice = KernelChoice { kernel: "cpu_dia".into(), reason };
         return Ok(Chosen::new(OnCpu(matrix.clone()), choice));
+    }
+    // The kernel counts them in 32 bits, a step beyond the last.
+    let diagonals = matrix.offsets().len();
+    if diagonals > (u32::MAX - STEP) as usize {
+        return Err(Error::Unsupported(format!("{diagonals} diagonals on a GPU")));
     }
     let (offsets, values) = matrix.arrays();
     let offsets: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();

@@ -1,10 +1,10 @@
 //! ELL matrices on a device: the kernel family `spmv_ell`.
 
-use kernels_gpu::spmv_ell::{Args, PADDING, VARIANTS, grid_size};
+use kernels_gpu::spmv_ell::{Args, PADDING, STEP, VARIANTS, grid_size};
 
 use super::{Chosen, Product, Spmv, cpu::OnCpu, variant_of};
 use crate::{
-    Device, EllMatrix, KernelChoice, Result, Scalar,
+    Device, EllMatrix, Error, KernelChoice, Result, Scalar,
     device::{Backend, Buffer, KernelLaunch},
 };
 
@@ -30,12 +30,17 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Resul
         let choice = KernelChoice { kernel: "cpu_ell".into(), reason };
         return Ok(Chosen::new(OnCpu(matrix.clone()), choice));
     }
+    // Without rows there may be any number of empty columns.
+    let width = if matrix.nrows() == 0 { 0 } else { matrix.width() };
+    // The kernel counts them in 32 bits, a step beyond the last.
+    if width > (u32::MAX - STEP) as usize {
+        return Err(Error::Unsupported(format!("{width} slots a row on a GPU")));
+    }
     let (col_indices, values) = matrix.arrays();
     let operator = GpuEll {
         device: device.clone(),
         nrows: matrix.nrows() as u32,
-        // Without rows there may be any number of empty columns.
-        width: if matrix.nrows() == 0 { 0 } else { matrix.width() as u32 },
+        width: width as u32,
         leading_dimension: matrix.leading_dimension() as u64,
         col_indices: Buffer::share(device, col_indices)?,
         values: Buffer::share(device, values)?,

@@ -1,21 +1,22 @@
 //! HYB matrices on a device: a product of the ELL part, then the COO part added to it.
 
 use super::{Chosen, Product, Spmv, coo, ell};
-use crate::{Device, HybMatrix, KernelChoice, Result, Scalar};
+use crate::{Device, HybMatrix, KernelChoice, Result, Scalar, device::Exclusive};
 
 /// A HYB matrix on any device.
 #[derive(Debug)]
 struct Hyb<T> {
     ell: Chosen<T>,
     coo: Chosen<T>,
+    entries_in_coo: usize,
 }
 
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<Chosen<T>> {
-    let operator = Hyb { ell: ell::upload(device, matrix.ell())?, coo: coo::upload(device, matrix.coo())? };
-    let kernel = format!("{} + {}", operator.ell.choice.kernel, operator.coo.choice.kernel);
+    let (ell, coo) = (ell::upload(device, matrix.ell())?, coo::upload(device, matrix.coo())?);
     let (width, in_ell, in_coo) = (matrix.ell().width(), matrix.ell().nnz(), matrix.coo().nnz());
+    let kernel = format!("{} + {}", ell.choice.kernel, coo.choice.kernel);
     let reason = format!("the format's only kernels; {in_ell} entries in {width} slots a row, {in_coo} behind them");
-    Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
+    Ok(Chosen::new(Hyb { ell, coo, entries_in_coo: in_coo }, KernelChoice { kernel, reason }))
 }
 
 /// The bytes that a product must move at least: both parts once, `x` and `y` once.
@@ -28,6 +29,13 @@ impl<T: Scalar> Spmv<T> for Hyb<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { mode, alpha, x, beta, y } = product;
         self.ell.operator.spmv(Product { mode, alpha, x, beta, y })?;
-        self.coo.operator.spmv(Product { mode, alpha, x, beta: T::from_f64(1.0), y })
+        match self.entries_in_coo {
+            0 => Ok(()),
+            _ => self.coo.operator.spmv(Product { mode, alpha, x, beta: T::from_f64(1.0), y }),
+        }
+    }
+
+    fn exclusive(&self) -> Option<&dyn Exclusive> {
+        self.coo.operator.exclusive()
     }
 }

@@ -23,13 +23,18 @@ pub use upload::Upload;
 
 use crate::{
     DType, DeviceMatrix, DeviceVec, Graph, KernelChoice, Result, Scalar,
-    device::{Mode, check_length},
+    device::{Exclusive, Mode, check_length},
 };
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
+
+    /// Held while the launches of one product are queued, for they share memory of the matrix.
+    fn exclusive(&self) -> Option<&dyn Exclusive> {
+        None
+    }
 }
 
 /// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device.
@@ -127,7 +132,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         let recorded = |mode: Mode<'_>| operator.spmv(Product { mode, alpha, x, beta, y });
         // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
         let recording = unsafe { queue.record(recorded) }?;
-        Ok(Graph::new(move || self.spmv(alpha, x, beta, y), recording))
+        Ok(Graph::new(move || self.spmv(alpha, x, beta, y), recording, operator.exclusive()))
     }
 
     fn check_arguments(&self, (x_len, x): (usize, &DeviceVec<T>), (y_len, y): (usize, &DeviceVec<T>)) -> Result<()> {

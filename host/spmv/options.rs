@@ -38,11 +38,14 @@ pub enum FormatChoice {
     /// DIA where that pays back within [`PAY_BACK`](Self::PAY_BACK) products on a GPU, otherwise CSR.
     ///
     /// It pays where nearly all slots of the diagonals are used. ELL never does: next to CSR it saves the row offsets and
-    /// nothing else.
+    /// nothing else. What is said of [`Dia`](Self::Dia) holds here too.
     Auto,
     /// COO.
     Coo,
     /// DIA; the upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly padding.
+    ///
+    /// Duplicates are summed first, and explicit zeros are dropped: an infinity or NaN in x that meets nothing but these
+    /// does not reach y.
     Dia,
     /// ELL; the upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly padding.
     Ell,

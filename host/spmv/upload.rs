@@ -37,8 +37,8 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
             FormatChoice::Ell => upload_ell(device, &self.try_into()?)?,
             FormatChoice::Hyb => upload_hyb(device, &self.try_into()?)?,
         };
-        if let (Some(product), false) = (&mut parts.products.product, options.format == FormatChoice::Auto) {
-            product.options.format = options.format;
+        if options.format != FormatChoice::Auto {
+            parts.options.format = options.format;
         }
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
@@ -53,9 +53,10 @@ impl<T: Scalar, O: Offset> Upload for CscMatrix<T, O> {
         if options.format != FormatChoice::Csr {
             return Err(Error::InvalidOption(format!("format {:?}: a CSC matrix stays as it is", options.format)));
         }
-        let Parts { structure: _, spmv_bytes, products } = upload_csr(device, self.as_transposed(), options)?;
-        let products = Products { product: products.transposed, transposed: products.product };
-        let parts = Parts { structure: None, spmv_bytes, products };
+        let of_transpose = upload_csr(device, self.as_transposed(), options)?;
+        let Products { product, transposed } = of_transpose.products;
+        let products = Products { product: transposed, transposed: product };
+        let parts = Parts { structure: None, products, ..of_transpose };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
 }
@@ -120,8 +121,10 @@ fn upload_csr<T: Scalar, O: Offset>(
 ) -> Result<Parts<T>> {
     let spmv_bytes = csr::spmv_bytes(matrix);
     if let Backend::Cpu { .. } = device.backend() {
-        let structure = Some(matrix.structure());
-        return Ok(Parts { structure, spmv_bytes, products: on_cpu(matrix, options) });
+        let nondeterministic = options.nondeterministic;
+        let options = SpmvOptions { nondeterministic, ..SpmvOptions::default() };
+        let products = on_cpu(matrix, &options);
+        return Ok(Parts { structure: Some(matrix.structure()), spmv_bytes, products, options });
     }
     let arrays = Arc::new(CsrArrays::upload(device, matrix)?);
     let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
@@ -141,7 +144,9 @@ fn upload_csr<T: Scalar, O: Offset>(
         }
     };
     let transposed = options.nondeterministic.then(|| csr_scatter::choose(&arrays, &structure));
-    Ok(Parts { structure: Some(structure), spmv_bytes, products: Products { product: Some(product), transposed } })
+    let options = SpmvOptions { nondeterministic: options.nondeterministic, ..product.options.clone() };
+    let products = Products { product: Some(product), transposed };
+    Ok(Parts { structure: Some(structure), spmv_bytes, products, options })
 }
 
 fn on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, options: &SpmvOptions) -> Products<T> {
@@ -172,7 +177,12 @@ fn dia_that_pays<T: Scalar, O: Offset>(
     if in_dia + least_saving > in_csr {
         return Ok(None);
     }
-    let mut chosen = dia::upload(device, &matrix.try_into()?)?;
+    let dia = match DiaMatrix::try_from(matrix) {
+        Ok(dia) => dia,
+        Err(Error::PaddingExceeded { .. } | Error::OutOfMemory { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut chosen = dia::upload(device, &dia)?;
     chosen.options = chosen.options.format(FormatChoice::Dia);
     chosen.choice.reason =
         format!("{diagonals} diagonals, {}% of the bytes in CSR", (100.0 * in_dia as f64 / in_csr as f64).round());

@@ -39,11 +39,12 @@ fn spmv_rows<T: Scalar>(
     }
     let mut entry = entries.start;
     for (row, y) in rows.zip(y) {
-        let mut sum = T::default();
+        let (begin, mut sum) = (entry, T::default());
         while entry < entries.end && matrix.row_indices()[entry] as usize == row {
             sum += matrix.values()[entry] * x[matrix.col_indices()[entry] as usize];
             entry += 1;
         }
-        *y = output(alpha, sum, beta, *y);
+        // A row without entries takes no part in what HYB adds to it, whatever alpha is.
+        *y = output(if entry == begin { T::default() } else { alpha }, sum, beta, *y);
     }
 }
