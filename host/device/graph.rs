@@ -45,6 +45,7 @@ pub struct Graph<'a> {
     operations: Box<dyn FnMut() -> Result<()> + 'a>,
     recording: Option<Recording>,
     /// Held while a recording is queued: whoever else queues what it touches holds it too.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU records"))]
     exclusive: Option<&'a dyn Exclusive>,
 }
 
