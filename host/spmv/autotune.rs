@@ -14,7 +14,8 @@ const REPEATS: usize = 9;
 /// Candidates this much slower than the best in a round are timed no further.
 const HOPELESS: f64 = 1.5;
 
-/// The fastest of some kernels, at least one, each with the bytes of a product, for products of `nrows` x `ncols` matrices on `device`, which is not the CPU.
+/// The fastest of some kernels, at least one, each with the bytes of a product, for products of `nrows` x `ncols` matrices
+/// on `device`, which is not the CPU.
 pub(crate) fn autotune<T: Scalar>(
     device: &Device,
     (nrows, ncols): (usize, usize),
