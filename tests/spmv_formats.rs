@@ -10,7 +10,7 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
+    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
     HybMatrix, Result, Scalar, SpmvOptions, strategies,
 };
 
@@ -20,6 +20,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("every_format_f64", every_format::<f64>));
     trials.extend(on_every_device("transposed_products_f32", transposed_products::<f32>));
     trials.extend(on_every_device("transposed_products_f64", transposed_products::<f64>));
+    trials.extend(on_every_device("many_diagonals_f32", many_diagonals::<f32>));
+    trials.extend(on_every_device("many_diagonals_f64", many_diagonals::<f64>));
     trials.extend(on_every_device("what_is_no_entry_does_not_touch_x", what_is_no_entry_does_not_touch_x));
     trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
@@ -96,6 +98,27 @@ fn every_format<T: Scalar>(device: &Device) {
     }
     // 19 matrices in 4 formats at least: most of them also in ELL, DIA, and HYB of 3 slots.
     assert!(formats > 19 * 6, "{formats}");
+}
+
+/// DIA has a kernel for few diagonals and one for more than 16; bands that leave a remainder of either's steps and rows.
+fn many_diagonals<T: Scalar>(device: &Device) {
+    for (diagonals, rows_of_thread) in [(16, 2), (17, if T::DTYPE == DType::F32 { 4 } else { 2 }), (27, 0)] {
+        let n = 515;
+        let columns = |i: usize| (0..diagonals).filter_map(move |d| (i + 3 * d).checked_sub(20).filter(|&j| j < n));
+        let rows = (0..n).map(|i| columns(i).map(|j| (j, ((i * 7 + j) % 13) as f64 - 6.0)).collect()).collect();
+        let matrix = matrices::from_rows::<T>(n, rows);
+        let uploaded = device.upload(&DiaMatrix::try_from(&matrix).unwrap()).unwrap();
+        if rows_of_thread > 0 && device.to_string() != "cpu" {
+            assert!(uploaded.describe().kernel.ends_with(&format!("_r{rows_of_thread}")), "{}", uploaded.describe());
+        }
+        for (alpha, beta) in FACTORS {
+            let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+            let (x, y) = vectors(n, n, beta);
+            let found = product(&uploaded, alpha, &x, beta, &y);
+            let case = format!("{diagonals} diagonals, beta {beta}");
+            assert_within(&case, &found, &reference_spmv(&matrix, alpha, &x, beta, &y));
+        }
+    }
 }
 
 fn transposed_products<T: Scalar>(device: &Device) {
@@ -208,7 +231,7 @@ fn csr_is_converted_as_the_options_say(device: &Device) {
     let diagonal = matrices::from_rows::<f32>(100, (0..100).map(|i| vec![(i, 2.0)]).collect());
     let in_coo = if on_cpu { "cpu_coo" } else { "spmv_coo_f32" };
     let in_ell = if on_cpu { "cpu_ell" } else { "spmv_ell_f32" };
-    let in_dia = if on_cpu { "cpu_dia" } else { "spmv_dia_f32" };
+    let in_dia = if on_cpu { "cpu_dia" } else { "spmv_dia_f32_r2" };
     let in_hyb = format!("{in_ell} + {in_coo}");
     let cases = [
         (FormatChoice::Coo, &matrix, in_coo),
@@ -402,9 +425,9 @@ fn auto_finds_diagonals(gpu: &Device) {
     let auto = SpmvOptions::default().format(FormatChoice::Auto);
     let matrix = stencil(100);
     let uploaded = gpu.upload_with(&matrix, &auto).unwrap();
-    assert_eq!(uploaded.describe().kernel, "spmv_dia_f32");
+    assert_eq!(uploaded.describe().kernel, "spmv_dia_f32_r2");
     assert_eq!(uploaded.structure().unwrap().diagonals, Some(5));
-    assert_eq!(gpu.upload_with(&matrix, uploaded.options()).unwrap().describe().kernel, "spmv_dia_f32");
+    assert_eq!(gpu.upload_with(&matrix, uploaded.options()).unwrap().describe().kernel, "spmv_dia_f32_r2");
     let timed = gpu.upload_with(&matrix, &auto.clone().autotune()).unwrap();
     assert!(timed.describe().reason.starts_with("the fastest of 12 candidates, "), "{}", timed.describe());
     // As many diagonals as the band is wide, most of them nearly empty.

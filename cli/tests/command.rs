@@ -84,8 +84,8 @@ fn spmv_counts_the_bytes_of_the_format() {
         ("dia", "cpu", "cpu_dia", in_dia),
         ("ell", "cpu", "cpu_ell", 5 * 400 * 12 + vectors),
         ("hyb", "cpu", "cpu_ell + cpu_coo", in_coo), // so few rows are all COO
-        ("dia", "emulated", "spmv_dia_f64", in_dia),
-        ("auto", "emulated", "spmv_dia_f64", in_dia),
+        ("dia", "emulated", "spmv_dia_f64_r2", in_dia),
+        ("auto", "emulated", "spmv_dia_f64_r2", in_dia),
     ];
     for (format, device, kernel, bytes) in cases {
         let arguments = ["spmv", "gen:poisson2d:20", "--device", device, "--format", format];

@@ -1,8 +1,8 @@
 //! DIA matrices on a device: the kernel family `spmv_dia`.
 
-use kernels_gpu::spmv_dia::{Args, STEP, VARIANTS, grid_size};
+use kernels_gpu::spmv_dia::{Args, MAX_DIAGONALS, Shape};
 
-use super::{Chosen, Product, Spmv, cpu::OnCpu, variant_of};
+use super::{Chosen, Product, Spmv, cpu::OnCpu};
 use crate::{
     Device, DiaMatrix, Error, KernelChoice, Result, Scalar,
     device::{Backend, Buffer, KernelLaunch},
@@ -24,14 +24,13 @@ struct GpuDia<T> {
 }
 
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<Chosen<T>> {
-    let reason = format!("the format's only kernel; {} diagonals", matrix.offsets().len());
+    let reason = format!("{} diagonals", matrix.offsets().len());
     if let Backend::Cpu { .. } = device.backend() {
         let choice = KernelChoice { kernel: "cpu_dia".into(), reason };
         return Ok(Chosen::new(OnCpu(matrix.clone()), choice));
     }
-    // The kernel counts them in 32 bits, a step beyond the last.
     let diagonals = matrix.offsets().len();
-    if diagonals > (u32::MAX - STEP) as usize {
+    if diagonals > MAX_DIAGONALS as usize {
         return Err(Error::Unsupported(format!("{diagonals} diagonals on a GPU")));
     }
     let (offsets, values) = matrix.arrays();
@@ -44,7 +43,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Resul
         offsets: Buffer::upload(device, &offsets)?,
         values: Buffer::share(device, values)?,
     };
-    let kernel = variant_of(VARIANTS, T::DTYPE).entry.into();
+    let kernel = operator.shape().variant.entry.into();
     Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
 }
 
@@ -53,14 +52,21 @@ pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, diagonals: usize
     diagonals * (8 + nrows * size_of::<T>()) + (nrows + ncols) * size_of::<T>()
 }
 
+impl<T: Scalar> GpuDia<T> {
+    fn shape(&self) -> Shape {
+        Shape::new(T::DTYPE, self.offsets.len() as u32)
+    }
+}
+
 impl<T: Scalar> Spmv<T> for GpuDia<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { mode, alpha, x, beta, y } = product;
-        let blocks = grid_size(self.nrows);
+        let shape = self.shape();
+        let blocks = shape.grid_size(self.nrows);
         if blocks == 0 {
             return Ok(());
         }
-        let variant = variant_of(VARIANTS, T::DTYPE);
+        let variant = shape.variant;
         let (queue, y) = y.parts_mut();
         let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
         let args = Args {

@@ -14,8 +14,8 @@
 //! diagonal d       | row 0  1 | 2  3 | 4  5 | ...       one load of two values a thread
 //!                    thread 0    1      2
 //! ```
-//! The offsets are the same for all threads; [`STEP`] diagonals are loaded before the first is used. A row's sum is taken
-//! in the order of the diagonals, so the same input gives the same bits.
+//! The offsets are the same for all threads; four or five diagonals are loaded before the first is used. A row's sum is
+//! taken in the order of the diagonals, so the same input gives the same bits.
 //!
 //! # Bytes moved
 //! `diagonals * leading_dimension * sizeof T`, `x` once if the caches hold what neighbouring diagonals share, `y` once, or
@@ -26,12 +26,13 @@
 //! 1. `args` describes live global memory, each array as long as its field says, `values` and `y` aligned to 16 bytes.
 //! 2. `leading_dimension` is at least `rows` and a multiple of 4; slots beyond the rows may be read.
 //! 3. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
+//! 4. `diagonals` is at most [`MAX_DIAGONALS`].
+//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`Shape::grid_size`] blocks.
 
 use cuda_std::{mem, thread};
 
 use crate::{
-    Scalar,
+    DType, Scalar, Variant,
     entries::entries,
     output::{Output, load_rows},
     unroll::unroll,
@@ -39,16 +40,6 @@ use crate::{
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
-
-/// Diagonals whose values are loaded before the first is used.
-///
-/// On an H200 (driver 580, 2026-11-21), f32 in GB/s, four sets of buffers in turn, 5-point / 27-point stencil: 5 diagonals and
-/// 2 rows a thread 3700 / 3492, 8 and 2 3032 / 3401, 4 and 4 3469 / 3564, 5 and 4 3634 / 3487. f64: 3936 / 3800, 3898 /
-/// 3812, and with 4 rows 3397 / 3162.
-pub const STEP: u32 = 5;
-
-/// Rows of a thread.
-pub const ROWS: usize = 2;
 
 /// The arguments of every entry, passed by value.
 #[repr(C)]
@@ -77,14 +68,42 @@ pub struct Args<T> {
 }
 
 entries! {
-    spmv_dia_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`." => spmv::<f32>;
-    spmv_dia_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "The product in `f64`." => spmv::<f64>;
+    spmv_dia_f32_r2(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`, two rows a thread." => spmv::<f32, 2, 5>;
+    spmv_dia_f32_r4(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`, four rows a thread." => spmv::<f32, 4, 4>;
+    spmv_dia_f64_r2(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The product in `f64`, two rows a thread." => spmv::<f64, 2, 5>;
 }
 
-/// Blocks for a matrix of `rows` rows.
-#[must_use]
-pub const fn grid_size(rows: u32) -> u32 {
-    rows.div_ceil(BLOCK_SIZE * ROWS as u32)
+/// The diagonals that are counted in 32 bits, a step beyond the last.
+pub const MAX_DIAGONALS: u32 = u32::MAX - 5;
+
+/// The entry for a matrix, and how its threads share the rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// A row of [`VARIANTS`].
+    pub variant: &'static Variant,
+    rows_of_thread: u32,
+}
+
+impl Shape {
+    /// The fastest for so many diagonals.
+    ///
+    /// On an H200 (driver 580, 2026-11-21), f32 in GB/s, four sets of buffers in turn, 5-, 9-, 27-point stencil: 2 rows a
+    /// thread and 5 diagonals a step 3701, 3583, 3491; 2 and 7 3713, 3311, 3542; 4 and 4 3451, 3201, 3582; 4 and 5 3623,
+    /// 3204, 3487. f64: 2 and 5 3934, 3736, 3800; 2 and 7 3893, 3572, 3791; with 4 rows less than 3400.
+    #[must_use]
+    pub const fn new(dtype: DType, diagonals: u32) -> Self {
+        match dtype {
+            DType::F32 if diagonals <= 16 => Self { variant: &VARIANTS[0], rows_of_thread: 2 },
+            DType::F32 => Self { variant: &VARIANTS[1], rows_of_thread: 4 },
+            DType::F64 => Self { variant: &VARIANTS[2], rows_of_thread: 2 },
+        }
+    }
+
+    /// Blocks for a matrix of `rows` rows.
+    #[must_use]
+    pub const fn grid_size(self, rows: u32) -> u32 {
+        rows.div_ceil(BLOCK_SIZE * self.rows_of_thread)
+    }
 }
 
 /// The body of every entry.
@@ -92,7 +111,8 @@ pub const fn grid_size(rows: u32) -> u32 {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn spmv<T: Scalar>(args: Args<T>) {
+unsafe fn spmv<T: Scalar, const ROWS: usize, const STEP: usize>(args: Args<T>) {
+    const { assert!(STEP <= 5 && (ROWS == 2 || ROWS == 4)) };
     let thread = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x());
     let row = thread * ROWS as u64;
     if row >= u64::from(args.rows) {
@@ -102,24 +122,26 @@ unsafe fn spmv<T: Scalar>(args: Args<T>) {
     let mut d = 0;
     while d < args.diagonals {
         // Beyond all columns, also with the row within the thread added.
-        let mut columns = [1u64 << 63; STEP as usize];
-        let mut values = [[T::ZERO; ROWS]; STEP as usize];
+        let mut columns = [1u64 << 63; STEP];
+        let mut values = [[T::ZERO; ROWS]; STEP];
         // SAFETY: d + K < diagonals; row is below `rows`, and with it all rows of the thread below the leading dimension,
         // for both are multiples of `ROWS`.
         unsafe {
             unroll!(K in [0, 1, 2, 3, 4] {
-                if d + K < args.diagonals {
+                if (K as usize) < STEP && d + K < args.diagonals {
                     let slot = u64::from(d + K) * args.leading_dimension + row;
-                    columns[K as usize] = row.wrapping_add(mem::load_readonly(args.offsets.add((d + K) as usize)));
-                    values[K as usize] = load_rows::<T, ROWS, true>(args.values.add(slot as usize));
+                    columns[K as usize % STEP] = row.wrapping_add(mem::load_readonly(args.offsets.add((d + K) as usize)));
+                    values[K as usize % STEP] = load_rows::<T, ROWS, true>(args.values.add(slot as usize));
                 }
             });
         }
         unroll!(K in [0, 1, 2, 3, 4] {
-            // SAFETY: rule 1.
-            unsafe { add_products(&args, columns[K as usize], values[K as usize], &mut sums) };
+            if (K as usize) < STEP {
+                // SAFETY: rule 1.
+                unsafe { add_products(&args, columns[K as usize % STEP], values[K as usize % STEP], &mut sums) };
+            }
         });
-        d += STEP;
+        d += STEP as u32;
     }
     let Args { rows, alpha, beta, y, .. } = args;
     // SAFETY: row < rows, and each thread has rows of its own.
@@ -131,18 +153,25 @@ unsafe fn spmv<T: Scalar>(args: Args<T>) {
 /// # Safety
 /// Rule 1 at the head of this module.
 #[inline(always)]
-unsafe fn add_products<T: Scalar>(args: &Args<T>, column: u64, values: [T; ROWS], sums: &mut [T; ROWS]) {
-    unroll!(R in [0, 1] {
-        let column = column.wrapping_add(u64::from(R));
-        let (value, sum) = (values[R as usize], &mut sums[R as usize]);
-        let mut x = T::ZERO;
-        if column < u64::from(args.cols) {
-            // SAFETY: column < cols.
-            x = unsafe { mem::load_readonly(args.x.add(column as usize)) };
-        }
-        // Not before the load, which would then wait for the value.
-        if value != T::ZERO {
-            *sum = value.mul_add(x, *sum);
+unsafe fn add_products<T: Scalar, const ROWS: usize>(
+    args: &Args<T>,
+    column: u64,
+    values: [T; ROWS],
+    sums: &mut [T; ROWS],
+) {
+    unroll!(R in [0, 1, 2, 3] {
+        if (R as usize) < ROWS {
+            let column = column.wrapping_add(u64::from(R));
+            let (value, sum) = (values[R as usize % ROWS], &mut sums[R as usize % ROWS]);
+            let mut x = T::ZERO;
+            if column < u64::from(args.cols) {
+                // SAFETY: column < cols.
+                x = unsafe { mem::load_readonly(args.x.add(column as usize)) };
+            }
+            // Not before the load, which would then wait for the value.
+            if value != T::ZERO {
+                *sum = value.mul_add(x, *sum);
+            }
         }
     });
 }
@@ -153,10 +182,13 @@ mod tests {
 
     #[test]
     fn the_grid_covers_every_row_once() {
-        let rows_of_block = u64::from(BLOCK_SIZE) * ROWS as u64;
-        for rows in [0, 1, 255, 256, 257, 511, 512, 513, 1 << 27, u32::MAX] {
-            let covered = u64::from(grid_size(rows)) * rows_of_block;
-            assert!(covered >= u64::from(rows) && covered < u64::from(rows) + rows_of_block, "{rows} rows");
+        for (dtype, diagonals, rows_of_block) in [(DType::F32, 16, 256), (DType::F32, 17, 512), (DType::F64, 17, 256)] {
+            let shape = Shape::new(dtype, diagonals);
+            assert_eq!(shape.variant.dtype, Some(dtype));
+            for rows in [0, 1, 255, 256, 257, 511, 512, 513, 1 << 27, u32::MAX] {
+                let covered = u64::from(shape.grid_size(rows)) * rows_of_block;
+                assert!(covered >= u64::from(rows) && covered < u64::from(rows) + rows_of_block, "{rows} rows");
+            }
         }
     }
 }
