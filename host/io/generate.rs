@@ -2,8 +2,10 @@
 //!
 //! The same arguments give the same matrix, bit for bit, on every machine and for any number of threads.
 
+mod communities;
 mod random;
 
+pub use communities::communities;
 pub use random::{fem3, rmat, uniform};
 
 use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows};
