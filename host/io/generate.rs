@@ -4,9 +4,11 @@
 
 mod communities;
 mod random;
+mod stand_ins;
 
 pub use communities::communities;
 pub use random::{fem3, rmat, uniform};
+pub use stand_ins::{STAND_INS, StandIn};
 
 use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows};
 
