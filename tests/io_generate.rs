@@ -166,6 +166,79 @@ fn fem3_is_symmetric_dominant_banded_and_in_dense_blocks() {
     assert!((per_node - 126.0).abs() < 1.0, "{per_node}");
 }
 
+fn assert_communities<T: Scalar>(matrix: &CsrMatrix<T>, nrows: usize, nnz: usize) {
+    assert_eq!((matrix.nrows(), matrix.ncols(), matrix.nnz()), (nrows, nrows, nnz));
+    assert_sorted(matrix);
+    assert!(matrix.values().iter().all(|value| 0.0 < value.to_f64() && value.to_f64() <= 1.0));
+}
+
+/// Lengths of rows or columns: how long the longest is, and which share of all entries the longest hundredth holds.
+fn skew(mut lengths: Vec<usize>) -> (usize, f64) {
+    lengths.sort_unstable();
+    let sum = |lengths: &[usize]| lengths.iter().sum::<usize>() as f64;
+    let longest = &lengths[lengths.len() - lengths.len() / 100..];
+    (longest[longest.len() - 1], sum(longest) / sum(&lengths))
+}
+
+#[test]
+fn communities_have_exact_sizes_and_skewed_rows_and_columns() {
+    for (nrows, nnz) in [(20_000, 60_000), (100_000, 1_000_000), (30_000, 3_000_000)] {
+        let a: CsrMatrix<f32> = generate::communities(nrows, nnz, DEFAULT_SEED).unwrap();
+        assert_communities(&a, nrows, nnz);
+        let (mean, cap) = (nnz / nrows, 2.0 * (nnz as f64).sqrt());
+        // Were the law not capped, the hundredth would hold the fourth root of 0.01, 32%; with equal lengths, 1%.
+        let (longest, share) = skew(row_lengths(&a).collect());
+        assert!(longest as f64 <= cap + 2.0 && longest >= 20 * mean, "{nrows}: {longest}");
+        assert!((0.12..0.25).contains(&share), "{nrows}: {share}");
+        let mut column_lengths = vec![0; nrows];
+        a.col_indices().iter().for_each(|&column| column_lengths[column as usize] += 1);
+        let (longest, share) = skew(column_lengths);
+        assert!(longest >= 15 * mean, "{nrows}: {longest}");
+        assert!((0.09..0.25).contains(&share), "{nrows}: {share}");
+    }
+}
+
+/// Entries of a random order are a third of the matrix from the diagonal on the mean, and lie evenly in rows and columns.
+#[test]
+fn communities_do_not_show_in_the_numbering() {
+    let nrows = 50_000;
+    let a: CsrMatrix<f32> = generate::communities(nrows, 1_000_000, DEFAULT_SEED).unwrap();
+    let far: f64 = a.triplets().map(|(row, column, _)| row.abs_diff(column) as f64).sum();
+    let far = far / a.nnz() as f64 / nrows as f64;
+    assert!((far - 1.0 / 3.0).abs() < 0.005, "{far}");
+    assert!(a.structure().locality() < 0.1, "{}", a.structure());
+    for (strip, rows) in (0..nrows).collect::<Vec<_>>().chunks(nrows / 10).enumerate() {
+        let entries: usize = rows.iter().map(|&row| a.row_range(row).len()).sum();
+        assert!(entries.abs_diff(100_000) < 10_000, "strip {strip}: {entries}");
+    }
+}
+
+#[test]
+fn communities_of_few_entries_and_of_many() {
+    for (nrows, nnz) in [(0, 0), (1, 0), (1, 1), (1000, 0), (1000, 1), (1000, 3), (100_000, 700), (400, 80_000)] {
+        assert_communities(&generate::communities::<f64>(nrows, nnz, 5).unwrap(), nrows, nnz);
+    }
+    for (nrows, nnz) in [(2, 4), (50, 2500), (400, 159_999), (400, 80_001)] {
+        let a: CsrMatrix<f32> = generate::communities(nrows, nnz, 5).unwrap();
+        assert_communities(&a, nrows, nnz);
+        let mean = nnz / nrows;
+        assert!(row_lengths(&a).all(|length| (mean..=mean + 1).contains(&length)));
+    }
+}
+
+#[test]
+fn stand_ins_are_as_large_as_the_graphs() {
+    for (name, nrows, nnz) in [("arxiv", 169_343, 1_166_243), ("DDI", 4_267, 2_135_822), ("Am", 881_680, 5_668_682)] {
+        assert_communities(&load::<f32>(&format!("gen:standin:{name}")), nrows, nnz);
+    }
+    let per_row: Vec<usize> = generate::STAND_INS.iter().map(|graph| graph.nnz / graph.nrows).collect();
+    assert_eq!(per_row, [6, 9, 10, 500, 596, 73, 491, 50, 5, 168, 19, 6, 6]);
+    for graph in generate::STAND_INS {
+        let source: MatrixSource = format!("gen:standin:{}", graph.name).parse().unwrap();
+        assert_eq!(source, MatrixSource::Generator(Generator::StandIn { graph: *graph, seed: DEFAULT_SEED }));
+    }
+}
+
 /// An FNV-1a hash of all that a matrix holds.
 fn fingerprint(matrix: &CsrMatrix<f64>) -> u64 {
     let offsets = matrix.row_offsets().iter().map(|&offset| u64::from(offset));
@@ -183,6 +256,8 @@ fn generators_are_deterministic() {
         ("gen:uniform:9000:12", 0xfd14_4d93_9eba_45e4),
         ("gen:uniform:90:70:100", 0xc379_c5bc_607a_7da2),
         ("gen:fem3:3000", 0xf2fc_6d62_e05d_82c7),
+        ("gen:communities:9000:120000", 0x1861_6777_e022_711f),
+        ("gen:communities:90:5000", 0x7a32_9759_93df_3672),
         ("gen:stencil27:25", 0x8683_6479_df37_ff52),
     ] {
         let matrix: CsrMatrix<f64> = load(text);
@@ -190,7 +265,7 @@ fn generators_are_deterministic() {
         assert_eq!(load::<f64>(text), matrix);
         assert_eq!(matrix.cast::<f32>().col_indices(), load::<f32>(text).col_indices());
     }
-    for text in ["gen:rmat:10:8", "gen:uniform:100:12", "gen:fem3:100"] {
+    for text in ["gen:rmat:10:8", "gen:uniform:100:12", "gen:fem3:100", "gen:communities:100:900"] {
         assert_eq!(load::<f64>(&format!("{text}:seed={DEFAULT_SEED}")), load(text));
         assert_ne!(load::<f64>(&format!("{text}:seed=1")), load(text));
     }
@@ -213,6 +288,10 @@ fn matrices_that_are_too_large_are_refused() {
         ("gen:uniform:1:1:5000000000", format!("5000000000 columns, {limit}")),
         ("gen:uniform:4000000000:2", format!("4000000000 x 2 entries, {limit}")),
         ("gen:uniform:10:11", "11 distinct columns a row, but there are only 10 columns".to_owned()),
+        ("gen:communities:5000000000:0", format!("5000000000 rows, {limit}")),
+        ("gen:communities:100000:5000000000", format!("5000000000 entries, {limit}")),
+        ("gen:communities:0:1", "1 entries, but a matrix of 0 rows and columns has only 0 places".to_owned()),
+        ("gen:communities:10:101", "101 entries, but a matrix of 10 rows and columns has only 100 places".to_owned()),
         ("gen:fem3:1431655766", format!("126 x 1431655766 entries, {limit}")),
     ] {
         let error = text.parse::<MatrixSource>().unwrap().load::<f32>().unwrap_err();
@@ -224,10 +303,13 @@ fn matrices_that_are_too_large_are_refused() {
 #[test]
 fn broken_texts_are_refused_by_the_part() {
     for (text, problem) in [
-        ("gen:", "there is no generator ``: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3"),
+        (
+            "gen:",
+            "there is no generator ``: there are poisson2d, poisson3d, stencil27, rmat, uniform, fem3, communities and standin",
+        ),
         (
             "gen:poisson",
-            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, rmat, uniform and fem3",
+            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, rmat, uniform, fem3, communities and standin",
         ),
         ("gen:poisson2d", "N is missing"),
         ("gen:poisson2d:", "N is a whole number, not ``"),
@@ -243,6 +325,16 @@ fn broken_texts_are_refused_by_the_part() {
         ("gen:rmat:4:4:seed=x", "seed is a whole number, not `x`"),
         ("gen:uniform:4", "PER_ROW is missing"),
         ("gen:uniform:4:4:x", "COLUMNS is a whole number, not `x`"),
+        ("gen:communities:4", "NNZ is missing"),
+        ("gen:communities:4:5:6", "`6` is one part too many"),
+        ("gen:standin", "NAME is missing"),
+        ("gen:standin:seed=1", "NAME is missing"),
+        ("gen:standin:arxiv:7", "`7` is one part too many"),
+        (
+            "gen:standin:Cora",
+            "there is no stand-in for `Cora`, but for arxiv, collab, citation, ddi, protein, ppa, reddit, products, \
+             youtube, amazon, yelp, wikig2, am",
+        ),
         ("gen:fem3:4:seed=1:seed=2", "`seed=2` is one part too many"),
     ] {
         let error = text.parse::<MatrixSource>().unwrap_err();
@@ -264,6 +356,11 @@ fn texts_and_sources_correspond() {
         ("gen:poisson3d:1", MatrixSource::Generator(Generator::Poisson3d { n: 1 })),
         ("gen:stencil27:0", MatrixSource::Generator(Generator::Stencil27 { n: 0 })),
         ("gen:fem3:9:seed=0", MatrixSource::Generator(Generator::Fem3 { nodes: 9, seed: 0 })),
+        ("gen:communities:9:20:seed=3", MatrixSource::Generator(Generator::Communities { nrows: 9, nnz: 20, seed: 3 })),
+        (
+            "gen:standin:arxiv:seed=3",
+            MatrixSource::Generator(Generator::StandIn { graph: generate::STAND_INS[0], seed: 3 }),
+        ),
         ("gen:uniform:8:3", uniform(8, DEFAULT_SEED)),
         ("gen:uniform:8:3:5:seed=18446744073709551615", uniform(5, u64::MAX)),
         ("gen:uniform:8:3:seed=5", uniform(8, 5)),
@@ -274,6 +371,8 @@ fn texts_and_sources_correspond() {
     }
     let spelled_out = format!("gen:rmat:5:2:seed={DEFAULT_SEED}").parse::<MatrixSource>().unwrap();
     assert_eq!(spelled_out.to_string(), "gen:rmat:5:2");
+    let capitals = "gen:standin:WikiG2".parse::<MatrixSource>().unwrap();
+    assert_eq!(capitals.to_string(), "gen:standin:wikig2");
 }
 
 #[test]

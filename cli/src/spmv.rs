@@ -15,7 +15,8 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Options {
     /// A Matrix Market file (.mtx, .mtx.gz) or a generator: gen:poisson2d:N, gen:poisson3d:N, gen:stencil27:N,
-    /// gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES.
+    /// gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES, gen:communities:ROWS:NNZ,
+    /// gen:standin:NAME (a made-up graph of the size of a published one: arxiv, reddit and others).
     matrix: MatrixSource,
     /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
     #[arg(long, default_value = "auto")]

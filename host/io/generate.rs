@@ -2,9 +2,13 @@
 //!
 //! The same arguments give the same matrix, bit for bit, on every machine and for any number of threads.
 
+mod communities;
 mod random;
+mod stand_ins;
 
+pub use communities::communities;
 pub use random::{fem3, rmat, uniform};
+pub use stand_ins::{STAND_INS, StandIn};
 
 use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows};
 

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     MatrixMarketReader,
-    generate::{self, DEFAULT_SEED},
+    generate::{self, DEFAULT_SEED, STAND_INS, StandIn},
 };
 use crate::{CsrMatrix, Error, Result, Scalar};
 
@@ -24,8 +24,9 @@ pub enum MatrixSource {
 /// A matrix of [`generate`], and its arguments.
 ///
 /// In text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:rmat:SCALE:EDGE_FACTOR`,
-/// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS` and `gen:fem3:NODES`, the last three with
-/// `:seed=SEED` at the end where another seed than [`DEFAULT_SEED`] is wanted.
+/// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
+/// `gen:standin:NAME`, all but the first three with `:seed=SEED` at the end where another seed than [`DEFAULT_SEED`] is
+/// wanted. NAME is one of [`generate::STAND_INS`], in capital or small letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant names the function that documents its arguments")]
 #[non_exhaustive]
@@ -42,6 +43,10 @@ pub enum Generator {
     Uniform { nrows: usize, ncols: usize, per_row: usize, seed: u64 },
     /// [`generate::fem3`]
     Fem3 { nodes: usize, seed: u64 },
+    /// [`generate::communities`]
+    Communities { nrows: usize, nnz: usize, seed: u64 },
+    /// [`generate::communities`] of the size of a published graph
+    StandIn { graph: StandIn, seed: u64 },
 }
 
 impl MatrixSource {
@@ -78,6 +83,8 @@ impl Generator {
             Generator::Rmat { scale, edge_factor, seed } => generate::rmat(scale, edge_factor, seed),
             Generator::Uniform { nrows, ncols, per_row, seed } => generate::uniform(nrows, ncols, per_row, seed),
             Generator::Fem3 { nodes, seed } => generate::fem3(nodes, seed),
+            Generator::Communities { nrows, nnz, seed } => generate::communities(nrows, nnz, seed),
+            Generator::StandIn { graph, seed } => generate::communities(graph.nrows, graph.nnz, seed),
         }
     }
 }
@@ -114,13 +121,17 @@ impl FromStr for Generator {
                 Generator::Uniform {
                     nrows,
                     per_row: spec.number("PER_ROW")?,
-                    ncols: if spec.has_number() { spec.number("COLUMNS")? } else { nrows },
+                    ncols: if spec.has_argument() { spec.number("COLUMNS")? } else { nrows },
                     seed: spec.seed()?,
                 }
             }
             "fem3" => Generator::Fem3 { nodes: spec.number("NODES")?, seed: spec.seed()? },
+            "communities" => {
+                Generator::Communities { nrows: spec.number("ROWS")?, nnz: spec.number("NNZ")?, seed: spec.seed()? }
+            }
+            "standin" => Generator::StandIn { graph: spec.stand_in()?, seed: spec.seed()? },
             name => {
-                let known = "poisson2d, poisson3d, stencil27, rmat, uniform and fem3";
+                let known = "poisson2d, poisson3d, stencil27, rmat, uniform, fem3, communities and standin";
                 return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
             }
         };
@@ -145,16 +156,27 @@ impl<'a> Spec<'a> {
         }
     }
 
-    fn has_number(&mut self) -> bool {
+    fn has_argument(&mut self) -> bool {
         self.parts.peek().is_some_and(|part| !part.starts_with("seed="))
     }
 
+    fn argument(&mut self, what: &str) -> Result<&'a str> {
+        let argument = self.parts.next_if(|part| !part.starts_with("seed="));
+        argument.ok_or_else(|| self.invalid(format!("{what} is missing")))
+    }
+
     fn number<N: FromStr>(&mut self, what: &str) -> Result<N> {
-        if !self.has_number() {
-            return Err(self.invalid(format!("{what} is missing")));
-        }
-        let part = self.parts.next().unwrap_or_default();
+        let part = self.argument(what)?;
         parse_digits(part).ok_or_else(|| self.invalid(format!("{what} is a whole number, not `{part}`")))
+    }
+
+    fn stand_in(&mut self) -> Result<StandIn> {
+        let name = self.argument("NAME")?;
+        let graph = STAND_INS.iter().find(|graph| graph.name.eq_ignore_ascii_case(name));
+        graph.copied().ok_or_else(|| {
+            let known: Vec<&str> = STAND_INS.iter().map(|graph| graph.name).collect();
+            self.invalid(format!("there is no stand-in for `{name}`, but for {}", known.join(", ")))
+        })
     }
 
     fn seed(&mut self) -> Result<u64> {
@@ -210,6 +232,14 @@ impl fmt::Display for Generator {
             }
             Generator::Fem3 { nodes, seed } => {
                 write!(f, "gen:fem3:{nodes}")?;
+                seed
+            }
+            Generator::Communities { nrows, nnz, seed } => {
+                write!(f, "gen:communities:{nrows}:{nnz}")?;
+                seed
+            }
+            Generator::StandIn { graph, seed } => {
+                write!(f, "gen:standin:{}", graph.name)?;
                 seed
             }
         };

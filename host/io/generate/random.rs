@@ -32,7 +32,7 @@ pub fn uniform<T: Scalar>(nrows: usize, ncols: usize, per_row: usize, seed: u64)
 }
 
 /// Fills `columns` with distinct numbers below `ncols`, in rising order.
-fn choose_columns(ncols: u32, columns: &mut [u32], random: &mut Random) {
+pub(super) fn choose_columns(ncols: u32, columns: &mut [u32], random: &mut Random) {
     // Where most columns are wanted: one pass over all of them, each taken with the probability that leaves every
     // choice equally likely (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
     if columns.len() > ncols as usize / 4 {
@@ -45,10 +45,15 @@ fn choose_columns(ncols: u32, columns: &mut [u32], random: &mut Random) {
         }
         return;
     }
-    // Where few are wanted: draw, sort, and draw again what came twice.
+    draw_distinct(columns, || random.below(ncols));
+}
+
+/// Fills `columns` with distinct numbers of those that are drawn, in rising order: sorts them, and draws again what came
+/// twice. For few columns of many.
+pub(super) fn draw_distinct(columns: &mut [u32], mut draw: impl FnMut() -> u32) {
     let mut distinct = 0;
     while distinct < columns.len() {
-        columns[distinct..].fill_with(|| random.below(ncols));
+        columns[distinct..].fill_with(&mut draw);
         columns.sort_unstable();
         distinct = 1;
         for next in 1..columns.len() {
@@ -182,13 +187,13 @@ pub fn fem3<T: Scalar>(nodes: usize, seed: u64) -> Result<CsrMatrix<T>> {
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014): any place of
 /// any seed's sequence can be reached at once, so rows are independent of each other and of the threads that make them.
-struct Random {
+pub(super) struct Random {
     state: u64,
 }
 
 impl Random {
     /// The sequence of its own that belongs to `place`.
-    fn at(seed: u64, place: u64) -> Self {
+    pub(super) fn at(seed: u64, place: u64) -> Self {
         let mut of_seed = Self { state: seed };
         let state = of_seed.bits() ^ place;
         let mut of_place = Self { state };
@@ -204,12 +209,12 @@ impl Random {
     }
 
     /// A number below `limit`.
-    fn below(&mut self, limit: u32) -> u32 {
+    pub(super) fn below(&mut self, limit: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(limit)) >> 32) as u32
     }
 
     /// A number in (0, 1].
-    fn value<T: Scalar>(&mut self) -> T {
+    pub(super) fn value<T: Scalar>(&mut self) -> T {
         T::from_f64(((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64)
     }
 }
