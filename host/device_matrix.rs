@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     Device, Error, Result, Scalar, Structure, Upload,
+    spmm::Spmm,
     spmv::{Chosen, Spmv, SpmvOptions},
 };
 
@@ -34,12 +35,22 @@ pub(crate) struct Parts<T> {
 pub(crate) struct Products<T> {
     pub(crate) product: Option<Chosen<T>>,
     pub(crate) transposed: Option<Chosen<T>>,
+    /// With dense matrices, of the matrix or of its transpose.
+    pub(crate) dense: Dense<T>,
+}
+
+/// The products with dense matrices that a matrix has.
+#[derive(Debug)]
+pub(crate) enum Dense<T> {
+    None,
+    Product(Box<dyn Spmm<T>>),
+    Transposed(Box<dyn Spmm<T>>),
 }
 
 impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
     pub(crate) fn of_one_kernel(product: Chosen<T>, spmv_bytes: usize) -> Self {
-        let products = Products { product: Some(product), transposed: None };
+        let products = Products { product: Some(product), transposed: None, dense: Dense::None };
         Self { structure: None, spmv_bytes, products, options: SpmvOptions::default() }
     }
 }
@@ -127,7 +138,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// of those.
     #[must_use]
     pub fn describe(&self) -> KernelChoice {
-        let Products { product, transposed } = &self.parts.products;
+        let Products { product, transposed, .. } = &self.parts.products;
         let chosen = product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two");
         chosen.choice.clone()
     }
@@ -164,6 +175,30 @@ impl<T: Scalar> DeviceMatrix<T> {
             false => Error::Unsupported("products with the transpose of a matrix in this format".into()),
         })
     }
+}
+
+impl<T> DeviceMatrix<T> {
+    pub(crate) fn dense_product(&self) -> Result<&dyn Spmm<T>> {
+        match &self.parts.products.dense {
+            Dense::Product(operator) => Ok(&**operator),
+            Dense::Transposed(_) => {
+                unsupported("a CSC matrix: it has those of the transpose; upload CsrMatrix::from(&matrix)")
+            }
+            Dense::None => unsupported("a matrix that is not in CSR on the device"),
+        }
+    }
+
+    pub(crate) fn dense_transposed(&self) -> Result<&dyn Spmm<T>> {
+        match &self.parts.products.dense {
+            Dense::Transposed(operator) => Ok(&**operator),
+            Dense::Product(_) => unsupported("the transpose of a CSR matrix: upload CscMatrix::from(&matrix)"),
+            Dense::None => unsupported("the transpose of a matrix that is not in CSC on the device"),
+        }
+    }
+}
+
+fn unsupported<R>(matrix: &str) -> Result<R> {
+    Err(Error::Unsupported(format!("products of dense matrices with {matrix}")))
 }
 
 fn not_allowed(matrix: &str, way_out: &str) -> Error {

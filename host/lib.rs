@@ -41,6 +41,7 @@
 //! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
 //! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 
+mod dense;
 mod device;
 mod device_matrix;
 mod error;
@@ -49,20 +50,24 @@ mod interop;
 #[cfg(feature = "io")]
 pub mod io;
 mod offset;
+mod pieces;
 #[cfg(feature = "cuda")]
 mod ptx;
 mod scalar;
+mod spmm;
 mod spmv;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod structure;
 
+pub use dense::{DenseLayout, DenseMut, DenseRef, Order};
 pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
+pub use spmm::SpmmOptions;
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
 

@@ -19,6 +19,26 @@ pub(crate) fn isa(text: &str) -> &str {
     version.map_or("of unknown version", str::trim)
 }
 
+/// The module with no entry point but this one: the driver compiles what it loads, which takes tens of milliseconds an
+/// entry, and families have many.
+pub(crate) fn only(text: &str, entry: &str) -> String {
+    let begins = |line: &str| line.strip_prefix(".visible .entry ").map(|rest| rest.split('(').next() == Some(entry));
+    let mut keep = true;
+    let mut module = String::with_capacity(text.len() / 4);
+    for line in text.lines() {
+        if let Some(wanted) = begins(line) {
+            keep = wanted;
+        }
+        if keep {
+            module.push_str(line);
+            module.push('\n');
+        }
+        // The end of a function.
+        keep |= line == "}";
+    }
+    module
+}
+
 /// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
 /// architecture that the device understands. `None` where the device is older than all of them.
 pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&'static EmbeddedPtx> {
@@ -51,6 +71,22 @@ mod tests {
         assert_eq!(chosen("a", (7, 0)), None);
         assert_eq!(chosen("b", (7, 5)), None);
         assert_eq!(chosen("c", (9, 0)), None);
+    }
+
+    #[test]
+    fn a_module_can_be_cut_down_to_one_entry() {
+        for module in EMBEDDED {
+            let family =
+                kernels_gpu::FAMILIES.iter().find(|family| family.name == module.family).expect("a known family");
+            for variant in family.variants {
+                let alone = only(module.text, variant.entry);
+                let entries: Vec<_> = alone.lines().filter(|line| line.contains(".entry ")).collect();
+                assert_eq!(entries, [format!(".visible .entry {}(", variant.entry)]);
+                assert_eq!(isa(&alone), isa(module.text));
+                assert_eq!(alone.matches('{').count(), alone.matches('}').count());
+                assert!(alone.contains("ret;") && alone.ends_with('\n'));
+            }
+        }
     }
 
     #[test]

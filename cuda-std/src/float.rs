@@ -1,6 +1,6 @@
 //! The floating-point types of kernels.
 
-use core::ops::{Add, AddAssign, Mul, Neg, Sub};
+use core::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 use crate::{backend, mem::DeviceValue, warp::WarpShuffleValue};
 
@@ -16,6 +16,7 @@ pub trait GpuFloat:
     + AddAssign
     + Sub<Output = Self>
     + Mul<Output = Self>
+    + Div<Output = Self>
     + Neg<Output = Self>
 {
     /// 0.

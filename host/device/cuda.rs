@@ -32,6 +32,7 @@ const OLDEST_DRIVER: (u32, u32) = (12, 0);
 struct Gpu {
     context: Arc<CudaContext>,
     capability: (u32, u32),
+    /// Users' modules. Of this crate's own, each entry point is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
 }
@@ -227,7 +228,7 @@ impl Stream {
         self.function(module, entry).map(drop)
     }
 
-    /// The entry point, its module loaded if this is the first use.
+    /// The entry point, loaded if this is the first use.
     fn function(&self, module: ModuleSource, entry: &'static str) -> Result<CudaFunction> {
         let functions = || self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let known = functions().get(&(module, entry)).cloned();
@@ -235,29 +236,34 @@ impl Stream {
             return Ok(function);
         }
         // The lock is free meanwhile: compiling a module takes long, and others may launch.
-        let function = self.module(module)?.load_function(entry).map_err(driver(entry))?;
+        let loaded = match module {
+            ModuleSource::Text(text) => self.module(module, text)?,
+            ModuleSource::Family(family) => self.compile(module, ptx::only(self.embedded(family)?, entry))?,
+        };
+        let function = loaded.load_function(entry).map_err(driver(entry))?;
         functions().insert((module, entry), function.clone());
         Ok(function)
     }
 
-    fn module(&self, source: ModuleSource) -> Result<Arc<CudaModule>> {
+    fn module(&self, source: ModuleSource, text: &'static str) -> Result<Arc<CudaModule>> {
         let mut modules = self.gpu.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(&source) {
             return Ok(Arc::clone(module));
         }
-        let text = match source {
-            ModuleSource::Text(text) => text,
-            ModuleSource::Family(family) => self.embedded(family)?,
-        };
-        let module = self.gpu.context.load_module(Ptx::from_src(text)).map_err(|error| match error.0 {
+        let module = self.compile(source, text.to_owned())?;
+        modules.insert(source, Arc::clone(&module));
+        Ok(module)
+    }
+
+    fn compile(&self, source: ModuleSource, text: String) -> Result<Arc<CudaModule>> {
+        let isa = ptx::isa(&text).to_owned();
+        self.gpu.context.load_module(Ptx::from_src(text)).map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
-                let needs = format!("{source} is PTX ISA {}", ptx::isa(text));
+                let needs = format!("{source} is PTX ISA {isa}");
                 driver_version().map_or_else(|error| error, |driver| Error::DriverTooOld { driver, needs })
             }
             _ => driver(&format!("loading {source}"))(error),
-        })?;
-        modules.insert(source, Arc::clone(&module));
-        Ok(module)
+        })
     }
 
     /// The PTX of one of this crate's families that suits the GPU.

@@ -59,9 +59,7 @@ impl<T: Element> DeviceVec<T> {
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let mut values = vec![T::default(); self.len()];
-        self.copy_to(&mut values)?;
-        Ok(values)
+        self.buffer.to_vec(&self.device)
     }
 
     /// Copies the elements into `target`, after everything queued before has finished.
@@ -204,6 +202,13 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "cuda")]
             Self::Cuda(buffer) => Array::Cuda(buffer),
         }
+    }
+
+    /// A copy of the elements, after everything queued before has finished.
+    pub(crate) fn to_vec(&self, device: &Device) -> Result<Vec<T>> {
+        let mut values = vec![T::default(); self.len()];
+        self.download(device, &mut values)?;
+        Ok(values)
     }
 
     fn download(&self, device: &Device, target: &mut [T]) -> Result<()> {

@@ -16,6 +16,8 @@ mod upload;
 
 use std::fmt;
 
+#[cfg(feature = "rayon")]
+pub(crate) use cpu::middle_row;
 pub(crate) use csr::CsrArrays;
 use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

@@ -9,8 +9,9 @@ use crate::{
     CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, KernelChoice,
     Offset, Result, Scalar, Structure,
     device::{Backend, cpu_threads},
-    device_matrix::{Parts, Products},
+    device_matrix::{Dense, Parts, Products},
     formats::row_ends,
+    spmm::{self, GpuSpmm},
     structure::analyse_on_gpu,
 };
 
@@ -54,8 +55,12 @@ impl<T: Scalar, O: Offset> Upload for CscMatrix<T, O> {
             return Err(Error::InvalidOption(format!("format {:?}: a CSC matrix stays as it is", options.format)));
         }
         let of_transpose = upload_csr(device, self.as_transposed(), options)?;
-        let Products { product, transposed } = of_transpose.products;
-        let products = Products { product: transposed, transposed: product };
+        let Products { product, transposed, dense } = of_transpose.products;
+        let dense = match dense {
+            Dense::Product(operator) => Dense::Transposed(operator),
+            Dense::Transposed(_) | Dense::None => Dense::None,
+        };
+        let products = Products { product: transposed, transposed: product, dense };
         let parts = Parts { structure: None, products, ..of_transpose };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
@@ -145,7 +150,12 @@ fn upload_csr<T: Scalar, O: Offset>(
     };
     let transposed = options.nondeterministic.then(|| csr_scatter::choose(&arrays, &structure));
     let options = SpmvOptions { nondeterministic: options.nondeterministic, ..product.options.clone() };
-    let products = Products { product: Some(product), transposed };
+    // Where the matrix is in another format now, its CSR arrays go.
+    let dense = match options.format {
+        FormatChoice::Csr => Dense::Product(Box::new(GpuSpmm::new(&arrays, &structure))),
+        _ => Dense::None,
+    };
+    let products = Products { product: Some(product), transposed, dense };
     Ok(Parts { structure: Some(structure), spmv_bytes, products, options })
 }
 
@@ -157,7 +167,7 @@ fn on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, options: &SpmvOptions)
     let reason = "sums of several parts of the rows, added up in a fixed order".into();
     let choice = KernelChoice { kernel: "cpu_csr_scatter".into(), reason };
     let transposed = options.nondeterministic.then(|| Chosen::new(cpu::OnCpu(cpu::Transposed(matrix.clone())), choice));
-    Products { product, transposed }
+    Products { product, transposed, dense: Dense::Product(Box::new(spmm::OnCpu(matrix.clone()))) }
 }
 
 /// The matrix in DIA, if that pays back within [`FormatChoice::PAY_BACK`] products, and the bytes of a product.

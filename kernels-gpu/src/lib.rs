@@ -4,7 +4,10 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+#[cfg(feature = "spmm_csr")]
+mod dense;
 #[cfg(any(
+    feature = "spmm_csr",
     feature = "spmv_coo",
     feature = "spmv_csr_scatter",
     feature = "spmv_dia",
@@ -17,6 +20,7 @@ mod output;
 #[cfg(any(feature = "spmv_csr_adaptive", feature = "spmv_csr_vector"))]
 mod row_sum;
 #[cfg(any(
+    feature = "spmm_csr",
     feature = "spmv_coo",
     feature = "spmv_csr_adaptive",
     feature = "spmv_csr_vector",
@@ -29,6 +33,10 @@ mod variant;
 
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "spmm_csr")]
+pub mod spmm_csr;
+#[cfg(feature = "spmm_csr")]
+pub mod spmm_rows;
 #[cfg(feature = "spmv_coo")]
 pub mod spmv_coo;
 #[cfg(feature = "spmv_csr_adaptive")]
@@ -50,6 +58,8 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "spmm_csr")]
+    Family { name: "spmm_csr", variants: spmm_csr::VARIANTS },
     #[cfg(feature = "spmv_coo")]
     Family { name: "spmv_coo", variants: spmv_coo::VARIANTS },
     #[cfg(feature = "spmv_csr_adaptive")]

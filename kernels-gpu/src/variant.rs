@@ -46,14 +46,27 @@ pub enum DType {
 pub trait Scalar: GpuFloat {
     /// Its name in the variant tables.
     const DTYPE: DType;
+
+    /// A number of entries, rounded.
+    fn from_count(count: u64) -> Self;
 }
 
 impl Scalar for f32 {
     const DTYPE: DType = DType::F32;
+
+    #[inline(always)]
+    fn from_count(count: u64) -> Self {
+        count as f32
+    }
 }
 
 impl Scalar for f64 {
     const DTYPE: DType = DType::F64;
+
+    #[inline(always)]
+    fn from_count(count: u64) -> Self {
+        count as f64
+    }
 }
 
 /// A row offset, `u32` or `u64`: a position among the entries, or a number of entries.

@@ -19,6 +19,7 @@ const BUILT: &[&str] = &[
     "--test=device",
     "--test=own_kernel",
     "--test=spmv",
+    "--test=spmm",
     "--test=spmv_formats",
     "--test=spmv_properties",
     "--test=structure",

@@ -26,7 +26,7 @@ fn spmv_rows<T: Scalar, O: Offset>(
     y: &mut [T],
 ) {
     #[cfg(feature = "rayon")]
-    if let Some(middle) = middle_row(matrix.row_offsets(), rows.clone()) {
+    if let Some(middle) = middle_row(matrix.row_offsets(), rows.clone(), 1) {
         let (y_below, y_above) = y.split_at_mut(middle - rows.start);
         rayon::join(
             || spmv_rows(matrix, rows.start..middle, alpha, x, beta, y_below),
@@ -39,12 +39,12 @@ fn spmv_rows<T: Scalar, O: Offset>(
     }
 }
 
-/// The row that halves the work in `rows`, if it is worth halving: no half is empty.
+/// The row that halves the work in `rows`, if it is worth halving: no half is empty. An entry has the work of `cols`.
 #[cfg(feature = "rayon")]
-fn middle_row<O: Offset>(row_offsets: &[O], rows: Range<usize>) -> Option<usize> {
+pub(crate) fn middle_row<O: Offset>(row_offsets: &[O], rows: Range<usize>, cols: usize) -> Option<usize> {
     let work_before = |row: usize| row_offsets[row].index() + row;
     let (begin, end) = (work_before(rows.start), work_before(rows.end));
-    if rows.len() < 2 || end - begin <= GRAIN {
+    if rows.len() < 2 || (end - begin).saturating_mul(cols) <= GRAIN {
         return None;
     }
     let half = begin + (end - begin) / 2;
@@ -87,16 +87,16 @@ mod tests {
         // 8 rows, all entries in the last: it stands alone.
         let mut offsets = vec![0u64; 9];
         offsets[8] = 100_000;
-        assert_eq!(middle_row(&offsets, 0..8), Some(7));
+        assert_eq!(middle_row(&offsets, 0..8, 1), Some(7));
         // All in the first.
-        assert_eq!(middle_row(&[vec![0u32], vec![100_000; 8]].concat(), 0..8), Some(1));
+        assert_eq!(middle_row(&[vec![0u32], vec![100_000; 8]].concat(), 0..8, 1), Some(1));
         // Even rows.
         let even: Vec<u32> = (0..=8).map(|i| i * 10_000).collect();
-        assert_eq!(middle_row(&even, 0..8), Some(4));
-        assert_eq!(middle_row(&even, 4..8), Some(6));
+        assert_eq!(middle_row(&even, 0..8, 1), Some(4));
+        assert_eq!(middle_row(&even, 4..8, 1), Some(6));
         // Too little work, or nothing to split.
-        assert_eq!(middle_row(&even, 0..1), None);
-        assert_eq!(middle_row(&[0u32, 10, 20], 0..2), None);
-        assert_eq!(middle_row(&[0u32], 0..0), None);
+        assert_eq!(middle_row(&even, 0..1, 1), None);
+        assert_eq!(middle_row(&[0u32, 10, 20], 0..2, 1), None);
+        assert_eq!(middle_row(&[0u32], 0..0, 1), None);
     }
 }

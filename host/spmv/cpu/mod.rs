@@ -9,6 +9,8 @@ mod dia;
 mod ell;
 mod scatter;
 
+#[cfg(feature = "rayon")]
+pub(crate) use csr::middle_row;
 pub(super) use scatter::Transposed;
 
 use super::{Product, Spmv};

@@ -1,0 +1,147 @@
+//! Which tile of columns a group of GPU threads takes, and which rows are too long for one group.
+
+use kernels_gpu::{DType, Variant, spmm_csr::tiles, spmm_rows::Tile};
+
+use super::SpmmOptions;
+use crate::{Error, Result, Structure};
+
+/// Threads of a large GPU that are busy at a time: with 44 registers each, and enough memory accesses under way.
+const FILL: usize = 132 * 1536;
+
+/// The columns that a lane loads at a time, at most: `alignment` is a common divisor of the columns, and of all distances
+/// and offsets in elements.
+pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
+    let most = match dtype {
+        DType::F32 => 4,
+        DType::F64 => 2,
+    };
+    let divides = |vector: &u32| alignment.is_multiple_of(*vector as usize);
+    [4, 2, 1].into_iter().filter(|&vector| vector <= most).find(divides).expect("1 divides everything")
+}
+
+/// The tile for so many columns, and its kernel: of the forced lanes and vectors a lane if there are any, otherwise the
+/// one of the least work. That is counted in vectors for each entry, idle lanes included; to read the entry once more for
+/// another tile counts like 8 vectors.
+///
+/// On an H200 (driver 580, 2026-11-21), f32, 128 columns, tiles of 128 as 16 lanes with 2 vectors / 32 lanes with 1 / 64 as
+/// 8 with 2, us: 27-point stencil 732 / 790 / 786, FEM band 648 / 686 / 680, R-MAT 20/16 1066 / 1059 / 1160.
+pub(super) fn tile(
+    dtype: DType,
+    vector: u32,
+    cols: u32,
+    forced: Option<(u32, u32)>,
+) -> Result<(Tile, &'static Variant)> {
+    let of_vector = || tiles(dtype).filter(|(tile, _)| tile.vector == vector);
+    if let Some((lanes, coarsening)) = forced {
+        let wanted = Tile { vector, lanes, coarsening };
+        return of_vector().find(|&(tile, _)| tile == wanted).ok_or_else(|| {
+            let exist: Vec<_> = of_vector().map(|(tile, _)| format!("{} x {}", tile.lanes, tile.coarsening)).collect();
+            let exist = exist.join(", ");
+            Error::InvalidOption(format!(
+                "a tile of {lanes} lanes x {coarsening} vectors of {vector}: there are {exist}"
+            ))
+        });
+    }
+    let work = |tile: Tile| u64::from(tile.count(cols)) * u64::from(tile.lanes * tile.coarsening + 8);
+    Ok(of_vector().min_by_key(|&(tile, _)| (work(tile), tile.count(cols))).expect("tiles for every vector"))
+}
+
+/// Rows of more entries than this are cut into pieces of as many: so few that the pieces fill a large GPU twice, but if rows
+/// alone do that, only rows of more than four times the mean.
+///
+/// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 128 / 512 entries: R-MAT 17/8, 32 columns 34 / 36 / 53,
+/// 128 columns 97 / 79 / 90; R-MAT 20/16, 128 columns - / 1098 / 1059; 4267 rows of 472, 16 columns 33 / 29 / 53.
+pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
+    const LEAST: usize = 16;
+    const MOST: usize = 4096;
+    let groups = FILL / tile.lanes as usize;
+    let tiles = tile.count(cols) as usize;
+    let to_fill = (structure.nnz.saturating_mul(tiles) / (2 * groups)).next_power_of_two();
+    let rows_fill = structure.nrows.saturating_mul(tiles) >= groups / 2;
+    let of_mean = if rows_fill { (4.0 * structure.mean_row()) as usize } else { 0 };
+    to_fill.max(of_mean.next_power_of_two()).clamp(LEAST, MOST) as u32
+}
+
+/// Options that force each tile that is not much wider than the columns, with long rows of a quarter, just, and four times
+/// the entries that suit the matrix; but what the options force already, stays.
+pub(super) fn candidates(
+    dtype: DType,
+    vector: u32,
+    cols: u32,
+    options: &SpmmOptions,
+    structure: &Structure,
+) -> Vec<SpmmOptions> {
+    let agrees = |&(tile, _): &(Tile, _)| match options.tile {
+        Some(forced) => (tile.lanes, tile.coarsening) == forced,
+        None => tile.vector == vector && tile.columns() < 2 * cols.max(vector) && tile.count(cols) <= 16,
+    };
+    let mut candidates = vec![];
+    for (tile, _) in tiles(dtype).filter(|(tile, _)| tile.vector == vector).filter(agrees) {
+        let suiting = long_row(structure, tile, cols);
+        let mut lengths = options.long_row.map_or(vec![suiting, suiting / 4, 4 * suiting], |forced| vec![forced]);
+        // Of those that cut no row, one is enough.
+        lengths.sort_unstable();
+        let enough = lengths.iter().position(|&length| length as usize >= structure.max_row);
+        lengths.truncate(enough.map_or(lengths.len(), |position| position + 1));
+        let forced = |length| SpmmOptions::default().tile(tile.lanes, tile.coarsening).long_row(length);
+        candidates.extend(lengths.into_iter().map(forced));
+    }
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CsrMatrix;
+
+    fn chosen(dtype: DType, vector: u32, cols: u32) -> (u32, u32) {
+        let (tile, _) = tile(dtype, vector, cols, None).unwrap();
+        (tile.lanes, tile.coarsening)
+    }
+
+    #[test]
+    fn vectors_divide_columns_and_distances() {
+        assert_eq!([1, 2, 3, 4, 6, 8, 12].map(|a| widest_vector(DType::F32, a)), [1, 2, 1, 4, 2, 4, 4]);
+        assert_eq!([1, 2, 3, 4].map(|a| widest_vector(DType::F64, a)), [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn tiles_fit_the_columns() {
+        let f32_by_4 = [4, 8, 16, 32, 64, 128, 256, 512, 1000].map(|cols| chosen(DType::F32, 4, cols));
+        assert_eq!(f32_by_4, [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (16, 2), (32, 2), (32, 2), (32, 2)]);
+        // 40 vectors: one tile, with lanes idle. 65: three tiles of 32, not two of 64.
+        assert_eq!([160, 260].map(|cols| chosen(DType::F32, 4, cols)), [(32, 2), (16, 2)]);
+        assert_eq!(
+            [3, 7, 31, 33, 127].map(|cols| chosen(DType::F32, 1, cols)),
+            [(4, 1), (8, 1), (32, 1), (32, 2), (32, 4)]
+        );
+        assert_eq!([16, 32, 64, 128].map(|cols| chosen(DType::F64, 2, cols)), [(8, 1), (16, 1), (16, 2), (32, 2)]);
+    }
+
+    #[test]
+    fn a_tile_without_a_kernel_is_an_error() {
+        assert_eq!(tile(DType::F32, 4, 64, Some((32, 2))).unwrap().0.columns(), 256);
+        let error = tile(DType::F64, 2, 64, Some((3, 1))).unwrap_err().to_string();
+        assert!(
+            error.starts_with("invalid option: a tile of 3 lanes x 1 vectors of 2: there are 1 x 1, 4 x 1"),
+            "{error}"
+        );
+    }
+
+    fn structure(nrows: usize, nnz: usize) -> Structure {
+        let matrix = CsrMatrix::<f32>::try_from_csr_data(0, 0, vec![0u32], vec![], vec![]).unwrap();
+        let mut structure = matrix.structure();
+        (structure.nrows, structure.nnz) = (nrows, nnz);
+        structure
+    }
+
+    #[test]
+    fn rows_are_cut_where_the_gpu_would_wait_for_them() {
+        let tile = Tile { vector: 4, lanes: 8, coarsening: 1 };
+        // A small graph, a large one, few long rows, and many rows of one length.
+        assert_eq!(long_row(&structure(2708, 13_264), tile, 32), 16);
+        assert_eq!(long_row(&structure(1 << 20, 16 << 20), tile, 32), 512);
+        assert_eq!(long_row(&structure(4267, 4267 * 472), tile, 32), 64);
+        assert_eq!(long_row(&structure(100_000, 2_700_000), tile, 32), 128);
+    }
+}

@@ -1,0 +1,405 @@
+//! Products with dense matrices, on every device, against a reference in f64.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, assert_within, matrices, on_emulator_and_gpu, on_every_device, on_gpu};
+use warpsparse::{
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, Scalar, SpmmOptions, SpmvOptions,
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("every_matrix_f32", every_matrix::<f32>));
+    trials.extend(on_every_device("every_matrix_f64", every_matrix::<f64>));
+    trials.extend(on_every_device("every_width_f32", every_width::<f32>));
+    trials.extend(on_every_device("every_width_f64", every_width::<f64>));
+    trials.extend(on_emulator_and_gpu("every_tile_f32", every_tile::<f32>));
+    trials.extend(on_emulator_and_gpu("every_tile_f64", every_tile::<f64>));
+    trials.extend(on_every_device("gaps_stay_untouched", gaps_stay_untouched));
+    trials.extend(on_every_device("beta_zero_does_not_read_c", beta_zero_does_not_read_c));
+    trials.extend(on_every_device("products_with_the_transpose", products_with_the_transpose));
+    trials.extend(on_every_device("wide_offsets", wide_offsets));
+    trials.extend(on_every_device("one_column_is_spmv", one_column_is_spmv));
+    trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("preparations_are_kept", preparations_are_kept));
+    trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
+    common::run(trials)
+}
+
+/// A dense matrix for a test: its elements, gaps included, and where they lie.
+struct Dense<T> {
+    elements: Vec<T>,
+    nrows: usize,
+    ncols: usize,
+    leading_dimension: usize,
+    offset: usize,
+}
+
+/// What stands where no element is.
+const GAP: f64 = -77.0;
+
+impl<T: Scalar> Dense<T> {
+    fn new(nrows: usize, ncols: usize, gap: usize, offset: usize, mut element: impl FnMut() -> f64) -> Self {
+        let leading_dimension = ncols + gap;
+        let mut elements = vec![T::from_f64(GAP); offset + nrows * leading_dimension];
+        for i in 0..nrows {
+            for j in 0..ncols {
+                elements[offset + i * leading_dimension + j] = T::from_f64(element());
+            }
+        }
+        Self { elements, nrows, ncols, leading_dimension, offset }
+    }
+
+    fn random(seed: u64, nrows: usize, ncols: usize, gap: usize, offset: usize) -> Self {
+        let mut random = Random(seed);
+        Self::new(nrows, ncols, gap, offset, || random.next_unit())
+    }
+
+    fn layout(&self) -> DenseLayout {
+        DenseLayout::row_major(self.nrows, self.ncols).leading_dimension(self.leading_dimension).offset(self.offset)
+    }
+
+    fn row(&self, i: usize) -> &[T] {
+        let first = self.offset + i * self.leading_dimension;
+        &self.elements[first..first + self.ncols]
+    }
+}
+
+/// `alpha * A * B + beta * C` in f64, and for each element the bound of what a sum of rounded products in `T` may be off:
+/// see `common::reference_spmv`. A mean of pieces adds no more roundings than entries.
+fn reference<T: Scalar>(a: &CsrMatrix<T>, alpha: f64, b: &Dense<T>, beta: f64, c: &Dense<T>) -> Vec<(f64, f64)> {
+    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+    let mut sums = vec![(0.0, 0.0); c.nrows * c.ncols];
+    let mut terms = vec![3.0; c.nrows];
+    for (i, k, value) in a.triplets() {
+        terms[i] += 1.0;
+        for (sum, &element) in sums[i * c.ncols..].iter_mut().zip(b.row(k)) {
+            let product = alpha * value.to_f64() * element.to_f64();
+            sum.0 += product;
+            sum.1 += product.abs();
+        }
+    }
+    let old = |i: usize, j: usize| if beta == 0.0 { 0.0 } else { beta * c.row(i)[j].to_f64() };
+    let bounded = |(at, (sum, magnitude)): (usize, (f64, f64))| {
+        let (i, j) = (at / c.ncols, at % c.ncols);
+        (sum + old(i, j), terms[i] * epsilon * (magnitude + old(i, j).abs()))
+    };
+    sums.into_iter().enumerate().map(bounded).collect()
+}
+
+/// The product, of which every element is compared, and every gap.
+fn check<T: Scalar>(
+    case: &str,
+    a: &CsrMatrix<T>,
+    on: &DeviceMatrix<T>,
+    (alpha, beta): (f64, f64),
+    b: &Dense<T>,
+    c: &Dense<T>,
+) {
+    let found = product(on, alpha, b, beta, c);
+    let mut elements = vec![];
+    let is_element = |at: usize| {
+        at >= c.offset
+            && (at - c.offset) % c.leading_dimension.max(1) < c.ncols
+            && (at - c.offset) / c.leading_dimension.max(1) < c.nrows
+    };
+    for (at, &value) in found.iter().enumerate() {
+        if is_element(at) {
+            elements.push(value);
+        } else {
+            assert_eq!(value.to_f64(), GAP, "{case}: the gap at {at}");
+        }
+    }
+    assert_within(case, &elements, &reference(a, alpha, b, beta, c));
+}
+
+fn product<T: Scalar>(on: &DeviceMatrix<T>, alpha: f64, b: &Dense<T>, beta: f64, c: &Dense<T>) -> Vec<T> {
+    let device = on.device();
+    let (x, mut y) = (device.upload_vec(&b.elements).unwrap(), device.upload_vec(&c.elements).unwrap());
+    let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+    on.spmm(alpha, x.matrix(b.layout()).unwrap(), beta, y.matrix_mut(c.layout()).unwrap()).unwrap();
+    y.to_vec().unwrap()
+}
+
+/// C, not numbers where it must not be read.
+fn old<T: Scalar>(nrows: usize, ncols: usize, gap: usize, offset: usize, beta: f64) -> Dense<T> {
+    let mut random = Random(9);
+    Dense::new(nrows, ncols, gap, offset, || if beta == 0.0 { f64::NAN } else { random.next_unit() })
+}
+
+const FACTORS: [(f64, f64); 4] = [(1.0, 0.0), (1.0, 1.0), (-2.5, 0.75), (0.0, 2.0)];
+
+fn every_matrix<T: Scalar>(device: &Device) {
+    for (name, matrix) in matrices::all::<T>() {
+        // The emulator is slow.
+        let emulated = device.to_string() == "emulated";
+        if emulated && matrix.nnz() > 30_000 {
+            continue;
+        }
+        let uploaded = device.upload(&matrix).unwrap();
+        for ncols in if emulated { vec![5, 8] } else { vec![1, 5, 8, 70] } {
+            let b = Dense::random(3, matrix.ncols(), ncols, 0, 0);
+            for (alpha, beta) in FACTORS {
+                let c = old(matrix.nrows(), ncols, 0, 0, beta);
+                check(
+                    &format!("{name}, {ncols} columns, alpha {alpha}, beta {beta}"),
+                    &matrix,
+                    &uploaded,
+                    (alpha, beta),
+                    &b,
+                    &c,
+                );
+            }
+        }
+    }
+}
+
+/// A matrix with empty, short and long rows, in which pieces of 16 entries have remainders of every kind.
+fn uneven<T: Scalar>() -> CsrMatrix<T> {
+    let mut random = Random(11);
+    let rows = (0..45).map(|i| {
+        (0..[0, 1, 3, 4, 5, 8, 31, 64, 150][i % 9]).map(|_| (random.next_below(60), random.next_unit())).collect()
+    });
+    matrices::from_rows(60, rows.collect())
+}
+
+fn every_width<T: Scalar>(device: &Device) {
+    let matrix = uneven::<T>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let widths: &[usize] = match device.to_string() == "emulated" {
+        true => &[1, 2, 3, 7, 31, 32, 33, 127],
+        false => &[1, 2, 3, 4, 6, 7, 12, 16, 31, 32, 33, 64, 65, 127, 128, 160, 256, 260, 1000],
+    };
+    for &ncols in widths {
+        // Without gaps, with gaps that keep vectors aligned, with such that do not, and begun at an odd element.
+        for (gap, offset) in [(0, 0), (4, 8), (1, 0), (2, 2), (0, 3)] {
+            let b = Dense::random(4, 60, ncols, gap, offset);
+            for (alpha, beta) in [(1.0, 0.0), (-2.5, 0.75)] {
+                let c = old(45, ncols, gap, offset, beta);
+                check(
+                    &format!("{ncols} columns, gap {gap}, offset {offset}, beta {beta}"),
+                    &matrix,
+                    &uploaded,
+                    (alpha, beta),
+                    &b,
+                    &c,
+                );
+            }
+        }
+    }
+}
+
+/// Each kernel, by name, with columns for one tile, for more than one, and for lanes that have none; rows cut and whole.
+fn every_tile<T: Scalar>(device: &Device) {
+    let matrix = uneven::<T>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let mut kernels = std::collections::BTreeSet::new();
+    for vector in [1, 2, 4] {
+        for (lanes, coarsening) in [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (32, 1), (32, 2), (32, 4)]
+        {
+            for long_row in [16, 1000] {
+                let tile = vector * (lanes * coarsening) as usize;
+                for ncols in [tile, tile + vector, 2 * tile + vector] {
+                    let options = SpmmOptions::default().tile(lanes, coarsening).long_row(long_row);
+                    // As many columns again as keep the vector from being wider.
+                    let ncols = if vector < 4 && ncols.is_multiple_of(2 * vector) { ncols + vector } else { ncols };
+                    let Ok(choice) = uploaded.prepare_spmm(ncols, &options) else { continue };
+                    let b = Dense::random(5, 60, ncols, 0, 0);
+                    let c = old(45, ncols, 0, 0, 0.5);
+                    check(&format!("{choice}, {ncols} columns"), &matrix, &uploaded, (1.5, 0.5), &b, &c);
+                    kernels.insert(choice.kernel);
+                }
+            }
+        }
+    }
+    let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == "spmm_csr").unwrap();
+    let expected = family.variants.iter().filter(|variant| variant.dtype == Some(T::DTYPE));
+    assert_eq!(kernels.into_iter().collect::<Vec<_>>(), {
+        let mut names: Vec<_> = expected.map(|variant| variant.entry.to_owned()).collect();
+        names.sort();
+        names
+    });
+}
+
+fn gaps_stay_untouched(device: &Device) {
+    // Checked in every product above; here C is larger than the product.
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let b = Dense::random(4, 60, 20, 0, 0);
+    let mut c = device.upload_vec(&vec![3.0f32; 100 * 24]).unwrap();
+    let x = device.upload_vec(&b.elements).unwrap();
+    let layout = DenseLayout::row_major(45, 20).leading_dimension(24).offset(48);
+    uploaded.spmm(1.0, x.matrix((60, 20)).unwrap(), 0.0, c.matrix_mut(layout).unwrap()).unwrap();
+    let found = c.to_vec().unwrap();
+    let outside = |at: usize| !(48..48 + 45 * 24).contains(&at) || (at - 48) % 24 >= 20;
+    assert!((0..found.len()).filter(|&at| outside(at)).all(|at| found[at] == 3.0));
+    assert!((0..found.len()).filter(|&at| !outside(at)).all(|at| found[at] != 3.0));
+}
+
+fn beta_zero_does_not_read_c(device: &Device) {
+    let matrix = matrices::from_rows::<f64>(2, vec![vec![(0, 1.0), (1, 2.0)], vec![], vec![(1, -4.0)]]);
+    let uploaded = device.upload(&matrix).unwrap();
+    let b = device.upload_vec(&[3.0, 30.0, 5.0, 50.0]).unwrap();
+    let mut c = device.upload_vec(&[f64::NAN, f64::INFINITY, f64::NAN, f64::NAN, f64::NEG_INFINITY, f64::NAN]).unwrap();
+    uploaded.spmm(2.0, b.matrix((2, 2)).unwrap(), 0.0, c.matrix_mut((3, 2)).unwrap()).unwrap();
+    assert_eq!(c.to_vec().unwrap(), [26.0, 260.0, 0.0, 0.0, -40.0, -400.0]);
+    uploaded.spmm(1.0, b.matrix((2, 2)).unwrap(), 10.0, c.matrix_mut((3, 2)).unwrap()).unwrap();
+    assert_eq!(c.to_vec().unwrap(), [273.0, 2730.0, 0.0, 0.0, -420.0, -4200.0]);
+}
+
+fn products_with_the_transpose(device: &Device) {
+    let matrix = uneven::<f64>();
+    let uploaded = device.upload(&CscMatrix::from(&matrix)).unwrap();
+    let transpose = matrix.transpose();
+    let b = Dense::random(4, 45, 6, 2, 0);
+    let c = old(60, 6, 0, 0, 0.0);
+    let (x, mut y) = (device.upload_vec(&b.elements).unwrap(), device.upload_vec(&c.elements).unwrap());
+    uploaded.spmm_transposed(2.0, x.matrix(b.layout()).unwrap(), 0.0, y.matrix_mut(c.layout()).unwrap()).unwrap();
+    assert_within("the transpose", &y.to_vec().unwrap(), &reference(&transpose, 2.0, &b, 0.0, &c));
+}
+
+fn wide_offsets(device: &Device) {
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&CsrMatrix::<f32, u64>::from(&matrix)).unwrap();
+    let b = Dense::random(4, 60, 12, 0, 0);
+    check("64-bit offsets", &matrix, &uploaded, (1.0, 0.0), &b, &old(45, 12, 0, 0, 0.0));
+}
+
+fn one_column_is_spmv(device: &Device) {
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let b = Dense::<f32>::random(4, 60, 1, 0, 0);
+    let found = product(&uploaded, 1.0, &b, 0.0, &old(45, 1, 0, 0, 0.0));
+    let mut y = device.zeros(45).unwrap();
+    uploaded.spmv(1.0, &device.upload_vec(&b.elements).unwrap(), 0.0, &mut y).unwrap();
+    assert_eq!(found, y.to_vec().unwrap());
+    // One that does not fill its vector has a kernel of its own.
+    let b = Dense::random(4, 60, 1, 2, 1);
+    check("one column of three", &matrix, &uploaded, (1.0, 0.5), &b, &old(45, 1, 4, 3, 0.5));
+}
+
+fn same_input_same_bits(device: &Device) {
+    let runs = if device.is_cuda() { 100 } else { 3 };
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&matrix).unwrap();
+    for ncols in [3, 20, 64] {
+        let (b, c) = (Dense::random(4, 60, ncols, 0, 0), old(45, ncols, 0, 0, 0.5));
+        let bits = || product(&uploaded, 1.25, &b, 0.5, &c).into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let first = bits();
+        for _ in 1..runs {
+            assert!(bits() == first, "{ncols} columns");
+        }
+    }
+}
+
+/// The sums are of integers, so they are exact.
+fn graphs_repeat_products(device: &Device) {
+    // One row of 100 entries, cut into pieces.
+    let rows = (0..50).map(|i| (0..if i == 7 { 100 } else { i % 3 }).map(|k| ((i + k) % 50, 1.0)).collect()).collect();
+    let matrix = matrices::from_rows::<f64>(50, rows);
+    let uploaded = device.upload(&matrix).unwrap();
+    let b = device.upload_vec(&[2.0; 50 * 4]).unwrap();
+    let mut c = device.upload_vec(&[100.0; 50 * 4]).unwrap();
+    let (x, y) = (b.matrix((50, 4)).unwrap(), c.matrix_mut((50, 4)).unwrap());
+    uploaded.spmm_graph(3.0, x, 1.0, y).unwrap().launch(4).unwrap();
+    let length = |i: usize| if i == 7 { 100 } else { i % 3 };
+    let expected: Vec<_> = (0..50 * 4).map(|at| 100.0 + 4.0 * 6.0 * length(at / 4) as f64).collect();
+    assert_eq!(c.to_vec().unwrap(), expected);
+}
+
+fn preparations_are_kept(device: &Device) {
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let chosen = uploaded.prepare_spmm(32, &SpmmOptions::default()).unwrap();
+    let b = Dense::random(4, 60, 32, 0, 0);
+    if device.to_string() == "cpu" {
+        assert_eq!(chosen.kernel, "cpu_spmm_csr");
+    } else {
+        assert_eq!(chosen.kernel, "spmm_csr_f32_v4_t8_c1");
+        assert!(chosen.reason.contains("15 rows of more than 16 entries, up to 150, in "), "{chosen}");
+        let forced = uploaded.prepare_spmm(32, &SpmmOptions::default().tile(4, 1).long_row(200)).unwrap();
+        assert_eq!(forced.kernel, "spmm_csr_f32_v4_t4_c1");
+        assert!(forced.reason.ends_with("no row of more than 200 entries"), "{forced}");
+    }
+    check("forced", &matrix, &uploaded, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
+    let tuned = uploaded.prepare_spmm(32, &SpmmOptions::default().autotune()).unwrap();
+    assert!(device.to_string() == "cpu" || tuned.reason.starts_with("the fastest of "), "{tuned}");
+    check("autotuned", &matrix, &uploaded, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
+}
+
+fn what_does_not_fit(device: &Device) {
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let b = device.zeros::<f32>(60 * 8).unwrap();
+    let mut c = device.zeros::<f32>(45 * 8).unwrap();
+    let mut error = |on: &DeviceMatrix<f32>, b: Result<_, Error>, c_layout: DenseLayout| {
+        b.and_then(|b| on.spmm(1.0, b, 0.0, c.matrix_mut(c_layout)?)).unwrap_err().to_string()
+    };
+    let c_layout = DenseLayout::from((45, 8));
+    let cases = [
+        (error(&uploaded, b.matrix((59, 8)), c_layout), "the column of B has 59 elements where the operation needs 60"),
+        (
+            error(&uploaded, b.matrix((60, 8)), (44, 8).into()),
+            "the column of C has 44 elements where the operation needs 45",
+        ),
+        (error(&uploaded, b.matrix((60, 7)), c_layout), "the row of C has 8 elements where the operation needs 7"),
+        (
+            error(&uploaded, b.matrix((61, 8)), c_layout),
+            "the vector of a dense matrix has 480 elements where the operation needs 488",
+        ),
+        (
+            error(&uploaded, b.matrix(DenseLayout::row_major(60, 8).leading_dimension(7)), c_layout),
+            "invalid option: a leading dimension of 7 for 8 columns",
+        ),
+        (
+            error(&uploaded, b.matrix(DenseLayout::row_major(1 << 60, 1 << 10)), c_layout),
+            "the vector of a dense matrix has 480 elements where the operation needs 18446744073709551615",
+        ),
+        (
+            error(&uploaded, b.matrix(DenseLayout::column_major(60, 8)), c_layout),
+            "not supported: a column-major B: products take row-major matrices",
+        ),
+        (
+            error(&uploaded, b.matrix((60, 8)), DenseLayout::column_major(45, 8)),
+            "not supported: a column-major C: products take row-major matrices",
+        ),
+        (
+            error(&device.upload(&CooMatrix::from(&matrix)).unwrap(), b.matrix((60, 8)), c_layout),
+            "not supported: products of dense matrices with a matrix that is not in CSR on the device",
+        ),
+        (
+            error(
+                &device.upload_with(&CscMatrix::from(&matrix), &SpmvOptions::default().nondeterministic()).unwrap(),
+                b.matrix((60, 8)),
+                c_layout,
+            ),
+            "not supported: products of dense matrices with a CSC matrix: it has those of the transpose; upload CsrMatrix::from(&matrix)",
+        ),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, expected);
+    }
+    let error = uploaded.prepare_spmm(8, &SpmmOptions::default().long_row(0)).unwrap_err();
+    assert_eq!(error.to_string(), "invalid option: long rows of more than 0 entries: it is 1 to 2^30");
+    // Nothing to compute is not an error.
+    let (none, mut c) = (device.zeros::<f32>(0).unwrap(), device.zeros::<f32>(0).unwrap());
+    uploaded.spmm(1.0, none.matrix((60, 0)).unwrap(), 0.0, c.matrix_mut((45, 0)).unwrap()).unwrap();
+}
+
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
+    let matrix = uneven::<T>();
+    let emulated = Device::emulated(1).upload(&matrix).unwrap();
+    let real = gpu.upload(&matrix).unwrap();
+    for ncols in [3, 8, 33, 64] {
+        let (b, c) = (Dense::random(4, 60, ncols, 0, 0), old(45, ncols, 0, 0, 0.5));
+        let bits = |on| {
+            product::<T>(on, 1.25, &b, 0.5, &c).into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
+        };
+        assert!(bits(&emulated) == bits(&real), "{ncols} columns");
+    }
+}
