@@ -51,6 +51,7 @@ pub mod io;
 mod offset;
 #[cfg(feature = "cuda")]
 mod ptx;
+mod reorder;
 mod scalar;
 mod spmv;
 #[cfg(feature = "proptest")]
