@@ -111,3 +111,31 @@ impl Communities {
         order
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(count: usize, edges: &[(u32, u32, f32)]) -> Vec<u32> {
+        let mut lists = vec![Vec::new(); count];
+        edges.iter().for_each(|&(v, u, weight)| lists[v as usize].push((u, weight)));
+        aggregate(lists)
+    }
+
+    #[test]
+    fn communities_stand_together() {
+        assert_eq!(order(0, &[]), []);
+        assert_eq!(order(3, &[]), [0, 1, 2]);
+        assert_eq!(order(2, &[(0, 0, 1.0), (1, 1, 5.0)]), [0, 1]);
+        // Two edges, apart from one another.
+        assert_eq!(order(4, &[(0, 2, 1.0), (3, 1, 1.0)]), [2, 0, 3, 1]);
+        // The triangles 0 2 4 and 1 3 5, joined by 4 - 5. 0 and 1 are merged into 2 and 3, of the neighbours of equal gain
+        // the first, or lighter; 2 then into 4, 3 into 5; and the triangles have less between them than chance would give.
+        let triangles = [(0, 2, 1.0), (2, 4, 1.0), (4, 0, 1.0), (1, 3, 1.0), (3, 5, 1.0), (5, 1, 1.0), (4, 5, 1.0)];
+        assert_eq!(order(6, &triangles), [4, 2, 0, 5, 3, 1]);
+        // A path of heavy and light edges: 0 = 1 - 2 = 3.
+        assert_eq!(order(4, &[(0, 1, 9.0), (1, 2, 1.0), (2, 3, 9.0)]), [1, 0, 2, 3]);
+        // Edges between the same vertices add up: 0 has one of weight 2 with 1, two of 1.5 with 2.
+        assert_eq!(order(3, &[(0, 1, 2.0), (0, 2, 1.5), (2, 0, 1.5), (1, 1, 3.0), (2, 2, 3.0)]), [1, 2, 0]);
+    }
+}

@@ -185,3 +185,27 @@ fn best_labels(neighbours: &Lists, other: &Lists, labels: &[u32], label_count: u
     });
     best
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without communities, plain label propagation ends with one label for all. Modularity keeps shares for all cores.
+    #[test]
+    fn no_label_takes_all() {
+        // Knuth's 64-bit linear congruential generator.
+        let mut random = 1u64;
+        let pairs: Vec<(u32, u32)> = (0..200_000)
+            .map(|k| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (k / 100, ((random >> 32) * 2000 >> 32) as u32)
+            })
+            .collect();
+        let columns_of = Lists::sorted(2000, pairs.iter().copied());
+        let rows_of = columns_of.transpose(2000);
+        let clusters = Clusters::new(&columns_of, &rows_of);
+        let largest = clusters.rows.iter().map(<[u32]>::len).max();
+        assert!(largest < Some(2000 / 4), "{largest:?} of 2000 rows");
+        assert_eq!((clusters.rows.total(), clusters.columns.total()), (2000, 2000));
+    }
+}
