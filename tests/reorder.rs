@@ -131,8 +131,8 @@ fn reverse_cuthill_mckee_by_hand() {
     // The path 4 - 1 - 3 - 0, its entries on either side of the diagonal or on both, and row 2 without entries, which
     // comes first for its degree. The search from 0 ends in 4, which is as far out.
     assert_eq!(order(5, &[(4, 1), (1, 4), (1, 4), (1, 3), (3, 0), (3, 3)]), [0, 3, 1, 4, 2]);
-    // The triangle 0 1 2 with a tail 2 - 3 - 4: the search from 4 ends in 0 and 1; from 0, whose neighbours have degrees
-    // 2 and 3, it is as far to 4.
+    // The triangle 0 1 2 with a tail 2 - 3 - 4: the search from 4 ends in 0 and 1; from 0, whose neighbours have
+    // degrees 2 and 3, it is as far to 4.
     assert_eq!(order(5, &[(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]), [4, 3, 2, 1, 0]);
 }
 
@@ -187,8 +187,8 @@ fn a_good_order_is_kept() {
     assert_eq!(band.cluster_rows(), given);
 }
 
-/// An undirected graph of `size` vertices, in random order, about 16 edges at each: communities of 100 to 2000 vertices,
-/// degrees by a power law, 80 % of the edges within a community.
+/// An undirected graph of `size` vertices, in random order, about 16 edges at each: communities of 100 to 2000
+/// vertices, degrees by a power law, 80 % of the edges within a community.
 fn planted_communities(size: usize) -> CsrMatrix<f32> {
     let mut random = Random(13);
     let mut unit = || (random.next_unit() + 1.0) / 2.0;
@@ -202,8 +202,8 @@ fn planted_communities(size: usize) -> CsrMatrix<f32> {
     weights.iter().for_each(|weight| sums.push(sums[sums.len() - 1] + weight));
     let mut edges = Vec::new();
     for pair in begins.windows(2) {
-        for u in pair[0]..pair[1] {
-            for _ in 0..(weights[u] / sums[size] * size as f64 * 8.0 + unit()) as usize {
+        for (u, weight) in (pair[0]..pair[1]).zip(&weights[pair[0]..]) {
+            for _ in 0..(weight / sums[size] * size as f64 * 8.0 + unit()) as usize {
                 let (low, high) = if unit() < 0.8 { (sums[pair[0]], sums[pair[1]]) } else { (0.0, sums[size]) };
                 let drawn = low + (high - low) * unit();
                 let v = sums.partition_point(|&sum| sum <= drawn).clamp(1, size) - 1;
@@ -246,8 +246,7 @@ fn the_cache_model_counts_misses() {
     assert_eq!([1, 2, 3].map(|capacity| cache_misses(&matrix, &[0, 1, 2], capacity)), [6, 5, 3]);
 }
 
-/// The shuffled order has its columns to itself; a cache of a few hundred rows of `B` is that of a multiprocessor, and one
-/// of a fraction of them the L2.
+/// A cache of 400 rows of `B` is as that of a multiprocessor, and one of a sixth of all rows as the L2 of a larger graph.
 #[test]
 fn clustering_saves_cache_misses() {
     let graph = planted_communities(30_000);

@@ -4,8 +4,8 @@
 const NONE: u32 = u32::MAX;
 
 /// An order of the vertices of an undirected graph in which communities stand together, and within each the communities
-/// that it has grown from. `edges[v]` are `(neighbour, weight)`: each edge in the list of one of its ends, and any number
-/// of edges between the same vertices.
+/// that it has grown from. `edges[v]` are `(neighbour, weight)`: each edge in the list of one of its ends, and any
+/// number of edges between the same vertices.
 ///
 /// The algorithm of J. Arai, H. Shiokawa, T. Yamamuro, M. Onizuka and S. Iwamura ("Rabbit Order: just-in-time parallel
 /// reordering for fast graph analysis", IPDPS 2016) on one core: every vertex, together with what has been merged into
@@ -77,7 +77,8 @@ impl Communities {
         Self { parents: vertices.clone(), next: vec![NONE; count], last: vertices }
     }
 
-    /// The representative of the vertex's community. Halves the path on the way (R. E. Tarjan and J. van Leeuwen, 1984).
+    /// The representative of the vertex's community. Halves the path on the way (R. E. Tarjan and J. van Leeuwen,
+    /// 1984).
     fn find(&mut self, mut vertex: u32) -> u32 {
         loop {
             let parent = self.parents[vertex as usize];
@@ -129,8 +130,9 @@ mod tests {
         assert_eq!(order(2, &[(0, 0, 1.0), (1, 1, 5.0)]), [0, 1]);
         // Two edges, apart from one another.
         assert_eq!(order(4, &[(0, 2, 1.0), (3, 1, 1.0)]), [2, 0, 3, 1]);
-        // The triangles 0 2 4 and 1 3 5, joined by 4 - 5. 0 and 1 are merged into 2 and 3, of the neighbours of equal gain
-        // the first, or lighter; 2 then into 4, 3 into 5; and the triangles have less between them than chance would give.
+        // The triangles 0 2 4 and 1 3 5, joined by 4 - 5. 0 and 1 are merged into 2 and 3, of the neighbours of equal
+        // gain the first, or lighter; 2 then into 4, 3 into 5; and the triangles have less between them than chance
+        // would give.
         let triangles = [(0, 2, 1.0), (2, 4, 1.0), (4, 0, 1.0), (1, 3, 1.0), (3, 5, 1.0), (5, 1, 1.0), (4, 5, 1.0)];
         assert_eq!(order(6, &triangles), [4, 2, 0, 5, 3, 1]);
         // A path of heavy and light edges: 0 = 1 - 2 = 3.

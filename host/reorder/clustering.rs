@@ -10,29 +10,30 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// An order of the rows in which those that share columns are close to one another: `order[new] = old`, as
     /// [`permute`](Self::permute) takes it.
     ///
-    /// Made for products with a dense matrix `B`: rows that are multiplied one after the other then need the same rows of
-    /// `B`, and find them in a cache. That holds for a few dozen rows as for thousands. It helps graphs with communities
-    /// most, whatever their degrees; meshes gain as well; where columns are random, no order does. Rows may be permuted
-    /// alone, or, of a square matrix, columns with them. Rows without entries come last.
+    /// Made for products with a dense matrix `B`: rows that are multiplied one after the other then need the same rows
+    /// of `B`, and find them in a cache. That holds for a few dozen rows as for thousands. It helps graphs with
+    /// communities most, whatever their degrees; meshes gain as well; where columns are random, no order does. Rows may
+    /// be permuted alone, or, of a square matrix, columns with them. Rows without entries come last.
     ///
-    /// Where the rows are in a good order already, as those of many finite-element matrices are, that order is returned:
-    /// if, taken in groups of 64, they have no more different columns than in the one found.
+    /// Where the rows are in a good order already, as those of many finite-element matrices are, that order is
+    /// returned: if, taken in groups of 64, they have no more different columns than in the one found.
     ///
     /// Values play no part, duplicates count by their number. The same pattern gives the same order for any number of
     /// threads.
     ///
     /// Rows and columns are the vertices of a bipartite graph, and entries are its edges. Three steps lead to an order:
     ///
-    /// 1. Label propagation cuts the graph into clusters. Every column begins with a label of its own; then, in turn, all
-    ///    rows and all columns take that label among their neighbours which gains the bipartite modularity of M. J. Barber
-    ///    most (M. J. Barber and J. W. Clark, "Detecting network communities by propagating labels under constraints",
-    ///    Physical Review E 80, 2009). Modularity sets the neighbours of a label against those that chance would give: so
-    ///    hubs do not hold strangers together. As rows depend on columns alone, and columns on rows, all cores work.
-    /// 2. Within each cluster, and again all at once, rows are ordered by incremental aggregation (J. Arai et al., "Rabbit
-    ///    Order: just-in-time parallel reordering for fast graph analysis", IPDPS 2016).
+    /// 1. Label propagation cuts the graph into clusters. Every column begins with a label of its own; then, in turn,
+    ///    all rows and all columns take that label among their neighbours which gains the bipartite modularity of M. J.
+    ///    Barber most (M. J. Barber and J. W. Clark, "Detecting network communities by propagating labels under
+    ///    constraints", Physical Review E 80, 2009). Modularity sets the neighbours of a label against those that
+    ///    chance would give: so no label takes all, and hubs do not hold strangers together. As rows depend on columns
+    ///    alone, and columns on rows, all cores work.
+    /// 2. Within each cluster, and again all at once, rows are ordered by incremental aggregation (J. Arai et al.,
+    ///    "Rabbit Order: just-in-time parallel reordering for fast graph analysis", IPDPS 2016).
     /// 3. So are the clusters, on one core.
     ///
-    /// `O(nnz log(longest row or column))` time for the first step; the others are about linear. Takes 5 to 50 bytes an
+    /// `O(nnz log(longest row or column))` time for the first step; the others are about linear. Takes 4 to 50 bytes an
     /// entry of memory: most where there are no communities.
     #[must_use]
     pub fn cluster_rows(&self) -> Vec<u32> {
@@ -160,9 +161,9 @@ impl<'a> Clusters<'a> {
     }
 }
 
-/// The label that each vertex of one side of the graph takes, joined as `neighbours` says to vertices of the `other` side
-/// with `labels` from `0..label_count`: of those among its neighbours the one that gains modularity most, and of equal
-/// ones the smallest.
+/// The label that each vertex of one side of the graph takes, joined as `neighbours` says to vertices of the `other`
+/// side with `labels` from `0..label_count`: of those among its neighbours the one that gains modularity most, and of
+/// equal ones the smallest.
 fn best_labels(neighbours: &Lists, other: &Lists, labels: &[u32], label_count: usize) -> Vec<u32> {
     let mut edges = vec![0; label_count];
     for (&label, list) in labels.iter().zip(other.iter()).filter(|(label, _)| **label != NONE) {
@@ -198,7 +199,7 @@ mod tests {
         let pairs: Vec<(u32, u32)> = (0..200_000)
             .map(|k| {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (k / 100, ((random >> 32) * 2000 >> 32) as u32)
+                (k / 100, (((random >> 32) * 2000) >> 32) as u32)
             })
             .collect();
         let columns_of = Lists::sorted(2000, pairs.iter().copied());

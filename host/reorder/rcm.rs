@@ -12,12 +12,12 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// `A + Aᵀ`; values play no part. The same pattern gives the same order.
     ///
     /// The algorithm of E. Cuthill and J. McKee ("Reducing the bandwidth of sparse symmetric matrices", ACM National
-    /// Conference 1969), reversed (A. George, 1971): connected rows breadth-first, neighbours by increasing degree. Each
-    /// component is begun far out, at the pseudo-peripheral node of A. George and J. W. H. Liu ("An implementation of a
-    /// pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979).
+    /// Conference 1969), reversed (A. George, 1971): connected rows breadth-first, neighbours by increasing degree.
+    /// Each component is begun far out, at the pseudo-peripheral node of A. George and J. W. H. Liu ("An implementation
+    /// of a pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979).
     ///
-    /// `O(nnz log(longest row or column))` time on one core, for a few searches of each component; 10 to 25 bytes an entry
-    /// of memory.
+    /// `O(nnz log(longest row or column))` time on one core, for a few searches of each component; 10 to 25 bytes an
+    /// entry of memory.
     ///
     /// ```
     /// use warpsparse::CsrMatrix;
