@@ -16,7 +16,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// Each component is begun far out, at the pseudo-peripheral node of A. George and J. W. H. Liu ("An implementation
     /// of a pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979).
     ///
-    /// `O(nnz log(longest row or column))` time on one core, for a few searches of each component; 10 to 25 bytes an
+    /// `O(nnz log(longest row or column))` time on one core, for a few searches of each component; 5 to 25 bytes an
     /// entry of memory.
     ///
     /// ```
