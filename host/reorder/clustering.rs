@@ -56,14 +56,14 @@ const GROUP: usize = 64;
 
 /// The different columns of each group of rows that follow one another in this order, added up.
 fn group_columns(rows: &Lists, order: &[u32]) -> usize {
+    let groups: Vec<&[u32]> = order.chunks(GROUP).collect();
     let of_group = |group: usize| {
-        let members = &order[group * GROUP..order.len().min((group + 1) * GROUP)];
-        let mut columns: Vec<u32> = members.iter().flat_map(|&row| rows.get(row as usize)).copied().collect();
+        let mut columns: Vec<u32> = groups[group].iter().flat_map(|&row| rows.get(row as usize)).copied().collect();
         columns.sort_unstable();
         columns.dedup();
         columns.len()
     };
-    map(order.len().div_ceil(GROUP), of_group).iter().sum()
+    map(groups.len(), of_group).iter().sum()
 }
 
 /// `f` of every index below `count`, on all cores with the feature `rayon`.

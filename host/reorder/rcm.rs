@@ -25,7 +25,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// // The path 1 - 3 - 0 - 2.
     /// let a = CsrMatrix::try_from_csr_data(4, 4, vec![0u32, 2, 3, 4, 6], vec![2, 3, 3, 0, 0, 1], vec![1.0f32; 6])?;
     /// let order = a.reverse_cuthill_mckee()?;
-    /// assert_eq!(order, [2, 0, 3, 1]);
+    /// assert_eq!(order, [1, 3, 0, 2]);
     /// assert_eq!(a.permute(&order, &order)?.structure().upper_bandwidth, 1);
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
