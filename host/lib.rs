@@ -26,6 +26,8 @@
 //!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
 //! - [`Structure`] tells a matrix's row lengths, bandwidths, diagonals and locality; the upload of a CSR matrix finds it on
 //!   the device.
+//! - [`CsrMatrix::cluster_rows`] and [`CsrMatrix::reverse_cuthill_mckee`] find orders of rows and columns in which a product
+//!   finds more in the caches.
 //! - [`DeviceMatrix::spmv`] multiplies, [`DeviceMatrix::spmv_transposed`] by the transpose; [`SpmvOptions`] overrules the
 //!   choice of format and kernel, or has it made by timing. A [`Graph`] is a product recorded once and queued many times.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
@@ -53,6 +55,7 @@ mod offset;
 mod pieces;
 #[cfg(feature = "cuda")]
 mod ptx;
+mod reorder;
 mod scalar;
 mod spmm;
 mod spmv;

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-fn parse_out(text: &str) -> std::result::Result<PathBuf, String> {
+pub(crate) fn parse_out(text: &str) -> std::result::Result<PathBuf, String> {
     if text.ends_with(".mtx") || text.ends_with(".mtx.gz") {
         Ok(text.into())
     } else {
@@ -54,9 +54,8 @@ struct Report {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let Options { matrix, out, .. } = options;
-    // Also a link that leads nowhere: it would be replaced.
-    if !options.force && out.symlink_metadata().is_ok() {
-        return Err(format!("{}: the file is there already; --force overwrites it", out.display()).into());
+    if !options.force {
+        check_absent(out)?;
     }
     let [rows, columns, entries] = match options.dtype {
         DTypeName::F32 => convert::<f32>(matrix, out)?,
@@ -79,6 +78,15 @@ pub(crate) fn run(options: &Options) -> Outcome {
         bytes,
     };
     emit(&serde_json::to_string_pretty(&report)?)
+}
+
+/// Fails if there is something of this name.
+pub(crate) fn check_absent(path: &Path) -> std::result::Result<(), String> {
+    // Also a link that leads nowhere: it would be replaced.
+    match path.symlink_metadata() {
+        Ok(_) => Err(format!("{}: the file is there already; --force overwrites it", path.display())),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Returns the numbers of rows, columns and entries.

@@ -4,6 +4,7 @@ mod bench;
 mod convert;
 mod info;
 mod measure;
+mod reorder;
 mod source;
 mod spmv;
 mod spy;
@@ -29,6 +30,8 @@ enum Command {
     Spmv(spmv::Options),
     /// Writes a matrix into a Matrix Market file.
     Convert(convert::Options),
+    /// Brings near to one another what a matrix has in common, and writes it into a Matrix Market file.
+    Reorder(reorder::Options),
     /// Draws where a matrix has entries.
     Spy(spy::Options),
     /// Measures products over many matrices, beside other libraries, and compares such measurements.
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Spmv(options) => spmv::run(&options),
         Command::Convert(options) => convert::run(&options),
+        Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),
         Command::Bench(command) => bench::run(&command),
     };

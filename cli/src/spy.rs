@@ -31,8 +31,9 @@ pub(crate) struct Options {
     dtype: DTypeName,
 }
 
+/// A picture's file.
 #[derive(Clone)]
-struct Out {
+pub(crate) struct Out {
     path: PathBuf,
     format: Format,
 }
@@ -43,7 +44,7 @@ enum Format {
     Svg,
 }
 
-fn parse_out(text: &str) -> Result<Out, String> {
+pub(crate) fn parse_out(text: &str) -> Result<Out, String> {
     let format = match text {
         _ if text.ends_with(".png") => Format::Png,
         _ if text.ends_with(".svg") => Format::Svg,
@@ -63,10 +64,15 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 fn draw<T: Scalar>(options: &Options) -> Outcome {
-    let Out { path, format } = &options.out;
     let matrix = source::load::<T>(&options.matrix)?;
-    let mut axes = Axis::pair(matrix.nrows(), matrix.ncols(), options.size.into());
-    let mut picture = picture(options, &matrix, axes);
+    write_picture(&matrix, &options.matrix.to_string(), options.size, &options.out)
+}
+
+/// Draws a matrix in at most `size` pixels in either direction, the title and its structure's figures beneath.
+pub(crate) fn write_picture<T: Scalar>(matrix: &CsrMatrix<T>, title: &str, size: u16, out: &Out) -> Outcome {
+    let Out { path, format } = out;
+    let mut axes = Axis::pair(matrix.nrows(), matrix.ncols(), size.into());
+    let mut picture = picture(matrix, title, axes);
     let bytes = match format {
         Format::Png => bitmap::encode(&picture)?,
         Format::Svg => loop {
@@ -75,7 +81,7 @@ fn draw<T: Scalar>(options: &Options) -> Outcome {
                 break text.into_bytes();
             }
             axes = axes.map(Axis::coarser);
-            picture = self::picture(options, &matrix, axes);
+            picture = self::picture(matrix, title, axes);
         },
     };
     fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -83,9 +89,8 @@ fn draw<T: Scalar>(options: &Options) -> Outcome {
     Ok(())
 }
 
-fn picture<T: Scalar>(options: &Options, matrix: &CsrMatrix<T>, axes: [Axis; 2]) -> Picture {
+fn picture<T: Scalar>(matrix: &CsrMatrix<T>, title: &str, axes: [Axis; 2]) -> Picture {
     let structure = matrix.structure().to_string();
-    let title = options.matrix.to_string();
-    let lines: Vec<&str> = std::iter::once(title.as_str()).chain(structure.split("; ")).collect();
+    let lines: Vec<&str> = std::iter::once(title).chain(structure.split("; ")).collect();
     Picture::new(&Grid::new(matrix, axes), &lines)
 }

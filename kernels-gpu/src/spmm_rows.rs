@@ -120,6 +120,9 @@ impl Rows {
         let groups = BLOCK_SIZE / LANES;
         let piece_blocks = self.pieces.div_ceil(groups);
         let blocks = piece_blocks + self.rows.div_ceil(groups);
+        if blocks == 0 {
+            return None;
+        }
         let (tile, block) = (thread::block_idx_x() / blocks, thread::block_idx_x() % blocks);
         let group = thread::thread_idx_x() / LANES;
         // SAFETY: a piece or a row that exists has bounds.
