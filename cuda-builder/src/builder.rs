@@ -8,7 +8,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::{Arch, CudaBuilderError, KernelToolchain, PtxInfo};
+use crate::{Arch, CudaBuilderError, KernelToolchain, PtxInfo, launch_bounds};
 
 const TARGET: &str = "nvptx64-nvidia-cuda";
 
@@ -209,7 +209,8 @@ impl CudaBuilder {
         }
         let run = cargo.output().map_err(CudaBuilderError::io("run", &toolchain.cargo))?;
         if run.status.success() {
-            return Ok(());
+            let text = fs::read_to_string(ptx).map_err(CudaBuilderError::io("read", ptx))?;
+            return fs::write(ptx, launch_bounds::apply(&text)).map_err(CudaBuilderError::io("write", ptx));
         }
         Err(CudaBuilderError::BuildFailed {
             krate: krate.to_owned(),

@@ -26,6 +26,7 @@
 mod arch;
 mod builder;
 mod error;
+mod launch_bounds;
 mod manifest;
 mod prebuilt;
 mod ptx;

@@ -49,6 +49,17 @@ pub fn index_1d() -> u32 {
     block_idx_x().wrapping_mul(block_dim_x()).wrapping_add(thread_idx_x())
 }
 
+/// Promises that the kernel is launched with at most `MAX_THREADS` threads a block, and asks for at least `MIN_BLOCKS` blocks
+/// that a multiprocessor can hold at a time: as many registers as these leave for a thread may be used, no more.
+///
+/// As the attribute of this name in `cuda_std`, but called, once, at the beginning of a kernel. It becomes the directives
+/// `.maxntid` and `.minnctapersm` by `cuda_builder`.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn launch_bounds<const MAX_THREADS: u32, const MIN_BLOCKS: u32>() {
+    backend::launch_bounds::<MAX_THREADS, MIN_BLOCKS>();
+}
+
 /// Waits until every thread of the block is here, and makes their writes to shared and global memory visible to
 /// each other. Every thread of the block must reach the same call.
 #[inline(always)]

@@ -33,7 +33,7 @@
 //! 3. `c` and `partials` overlap no other array, and nothing else writes any of the arrays meanwhile.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`Tile::grid_size`] blocks.
 
-use cuda_std::{mem, warp::WARP_SIZE};
+use cuda_std::{mem, thread, warp::WARP_SIZE};
 
 use crate::{
     DType, Scalar, Variant,
@@ -123,6 +123,14 @@ pub fn tiles(dtype: DType) -> impl Iterator<Item = (Tile, &'static Variant)> {
 #[inline(always)]
 unsafe fn spmm<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENING: usize>(args: Args<T>) {
     const { assert!(VECTOR * size_of::<T>() <= 16 && WARP_SIZE.is_multiple_of(LANES) && COARSENING <= 4) }
+    // Registers: more of them for loads under way, or more threads. On an H200 (driver 580, 2026-11-21), f32, us with room for
+    // 8 / 10 / 12 blocks: 8 lanes x 1, 32 columns, 5-point stencil 590 / 532 / 467, R-MAT 20/16 - / 343 / 331; 16 lanes x 2, 128
+    // columns, 27-point stencil 746 / 727 / 767, R-MAT 20/16 1112 / 1078 / 1117.
+    match COARSENING {
+        1 => thread::launch_bounds::<BLOCK_SIZE, 12>(),
+        2 => thread::launch_bounds::<BLOCK_SIZE, 10>(),
+        _ => thread::launch_bounds::<BLOCK_SIZE, 8>(),
+    }
     // SAFETY: the caller keeps the rules; work that exists has entries that exist.
     unsafe {
         let Some(work) = args.rows.work::<LANES>() else { return };

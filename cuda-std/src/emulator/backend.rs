@@ -36,6 +36,13 @@ pub(crate) fn grid_dim(axis: u32) -> u32 {
     with_current(|thread| thread.block().launch.grid_dim[axis as usize])
 }
 
+/// A launch that breaks the promise is refused by the driver; here it is a panic of the kernel.
+#[track_caller]
+pub(crate) fn launch_bounds<const MAX_THREADS: u32, const MIN_BLOCKS: u32>() {
+    let threads: u32 = (0..3).map(block_dim).product();
+    assert!(threads <= MAX_THREADS, "blocks of {threads} threads where the launch bounds say {MAX_THREADS}");
+}
+
 #[track_caller]
 pub(crate) fn sync_threads() {
     let place = Location::caller();

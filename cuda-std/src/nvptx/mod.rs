@@ -49,6 +49,15 @@ special_registers! {
     grid_dim: _grid_dim_x _grid_dim_y _grid_dim_z;
 }
 
+/// A mark in the text, which `cuda_builder` replaces.
+#[inline(always)]
+pub(crate) fn launch_bounds<const MAX_THREADS: u32, const MIN_BLOCKS: u32>() {
+    // SAFETY: a comment.
+    unsafe {
+        asm!("// cuda_std::launch_bounds {} {}", const MAX_THREADS, const MIN_BLOCKS, options(nostack, preserves_flags));
+    }
+}
+
 #[inline(always)]
 pub(crate) fn sync_threads() {
     // The intrinsic, not `asm!`: LLVM knows it as convergent, and so neither merges two barriers nor duplicates one.
