@@ -4,10 +4,11 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
-#[cfg(feature = "spmm_csr")]
+#[cfg(any(feature = "spmm_csr", feature = "spmm_csr_reduce"))]
 mod dense;
 #[cfg(any(
     feature = "spmm_csr",
+    feature = "spmm_csr_reduce",
     feature = "spmv_coo",
     feature = "spmv_csr_scatter",
     feature = "spmv_dia",
@@ -21,6 +22,7 @@ mod output;
 mod row_sum;
 #[cfg(any(
     feature = "spmm_csr",
+    feature = "spmm_csr_reduce",
     feature = "spmv_coo",
     feature = "spmv_csr_adaptive",
     feature = "spmv_csr_vector",
@@ -35,7 +37,9 @@ mod variant;
 pub mod csr_structure;
 #[cfg(feature = "spmm_csr")]
 pub mod spmm_csr;
-#[cfg(feature = "spmm_csr")]
+#[cfg(feature = "spmm_csr_reduce")]
+pub mod spmm_csr_reduce;
+#[cfg(any(feature = "spmm_csr", feature = "spmm_csr_reduce"))]
 pub mod spmm_rows;
 #[cfg(feature = "spmv_coo")]
 pub mod spmv_coo;
@@ -60,6 +64,8 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
     #[cfg(feature = "spmm_csr")]
     Family { name: "spmm_csr", variants: spmm_csr::VARIANTS },
+    #[cfg(feature = "spmm_csr_reduce")]
+    Family { name: "spmm_csr_reduce", variants: spmm_csr_reduce::VARIANTS },
     #[cfg(feature = "spmv_coo")]
     Family { name: "spmv_coo", variants: spmv_coo::VARIANTS },
     #[cfg(feature = "spmv_csr_adaptive")]
