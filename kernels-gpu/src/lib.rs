@@ -4,10 +4,15 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
-#[cfg(feature = "spmm_csr")]
+#[cfg(any(feature = "spmm_atomic", feature = "spmv_csr_scatter"))]
+mod atomic_add;
+#[cfg(any(feature = "spmm_csr", feature = "spmm_ladder"))]
+#[cfg_attr(not(feature = "spmm_csr"), expect(dead_code, reason = "only that family stores sums for later"))]
 mod dense;
 #[cfg(any(
+    feature = "spmm_atomic",
     feature = "spmm_csr",
+    feature = "spmm_ladder",
     feature = "spmv_coo",
     feature = "spmv_csr_scatter",
     feature = "spmv_dia",
@@ -21,6 +26,7 @@ mod output;
 mod row_sum;
 #[cfg(any(
     feature = "spmm_csr",
+    feature = "spmm_ladder",
     feature = "spmv_coo",
     feature = "spmv_csr_adaptive",
     feature = "spmv_csr_vector",
@@ -33,8 +39,12 @@ mod variant;
 
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "spmm_atomic")]
+pub mod spmm_atomic;
 #[cfg(feature = "spmm_csr")]
 pub mod spmm_csr;
+#[cfg(feature = "spmm_ladder")]
+pub mod spmm_ladder;
 #[cfg(feature = "spmm_csr")]
 pub mod spmm_rows;
 #[cfg(feature = "spmv_coo")]
@@ -58,8 +68,12 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "spmm_atomic")]
+    Family { name: "spmm_atomic", variants: spmm_atomic::VARIANTS },
     #[cfg(feature = "spmm_csr")]
     Family { name: "spmm_csr", variants: spmm_csr::VARIANTS },
+    #[cfg(feature = "spmm_ladder")]
+    Family { name: "spmm_ladder", variants: spmm_ladder::VARIANTS },
     #[cfg(feature = "spmv_coo")]
     Family { name: "spmv_coo", variants: spmv_coo::VARIANTS },
     #[cfg(feature = "spmv_csr_adaptive")]
