@@ -8,7 +8,7 @@ use kernels_gpu::{
     spmm_rows::{Rows, Tile},
 };
 
-use super::{Product, Spmm, SpmmOptions, choice};
+use super::{Product, Spmm, SpmmKernel, SpmmOptions, choice, ladder::Ladder};
 use crate::{
     DenseMut, DenseRef, Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{Buffer, Exclusive, KernelLaunch, Mode},
@@ -27,6 +27,7 @@ pub(crate) struct GpuSpmm<T, O> {
     /// Launches of one matrix are ordered, whatever their queues, since each joins the matrix's own: the lock is held until a
     /// launch has been queued and has joined.
     plans: Mutex<Vec<Plan<T>>>,
+    ladder: Ladder<T>,
 }
 
 /// A kernel, the pieces of the long rows, and what the groups of one launch tell one another.
@@ -46,7 +47,7 @@ struct Plan<T> {
 
 impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
     pub(crate) fn new(csr: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Self {
-        Self { csr: Arc::clone(csr), structure: *structure, plans: Mutex::new(Vec::new()) }
+        Self { csr: Arc::clone(csr), structure: *structure, plans: Mutex::new(Vec::new()), ladder: Ladder::new() }
     }
 
     fn plan(&self, cols: u32, vector: u32, options: &SpmmOptions) -> Result<Plan<T>> {
@@ -89,13 +90,7 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
         let Product { mode, alpha, b, beta, c } = product;
         let Self { csr, .. } = self;
         let blocks = plan.tile.grid_size(csr.nrows, plan.cols, plan.pieces);
-        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
-        let blocks = blocks.ok_or_else(|| {
-            Error::Unsupported(format!(
-                "a product of {} rows and {} columns: the grid is too large",
-                csr.nrows, plan.cols
-            ))
-        })?;
+        let blocks = grid(blocks, csr.nrows, plan.cols)?;
         let (b_offset, c_offset) = (b.offset(), c.offset());
         let (b_row_bytes, c_row_bytes) =
             (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
@@ -134,8 +129,16 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
     }
 }
 
+/// The blocks of a grid, of which a GPU takes no more.
+pub(super) fn grid(blocks: u64, nrows: u32, cols: u32) -> Result<u32> {
+    let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
+    blocks.ok_or_else(|| {
+        Error::Unsupported(format!("a product of {nrows} rows and {cols} columns: the grid is too large"))
+    })
+}
+
 /// The distance of rows in bytes, which kernels count in 32 bits.
-fn row_bytes<T>(leading_dimension: usize) -> Result<u32> {
+pub(super) fn row_bytes<T>(leading_dimension: usize) -> Result<u32> {
     let bytes = leading_dimension.checked_mul(size_of::<T>()).and_then(|bytes| u32::try_from(bytes).ok());
     bytes.ok_or_else(|| Error::Unsupported(format!("a leading dimension of {leading_dimension}: 2^32 bytes and more")))
 }
@@ -152,7 +155,11 @@ fn columns(cols: usize) -> Result<u32> {
 
 impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
     fn prepare(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice> {
-        let cols = columns(cols)?.max(1);
+        let cols = columns(cols)?;
+        if options.kernel != SpmmKernel::Tiles {
+            return self.ladder.prepare(&self.csr, self.structure.ncols, cols, options.kernel);
+        }
+        let cols = cols.max(1);
         let vector = choice::widest_vector(T::DTYPE, cols as usize);
         let plan = match options.autotune {
             true => self.autotuned(cols, vector, options)?,
@@ -162,6 +169,7 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.retain(|plan| (plan.cols, plan.tile.vector) != (cols, vector));
         plans.push(plan);
+        self.ladder.forget(cols);
         Ok(choice)
     }
 
@@ -169,6 +177,9 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
         let cols = columns(product.b.ncols())?;
         if cols == 0 || self.csr.nrows == 0 {
             return Ok(());
+        }
+        if let Some(forced) = self.ladder.forced(cols) {
+            return self.ladder.launch(&self.csr, forced, product);
         }
         let vector = choice::widest_vector(T::DTYPE, alignment(&product.b, &product.c));
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);

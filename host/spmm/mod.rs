@@ -3,13 +3,14 @@
 mod choice;
 mod cpu;
 mod csr;
+mod ladder;
 mod options;
 
 use std::fmt;
 
 pub(crate) use cpu::OnCpu;
 pub(crate) use csr::GpuSpmm;
-pub use options::SpmmOptions;
+pub use options::{SpmmKernel, SpmmOptions};
 
 use crate::{
     DenseMut, DenseRef, DeviceMatrix, Error, Graph, KernelChoice, Order, Result, Scalar,
@@ -43,8 +44,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// `C = alpha * A * B + beta * C`, with `B` of `ncols` rows and `C` of `nrows`, both row-major.
     ///
     /// With `beta` = 0 the old `C` is not read, so it may hold NaN. Elements between the rows of `C` stay as they are. The
-    /// sums are taken in a fixed order: the same input on the same device gives the same bits. `O(nnz * n)` work for `n`
-    /// columns.
+    /// sums are taken in a fixed order: the same input on the same device gives the same bits, unless an atomic
+    /// [`SpmmKernel`] has been forced. `O(nnz * n)` work for `n` columns.
     ///
     /// On a GPU the product is queued on the queue of `C`, and nothing waits; but the first one for a number of columns
     /// [prepares](Self::prepare_spmm) it, unless that has been done. A product with one column that fills its vector is
@@ -93,10 +94,12 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// misaligned, and allocates what they need: afterwards they only launch. Returns the kernel, and why it was chosen. Of
     /// a CSC matrix it is that for the transpose.
     ///
-    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces.
+    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces. A kernel other
+    /// than [`SpmmKernel::Tiles`] is for all products of so many columns, until another is prepared.
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel, or one that they do not
+    /// allow.
     pub fn prepare_spmm(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice> {
         options.check()?;
         self.dense_product().or_else(|_| self.dense_transposed())?.prepare(cols, options)

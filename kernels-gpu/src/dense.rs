@@ -2,7 +2,7 @@
 
 use cuda_std::{mem, thread};
 
-use crate::unroll::unroll;
+use crate::{Scalar, unroll::unroll};
 
 /// Of each row, `COARSENING` vectors of `VECTOR` consecutive elements, `LANES * VECTOR` apart, for a group of `LANES` lanes
 /// that has a tile of columns between them.
@@ -77,6 +77,24 @@ impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VEC
             }
         });
         elements
+    }
+
+    /// `row = alpha * sums + beta * row` for the lane's columns; the old row is not read if `beta` is 0.
+    ///
+    /// # Safety
+    /// What [`mem::load`] and [`mem::store`] ask for, of all columns of the row.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn write<T: Scalar>(&self, row: *mut T, alpha: T, mut sums: [[T; VECTOR]; COARSENING], beta: T) {
+        self.for_each(|c, v| sums[c][v] = alpha * sums[c][v]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if beta != T::ZERO {
+                let old = self.load::<T, false>(row);
+                self.for_each(|c, v| sums[c][v] = beta.mul_add(old[c][v], sums[c][v]));
+            }
+            self.store_streaming(row, sums);
+        }
     }
 }
 

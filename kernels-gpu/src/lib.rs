@@ -4,41 +4,31 @@
 //! the tables of facts, and can call the kernels as plain functions.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
-#[cfg(any(feature = "spmm_csr", feature = "spmm_csr_reduce"))]
+// What families share. Each of them uses a part.
+#[allow(dead_code)]
+mod atomic_add;
+#[allow(dead_code)]
 mod dense;
-#[cfg(any(
-    feature = "spmm_csr",
-    feature = "spmm_csr_reduce",
-    feature = "spmv_coo",
-    feature = "spmv_csr_scatter",
-    feature = "spmv_dia",
-    feature = "spmv_ell",
-    feature = "vector_scale"
-))]
+#[allow(unused_imports, unused_macros)]
 mod entries;
-#[cfg(any(feature = "spmv_dia", feature = "spmv_ell", feature = "vector_scale"))]
+#[allow(dead_code)]
 mod output;
-#[cfg(any(feature = "spmv_csr_adaptive", feature = "spmv_csr_vector"))]
+#[allow(dead_code, unreachable_pub)]
 mod row_sum;
-#[cfg(any(
-    feature = "spmm_csr",
-    feature = "spmm_csr_reduce",
-    feature = "spmv_coo",
-    feature = "spmv_csr_adaptive",
-    feature = "spmv_csr_vector",
-    feature = "spmv_dia",
-    feature = "spmv_ell",
-    feature = "vector_scale"
-))]
+#[allow(unused_imports, unused_macros)]
 mod unroll;
 mod variant;
 
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "spmm_atomic")]
+pub mod spmm_atomic;
 #[cfg(feature = "spmm_csr")]
 pub mod spmm_csr;
 #[cfg(feature = "spmm_csr_reduce")]
 pub mod spmm_csr_reduce;
+#[cfg(feature = "spmm_ladder")]
+pub mod spmm_ladder;
 #[cfg(any(feature = "spmm_csr", feature = "spmm_csr_reduce"))]
 pub mod spmm_rows;
 #[cfg(feature = "spmv_coo")]
@@ -62,10 +52,14 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "spmm_atomic")]
+    Family { name: "spmm_atomic", variants: spmm_atomic::VARIANTS },
     #[cfg(feature = "spmm_csr")]
     Family { name: "spmm_csr", variants: spmm_csr::VARIANTS },
     #[cfg(feature = "spmm_csr_reduce")]
     Family { name: "spmm_csr_reduce", variants: spmm_csr_reduce::VARIANTS },
+    #[cfg(feature = "spmm_ladder")]
+    Family { name: "spmm_ladder", variants: spmm_ladder::VARIANTS },
     #[cfg(feature = "spmv_coo")]
     Family { name: "spmv_coo", variants: spmv_coo::VARIANTS },
     #[cfg(feature = "spmv_csr_adaptive")]

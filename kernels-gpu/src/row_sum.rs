@@ -73,7 +73,6 @@ unsafe fn load_matrix<T: mem::DeviceValue, const STREAMING: bool>(ptr: *const T)
 /// # Safety
 /// As for [`by_entries`], and `length` is at most 2^30; the matrix has `entries` entries, and its arrays are aligned to 16 bytes.
 #[inline(always)]
-#[cfg(feature = "spmv_csr_adaptive")]
 pub(crate) unsafe fn by_quads<T: Scalar, const LANES: u32>(
     csr: &Csr<T>,
     begin: usize,

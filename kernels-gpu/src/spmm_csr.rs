@@ -227,17 +227,12 @@ unsafe fn write<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENI
     args: &Args<T>,
     columns: &Columns<VECTOR, LANES, COARSENING>,
     row: u32,
-    mut sums: [[T; VECTOR]; COARSENING],
+    sums: [[T; VECTOR]; COARSENING],
 ) {
-    columns.for_each(|c, v| sums[c][v] = args.alpha * sums[c][v]);
     // SAFETY: the row exists.
     unsafe {
         let row = args.c.byte_add((u64::from(row) * u64::from(args.rows.c_row_bytes)) as usize);
-        if args.beta != T::ZERO {
-            let old = columns.load::<T, false>(row);
-            columns.for_each(|c, v| sums[c][v] = args.beta.mul_add(old[c][v], sums[c][v]));
-        }
-        columns.store_streaming::<T>(row, sums);
+        columns.write(row, args.alpha, sums, args.beta);
     }
 }
 

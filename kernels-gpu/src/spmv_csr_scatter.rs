@@ -21,11 +21,9 @@
 //! 3. `y` overlaps none of the other arrays, and nothing else accesses it during the launch.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use core::sync::atomic::Ordering::Relaxed;
+use cuda_std::{mem, thread};
 
-use cuda_std::{atomic, mem, thread};
-
-use crate::{DType, Offset, Scalar, entries::entries};
+use crate::{DType, Offset, atomic_add::AtomicAdd, entries::entries};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -67,31 +65,6 @@ entries! {
         "In `f64` with 64-bit offsets, 4 lanes a row." => scatter::<f64, u64, 4>;
     spmv_csr_scatter_f64_o64_t32(Args<f64, u64>): Some(DType::F64), u64, 32 lanes, BLOCK_SIZE,
         "In `f64` with 64-bit offsets, 32 lanes a row." => scatter::<f64, u64, 32>;
-}
-
-/// An element type that can be added to atomically.
-pub trait AtomicAdd: Scalar {
-    /// Adds to an element of global memory.
-    ///
-    /// # Safety
-    /// `ptr` is one of live global memory.
-    unsafe fn atomic_add(ptr: *mut Self, value: Self);
-}
-
-impl AtomicAdd for f32 {
-    #[inline(always)]
-    unsafe fn atomic_add(ptr: *mut Self, value: Self) {
-        // SAFETY: the caller's promise.
-        unsafe { atomic::atomic_fetch_add_f32_device(ptr, Relaxed, value) };
-    }
-}
-
-impl AtomicAdd for f64 {
-    #[inline(always)]
-    unsafe fn atomic_add(ptr: *mut Self, value: Self) {
-        // SAFETY: the caller's promise.
-        unsafe { atomic::atomic_fetch_add_f64_device(ptr, Relaxed, value) };
-    }
 }
 
 /// Blocks for `rows` rows, at `lanes` lanes a row.

@@ -40,6 +40,15 @@ pub(crate) fn from_rows<T: Scalar>(ncols: usize, rows: Vec<Vec<(usize, f64)>>) -
     CsrMatrix::try_from_csr_data(rows.len(), ncols, row_offsets, columns, values).expect("a valid test matrix")
 }
 
+/// A matrix with empty, short and long rows, in which pieces of 16 entries have remainders of every kind.
+pub(crate) fn uneven<T: Scalar>() -> CsrMatrix<T> {
+    let mut random = Random(11);
+    let rows = (0..45).map(|i| {
+        (0..[0, 1, 3, 4, 5, 8, 31, 64, 150][i % 9]).map(|_| (random.next_below(60), random.next_unit())).collect()
+    });
+    from_rows(60, rows.collect())
+}
+
 fn row_lengths<T: Scalar>(lengths: impl Iterator<Item = usize>) -> CsrMatrix<T> {
     let mut random = Random(1);
     from_rows(150, lengths.map(|len| (0..len).map(|j| (j, random.next_unit())).collect()).collect())

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // every test binary uses a part
 
+pub(crate) mod dense;
 pub(crate) mod matrices;
 
 use std::process::ExitCode;
