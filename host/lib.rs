@@ -70,7 +70,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
-pub use spmm::{SpmmKernel, SpmmOptions};
+pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
 

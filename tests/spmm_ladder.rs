@@ -223,7 +223,7 @@ fn what_options_refuse(device: &Device) {
     }
     let naive = forced(SpmmKernel::ElementPerThread);
     for options in [naive.clone().tile(8, 1), naive.clone().long_row(100), naive.clone().autotune()] {
-        let problem = "a tile, long rows and timing are for SpmmKernel::Tiles";
+        let problem = "a tile, long rows, an order of rows and timing are for SpmmKernel::Tiles";
         assert_eq!(refused(options), format!("invalid option: the kernel ElementPerThread: {problem}"));
     }
     let chosen = uploaded.prepare_spmm(8, &naive).unwrap().kernel;

@@ -1,6 +1,6 @@
 //! Which tile of columns a group of GPU threads takes, and which rows are too long for one group.
 
-use kernels_gpu::{DType, Variant, spmm_csr::tiles, spmm_rows::Tile};
+use kernels_gpu::{DType, Variant, spmm_rows::Tile};
 
 use super::SpmmOptions;
 use crate::{Error, Result, Structure};
@@ -26,12 +26,12 @@ pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
 /// On an H200 (driver 580, 2026-11-21), f32, 128 columns, tiles of 128 as 16 lanes with 2 vectors / 32 lanes with 1 / 64 as
 /// 8 with 2, us: 27-point stencil 732 / 790 / 786, FEM band 648 / 686 / 680, R-MAT 20/16 1066 / 1059 / 1160.
 pub(super) fn tile(
-    dtype: DType,
+    kernels: impl Iterator<Item = (Tile, &'static Variant)> + Clone,
     vector: u32,
     cols: u32,
     forced: Option<(u32, u32)>,
 ) -> Result<(Tile, &'static Variant)> {
-    let of_vector = || tiles(dtype).filter(|(tile, _)| tile.vector == vector);
+    let of_vector = || kernels.clone().filter(|(tile, _)| tile.vector == vector);
     if let Some((lanes, coarsening)) = forced {
         let wanted = Tile { vector, lanes, coarsening };
         return of_vector().find(|&(tile, _)| tile == wanted).ok_or_else(|| {
@@ -65,25 +65,25 @@ pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
 /// Options that force each tile that is not much wider than the columns, with long rows of a quarter, just, and four times
 /// the entries that suit the matrix; but what the options force already, stays.
 pub(super) fn candidates(
-    dtype: DType,
     vector: u32,
     cols: u32,
     options: &SpmmOptions,
     structure: &Structure,
+    kernels: impl Iterator<Item = (Tile, &'static Variant)>,
 ) -> Vec<SpmmOptions> {
     let agrees = |&(tile, _): &(Tile, _)| match options.tile {
         Some(forced) => (tile.lanes, tile.coarsening) == forced,
         None => tile.vector == vector && tile.columns() < 2 * cols.max(vector) && tile.count(cols) <= 16,
     };
     let mut candidates = vec![];
-    for (tile, _) in tiles(dtype).filter(|(tile, _)| tile.vector == vector).filter(agrees) {
+    for (tile, _) in kernels.filter(|(tile, _)| tile.vector == vector).filter(agrees) {
         let suiting = long_row(structure, tile, cols);
         let mut lengths = options.long_row.map_or(vec![suiting, suiting / 4, 4 * suiting], |forced| vec![forced]);
         // Of those that cut no row, one is enough.
         lengths.sort_unstable();
         let enough = lengths.iter().position(|&length| length as usize >= structure.max_row);
         lengths.truncate(enough.map_or(lengths.len(), |position| position + 1));
-        let forced = |length| SpmmOptions::default().tile(tile.lanes, tile.coarsening).long_row(length);
+        let forced = |length| options.clone().tile(tile.lanes, tile.coarsening).long_row(length);
         candidates.extend(lengths.into_iter().map(forced));
     }
     candidates
@@ -91,11 +91,13 @@ pub(super) fn candidates(
 
 #[cfg(test)]
 mod tests {
+    use kernels_gpu::spmm_csr::tiles;
+
     use super::*;
     use crate::CsrMatrix;
 
     fn chosen(dtype: DType, vector: u32, cols: u32) -> (u32, u32) {
-        let (tile, _) = tile(dtype, vector, cols, None).unwrap();
+        let (tile, _) = tile(tiles(dtype), vector, cols, None).unwrap();
         (tile.lanes, tile.coarsening)
     }
 
@@ -120,8 +122,8 @@ mod tests {
 
     #[test]
     fn a_tile_without_a_kernel_is_an_error() {
-        assert_eq!(tile(DType::F32, 4, 64, Some((32, 2))).unwrap().0.columns(), 256);
-        let error = tile(DType::F64, 2, 64, Some((3, 1))).unwrap_err().to_string();
+        assert_eq!(tile(tiles(DType::F32), 4, 64, Some((32, 2))).unwrap().0.columns(), 256);
+        let error = tile(tiles(DType::F64), 2, 64, Some((3, 1))).unwrap_err().to_string();
         assert!(
             error.starts_with("invalid option: a tile of 3 lanes x 1 vectors of 2: there are 1 x 1, 4 x 1"),
             "{error}"

@@ -1,9 +1,11 @@
 //! Products of a CSR matrix with dense matrices on the CPU, on all cores with the feature `rayon`.
 
-use std::ops::Range;
+use std::{cmp::Ordering, ops::Range};
 
-use super::{Product, Spmm, SpmmOptions};
-use crate::{CsrMatrix, KernelChoice, Offset, Result, Scalar, device::cpu_threads};
+use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
+
+use super::{Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
+use crate::{CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads};
 
 /// Columns whose sums are kept at hand while a row is gone through: they fit the registers and the first-level cache.
 const BLOCK: usize = 32;
@@ -19,6 +21,39 @@ struct Rows<'a, T> {
     leading_dimension: usize,
 }
 
+/// A row-major dense matrix to write to, from its first element on.
+struct RowsMut<'a, T> {
+    elements: &'a mut [T],
+    leading_dimension: usize,
+}
+
+const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
+
+impl<'a, T: Element> Rows<'a, T> {
+    fn new(matrix: DenseRef<'a, T>) -> Self {
+        let elements = matrix.vec().buffer().as_host().expect(IN_HOST_MEMORY);
+        Self { elements: elements.get(matrix.offset()..).unwrap_or(&[]), leading_dimension: matrix.leading_dimension() }
+    }
+}
+
+impl<'a, T: Element> RowsMut<'a, T> {
+    /// `matrix` has rows and columns.
+    fn new(matrix: DenseMut<'a, T>) -> Self {
+        let leading_dimension = matrix.leading_dimension();
+        let first = matrix.offset();
+        let last = first + (matrix.nrows() - 1) * leading_dimension + matrix.ncols();
+        let elements = matrix.into_vec().parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        Self { elements: &mut elements[first..last], leading_dimension }
+    }
+
+    #[cfg(feature = "rayon")]
+    fn split_at(self, row: usize) -> (Self, Self) {
+        let Self { elements, leading_dimension } = self;
+        let (below, above) = elements.split_at_mut(row * leading_dimension);
+        (Self { elements: below, leading_dimension }, Self { elements: above, leading_dimension })
+    }
+}
+
 impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
     fn prepare(&self, cols: usize, _: &SpmmOptions) -> Result<KernelChoice> {
         let threads = cpu_threads();
@@ -27,49 +62,72 @@ impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
     }
 
     fn spmm(&self, product: Product<'_, T>) -> Result<()> {
-        const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
         let Product { alpha, b, beta, c, .. } = product;
-        let (cols, b_offset, c_offset) = (b.ncols(), b.offset(), c.offset());
-        if cols == 0 || self.0.nrows() == 0 {
+        let (matrix, cols) = (&self.0, b.ncols());
+        if cols == 0 || matrix.nrows() == 0 {
             return Ok(());
         }
-        let leading_dimension = c.leading_dimension();
-        let elements = b.vec().buffer().as_host().expect(IN_HOST_MEMORY);
-        let b = Rows { elements: &elements[b_offset.min(elements.len())..], leading_dimension: b.leading_dimension() };
-        let c = c.into_vec().parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
-        let c_elements = (self.0.nrows() - 1) * leading_dimension + cols;
-        let c = &mut c[c_offset..c_offset + c_elements];
-        add_rows(&self.0, 0..self.0.nrows(), cols, (alpha, b), (beta, c, leading_dimension));
+        let b = Rows::new(b);
+        for_rows(matrix, 0..matrix.nrows(), cols, RowsMut::new(c), None, &|i, c, _| {
+            for (block, c) in c.chunks_mut(BLOCK).enumerate() {
+                let mut sums = [T::default(); BLOCK];
+                add_row(matrix, i, b, block * BLOCK, &mut sums[..c.len()]);
+                for (c, sum) in c.iter_mut().zip(sums) {
+                    let product = alpha * sum;
+                    *c = if beta == T::default() { product } else { product + beta * *c };
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()> {
+        let Reduction { reduce, weights, b, c, entries } = reduction;
+        let (matrix, cols) = (&self.0, b.ncols());
+        if cols == 0 || matrix.nrows() == 0 {
+            return Ok(());
+        }
+        let b = Rows::new(b);
+        for_rows(matrix, 0..matrix.nrows(), cols, RowsMut::new(c), entries.map(RowsMut::new), &|i, c, entries| {
+            let mut unwanted;
+            let entries = match entries {
+                Some(entries) => entries,
+                None => {
+                    unwanted = vec![0; if reduce.is_extremum() { cols } else { 0 }];
+                    &mut unwanted
+                }
+            };
+            reduce_row(matrix, i, reduce, weights, b, c, entries);
+        });
         Ok(())
     }
 }
 
-/// The product for some rows: halves the work, counted in entries, among threads until it is small.
-fn add_rows<T: Scalar, O: Offset>(
+/// Does `work` for some rows of C, and of the numbers of entries: halves it among threads until it is small.
+fn for_rows<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     rows: Range<usize>,
     cols: usize,
-    (alpha, b): (T, Rows<'_, T>),
-    (beta, c, leading_dimension): (T, &mut [T], usize),
+    c: RowsMut<'_, T>,
+    entries: Option<RowsMut<'_, u32>>,
+    work: &(impl Fn(usize, &mut [T], Option<&mut [u32]>) + Sync),
 ) {
     #[cfg(feature = "rayon")]
     if let Some(middle) = crate::spmv::middle_row(matrix.row_offsets(), rows.clone(), cols) {
-        let (c_below, c_above) = c.split_at_mut((middle - rows.start) * leading_dimension);
+        let (c, later_c) = c.split_at(middle - rows.start);
+        let (entries, later_entries) = entries.map(|entries| entries.split_at(middle - rows.start)).unzip();
         rayon::join(
-            || add_rows(matrix, rows.start..middle, cols, (alpha, b), (beta, c_below, leading_dimension)),
-            || add_rows(matrix, middle..rows.end, cols, (alpha, b), (beta, c_above, leading_dimension)),
+            || for_rows(matrix, rows.start..middle, cols, c, entries, work),
+            || for_rows(matrix, middle..rows.end, cols, later_c, later_entries, work),
         );
         return;
     }
-    for (i, c) in rows.zip(c.chunks_mut(leading_dimension)) {
-        for (block, c) in c[..cols].chunks_mut(BLOCK).enumerate() {
-            let mut sums = [T::default(); BLOCK];
-            add_row(matrix, i, b, block * BLOCK, &mut sums[..c.len()]);
-            for (c, sum) in c.iter_mut().zip(sums) {
-                let product = alpha * sum;
-                *c = if beta == T::default() { product } else { product + beta * *c };
-            }
-        }
+    #[cfg(not(feature = "rayon"))]
+    let _ = matrix;
+    let mut entries = entries.map(|entries| entries.elements.chunks_mut(entries.leading_dimension));
+    for (i, c) in rows.zip(c.elements.chunks_mut(c.leading_dimension)) {
+        let entries = entries.as_mut().and_then(Iterator::next);
+        work(i, &mut c[..cols], entries.map(|entries| &mut entries[..cols]));
     }
 }
 
@@ -92,5 +150,49 @@ fn add_row<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, b: Rows<'_,
         for (sum, &element) in sums.iter_mut().zip(row_of_b(column)) {
             *sum += value * element;
         }
+    }
+}
+
+/// A row of C; of an extremum, `of` gets as many numbers of entries.
+fn reduce_row<T: Scalar, O: Offset>(
+    matrix: &CsrMatrix<T, O>,
+    i: usize,
+    reduce: Reduce,
+    weights: Weights,
+    b: Rows<'_, T>,
+    c: &mut [T],
+    of: &mut [u32],
+) {
+    c.fill(T::default());
+    of.fill(NO_ENTRY);
+    let entries = matrix.row_range(i);
+    let count = kernels_gpu::Scalar::from_count(entries.len() as u64);
+    for entry in entries {
+        let row = &b.elements[matrix.col_indices()[entry] as usize * b.leading_dimension..][..c.len()];
+        let factor = match weights {
+            Weights::Values => matrix.values()[entry],
+            Weights::Ones => T::from_f64(1.0),
+        };
+        let products = row.iter().map(|&element| factor * element);
+        match reduce {
+            Reduce::Sum | Reduce::Mean => c.iter_mut().zip(products).for_each(|(c, product)| *c += product),
+            Reduce::Max | Reduce::Min => {
+                for ((best, of), product) in c.iter_mut().zip(&mut *of).zip(products) {
+                    let beyond = match product.partial_cmp(best) {
+                        Some(Ordering::Greater) => reduce == Reduce::Max,
+                        Some(Ordering::Less) => reduce == Reduce::Min,
+                        Some(Ordering::Equal) => false,
+                        // The first NaN stays.
+                        None => best.partial_cmp(&best).is_some(),
+                    };
+                    if *of == NO_ENTRY || beyond {
+                        (*best, *of) = (product, entry as u32);
+                    }
+                }
+            }
+        }
+    }
+    if reduce == Reduce::Mean && matrix.row_range(i).len() > 0 {
+        c.iter_mut().for_each(|c| *c = *c / count);
     }
 }

@@ -13,7 +13,7 @@ use kernels_gpu::{
 
 use super::{
     Product, SpmmKernel,
-    csr::{grid, row_bytes},
+    shares::{grid, row_bytes},
 };
 use crate::{
     CsrMatrix, DenseMut, Error, KernelChoice, Offset, Result, Scalar,

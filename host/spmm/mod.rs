@@ -5,6 +5,8 @@ mod cpu;
 mod csr;
 mod ladder;
 mod options;
+mod reduce;
+mod shares;
 
 use std::fmt;
 
@@ -12,9 +14,11 @@ pub(crate) use cpu::OnCpu;
 pub(crate) use csr::GpuSpmm;
 pub use options::{SpmmKernel, SpmmOptions};
 
+use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
+
 use crate::{
     DenseMut, DenseRef, DeviceMatrix, Error, Graph, KernelChoice, Order, Result, Scalar,
-    device::{Exclusive, Mode},
+    device::{Exclusive, Mode, check_length},
 };
 
 /// A matrix on a device whose products with dense matrices there are kernels for.
@@ -24,6 +28,9 @@ pub(crate) trait Spmm<T>: fmt::Debug + Send + Sync {
 
     /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
     fn spmm(&self, product: Product<'_, T>) -> Result<()>;
+
+    /// Queues the launch; the CPU computes it at once.
+    fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()>;
 
     /// Held while the launches of one product are queued, for they share memory of the matrix.
     fn exclusive(&self) -> Option<&dyn Exclusive> {
@@ -38,6 +45,47 @@ pub(crate) struct Product<'a, T> {
     pub(crate) b: DenseRef<'a, T>,
     pub(crate) beta: T,
     pub(crate) c: DenseMut<'a, T>,
+}
+
+/// What becomes of the products of a row's entries with rows of `B`: see [`DeviceMatrix::spmm_reduce`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduce {
+    /// Their sum.
+    Sum,
+    /// Their sum over their number.
+    Mean,
+    /// The largest.
+    Max,
+    /// The smallest.
+    Min,
+}
+
+/// What rows of `B` are multiplied by in [`DeviceMatrix::spmm_reduce`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// The values of the matrix.
+    Values,
+    /// 1, whatever the values: they are not read.
+    Ones,
+}
+
+/// `C[i][j]` = the reduction of `weight[k] * B[col_indices[k]][j]` over the entries `k` of row `i`, and which entry an
+/// extremum is of.
+pub(crate) struct Reduction<'a, T> {
+    pub(crate) reduce: Reduce,
+    pub(crate) weights: Weights,
+    pub(crate) b: DenseRef<'a, T>,
+    pub(crate) c: DenseMut<'a, T>,
+    pub(crate) entries: Option<DenseMut<'a, u32>>,
+}
+
+impl Reduce {
+    /// The number that stands for no entry where a row has none.
+    pub const NO_ENTRY: u32 = NO_ENTRY;
+
+    fn is_extremum(self) -> bool {
+        matches!(self, Self::Max | Self::Min)
+    }
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
@@ -90,6 +138,63 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.dense_transposed()?.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
     }
 
+    /// `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the entries `k` of row `i`, where `w[k]` is the entry's value or
+    /// 1: what a graph neural network gathers from the neighbours of a vertex. `B` has `ncols` rows and `C` `nrows`, both
+    /// row-major. Rows without entries give 0.
+    ///
+    /// Of a maximum or minimum, `entries` gets which entry it is of, as a position in the matrix's values, and
+    /// [`Reduce::NO_ENTRY`] where a row has none. Of equal products it is the first. A NaN is beyond every number: the
+    /// first one is the result.
+    ///
+    /// What [`spmm`](Self::spmm) says of order, bits and queues holds here; the first reduction for a number of columns
+    /// prepares it. The weighted sum alone is faster by [`spmm`](Self::spmm). `O(nnz * n)` work for `n` columns.
+    ///
+    /// ```
+    /// # use warpsparse::{CsrMatrix, Device, Reduce, Weights};
+    /// # let device = Device::auto();
+    /// // Vertex 0 has the neighbours 0 and 2, vertex 1 has none.
+    /// let graph = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 2], vec![0, 2], vec![1.0f32; 2])?;
+    /// let graph = device.upload(&graph)?;
+    /// let features = device.upload_vec(&[1.0, 8.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let (mut most, mut of) = (device.zeros(2 * 2)?, device.zeros(2 * 2)?);
+    /// let of_entries = Some(of.matrix_mut((2, 2))?);
+    /// graph.spmm_reduce(Reduce::Max, Weights::Ones, features.matrix((3, 2))?, most.matrix_mut((2, 2))?, of_entries)?;
+    /// assert_eq!(most.to_vec()?, [5.0, 8.0, 0.0, 0.0]);
+    /// assert_eq!(of.to_vec()?, [1, 0, Reduce::NO_ENTRY, Reduce::NO_ENTRY]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for the `entries` of a sum or mean;
+    /// [`Unsupported`](Error::Unsupported) also for those of a matrix of 2³² - 1 entries and more.
+    pub fn spmm_reduce(
+        &self,
+        reduce: Reduce,
+        weights: Weights,
+        b: DenseRef<'_, T>,
+        c: DenseMut<'_, T>,
+        entries: Option<DenseMut<'_, u32>>,
+    ) -> Result<()> {
+        self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
+        if let Some(entries) = &entries {
+            if !reduce.is_extremum() {
+                return Err(Error::InvalidOption(format!(
+                    "the entries of a {reduce:?}: only extrema are of one entry"
+                )));
+            }
+            if entries.order() == Order::ColumnMajor {
+                return Err(Error::Unsupported("column-major numbers of entries".into()));
+            }
+            check_length("the column of the numbers of entries", self.nrows(), entries.nrows())?;
+            check_length("the row of the numbers of entries", c.ncols(), entries.ncols())?;
+            self.device().check_same("the numbers of entries", entries.device())?;
+            if self.nnz() >= NO_ENTRY as usize {
+                return Err(Error::Unsupported(format!("numbers of {} entries: they have 32 bits", self.nnz())));
+            }
+        }
+        self.dense_product()?.reduce(Reduction { reduce, weights, b, c, entries })
+    }
+
     /// Chooses the kernel for products with dense matrices of `cols` columns, or of what [`spmm`](Self::spmm) finds
     /// misaligned, and allocates what they need: afterwards they only launch. Returns the kernel, and why it was chosen. Of
     /// a CSC matrix it is that for the transpose.
@@ -101,8 +206,12 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel, or one that they do not
     /// allow.
     pub fn prepare_spmm(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice> {
-        options.check()?;
-        self.dense_product().or_else(|_| self.dense_transposed())?.prepare(cols, options)
+        let (nrows, operator) = match self.dense_product() {
+            Ok(operator) => (self.nrows(), operator),
+            Err(_) => (self.ncols(), self.dense_transposed()?),
+        };
+        options.check(nrows)?;
+        operator.prepare(cols, options)
     }
 
     /// The product of [`spmm`](Self::spmm) as a [`Graph`], which queues it any number of times: with the same `B` and `C`,
@@ -146,13 +255,9 @@ impl<T: Scalar> DeviceMatrix<T> {
                 return Err(Error::Unsupported(format!("a column-major {what}: products take row-major matrices")));
             }
         }
-        let check = |what, expected, found| match expected == found {
-            true => Ok(()),
-            false => Err(Error::LengthMismatch { what, expected, found }),
-        };
-        check("the column of B", b_rows, b.nrows())?;
-        check("the column of C", c_rows, c.nrows())?;
-        check("the row of C", b.ncols(), c.ncols())?;
+        check_length("the column of B", b_rows, b.nrows())?;
+        check_length("the column of C", c_rows, c.nrows())?;
+        check_length("the row of C", b.ncols(), c.ncols())?;
         self.device().check_same("B", b.device())?;
         self.device().check_same("C", c.device())
     }

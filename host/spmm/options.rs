@@ -2,7 +2,7 @@
 
 use kernels_gpu::spmm_rows::LONGEST_PIECE;
 
-use crate::{Error, Result};
+use crate::{Error, Result, device::check_length};
 
 /// A GPU kernel for products with a dense matrix.
 ///
@@ -60,6 +60,8 @@ pub struct SpmmOptions {
     pub tile: Option<(u32, u32)>,
     /// The most entries of a row that one group of threads takes; `None` for a number that suits the matrix.
     pub long_row: Option<u32>,
+    /// The order in which rows are taken; `None` for their own.
+    pub row_order: Option<Vec<u32>>,
     /// Whether tile and long rows are chosen by timing.
     pub autotune: bool,
     /// Whether products may differ in the last bits from run to run.
@@ -98,6 +100,15 @@ impl SpmmOptions {
         self
     }
 
+    /// Has rows taken in this order, in which each is once: close together those that have columns in common, so that they find
+    /// rows of `B` in the caches. [`CsrMatrix::cluster_rows`](crate::CsrMatrix::cluster_rows) finds such an order. The
+    /// product is the same, to the last bit. Means nothing on the CPU.
+    #[must_use]
+    pub fn row_order(mut self, order: Vec<u32>) -> Self {
+        self.row_order = Some(order);
+        self
+    }
+
     /// Has the preparation time products with each tile and several lengths of long rows that the other options leave, and
     /// keep the fastest. Means nothing on the CPU.
     ///
@@ -108,19 +119,22 @@ impl SpmmOptions {
         self
     }
 
-    /// Fails if the options name no kernel, or one that they do not allow: on every device.
-    pub(crate) fn check(&self) -> Result<()> {
-        let Self { kernel, tile, long_row, autotune, nondeterministic } = *self;
+    /// Fails if the options name no kernel, or one that they do not allow, or no order of so many rows: on every device.
+    pub(crate) fn check(&self, nrows: usize) -> Result<()> {
+        let Self { kernel, tile, long_row, autotune, nondeterministic, ref row_order } = *self;
         if let Some(entries) = long_row.filter(|entries| !(1..=LONGEST_PIECE).contains(entries)) {
             return Err(Error::InvalidOption(format!("long rows of more than {entries} entries: it is 1 to 2^30")));
         }
-        if kernel != SpmmKernel::Tiles && (tile.is_some() || long_row.is_some() || autotune) {
-            let problem = "a tile, long rows and timing are for SpmmKernel::Tiles";
+        if kernel != SpmmKernel::Tiles && (tile.is_some() || long_row.is_some() || row_order.is_some() || autotune) {
+            let problem = "a tile, long rows, an order of rows and timing are for SpmmKernel::Tiles";
             return Err(Error::InvalidOption(format!("the kernel {kernel:?}: {problem}")));
         }
         if kernel.is_atomic() && !nondeterministic {
             let way_out = "allow that by SpmmOptions::nondeterministic";
             return Err(Error::InvalidOption(format!("the kernel {kernel:?} adds in no fixed order: {way_out}")));
+        }
+        if let Some(order) = row_order {
+            check_order(order, nrows)?;
         }
         match kernel {
             SpmmKernel::RowCaching { tiles } if !matches!(tiles, 1 | 2 | 4) => {
@@ -129,4 +143,20 @@ impl SpmmOptions {
             _ => Ok(()),
         }
     }
+}
+
+/// Fails unless each row is in the order once.
+fn check_order(order: &[u32], nrows: usize) -> Result<()> {
+    check_length("the order of rows", nrows, order.len())?;
+    let mut seen = vec![false; nrows];
+    for (place, &row) in order.iter().enumerate() {
+        match seen.get_mut(row as usize) {
+            Some(seen) if !*seen => *seen = true,
+            Some(_) => {
+                return Err(Error::InvalidOption(format!("row {row} stands twice in the order of rows, at {place}")));
+            }
+            None => return Err(Error::InvalidOption(format!("row {row} at {place} in the order of {nrows} rows"))),
+        }
+    }
+    Ok(())
 }

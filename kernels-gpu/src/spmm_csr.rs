@@ -112,7 +112,7 @@ tiles! {
 }
 
 /// The tiles that there are kernels for, from the narrowest to the widest of each vector.
-pub fn tiles(dtype: DType) -> impl Iterator<Item = (Tile, &'static Variant)> {
+pub fn tiles(dtype: DType) -> impl Iterator<Item = (Tile, &'static Variant)> + Clone {
     TILES.iter().copied().zip(VARIANTS).filter(move |(_, variant)| variant.dtype == Some(dtype))
 }
 

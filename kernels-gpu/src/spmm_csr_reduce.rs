@@ -97,7 +97,7 @@ kernels! {
 }
 
 /// The tiles that there are kernels for, of sums and means or of extrema, from the narrowest to the widest of each vector.
-pub fn tiles(dtype: DType, extremum: bool) -> impl Iterator<Item = (Tile, &'static Variant)> {
+pub fn tiles(dtype: DType, extremum: bool) -> impl Iterator<Item = (Tile, &'static Variant)> + Clone {
     let all = KINDS.iter().zip(VARIANTS);
     all.filter(move |((kind, _), variant)| *kind == extremum && variant.dtype == Some(dtype))
         .map(|(&(_, tile), variant)| (tile, variant))

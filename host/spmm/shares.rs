@@ -1,0 +1,135 @@
+//! How the rows of a product are shared out among groups of GPU threads.
+
+use kernels_gpu::{
+    Variant,
+    spmm_rows::{Rows, Tile},
+};
+
+use super::choice;
+use crate::{
+    Error, Offset, Result, Scalar, Structure,
+    device::{Buffer, KernelLaunch},
+    pieces::Pieces,
+    spmv::CsrArrays,
+};
+
+/// A kernel with its tile, the pieces of the long rows, and the counters by which their groups meet.
+#[derive(Debug)]
+pub(super) struct Shares {
+    pub(super) cols: u32,
+    pub(super) tile: Tile,
+    pub(super) variant: &'static Variant,
+    pub(super) pieces: u32,
+    /// For people: tile and long rows.
+    pub(super) summary: String,
+    long_row: u32,
+    row_order: Option<Buffer<u32>>,
+    piece_rows: Buffer<u32>,
+    piece_bounds: Buffer<u64>,
+    arrivals: Buffer<u32>,
+}
+
+impl Shares {
+    /// For `cols` columns; with a `long_row` and an order of the rows if they are forced, which is a permutation then.
+    pub(super) fn new<T: Scalar, O: Offset>(
+        csr: &CsrArrays<T, O>,
+        structure: &Structure,
+        (tile, variant): (Tile, &'static Variant),
+        cols: u32,
+        long_row: Option<u32>,
+        row_order: Option<&[u32]>,
+    ) -> Result<Self> {
+        let long_row = long_row.unwrap_or_else(|| choice::long_row(structure, tile, cols));
+        let device = &csr.device;
+        let longest = structure.max_row;
+        let cut = match longest > long_row as usize {
+            true => Pieces::cut(&csr.row_offsets.to_vec(device)?, long_row as usize, long_row as usize),
+            false => Pieces::none(),
+        };
+        let too_many = || Error::Unsupported(format!("{cols} columns, and rows of more than {long_row} entries cut"));
+        let pieces = u32::try_from(cut.rows.len() / 4).map_err(|_| too_many())?;
+        let counters = (pieces as usize).checked_mul(tile.count(cols) as usize).ok_or_else(too_many)?;
+        (pieces as usize).checked_mul(cols as usize).ok_or_else(too_many)?;
+        let long = match cut.long_rows {
+            0 => format!("no row of more than {long_row} entries"),
+            rows => format!("{rows} rows of more than {long_row} entries, up to {longest}, in {pieces} pieces"),
+        };
+        let Tile { vector, lanes, coarsening } = tile;
+        let ordered = if row_order.is_some() { "; rows in the order given" } else { "" };
+        Ok(Self {
+            cols,
+            tile,
+            variant,
+            pieces,
+            summary: format!(
+                "{cols} columns: {lanes} lanes a row, each with {coarsening} vectors of {vector}; {long}{ordered}"
+            ),
+            long_row,
+            row_order: row_order.map(|order| Buffer::upload(device, order)).transpose()?,
+            piece_rows: Buffer::upload(device, &cut.rows)?,
+            piece_bounds: Buffer::upload(device, &cut.bounds)?,
+            arrivals: Buffer::zeros(device, counters)?,
+        })
+    }
+
+    /// Room for so many columns of each piece.
+    pub(super) fn room(&self) -> usize {
+        self.pieces as usize * self.cols as usize
+    }
+
+    /// The blocks of the grid, of which a GPU takes no more than 2³¹ - 1.
+    pub(super) fn blocks(&self, nrows: u32) -> Result<u32> {
+        grid(self.tile.grid_size(nrows, self.cols, self.pieces), nrows, self.cols)
+    }
+
+    /// The part of a kernel's arguments. Its rules hold if whoever launches it keeps launches of these shares apart.
+    pub(super) fn rows<'a, T: Scalar, O: Offset>(
+        &'a mut self,
+        csr: &'a CsrArrays<T, O>,
+        launch: &mut KernelLaunch<'a>,
+        (b_row_bytes, c_row_bytes): (u32, u32),
+    ) -> Rows {
+        Rows {
+            rows: csr.nrows,
+            cols: self.cols,
+            b_row_bytes,
+            c_row_bytes,
+            pieces: self.pieces,
+            long_row: self.long_row,
+            wide_offsets: u32::from(size_of::<O>() == 8),
+            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device).cast(),
+            col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
+            row_order: match &self.row_order {
+                Some(order) => launch.read("row_order", order.array(), &csr.device),
+                None => std::ptr::null(),
+            },
+            piece_rows: launch.read("piece_rows", self.piece_rows.array(), &csr.device),
+            piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), &csr.device),
+            arrivals: launch.write("arrivals", &mut self.arrivals, &csr.device),
+        }
+    }
+}
+
+/// The blocks of a grid, of which a GPU takes no more.
+pub(super) fn grid(blocks: u64, nrows: u32, cols: u32) -> Result<u32> {
+    let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
+    blocks.ok_or_else(|| {
+        Error::Unsupported(format!("a product of {nrows} rows and {cols} columns: the grid is too large"))
+    })
+}
+
+/// The distance of rows in bytes, which kernels count in 32 bits.
+pub(super) fn row_bytes<T>(leading_dimension: usize) -> Result<u32> {
+    let bytes = leading_dimension.checked_mul(size_of::<T>()).and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.ok_or_else(|| Error::Unsupported(format!("a leading dimension of {leading_dimension}: 2^32 bytes and more")))
+}
+
+/// The number of columns, which kernels count in 32 bits.
+pub(super) fn columns(cols: usize) -> Result<u32> {
+    u32::try_from(cols).map_err(|_| Error::Unsupported(format!("a dense matrix of {cols} columns: 2^32 and more")))
+}
+
+/// The largest power of 2, up to 16, that divides all these numbers of elements.
+pub(super) fn alignment(elements: &[usize]) -> usize {
+    1 << elements.iter().fold(0, |bits, elements| bits | elements).trailing_zeros().min(4)
+}
