@@ -18,9 +18,11 @@ mod prebuilt;
 
 #[cfg(feature = "cuda")]
 mod cuda {
-    use std::{env, error::Error, fmt::Write, fs, path::PathBuf};
+    use std::{env, error::Error, fmt::Write, fs, fs::File, io::Write as _, path::PathBuf};
 
-    /// Writes `embedded.rs`, the table that host/ptx.rs includes.
+    use flate2::{Compression, write::DeflateEncoder};
+
+    /// Writes `embedded.rs`, the table that host/ptx.rs includes, and the compressed modules, a tenth of the size.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
         let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);
@@ -36,7 +38,14 @@ mod cuda {
         let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedPtx] = &[\n");
         for (file, path) in prebuilt.load_or_build(&out_dir)? {
             let (family, arch) = (&file.family, file.arch.compute_capability());
-            writeln!(table, "    EmbeddedPtx {{ family: {family:?}, arch: {arch}, text: include_str!({path:?}) }},")?;
+            let deflated = out_dir.join(format!("{family}.{arch}.deflate"));
+            let mut encoder = DeflateEncoder::new(File::create(&deflated)?, Compression::best());
+            encoder.write_all(&fs::read(path)?)?;
+            encoder.finish()?;
+            writeln!(
+                table,
+                "    EmbeddedPtx {{ family: {family:?}, arch: {arch}, deflated: include_bytes!({deflated:?}) }},"
+            )?;
         }
         table += "];\n";
         fs::write(out_dir.join("embedded.rs"), table)?;

@@ -1,5 +1,9 @@
 //! The kernels, as PTX compiled into the library: one module per kernel family and architecture.
 
+use std::io::Read;
+
+use flate2::read::DeflateDecoder;
+
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// One PTX module.
@@ -9,8 +13,17 @@ pub(crate) struct EmbeddedPtx {
     pub(crate) family: &'static str,
     /// The oldest device that it runs on: ten times the major compute capability, plus the minor one.
     pub(crate) arch: u32,
+    /// The module, compressed.
+    deflated: &'static [u8],
+}
+
+impl EmbeddedPtx {
     /// The module, with no NUL at its end.
-    pub(crate) text: &'static str,
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        DeflateDecoder::new(self.deflated).read_to_string(&mut text).expect("the build compressed it");
+        text
+    }
 }
 
 /// The PTX ISA that a driver must know to load a module, such as `7.0`.
@@ -57,7 +70,7 @@ mod tests {
     use super::*;
 
     const fn module(family: &'static str, arch: u32) -> EmbeddedPtx {
-        EmbeddedPtx { family, arch, text: "" }
+        EmbeddedPtx { family, arch, deflated: &[] }
     }
     const MODULES: &[EmbeddedPtx] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
 
@@ -78,11 +91,12 @@ mod tests {
         for module in EMBEDDED {
             let family =
                 kernels_gpu::FAMILIES.iter().find(|family| family.name == module.family).expect("a known family");
+            let text = module.text();
             for variant in family.variants {
-                let alone = only(module.text, variant.entry);
+                let alone = only(&text, variant.entry);
                 let entries: Vec<_> = alone.lines().filter(|line| line.contains(".entry ")).collect();
                 assert_eq!(entries, [format!(".visible .entry {}(", variant.entry)]);
-                assert_eq!(isa(&alone), isa(module.text));
+                assert_eq!(isa(&alone), isa(&text));
                 assert_eq!(alone.matches('{').count(), alone.matches('}').count());
                 assert!(alone.contains("ret;") && alone.ends_with('\n'));
             }
@@ -93,8 +107,9 @@ mod tests {
     fn every_family_has_a_module_for_the_oldest_supported_device() {
         for family in kernels_gpu::FAMILIES {
             let module = best_for(family.name, (7, 5)).unwrap_or_else(|| panic!("no PTX for {}", family.name));
-            assert!(module.text.contains(".target sm_75"));
-            assert!(module.text.contains(&format!(".version {}\n", isa(module.text))));
+            let text = module.text();
+            assert!(text.contains(".target sm_75"));
+            assert!(text.contains(&format!(".version {}\n", isa(&text))));
         }
     }
 }

@@ -238,7 +238,7 @@ impl Stream {
         // The lock is free meanwhile: compiling a module takes long, and others may launch.
         let loaded = match module {
             ModuleSource::Text(text) => self.module(module, text)?,
-            ModuleSource::Family(family) => self.compile(module, ptx::only(self.embedded(family)?, entry))?,
+            ModuleSource::Family(family) => self.compile(module, ptx::only(&self.embedded(family)?, entry))?,
         };
         let function = loaded.load_function(entry).map_err(driver(entry))?;
         functions().insert((module, entry), function.clone());
@@ -267,7 +267,7 @@ impl Stream {
     }
 
     /// The PTX of one of this crate's families that suits the GPU.
-    fn embedded(&self, family: &'static str) -> Result<&'static str> {
+    fn embedded(&self, family: &'static str) -> Result<String> {
         let (major, minor) = self.gpu.capability;
         let module = ptx::best_for(family, self.gpu.capability).ok_or_else(|| Error::NoDevice {
             wanted: format!("GPU that runs {family}"),
@@ -276,7 +276,7 @@ impl Stream {
                 self.device_index()
             ),
         })?;
-        Ok(module.text)
+        Ok(module.text())
     }
 }
 
