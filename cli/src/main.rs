@@ -6,6 +6,7 @@ mod info;
 mod measure;
 mod reorder;
 mod source;
+mod spmm;
 mod spmv;
 mod spy;
 mod statistics;
@@ -28,6 +29,10 @@ enum Command {
     Info(info::Options),
     /// Multiplies a sparse matrix by a vector: the kernel chosen, its time, bandwidth and error.
     Spmv(spmv::Options),
+    /// Multiplies a sparse matrix by a dense one: the kernel chosen, its time, bandwidth, speed and error.
+    ///
+    /// C = A B with A in CSR, a random B of N columns, and B and C row-major: `warpsparse spmm gen:rmat:17:8 -n 64`.
+    Spmm(spmm::Options),
     /// Writes a matrix into a Matrix Market file.
     Convert(convert::Options),
     /// Brings near to one another what a matrix has in common, and writes it into a Matrix Market file.
@@ -43,6 +48,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Info(options) => info::run(&options),
         Command::Spmv(options) => spmv::run(&options),
+        Command::Spmm(options) => spmm::run(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),

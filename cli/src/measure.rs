@@ -1,16 +1,21 @@
-//! Measuring products with one matrix: what `spmv` and `bench` share.
+//! Measuring products with one matrix: what `spmv`, `spmm` and `bench` share.
 
-use std::time::Duration;
+mod reference;
+mod spmm;
+mod spmv;
+
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use clap::ValueEnum;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
-use warpsparse::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, FormatChoice, Result, Scalar, SpmvOptions, Structure, io::MatrixSource,
-};
+use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
 
-use crate::{source, statistics::Spread};
+use self::reference::Errors;
+pub(crate) use self::{
+    spmm::{DenseProblem, DenseProblems, DenseReport},
+    spmv::Problem,
+};
+use crate::statistics::Spread;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -50,49 +55,30 @@ pub(crate) enum Cache {
     Hot,
 }
 
-/// A matrix, an `x`, and what their product is.
-pub(crate) struct Problem<T> {
-    pub(crate) matrix: CsrMatrix<T>,
-    pub(crate) x: Vec<T>,
-    /// Bytes that one product in CSR must move at least.
-    pub(crate) bytes: usize,
-    reference: Vec<(f64, f64)>,
-}
-
-impl<T: Scalar> Problem<T> {
-    /// The matrix of this source, and random numbers from -1 to 1 for `x`.
-    pub(crate) fn load(source: &MatrixSource) -> Result<Self> {
-        let matrix = source::load::<T>(source)?;
-        let mut random = Pcg64::seed_from_u64(1);
-        let x: Vec<T> = (0..matrix.ncols()).map(|_| T::from_f64(random.random_range(-1.0..1.0))).collect();
-        let reference = reference_product(&matrix, &x);
-        // On the CPU the matrix is shared, so that this copies nothing.
-        let bytes = Device::cpu().upload(&matrix)?.spmv_bytes();
-        Ok(Self { matrix, x, bytes, reference })
-    }
-}
-
-/// How products with one matrix are measured.
-pub(crate) struct Measurement<'a, T> {
+/// How products of one problem are measured.
+pub(crate) struct Measurement<'a, P> {
     pub(crate) device: &'a Device,
-    pub(crate) problem: &'a Problem<T>,
-    pub(crate) repeats: usize,
+    pub(crate) problem: &'a P,
+    /// How many products are timed: fewer than the most if those take long.
+    repeats: RangeInclusive<usize>,
     /// Bytes that pass between two uses of the same data.
     distance: usize,
     copy_bandwidth: f64,
 }
 
-impl<'a, T: Scalar> Measurement<'a, T> {
+impl<'a, P> Measurement<'a, P> {
     /// With a cold cache, between two uses of a copy lie this many times the size of the L2 cache.
     const CACHE_MULTIPLE: usize = 4;
     const MOST_COPIES: usize = 4096;
+    /// What the products timed may take together, unless they are the fewest.
+    const LIMIT: Duration = Duration::from_millis(150);
 
-    /// `copy_bandwidth` in bytes a second, `repeats` at least 1.
+    /// `copy_bandwidth` in bytes a second, `repeats` from 1.
     pub(crate) fn new(
         device: &'a Device,
-        problem: &'a Problem<T>,
+        problem: &'a P,
         cache: Cache,
-        repeats: usize,
+        repeats: RangeInclusive<usize>,
         copy_bandwidth: f64,
     ) -> Result<Self> {
         let l2_bytes = device.info()?.l2_bytes.unwrap_or(0) as usize;
@@ -109,34 +95,35 @@ impl<'a, T: Scalar> Measurement<'a, T> {
         self.distance.div_ceil(bytes.max(1)).clamp(1, Self::MOST_COPIES)
     }
 
-    /// Products to run before those that count: they touch every copy, and wake the device.
-    pub(crate) fn warm_up(rotation: usize) -> usize {
-        rotation.max(10)
+    /// The times of products that go round so many copies. `time_each` queues as many as it is asked for and gives the time
+    /// of each; of those that it times in vain, some tell how long a product takes, and some touch every copy and wake the
+    /// device.
+    pub(crate) fn times<E>(
+        &self,
+        rotation: usize,
+        mut time_each: impl FnMut(usize) -> std::result::Result<Vec<Duration>, E>,
+    ) -> std::result::Result<Vec<Duration>, E> {
+        let (least, most) = (*self.repeats.start(), *self.repeats.end());
+        let mut repeats = most;
+        if least < most {
+            // The first one may wait for its kernel to be loaded.
+            let probe = time_each(2)?[1].max(Duration::from_nanos(1));
+            repeats = (Self::LIMIT.as_nanos() / probe.as_nanos()).clamp(least as u128, most as u128) as usize;
+        }
+        let warm_up = rotation.max(repeats.min(10));
+        Ok(time_each(warm_up + repeats)?.split_off(warm_up))
     }
 
-    /// Measures the kernel that `options` lead to.
-    pub(crate) fn product(&self, options: &SpmvOptions) -> Result<ProductReport> {
-        let mut sets = Sets::new(self, options)?;
-        let y = sets.product()?;
-        let (bytes, rotation) = (sets.0[0].0.spmv_bytes(), sets.0.len());
-        let warm_up = Self::warm_up(rotation);
-        let times = self.device.time_each(warm_up + self.repeats, |set| sets.multiply(set))?;
-        let choice = sets.0[0].0.describe();
-        let figures = self.figures(&times[warm_up..], &y, bytes);
-        Ok(ProductReport { kernel: choice.kernel, reason: choice.reason, bytes, rotation, figures })
-    }
-
-    /// The figures of a product that gave `y`, took `times`, and must move so many `bytes` at least.
-    pub(crate) fn figures(&self, times: &[Duration], y: &[T], bytes: usize) -> Figures {
+    /// The figures of a product that took `times`, and must move so many `bytes` at least.
+    pub(crate) fn figures(&self, times: &[Duration], bytes: usize, errors: &Errors) -> Figures {
         let time_us = Spread::of(times);
         let bytes_per_second = bytes as f64 / (time_us.median * 1e-6);
-        let (relative_error, error_over_bound) = errors(y, &self.problem.reference);
         Figures {
             time_us,
             gb_per_s: bytes_per_second / 1e9,
             percent_of_copy: 100.0 * bytes_per_second / self.copy_bandwidth,
-            relative_error,
-            error_over_bound,
+            relative_error: errors.relative,
+            error_over_bound: errors.over_bound,
         }
     }
 }
@@ -165,6 +152,14 @@ pub(crate) struct Figures {
 }
 
 impl ProductReport {
+    /// The buffers that the products went round, in words.
+    pub(crate) fn buffers(&self) -> String {
+        match self.rotation {
+            1 => "on one set of buffers".into(),
+            rotation => format!("on {rotation} sets of buffers in turn, more than the L2 cache holds"),
+        }
+    }
+
     /// Fails if the result is wrong: off by more than rounding explains.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         // Not `> 1.0`: a NaN is wrong too.
@@ -193,59 +188,40 @@ impl MatrixReport {
     }
 }
 
-/// Copies of the matrix and its vectors on the device.
-struct Sets<T>(Vec<(DeviceMatrix<T>, DeviceVec<T>, DeviceVec<T>)>);
-
-impl<T: Scalar> Sets<T> {
-    fn new(measurement: &Measurement<'_, T>, options: &SpmvOptions) -> Result<Self> {
-        let Measurement { device, problem: Problem { matrix, x, .. }, .. } = measurement;
-        let not_a_number = vec![T::from_f64(f64::NAN); matrix.nrows()];
-        let set =
-            || Ok((device.upload_with(matrix, options)?, device.upload_vec(x)?, device.upload_vec(&not_a_number)?));
-        let mut sets = vec![set()?];
-        for _ in 1..measurement.rotation(sets[0].0.spmv_bytes()) {
-            sets.push(set()?);
-        }
-        Ok(Self(sets))
-    }
-
-    fn multiply(&mut self, set: usize) -> Result<()> {
-        let count = self.0.len();
-        let (matrix, x, y) = &mut self.0[set % count];
-        matrix.spmv(T::from_f64(1.0), x, T::from_f64(0.0), y)
-    }
-
-    /// The result of one product.
-    fn product(&mut self) -> Result<Vec<T>> {
-        self.multiply(0)?;
-        self.0[0].2.to_vec()
+impl fmt::Display for MatrixReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, rows, columns, entries, min_row, mean_row, max_row } = self;
+        writeln!(f, "matrix     {source}")?;
+        writeln!(f, "           {rows} x {columns}, {entries} entries")?;
+        writeln!(f, "           row lengths {min_row} to {max_row}, mean {mean_row:.2}")
     }
 }
 
-/// The product in f64, and for each row twice the bound of what a sum of rounded products in `T` can be off (Higham,
-/// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice, for the reference is rounded too.
-fn reference_product<T: Scalar>(matrix: &CsrMatrix<T>, x: &[T]) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-    let row = |i: usize| {
-        let row = matrix.row_range(i);
-        let terms = row.len() as f64 + 3.0;
-        let products = row.map(|k| matrix.values()[k].to_f64() * x[matrix.col_indices()[k] as usize].to_f64());
-        let (sum, magnitude) = products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs()));
-        (sum, 2.0 * terms * epsilon * magnitude)
-    };
-    (0..matrix.nrows()).map(row).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The relative error in the 2-norm, 0 where both are zero everywhere, and the largest error over its bound.
-fn errors<T: Scalar>(found: &[T], reference: &[(f64, f64)]) -> (f64, f64) {
-    let (mut difference, mut norm, mut over_bound) = (0.0, 0.0, 0.0);
-    for (found, &(expected, bound)) in found.iter().zip(reference) {
-        let error = (found.to_f64() - expected).abs();
-        difference += error * error;
-        norm += expected * expected;
-        let ratio = if error == 0.0 { 0.0 } else { error / bound };
-        // `f64::max` would drop a NaN.
-        over_bound = if ratio > over_bound || ratio.is_nan() { ratio } else { over_bound };
+    /// How often a product that takes so long is run, in all and timed.
+    fn runs(repeats: RangeInclusive<usize>, rotation: usize, micros: u64) -> (usize, usize) {
+        let device = Device::cpu();
+        let measurement = Measurement::new(&device, &(), Cache::Cold, repeats, 1e9).unwrap();
+        let mut runs = 0;
+        let time_each = |count| {
+            runs += count;
+            Ok::<_, ()>(vec![Duration::from_micros(micros); count])
+        };
+        let times = measurement.times(rotation, time_each).unwrap();
+        (runs, times.len())
     }
-    (if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound)
+
+    #[test]
+    fn long_products_are_timed_less_often() {
+        assert_eq!(runs(15..=50, 1, 1), (2 + 10 + 50, 50));
+        assert_eq!(runs(15..=50, 1, 5_000), (2 + 10 + 30, 30));
+        assert_eq!(runs(15..=50, 1, 20_000), (2 + 10 + 15, 15));
+        assert_eq!(runs(3..=50, 1, 1_000_000), (2 + 3 + 3, 3));
+        assert_eq!(runs(50..=50, 1, 1_000_000), (10 + 50, 50));
+        // Every copy is touched, and a clock that shows nothing does no harm.
+        assert_eq!(runs(15..=50, 70, 0), (2 + 70 + 50, 50));
+    }
 }

@@ -103,7 +103,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
 fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let problem = Problem::<T>::load(&options.matrix)?;
     let copy_bandwidth = device.measure_copy_bandwidth()?;
-    let measurement = Measurement::new(device, &problem, Cache::Cold, options.repeat as usize, copy_bandwidth)?;
+    let repeats = options.repeat as usize;
+    let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
     let kernel = CsrKernel::from(options.kernel);
     let choices = match (options.lanes, kernel) {
         (LaneChoice::One(lanes), _) => vec![lanes],
@@ -128,10 +129,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MatrixReport { source, rows, columns, entries, min_row, mean_row, max_row } = &self.matrix;
-        writeln!(f, "matrix     {source}")?;
-        writeln!(f, "           {rows} x {columns}, {entries} entries")?;
-        writeln!(f, "           row lengths {min_row} to {max_row}, mean {mean_row:.2}")?;
+        write!(f, "{}", self.matrix)?;
         writeln!(f, "device     {}", self.device)?;
         writeln!(f, "           copies {:.0} GB/s", self.copy_gb_per_s)?;
         match self.products.as_slice() {
@@ -143,20 +141,20 @@ impl fmt::Display for Report {
 
 impl Report {
     fn write_one(&self, f: &mut fmt::Formatter<'_>, product: &ProductReport) -> fmt::Result {
-        let ProductReport { kernel, reason, bytes, rotation, figures } = product;
+        let ProductReport { kernel, reason, bytes, figures, .. } = product;
         let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = figures;
         let Spread { median, min, max, .. } = time_us;
         let megabytes = *bytes as f64 / 1e6;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
         writeln!(f, "time       {median:.1} µs, median of {} ({min:.1} to {max:.1})", self.repeats)?;
-        writeln!(f, "           {}", rotation_text(*rotation))?;
+        writeln!(f, "           {}", product.buffers())?;
         writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
         writeln!(f, "error      {relative_error:.1e} relative to the product in f64")
     }
 
     fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "times      medians of {}, {}", self.repeats, rotation_text(self.products[0].rotation))?;
+        writeln!(f, "times      medians of {}, {}", self.repeats, self.products[0].buffers())?;
         writeln!(f, "{:26} {:>9} {:>8} {:>7} {:>9}", "kernel", "µs", "GB/s", "% copy", "error")?;
         for product in &self.products {
             let ProductReport { kernel, figures, .. } = product;
@@ -164,12 +162,5 @@ impl Report {
             writeln!(f, "{kernel:26} {median:>9.1} {gb_per_s:>8.0} {percent_of_copy:>7.1} {relative_error:>9.1e}")?;
         }
         Ok(())
-    }
-}
-
-fn rotation_text(rotation: usize) -> String {
-    match rotation {
-        1 => "on one set of buffers".into(),
-        _ => format!("on {rotation} sets of buffers in turn, more than the L2 cache holds"),
     }
 }

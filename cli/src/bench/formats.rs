@@ -11,7 +11,7 @@ use super::{
     report::RivalReport,
     rivals::Number,
     session::{Benchmark, Session, Settings, least_time},
-    suite,
+    suite::{self, Suite},
 };
 use crate::{
     emit,
@@ -27,6 +27,9 @@ pub(crate) struct Options {
 const BENCHMARK: Benchmark = Benchmark {
     schema: "warpsparse.bench.formats",
     version: 1,
+    suite: Suite::Default,
+    dtypes: &[DTypeName::F32, DTypeName::F64],
+    product: "y = 1 A x + 0 y",
     figures: "GFLOP/s count two operations for each entry, padding left out. GB/s count the bytes that must move at least \
         in the format: its arrays once, padding included, x and y once. Errors are relative to the product in f64, in the \
         2-norm. A format that would be mostly padding refuses the matrix: then its slots for each entry stand in place of \
@@ -50,9 +53,9 @@ pub(crate) fn run(options: &Options) -> crate::Outcome {
     Ok(report.check()?)
 }
 
-fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<MatrixResult> {
+fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<[MatrixResult; 1]> {
     let name = suite::name(source);
-    let problem: Problem<T> = session.load(source)?;
+    let problem = session.load(|| Problem::<T>::load(source))?;
     let measurement = session.measurement(&problem)?;
     let mut result = MatrixResult {
         matrix: MatrixReport::new(source, &problem.matrix.structure()),
@@ -68,7 +71,8 @@ fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: D
     }
     let rivals: Vec<_> = session.rivals.iter().flat_map(|rival| rival.in_every_format()).collect();
     let csr_us = result.csr_us().expect("CSR refuses no matrix");
-    result.rivals = session.measure_rivals(&rivals, &measurement, csr_us, &format!("{name} {dtype}"));
+    result.rivals =
+        session.measure_rivals(&rivals, |rival| rival.runs(&measurement), csr_us, &format!("{name} {dtype}"));
     for format in &mut result.formats {
         if let Outcome::Measured(measured) = &mut format.outcome {
             let our_us = measured.product.figures.time_us.median;
@@ -77,12 +81,12 @@ fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: D
                 result.rivals.iter().map(|rival| Ratio { rival: rival.name, ratio: ratio(rival) }).collect();
         }
     }
-    Ok(result)
+    Ok([result])
 }
 
 /// `before` holds the results of the formats before this one.
 fn measure_format<T: Scalar>(
-    measurement: &Measurement<'_, T>,
+    measurement: &Measurement<'_, Problem<T>>,
     format: FormatName,
     before: &MatrixResult,
 ) -> Result<Outcome> {

@@ -6,6 +6,7 @@ mod html;
 mod report;
 mod rivals;
 mod session;
+mod spmm;
 mod spmv;
 mod suite;
 mod table;
@@ -19,6 +20,12 @@ pub(crate) enum Command {
     /// Measures the product of sparse matrices with vectors: the kernel chosen by itself, every other kernel, and other
     /// libraries.
     Spmv(spmv::Options),
+    /// Measures the product of sparse matrices with dense ones of several widths: the kernel chosen by itself, and other
+    /// libraries.
+    ///
+    /// C = A B with A in CSR, and B and C row-major. The report on stdout is Markdown:
+    /// `warpsparse bench spmm gen:rmat:17:8 -n 32,64 --json spmm.json`.
+    Spmm(spmm::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
     /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
@@ -28,6 +35,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Spmv(options) => spmv::run(options),
+        Command::Spmm(options) => spmm::run(options),
         Command::Formats(options) => formats::run(options),
         Command::Compare(options) => compare::run(options),
     }

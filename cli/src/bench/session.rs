@@ -9,14 +9,14 @@ use std::{
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use warpsparse::{Device, Error, Result, Scalar, io::MatrixSource};
+use warpsparse::{Device, Error, Result, io::MatrixSource};
 
 use super::{
     report::{Machine, Method, Report, RivalReport, Skipped, Variant},
-    rivals::{Number, Rival},
+    rivals::{Rival, Run},
     suite::{self, Suite},
 };
-use crate::measure::{Cache, DTypeName, Figures, Measurement, Problem};
+use crate::measure::{Cache, DTypeName, Measurement};
 
 // No documentation here: it would take the place of the subcommand's.
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
     against: Option<Vec<Rival>>,
-    /// The element type; can be repeated [default: both]
+    /// The element type; can be repeated [default: both; of dense matrices f32]
     #[arg(long, value_enum)]
     dtype: Vec<DTypeName>,
     /// auto, cpu, cuda, cuda:N, or emulated.
@@ -53,6 +53,12 @@ pub(crate) struct Settings {
 pub(crate) struct Benchmark {
     pub(crate) schema: &'static str,
     pub(crate) version: u64,
+    /// What is measured if no matrix is named.
+    pub(crate) suite: Suite,
+    /// The element types unless others are named.
+    pub(crate) dtypes: &'static [DTypeName],
+    /// What is computed, as a formula.
+    pub(crate) product: &'static str,
     /// What its figures mean, in words.
     pub(crate) figures: &'static str,
 }
@@ -70,15 +76,15 @@ pub(crate) struct Session<'a> {
 
 impl Settings {
     /// Calls `measure` for every matrix with elements of every type, and makes a report of its results.
-    pub(crate) fn run<R>(
+    pub(crate) fn run<R, I: IntoIterator<Item = R>>(
         &self,
         benchmark: &Benchmark,
-        mut measure: impl FnMut(&mut Session<'_>, &MatrixSource, DTypeName) -> Result<R>,
+        mut measure: impl FnMut(&mut Session<'_>, &MatrixSource, DTypeName) -> Result<I>,
     ) -> std::result::Result<Report<R>, Box<dyn std::error::Error>> {
         let device = &Device::from_name(&self.device)?;
-        let sources = self.sources()?;
-        let dtypes = [DTypeName::F32, DTypeName::F64].into_iter();
-        let dtypes: Vec<_> = dtypes.filter(|dtype| self.dtype.is_empty() || self.dtype.contains(dtype)).collect();
+        let sources = self.sources(benchmark.suite)?;
+        let wanted = if self.dtype.is_empty() { benchmark.dtypes } else { &self.dtype };
+        let dtypes: Vec<_> = [DTypeName::F32, DTypeName::F64].into_iter().filter(|it| wanted.contains(it)).collect();
         let mut session = Session::new(self, device)?;
         let date = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let method = session.method(self, benchmark);
@@ -95,7 +101,7 @@ impl Settings {
             for &dtype in &dtypes {
                 session.bar.set_message(format!("{name} {dtype}"));
                 match measure(&mut session, source, dtype) {
-                    Ok(result) => results.push(result),
+                    Ok(measured) => results.extend(measured),
                     // The others may be smaller.
                     Err(error @ Error::OutOfMemory { .. }) => {
                         session.skip(format!("{name} {dtype}"), error.to_string());
@@ -118,9 +124,9 @@ impl Settings {
         })
     }
 
-    fn sources(&self) -> std::result::Result<Vec<MatrixSource>, Box<dyn std::error::Error>> {
+    fn sources(&self, default: Suite) -> std::result::Result<Vec<MatrixSource>, Box<dyn std::error::Error>> {
         let mut sources = self.matrices.clone();
-        if let Some(suite) = self.suite.or(sources.is_empty().then_some(Suite::Default)) {
+        if let Some(suite) = self.suite.or(sources.is_empty().then_some(default)) {
             sources.extend(suite.sources(self.data.as_deref())?);
         }
         // What was named has to be there, what a suite names need not.
@@ -178,35 +184,46 @@ impl<'a> Session<'a> {
             (true, Cache::Hot) => ("hot", "on one set of buffers"),
             (false, _) => ("as it comes", "on one set of buffers"),
         };
-        let figures = benchmark.figures;
+        let Benchmark { product, figures, .. } = benchmark;
         let text =
-            format!("Medians of {repeats} products after a warm-up, by {clock}, {buffers}; y = 1 A x + 0 y. {figures}");
+            format!("Medians of {repeats} products after a warm-up, by {clock}, {buffers}; {product}. {figures}");
         Method { repeats, cache, rivals, text }
     }
 
-    pub(crate) fn load<T: Scalar>(&self, source: &MatrixSource) -> Result<Problem<T>> {
-        self.bar.suspend(|| Problem::load(source))
+    /// What loads a matrix may show a bar of its own.
+    pub(crate) fn load<P>(&self, load: impl FnOnce() -> Result<P>) -> Result<P> {
+        self.bar.suspend(load)
     }
 
-    pub(crate) fn measurement<'b, T: Scalar>(&self, problem: &'b Problem<T>) -> Result<Measurement<'b, T>>
+    /// Of as many products as the command line says.
+    pub(crate) fn measurement<'b, P>(&self, problem: &'b P) -> Result<Measurement<'b, P>>
     where
         'a: 'b,
     {
-        Measurement::new(self.device, problem, self.cache, self.repeats, self.copy_bandwidth)
+        self.measurement_from(self.repeats, problem)
     }
 
-    /// Those of the rivals that can multiply the matrix; `ratio`s are over `our_us`. What is left out is told as being
-    /// on `matrix`.
-    pub(crate) fn measure_rivals<T: Number>(
+    /// Of fewer products, but so many at least, where they take long.
+    pub(crate) fn measurement_from<'b, P>(&self, least: usize, problem: &'b P) -> Result<Measurement<'b, P>>
+    where
+        'a: 'b,
+    {
+        let repeats = least.min(self.repeats)..=self.repeats;
+        Measurement::new(self.device, problem, self.cache, repeats, self.copy_bandwidth)
+    }
+
+    /// Those of the rivals that can multiply the matrix, by the fastest of their ways among `runs`; `ratio`s are over
+    /// `our_us`. What is left out is told as being on `matrix`.
+    pub(crate) fn measure_rivals(
         &mut self,
         rivals: &[Rival],
-        measurement: &Measurement<'_, T>,
+        runs: impl Fn(Rival) -> std::result::Result<Vec<Run>, String>,
         our_us: f64,
         matrix: &str,
     ) -> Vec<RivalReport> {
         let mut reports = Vec::new();
         for &rival in rivals {
-            match measure_rival(rival, measurement, our_us) {
+            match runs(rival).and_then(|runs| fastest(rival, runs, our_us)) {
                 Ok(report) => reports.push(report),
                 Err(reason) => self.skip(format!("{} on {matrix}", rival.name()), reason),
             }
@@ -214,31 +231,22 @@ impl<'a> Session<'a> {
         reports
     }
 
-    fn skip(&mut self, what: String, reason: String) {
+    pub(crate) fn skip(&mut self, what: String, reason: String) {
         self.bar.suspend(|| eprintln!("skipped {what}: {reason}"));
         self.skipped.push(Skipped { what, reason });
     }
 }
 
 /// The fastest of a library's ways to compute the product.
-fn measure_rival<T: Number>(
-    rival: Rival,
-    measurement: &Measurement<'_, T>,
-    our_us: f64,
-) -> std::result::Result<RivalReport, String> {
-    let runs = rival.runs(measurement)?;
-    let runs = runs.into_iter().map(|run| (run.variant, measurement.figures(&run.times, &run.y, run.bytes)));
-    let runs: Vec<_> = runs.collect();
-    let variant = |(variant, figures): &(String, _)| Variant { variant: variant.clone(), median_us: median(figures) };
+fn fastest(rival: Rival, runs: Vec<Run>, our_us: f64) -> std::result::Result<RivalReport, String> {
+    let median = |run: &Run| run.figures.time_us.median;
+    let variant = |run: &Run| Variant { variant: run.variant.clone(), median_us: median(run) };
     let variants = runs.iter().map(variant).collect();
-    let fastest = runs.into_iter().min_by(|a, b| median(&a.1).total_cmp(&median(&b.1)));
-    let (variant, figures) = fastest.ok_or("it has no way to compute this product")?;
-    let ratio = median(&figures) / our_us;
+    let fastest = runs.into_iter().min_by(|a, b| median(a).total_cmp(&median(b)));
+    let fastest = fastest.ok_or("it has no way to compute this product")?;
+    let ratio = median(&fastest) / our_us;
+    let Run { variant, figures } = fastest;
     Ok(RivalReport { name: rival.name(), variant, figures, ratio, variants })
-}
-
-fn median(figures: &Figures) -> f64 {
-    figures.time_us.median
 }
 
 /// The least of some times that an operation takes, with what it queues on the device: such times spread widely.

@@ -12,7 +12,7 @@ use super::{
     html,
     rivals::Number,
     session::{Benchmark, Session, Settings, least_time, write},
-    suite,
+    suite::{self, Suite},
 };
 use crate::{
     Outcome, emit,
@@ -31,6 +31,9 @@ pub(crate) struct Options {
 const BENCHMARK: Benchmark = Benchmark {
     schema: SCHEMA,
     version: VERSION,
+    suite: Suite::Default,
+    dtypes: &[DTypeName::F32, DTypeName::F64],
+    product: "y = 1 A x + 0 y",
     figures: "GB/s count the bytes that must move at least: values, column indices and row offsets once, x and y once. \
         Errors are relative to the product in f64, in the 2-norm. Ratios are another library's time over that of the \
         kernel chosen by itself: above 1 that library is slower.",
@@ -49,9 +52,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(report.check()?)
 }
 
-fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<MatrixResult> {
+fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<[MatrixResult; 1]> {
     let name = suite::name(source);
-    let problem: Problem<T> = session.load(source)?;
+    let problem = session.load(|| Problem::<T>::load(source))?;
     let measurement = session.measurement(&problem)?;
 
     let chosen = measurement.product(&SpmvOptions::default())?;
@@ -62,8 +65,9 @@ fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: D
     let chosen_us = chosen.figures.time_us.median;
     let analysis_us = analysis_us(session.device, &problem)?;
     let rivals = session.rivals.clone();
-    let rivals = session.measure_rivals(&rivals, &measurement, chosen_us, &format!("{name} {dtype}"));
-    Ok(MatrixResult {
+    let rivals =
+        session.measure_rivals(&rivals, |rival| rival.runs(&measurement), chosen_us, &format!("{name} {dtype}"));
+    Ok([MatrixResult {
         matrix: MatrixReport::new(source, &problem.matrix.structure()),
         name,
         dtype,
@@ -73,7 +77,7 @@ fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: D
         chosen,
         forced,
         rivals,
-    })
+    }])
 }
 
 /// Every kernel that can be forced, whatever the matrix. On the CPU there is but one, which is chosen anyway.

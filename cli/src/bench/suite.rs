@@ -10,6 +10,8 @@ use warpsparse::{Result, io::MatrixSource};
 pub(crate) enum Suite {
     /// Stencils, meshes, random and power-law graphs, and matrices from practice.
     Default,
+    /// Of these the larger ones, and the graphs.
+    Dense,
 }
 
 /// From regular to skewed row lengths, and from matrices that fill a GPU to such that do not.
@@ -27,17 +29,23 @@ const GENERATED: &[&str] = &[
 /// Files of the data folder: the repository has them, the command does not.
 const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
 
+/// Those of them that are multiplied by dense matrices: what graph networks work on.
+const GRAPHS: &[&str] = &["cora", "pubmed", "NotreDame_www"];
+
 /// Where the files lie in the repository, and beside the command in a bundle.
 const DATA_FOLDERS: &[&str] = &["tests/data", "data"];
 
 impl Suite {
     /// The matrices, the files among them taken from the folder `data`.
     pub(crate) fn sources(self, data: Option<&Path>) -> Result<Vec<MatrixSource>> {
-        let Self::Default = self;
+        let files = match self {
+            Self::Default => FILES,
+            Self::Dense => GRAPHS,
+        };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));
         let file = |name: &&str| Ok(MatrixSource::File(data.join(format!("{name}.mtx.gz"))));
-        GENERATED.iter().map(|text| text.parse()).chain(FILES.iter().map(file)).collect()
+        GENERATED.iter().map(|text| text.parse()).chain(files.iter().map(file)).collect()
     }
 }
 
@@ -71,6 +79,8 @@ mod tests {
         let names: std::collections::HashSet<String> = sources.iter().map(name).collect();
         assert_eq!(names.len(), GENERATED.len() + FILES.len());
         assert!(names.contains("rmat:20:16") && names.contains("copter2"));
+        assert!(GRAPHS.iter().all(|graph| FILES.contains(graph)));
+        assert_eq!(Suite::Dense.sources(None).unwrap().len(), GENERATED.len() + GRAPHS.len());
         assert_eq!(missing(sources.last().unwrap()).unwrap(), Path::new("elsewhere/pubmed.mtx.gz"));
     }
 }

@@ -36,6 +36,20 @@ fn aligned(header: &[&str], rows: &[Vec<String>]) -> Vec<Vec<String>> {
     lines.iter().map(line).collect()
 }
 
+/// What there is no figure for.
+pub(crate) fn none() -> String {
+    "–".into()
+}
+
+/// About three digits.
+pub(crate) fn short(figure: f64) -> String {
+    match figure {
+        ..9.995 => format!("{figure:.2}"),
+        ..99.95 => format!("{figure:.1}"),
+        _ => format!("{figure:.0}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -6,8 +6,8 @@
 #   ./run.sh planted    kernels with planted bugs, alone and under each tool of compute-sanitizer: prints a table of what
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
-#   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; and in
-#                       every format: formats.json, formats.md
+#   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; in
+#                       every format: formats.json, formats.md; and SpMM: spmm.json, spmm.md
 #   ./run.sh all        all of these
 set -eu
 cd "$(dirname "$0")"
@@ -92,7 +92,8 @@ bench() {
     export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
     ./warpsparse bench spmv --device cuda --json bench.json --html bench.html
     ./warpsparse bench formats --device cuda --json formats.json >formats.md
-    cat formats.md
+    ./warpsparse bench spmm --device cuda --json spmm.json >spmm.md
+    cat formats.md spmm.md
 }
 
 case "${1:-}" in

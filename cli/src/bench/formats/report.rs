@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     bench::{
         report::{self, Machine, MatrixResult as _, Report, RivalReport, Skipped},
-        table,
+        table::{self, none, short},
     },
     measure::{DTypeName, Figures, FormatName, MatrixReport, ProductReport},
 };
@@ -242,18 +242,4 @@ fn accuracy(results: &[&MatrixResult]) -> String {
         "The largest relative error is {error:.1e}; of what rounding explains, at most {:.0}% is used.",
         100.0 * share
     )
-}
-
-/// What there is no figure for.
-fn none() -> String {
-    "–".into()
-}
-
-/// About three digits.
-fn short(figure: f64) -> String {
-    match figure {
-        ..9.995 => format!("{figure:.2}"),
-        ..99.95 => format!("{figure:.1}"),
-        _ => format!("{figure:.0}"),
-    }
 }

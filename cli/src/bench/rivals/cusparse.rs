@@ -1,11 +1,13 @@
-//! NVIDIA's cuSPARSE, through its generic API: `cusparseSpMV` on matrices in CSR and COO.
+//! NVIDIA's cuSPARSE, through its generic API: `cusparseSpMV` on matrices in CSR and COO, `cusparseSpMM` on CSR.
 //!
 //! The library is loaded when the program runs and need not be there. It works in the same context as our products (the
 //! device's primary one), on a stream of its own, on sets of the same arrays, which are gone round just as ours are,
 //! and its products are timed by events between them just as ours are.
 
 mod library;
+mod matrix;
 mod product;
+mod spmm;
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use self::{
 use super::Run;
 use crate::measure::{Measurement, Problem};
 
-pub(super) use self::{library::describe, product::Number};
+pub(super) use self::{library::describe, matrix::Number, spmm::dense_runs};
 
 /// A format that cuSPARSE multiplies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +64,24 @@ impl Format {
     }
 }
 
-/// Every algorithm, measured; those that cuSPARSE refuses are left out unless it refuses all.
-pub(super) fn runs<T: Scalar + Number>(
-    measurement: &Measurement<'_, T>,
-    format: Format,
-) -> Result<Vec<Run<T>>, String> {
-    let matrix = &measurement.problem.matrix;
+/// What is compared must be there, and cuSPARSE be told of it in the indices that it is used with.
+fn check_size<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(), String> {
     if matrix.nnz() == 0 {
         return Err("the matrix has no entries".into());
     }
     if [matrix.nrows(), matrix.ncols(), matrix.nnz()].iter().any(|&count| i32::try_from(count).is_err()) {
         return Err("the matrix takes more than 32-bit signed indices".into());
     }
+    Ok(())
+}
+
+/// Every algorithm, measured; those that cuSPARSE refuses are left out unless it refuses all.
+pub(super) fn runs<T: Scalar + Number>(
+    measurement: &Measurement<'_, Problem<T>>,
+    format: Format,
+) -> Result<Vec<Run>, String> {
+    let Problem { matrix, reference, .. } = measurement.problem;
+    check_size(matrix)?;
     let stream = new_stream(measurement.device)?;
     let handle = Handle::new(&stream)?;
     let (bytes, rows) = (format.bytes(measurement.problem), format.rows(matrix));
@@ -87,7 +95,7 @@ pub(super) fn runs<T: Scalar + Number>(
         match run(measurement, &handle, &mut sets, algorithm) {
             Ok((times, y)) => {
                 let variant = if preprocessed { format!("{name}, preprocessed") } else { name.into() };
-                runs.push(Run { variant, bytes, times, y });
+                runs.push(Run { variant, figures: measurement.figures(&times, bytes, &reference.errors(&y)) });
             }
             Err(problem) => refusal = Some(problem),
         }
@@ -97,7 +105,7 @@ pub(super) fn runs<T: Scalar + Number>(
 
 /// The times of the products, and the result.
 fn run<T: Scalar + Number>(
-    measurement: &Measurement<'_, T>,
+    measurement: &Measurement<'_, Problem<T>>,
     handle: &Handle,
     sets: &mut [Set<T>],
     algorithm: Algorithm,
@@ -108,10 +116,10 @@ fn run<T: Scalar + Number>(
 
     let products = sets.iter_mut().map(|set| Product::new(handle, set, algorithm));
     let products = products.collect::<Result<Vec<_>, _>>()?;
-    let warm_up = Measurement::<T>::warm_up(products.len());
-    let times =
-        time_each(stream, warm_up + measurement.repeats, |repeat| products[repeat % products.len()].multiply())?;
+    let times = measurement.times(products.len(), |count| {
+        time_each(stream, count, |repeat| products[repeat % products.len()].multiply())
+    })?;
     drop(products);
     let y = stream.clone_dtoh(&sets[0].y).map_err(driver("copying from the device"))?;
-    Ok((times[warm_up..].to_vec(), y))
+    Ok((times, y))
 }

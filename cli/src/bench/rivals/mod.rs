@@ -3,13 +3,11 @@
 mod cpu;
 mod cusparse;
 
-use std::time::Duration;
-
 use clap::ValueEnum;
 use serde::Serialize;
 use warpsparse::{Device, Scalar};
 
-use crate::measure::Measurement;
+use crate::measure::{DenseProblem, Figures, Measurement, Problem};
 
 /// A library to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -24,13 +22,9 @@ pub(crate) enum Rival {
 }
 
 /// One way to have a library compute the product.
-pub(crate) struct Run<T> {
+pub(crate) struct Run {
     pub(crate) variant: String,
-    /// Bytes that one product must move at least.
-    pub(crate) bytes: usize,
-    pub(crate) times: Vec<Duration>,
-    /// The result.
-    pub(crate) y: Vec<T>,
+    pub(crate) figures: Figures,
 }
 
 /// An element type that every rival handles.
@@ -76,13 +70,26 @@ impl Rival {
         }
     }
 
-    /// The library's ways to compute the product, measured.
-    pub(crate) fn runs<T: Number>(self, measurement: &Measurement<'_, T>) -> Result<Vec<Run<T>>, String> {
+    /// The library's ways to multiply by a vector, measured.
+    pub(crate) fn runs<T: Number>(self, measurement: &Measurement<'_, Problem<T>>) -> Result<Vec<Run>, String> {
         match self {
             Self::Cusparse => cusparse::runs(measurement, cusparse::Format::Csr),
             Self::CusparseCoo => cusparse::runs(measurement, cusparse::Format::Coo),
             Self::NalgebraSparse => cpu::nalgebra_sparse(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs(measurement).map(|run| vec![run]),
+        }
+    }
+
+    /// The library's ways to multiply by a dense matrix, measured.
+    pub(crate) fn dense_runs<T: Number>(
+        self,
+        measurement: &Measurement<'_, DenseProblem<'_, T>>,
+    ) -> Result<Vec<Run>, String> {
+        match self {
+            Self::Cusparse => cusparse::dense_runs(measurement),
+            Self::CusparseCoo => Err("not measured with dense matrices".into()),
+            Self::NalgebraSparse => cpu::nalgebra_sparse_dense(measurement).map(|run| vec![run]),
+            Self::Sprs => cpu::sprs_dense(measurement).map(|run| vec![run]),
         }
     }
 }

@@ -18,7 +18,7 @@ use warpsparse::Device;
 
 /// The functions called here and for products without which there is nothing to compare: the bindings panic where one is
 /// missing.
-const FUNCTIONS: [&CStr; 12] = [
+const FUNCTIONS: [&CStr; 17] = [
     c"cusparseCreate",
     c"cusparseDestroy",
     c"cusparseGetVersion",
@@ -31,6 +31,11 @@ const FUNCTIONS: [&CStr; 12] = [
     c"cusparseDestroyDnVec",
     c"cusparseSpMV_bufferSize",
     c"cusparseSpMV",
+    c"cusparseCreateDnMat",
+    c"cusparseDestroyDnMat",
+    c"cusparseSpMM_bufferSize",
+    c"cusparseSpMM_preprocess",
+    c"cusparseSpMM",
 ];
 
 /// The library and its version, or why it cannot be used. To be asked before anything else.

@@ -1,0 +1,97 @@
+//! `warpsparse bench spmm`.
+
+mod report;
+
+use clap::Args;
+use warpsparse::{DeviceMatrix, Error, Result, SpmmOptions, io::MatrixSource};
+
+use self::report::{Measured, ProductResult};
+use super::{
+    rivals::Number,
+    session::{Benchmark, Session, Settings},
+    suite::{self, Suite},
+};
+use crate::{
+    Outcome, emit,
+    measure::{DTypeName, DenseProblem, DenseProblems, MatrixReport},
+    spmm::MOST_COLUMNS,
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    settings: Settings,
+    /// Columns of the dense matrices.
+    #[arg(short, value_delimiter = ',', default_value = "16,32,64,128,256",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
+    n: Vec<u32>,
+    /// Measure the kernel chosen by timing too.
+    #[arg(long)]
+    autotune: bool,
+}
+
+const BENCHMARK: Benchmark = Benchmark {
+    schema: "warpsparse.bench.spmm",
+    version: 1,
+    suite: Suite::Dense,
+    dtypes: &[DTypeName::F32],
+    product: "C = 1 A B + 0 C, with n columns in B and C, which are row-major",
+    figures: "Where so many products would take more than 0.15 s, fewer are timed, but at least 15 on a GPU and 3 on the CPU. \
+        GB/s count the bytes that must move at least: values, column indices and row offsets once, B and C once. GFLOP/s \
+        count two operations for each entry and column of B. Errors are relative to the product in f64, in the 2-norm; of \
+        large products they are those of rows from everywhere, the longest one among them. Ratios are another library's \
+        time over that of the kernel chosen by itself: above 1 that library is slower. Of a library that multiplies by \
+        several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are preprocessed.",
+};
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let report = options.settings.run(&BENCHMARK, |session, source, dtype| match dtype {
+        DTypeName::F32 => measure::<f32>(options, session, source, dtype),
+        DTypeName::F64 => measure::<f64>(options, session, source, dtype),
+    })?;
+    options.settings.write_json(&report)?;
+    emit(&report.to_string())?;
+    Ok(report.check()?)
+}
+
+fn measure<T: Number>(
+    options: &Options,
+    session: &mut Session<'_>,
+    source: &MatrixSource,
+    dtype: DTypeName,
+) -> Result<Vec<ProductResult>> {
+    let widest = options.n.iter().max().map_or(0, |&n| n as usize);
+    let problems = session.load(|| DenseProblems::<T>::load(source, widest))?;
+    let matrix = MatrixReport::new(source, &problems.matrix.structure());
+    let (mut on_device, mut results) = (Vec::new(), Vec::new());
+    for &n in &options.n {
+        let problem = problems.with_cols(n as usize)?;
+        let name = suite::name(source);
+        let label = format!("{name} {dtype}, n = {n}");
+        match measure_product(session, &problem, &mut on_device, options.autotune, &label) {
+            Ok(measured) => results.push(ProductResult { name, matrix: matrix.clone(), dtype, n, measured }),
+            // Narrower ones may fit.
+            Err(error @ Error::OutOfMemory { .. }) => session.skip(label, error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(results)
+}
+
+fn measure_product<T: Number>(
+    session: &mut Session<'_>,
+    problem: &DenseProblem<'_, T>,
+    on_device: &mut Vec<DeviceMatrix<T>>,
+    autotune: bool,
+    label: &str,
+) -> Result<Measured> {
+    let least = if session.device.is_cuda() { 15 } else { 3 };
+    let measurement = session.measurement_from(least, problem)?;
+    let chosen = measurement.product(on_device, &SpmmOptions::default())?;
+    let autotuned = autotune.then(|| measurement.product(on_device, &SpmmOptions::default().autotune()));
+    let autotuned = autotuned.transpose()?;
+    let rivals = session.rivals.clone();
+    let chosen_us = chosen.product.figures.time_us.median;
+    let rivals = session.measure_rivals(&rivals, |rival| rival.dense_runs(&measurement), chosen_us, label);
+    Ok(Measured { chosen, autotuned, rivals })
+}

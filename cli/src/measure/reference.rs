@@ -1,0 +1,154 @@
+//! What a product is, in f64, and how far off one is.
+
+use std::{iter, ops::Range};
+
+use rayon::prelude::*;
+use warpsparse::{CsrMatrix, Scalar};
+
+/// Rows of the product of a matrix with a dense one, row-major without gaps.
+pub(crate) struct Reference {
+    cols: usize,
+    /// The rows that are known, in order.
+    rows: Vec<Range<usize>>,
+    /// Their elements, and for each of them twice the bound of what a sum of rounded products can be off (Higham,
+    /// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice, for the reference is rounded too.
+    elements: Vec<(f64, f64)>,
+}
+
+/// How far a product is off its reference.
+pub(crate) struct Errors {
+    /// In the 2-norm; 0 where both are zero everywhere.
+    pub(crate) relative: f64,
+    /// The largest error of an element over its bound.
+    pub(crate) over_bound: f64,
+}
+
+impl Reference {
+    /// Of the matrix times `b`, which has `cols` columns: all rows, or as many as take about so many products of elements,
+    /// the longest row and rows from everywhere among them.
+    pub(crate) fn new<T: Scalar>(matrix: &CsrMatrix<T>, b: &[T], cols: usize, products: usize) -> Self {
+        let rows = sample(matrix, products / cols.max(1));
+        let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        let row = |i: usize| {
+            let row = matrix.row_range(i);
+            let terms = row.len() as f64 + 3.0;
+            let mut sums = vec![(0.0, 0.0); cols];
+            for k in row {
+                let (value, first) = (matrix.values()[k].to_f64(), matrix.col_indices()[k] as usize * cols);
+                for ((sum, magnitude), element) in sums.iter_mut().zip(&b[first..first + cols]) {
+                    let product = value * element.to_f64();
+                    *sum += product;
+                    *magnitude += product.abs();
+                }
+            }
+            sums.into_iter().map(move |(sum, magnitude)| (sum, 2.0 * terms * epsilon * magnitude))
+        };
+        let elements = rows.par_iter().flat_map(|rows| rows.clone().into_par_iter().flat_map_iter(row)).collect();
+        Self { cols, rows, elements }
+    }
+
+    /// How many rows are known.
+    pub(crate) fn known_rows(&self) -> usize {
+        self.rows.iter().map(Range::len).sum()
+    }
+
+    /// Where in a product the known elements lie.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Range<usize>> {
+        self.rows.iter().map(|rows| rows.start * self.cols..rows.end * self.cols)
+    }
+
+    /// What a product has at the known places, one after the other.
+    pub(crate) fn pick<T: Scalar>(&self, product: &[T]) -> Vec<T> {
+        self.places().flat_map(|place| &product[place]).copied().collect()
+    }
+
+    /// The errors of what a product has at the known places, one after the other.
+    pub(crate) fn errors<T: Scalar>(&self, found: &[T]) -> Errors {
+        assert_eq!(found.len(), self.elements.len(), "an element for each that is known");
+        let (mut difference, mut norm, mut over_bound) = (0.0, 0.0, 0.0);
+        for (found, &(expected, bound)) in found.iter().zip(&self.elements) {
+            let error = (found.to_f64() - expected).abs();
+            difference += error * error;
+            norm += expected * expected;
+            let ratio = if error == 0.0 { 0.0 } else { error / bound };
+            // `f64::max` would drop a NaN.
+            over_bound = if ratio > over_bound || ratio.is_nan() { ratio } else { over_bound };
+        }
+        Errors { relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound }
+    }
+}
+
+/// All rows if they and their entries are no more than `most`, otherwise the longest row, and stretches evenly over the
+/// matrix that make about as many.
+fn sample<T: Scalar>(matrix: &CsrMatrix<T>, most: usize) -> Vec<Range<usize>> {
+    const STRETCHES: usize = 64;
+    let (nrows, offsets) = (matrix.nrows(), matrix.row_offsets());
+    let before = |row: usize| offsets[row] as usize + row;
+    if before(nrows) <= most {
+        return iter::once(0..nrows).collect();
+    }
+    let stretch = |number: usize| {
+        let (start, next) = (number * nrows / STRETCHES, (number + 1) * nrows / STRETCHES);
+        let end = (start + 1..=next).take_while(|&end| before(end) - before(start) <= most / STRETCHES).last();
+        start..end.unwrap_or(next.min(start + 1))
+    };
+    let mut rows: Vec<_> = (0..STRETCHES).map(stretch).filter(|rows| !rows.is_empty()).collect();
+    let longest = (0..nrows).max_by_key(|&row| matrix.row_range(row).len()).expect("more rows than none");
+    let place = rows.partition_point(|rows| rows.end <= longest);
+    if rows.get(place).is_none_or(|rows| !rows.contains(&longest)) {
+        rows.insert(place, longest..longest + 1);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1000 rows: an entry in each, but 500 in row 777.
+    fn matrix() -> CsrMatrix<f32> {
+        let long = 777;
+        let offsets = (0..=1000u32).map(|row| if row > long { row + 499 } else { row }).collect();
+        let columns = (0..1499u32).map(|k| if (long..long + 500).contains(&k) { k - long } else { k % 7 }).collect();
+        let values = (0..1499u16).map(|k| f32::from(k % 13) - 5.0).collect();
+        CsrMatrix::try_from_csr_data(1000, 500, offsets, columns, values).unwrap()
+    }
+
+    #[test]
+    fn samples_have_the_longest_row_and_rows_from_everywhere() {
+        let matrix = matrix();
+        assert_eq!(sample(&matrix, 2499).into_iter().flatten().collect::<Vec<_>>(), (0..1000).collect::<Vec<_>>());
+        assert_eq!(sample(&matrix, 2499).len(), 1);
+        let rows = sample(&matrix, 2498);
+        assert!(rows.windows(2).all(|pair| pair[0].end <= pair[1].start), "{rows:?}");
+        assert!(rows.iter().any(|rows| rows.contains(&777)) && rows[0].start == 0 && rows.last().unwrap().end > 980);
+        // A row for each stretch at least, the longest not among them.
+        assert_eq!(sample(&matrix, 0).len(), 65);
+        let work: usize =
+            sample(&matrix, 640).iter().flat_map(Clone::clone).map(|i| matrix.row_range(i).len() + 1).sum();
+        assert!((320..=640 + 501).contains(&work), "{work}");
+    }
+
+    #[test]
+    fn samples_know_what_the_whole_knows() {
+        let (matrix, cols) = (matrix(), 3);
+        let b: Vec<f32> = (0..1500u16).map(|k| f32::from(k % 11) / 8.0).collect();
+        let (whole, part) = (Reference::new(&matrix, &b, cols, usize::MAX), Reference::new(&matrix, &b, cols, 900));
+        assert_eq!(whole.known_rows(), 1000);
+        assert_eq!(part.elements.len(), 3 * part.known_rows());
+        let picked: Vec<_> = part.places().flat_map(|place| &whole.elements[place]).copied().collect();
+        assert_eq!(part.elements, picked);
+    }
+
+    #[test]
+    fn errors_are_relative_and_over_the_bound() {
+        let one = CsrMatrix::try_from_csr_data(2, 1, vec![0u32, 1, 2], vec![0, 0], vec![3.0f64, 4.0]).unwrap();
+        let reference = Reference::new(&one, &[1.0], 1, usize::MAX);
+        let exact = reference.errors(&[3.0, 4.0]);
+        assert_eq!((exact.relative, exact.over_bound), (0.0, 0.0));
+        let off = reference.errors(&[3.0, 4.5]);
+        assert!((off.relative - 0.1).abs() < 1e-15);
+        assert!((off.over_bound - 0.5 / (2.0 * 4.0 * f64::EPSILON * 4.0)).abs() < 1.0);
+        assert!(reference.errors(&[f64::NAN, 4.0]).over_bound.is_nan());
+    }
+}

@@ -1,0 +1,123 @@
+//! `warpsparse spmm`: one sparse matrix times one dense one, measured and checked.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use warpsparse::{Device, Result, Scalar, SpmmOptions, io::MatrixSource};
+
+use crate::{
+    Outcome, emit,
+    measure::{Cache, DTypeName, DenseProblems, DenseReport, Figures, MatrixReport, Measurement, ProductReport},
+    statistics::Spread,
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as for `warpsparse spmv`.
+    matrix: MatrixSource,
+    /// Columns of the dense matrix, 1 to 65536.
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
+    n: u32,
+    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// The element type.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: DTypeName,
+    /// GPU threads that share a row, and vectors of columns that each of them has, such as 16x2 [default: what suits N]
+    #[arg(long, value_name = "LxC", value_parser = parse_tile)]
+    tile: Option<(u32, u32)>,
+    /// Cut rows of more entries than this into pieces, for several groups of GPU threads [default: what suits the matrix]
+    #[arg(long, value_name = "ENTRIES")]
+    long_row: Option<u32>,
+    /// Choose the kernel by timing those that the other options leave.
+    #[arg(long)]
+    autotune: bool,
+    /// How many products to time.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The most columns of a dense matrix.
+pub(crate) const MOST_COLUMNS: i64 = 1 << 16;
+
+fn parse_tile(text: &str) -> std::result::Result<(u32, u32), String> {
+    let tile = text.split_once('x').and_then(|(lanes, vectors)| Some((lanes.parse().ok()?, vectors.parse().ok()?)));
+    tile.ok_or_else(|| "a tile is lanes x vectors, such as 16x2".into())
+}
+
+/// Everything that the command finds out; its JSON form is stable within a version.
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    version: u32,
+    matrix: MatrixReport,
+    /// Columns of the dense matrix.
+    n: u32,
+    device: String,
+    dtype: DTypeName,
+    /// Bytes a second of a large copy on the device, read and written bytes counted.
+    copy_gb_per_s: f64,
+    #[serde(flatten)]
+    product: DenseReport,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let device = Device::from_name(&options.device)?;
+    let report = match options.dtype {
+        DTypeName::F32 => measure::<f32>(options, &device)?,
+        DTypeName::F64 => measure::<f64>(options, &device)?,
+    };
+    emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
+    Ok(report.product.product.check()?)
+}
+
+fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
+    let (cols, repeats) = (options.n as usize, options.repeat as usize);
+    let problems = DenseProblems::<T>::load(&options.matrix, cols)?;
+    let problem = problems.with_cols(cols)?;
+    let copy_bandwidth = device.measure_copy_bandwidth()?;
+    let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
+    let mut forced = SpmmOptions::default();
+    (forced.tile, forced.long_row, forced.autotune) = (options.tile, options.long_row, options.autotune);
+    Ok(Report {
+        schema: "warpsparse.spmm",
+        version: 1,
+        matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
+        n: options.n,
+        device: device.describe(),
+        dtype: options.dtype,
+        copy_gb_per_s: copy_bandwidth / 1e9,
+        product: measurement.product(&mut Vec::new(), &forced)?,
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { matrix, n, device, copy_gb_per_s, .. } = self;
+        let DenseReport { product, gflop_per_s, repeats, checked_rows } = &self.product;
+        let ProductReport { kernel, reason, bytes, figures, .. } = product;
+        let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = figures;
+        let Spread { median, min, max, .. } = time_us;
+        let megabytes = *bytes as f64 / 1e6;
+        write!(f, "{matrix}")?;
+        writeln!(f, "dense      {} x {n}, row-major", matrix.columns)?;
+        writeln!(f, "device     {device}")?;
+        writeln!(f, "           copies {copy_gb_per_s:.0} GB/s")?;
+        writeln!(f, "kernel     {kernel}")?;
+        writeln!(f, "           {reason}")?;
+        writeln!(f, "time       {median:.1} µs, median of {repeats} ({min:.1} to {max:.1})")?;
+        writeln!(f, "           {}", product.buffers())?;
+        writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
+        writeln!(f, "speed      {gflop_per_s:.1} GFLOP/s")?;
+        write!(f, "error      {relative_error:.1e} relative to the product in f64")?;
+        match *checked_rows == matrix.rows {
+            true => writeln!(f),
+            false => writeln!(f, ", in {checked_rows} of its rows, the longest among them"),
+        }
+    }
+}
