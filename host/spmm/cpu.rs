@@ -136,14 +136,16 @@ fn add_row<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, b: Rows<'_,
     let entries = matrix.row_range(i);
     let entries = matrix.col_indices()[entries.clone()].iter().zip(&matrix.values()[entries]);
     let row_of_b = |column: u32| &b.elements[column as usize * b.leading_dimension + first..];
-    // A block of known size is added in a few vector instructions.
-    if let Ok(sums) = <&mut [T; BLOCK]>::try_from(&mut *sums) {
+    // A block of known size is added in a few vector instructions, in registers.
+    if let Ok(block) = <&mut [T; BLOCK]>::try_from(&mut *sums) {
+        let mut sums = *block;
         for (&column, &value) in entries {
             let row = row_of_b(column).first_chunk::<BLOCK>().expect("a row of B has the columns of C");
             for (sum, &element) in sums.iter_mut().zip(row) {
                 *sum += value * element;
             }
         }
+        *block = sums;
         return;
     }
     for (&column, &value) in entries {
