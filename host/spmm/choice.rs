@@ -20,7 +20,7 @@ pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
 }
 
 /// The tile for so many columns, and its kernel: of the forced lanes and vectors a lane if there are any, otherwise the
-/// one of the least work. That is counted in vectors for each entry, idle lanes included; to read the entry once more for
+/// one of the least work among those of at most `widest` columns, if there are any. That is counted in vectors for each entry, idle lanes included; to read the entry once more for
 /// another tile counts like 8 vectors.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, 128 columns, tiles of 128 as 16 lanes with 2 vectors / 32 lanes with 1 / 64 as
@@ -29,6 +29,7 @@ pub(super) fn tile(
     kernels: impl Iterator<Item = (Tile, &'static Variant)> + Clone,
     vector: u32,
     cols: u32,
+    widest: u32,
     forced: Option<(u32, u32)>,
 ) -> Result<(Tile, &'static Variant)> {
     let of_vector = || kernels.clone().filter(|(tile, _)| tile.vector == vector);
@@ -43,23 +44,50 @@ pub(super) fn tile(
         });
     }
     let work = |tile: Tile| u64::from(tile.count(cols)) * u64::from(tile.lanes * tile.coarsening + 8);
-    Ok(of_vector().min_by_key(|&(tile, _)| (work(tile), tile.count(cols))).expect("tiles for every vector"))
+    // Too wide is worse than any work.
+    let cost = |tile: Tile| (tile.columns().max(widest), work(tile), tile.count(cols));
+    Ok(of_vector().min_by_key(|&(tile, _)| cost(tile)).expect("tiles for every vector"))
 }
 
-/// Rows of more entries than this are cut into pieces of as many: so few that the pieces fill a large GPU twice, but if rows
-/// alone do that, only rows of more than four times the mean.
+/// The widest tile, in bytes of a row of `B`, for which the rows of `B` that are in use at a time stay in the L2 cache, as far
+/// as the structure tells.
 ///
-/// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 128 / 512 entries: R-MAT 17/8, 32 columns 34 / 36 / 53,
-/// 128 columns 97 / 79 / 90; R-MAT 20/16, 128 columns - / 1098 / 1059; 4267 rows of 472, 16 columns 33 / 29 / 53.
+/// Rows are taken in their order, so those in use span the bandwidth. Where even a narrow tile of that is too much, columns are
+/// either near one another anyway, or a few of them are used often, or all of them at random: then a line of the cache is
+/// enough, for the narrower the tile, the more of it the cache holds.
+///
+/// On an H200 (driver 580, 2026-11-21), f32, us with tiles of 128 / 256 / 512 / 1024 bytes: 7-point stencil 160^3, 256 columns -
+/// / 3009 / 4469 / 4220; 27-point 100^3 - / 1676 / 1554 / 1535; 16 entries a row at random, 128 columns 1814 / 2012 / 2031 / -;
+/// R-MAT 20/16, 256 columns - / 2400 / 2325 / 2600.
+pub(super) fn widest_tile(structure: &Structure, element_bytes: usize) -> u32 {
+    const CACHE: usize = 16 << 20;
+    let span = structure.lower_bandwidth + structure.upper_bandwidth + 1;
+    let fits = [1024, 512, 256].into_iter().find(|bytes| span.saturating_mul(*bytes) <= CACHE);
+    let skewed = structure.max_row as f64 > 8.0 * structure.mean_row();
+    let bytes = match fits {
+        Some(bytes) => bytes,
+        None if structure.locality() >= 0.5 => 1024,
+        None if skewed => 512,
+        None => 128,
+    };
+    (bytes / element_bytes) as u32
+}
+
+/// Rows of more entries than this are cut into pieces of as many: so few that the pieces fill a large GPU, but not rows of less
+/// than twice the mean if there are enough rows for that.
+///
+/// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 64 / 128 / 512 entries: R-MAT 17/8, 16 columns 27 / 25 / - / -,
+/// 128 columns 97 / 77 / 81 / 90; R-MAT 20/16, 128 columns - / 1149 / 1098 / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / 53;
+/// pubmed, 32 columns, pieces of 16 11.0, of 32 11.8.
 pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
     const LEAST: usize = 16;
-    const MOST: usize = 4096;
+    const MOST: usize = 512;
     let groups = FILL / tile.lanes as usize;
     let tiles = tile.count(cols) as usize;
-    let to_fill = (structure.nnz.saturating_mul(tiles) / (2 * groups)).next_power_of_two();
+    let to_fill = structure.nnz.saturating_mul(tiles) / groups;
     let rows_fill = structure.nrows.saturating_mul(tiles) >= groups / 2;
-    let of_mean = if rows_fill { (4.0 * structure.mean_row()) as usize } else { 0 };
-    to_fill.max(of_mean.next_power_of_two()).clamp(LEAST, MOST) as u32
+    let of_mean = if rows_fill { (2.0 * structure.mean_row()) as usize } else { 0 };
+    to_fill.clamp(LEAST, MOST).max(of_mean).next_power_of_two() as u32
 }
 
 /// Options that force each tile that is not much wider than the columns, with long rows of a quarter, just, and four times
@@ -97,7 +125,7 @@ mod tests {
     use crate::CsrMatrix;
 
     fn chosen(dtype: DType, vector: u32, cols: u32) -> (u32, u32) {
-        let (tile, _) = tile(tiles(dtype), vector, cols, None).unwrap();
+        let (tile, _) = tile(tiles(dtype), vector, cols, u32::MAX, None).unwrap();
         (tile.lanes, tile.coarsening)
     }
 
@@ -122,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_tile_without_a_kernel_is_an_error() {
-        assert_eq!(tile(tiles(DType::F32), 4, 64, Some((32, 2))).unwrap().0.columns(), 256);
-        let error = tile(tiles(DType::F64), 2, 64, Some((3, 1))).unwrap_err().to_string();
+        assert_eq!(tile(tiles(DType::F32), 4, 64, 64, Some((32, 2))).unwrap().0.columns(), 256);
+        let error = tile(tiles(DType::F64), 2, 64, 64, Some((3, 1))).unwrap_err().to_string();
         assert!(
             error.starts_with("invalid option: a tile of 3 lanes x 1 vectors of 2: there are 1 x 1, 4 x 1"),
             "{error}"
@@ -143,7 +171,27 @@ mod tests {
         // A small graph, a large one, few long rows, and many rows of one length.
         assert_eq!(long_row(&structure(2708, 13_264), tile, 32), 16);
         assert_eq!(long_row(&structure(1 << 20, 16 << 20), tile, 32), 512);
-        assert_eq!(long_row(&structure(4267, 4267 * 472), tile, 32), 64);
-        assert_eq!(long_row(&structure(100_000, 2_700_000), tile, 32), 128);
+        assert_eq!(long_row(&structure(4267, 4267 * 472), tile, 32), 128);
+        assert_eq!(long_row(&structure(27_000, 729_000), tile, 32), 64);
+    }
+
+    #[test]
+    fn tiles_are_as_wide_as_the_cache_allows() {
+        let banded = |nrows: usize, bandwidth| {
+            let mut structure = structure(nrows, 7 * nrows);
+            (structure.lower_bandwidth, structure.upper_bandwidth, structure.max_row) = (bandwidth, bandwidth, 7);
+            structure
+        };
+        assert_eq!([2048, 10_000, 25_600].map(|width| widest_tile(&banded(1 << 20, width), 4)), [256, 128, 64]);
+        assert_eq!(widest_tile(&banded(1 << 20, 10_000), 8), 64);
+        // No band: at random, skewed, and near one another.
+        let mut random = banded(1 << 20, 1 << 20);
+        assert_eq!(widest_tile(&random, 4), 32);
+        random.max_row = 1000;
+        assert_eq!(widest_tile(&random, 4), 128);
+        random.near_entries = 4 << 20;
+        assert_eq!(widest_tile(&random, 4), 256);
+        let narrowed = |cols| tile(tiles(DType::F32), 4, cols, 32, None).unwrap().0.columns();
+        assert_eq!([16, 64, 256].map(narrowed), [16, 32, 32]);
     }
 }

@@ -59,7 +59,8 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
     }
 
     fn plan(&self, cols: u32, vector: u32, options: &SpmmOptions) -> Result<Plan<T>> {
-        let tile = choice::tile(tiles(T::DTYPE), vector, cols, options.tile)?;
+        let widest = choice::widest_tile(&self.structure, size_of::<T>());
+        let tile = choice::tile(tiles(T::DTYPE), vector, cols, widest, options.tile)?;
         let order = options.row_order.as_deref();
         let shares = Shares::new(&self.csr, &self.structure, tile, cols, options.long_row, order)?;
         let partials = Buffer::zeros(&self.csr.device, shares.room())?;

@@ -48,7 +48,7 @@ pub(super) fn reduce<T: Scalar, O: Offset>(
     let index = match plans.iter().position(same) {
         Some(index) => index,
         None => {
-            let tile = choice::tile(tiles(T::DTYPE, extremum), vector, cols, None)?;
+            let tile = choice::tile(tiles(T::DTYPE, extremum), vector, cols, u32::MAX, None)?;
             let shares = Shares::new(csr, structure, tile, cols, None, None)?;
             plans.push(Plan {
                 extremum,
