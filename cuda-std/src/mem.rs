@@ -5,6 +5,7 @@
 //! | [`load`] | `ld.global` | data that this launch also writes |
 //! | [`load_readonly`] | `ld.global.nc` | data that no thread of the launch writes, read more than once: the gathered vector |
 //! | [`load_streaming`] | `ld.global.cs` | data read once: the matrix |
+//! | [`prefetch`] | `prefetch.global.L2` | what another block will load soon |
 //! | [`store`], [`store_streaming`] | `st.global`, `st.global.cs` | results |
 //!
 //! Each has a `_v2` and a `_v4` form for 2 or 4 consecutive elements in one access (two for 4 elements of 8 bytes).
@@ -80,6 +81,17 @@ loads! {
     Plain, "ld.global": load load_v2 load_v4;
     ReadOnly, "ld.global.nc": load_readonly load_readonly_v2 load_readonly_v4;
     Streaming, "ld.global.cs": load_streaming load_streaming_v2 load_streaming_v4;
+}
+
+/// Brings the element, and the cache line around it, into the L2 cache, by `prefetch.global.L2`, without waiting.
+///
+/// # Safety
+/// The rules at the head of this [module](self), as for [`load_readonly`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn prefetch<T: DeviceValue>(ptr: *const T) {
+    // SAFETY: the caller keeps the module's rules.
+    unsafe { backend::prefetch(ptr) }
 }
 
 macro_rules! stores {

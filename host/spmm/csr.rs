@@ -45,6 +45,7 @@ struct Plans<T> {
 #[derive(Debug)]
 struct Plan<T> {
     shares: Shares,
+    b_ahead: u32,
     partials: Buffer<T>,
 }
 
@@ -63,13 +64,17 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
         let tile = choice::tile(tiles(T::DTYPE), vector, cols, widest, options.tile)?;
         let order = options.row_order.as_deref();
         let shares = Shares::new(&self.csr, &self.structure, tile, cols, options.long_row, order)?;
+        let b_ahead = match order {
+            Some(_) => 0,
+            None => choice::b_ahead(&self.structure, shares.tile, size_of::<T>()),
+        };
         let partials = Buffer::zeros(&self.csr.device, shares.room())?;
-        Ok(Plan { shares, partials })
+        Ok(Plan { shares, b_ahead, partials })
     }
 
     fn launch(&self, plan: &mut Plan<T>, product: Product<'_, T>) -> Result<()> {
         let Product { mode, alpha, b, beta, c } = product;
-        let (csr, Plan { shares, partials }) = (&*self.csr, plan);
+        let (csr, Plan { shares, b_ahead, partials }) = (&*self.csr, plan);
         let (variant, blocks) = (shares.variant, shares.blocks(csr.nrows)?);
         let row_bytes = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
         let (b_offset, c_offset) = (b.offset(), c.offset());
@@ -77,6 +82,8 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
         let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
         let args = Args {
             rows: shares.rows(csr, &mut launch, row_bytes),
+            b_ahead: *b_ahead,
+            b_rows: self.structure.ncols as u32,
             alpha,
             beta,
             values: launch.read("values", csr.values.array(), &csr.device),

@@ -23,6 +23,8 @@ pub(super) struct Shares {
     /// For people: tile and long rows.
     pub(super) summary: String,
     long_row: u32,
+    ahead: u32,
+    entries_ahead: u64,
     row_order: Option<Buffer<u32>>,
     piece_rows: Buffer<u32>,
     piece_bounds: Buffer<u64>,
@@ -54,6 +56,8 @@ impl Shares {
             0 => format!("no row of more than {long_row} entries"),
             rows => format!("{rows} rows of more than {long_row} entries, up to {longest}, in {pieces} pieces"),
         };
+        // The emulator's caches are none; but what is asked for is checked.
+        let ahead = if device.is_cuda() { choice::ahead(tile) } else { 8 };
         let Tile { vector, lanes, coarsening } = tile;
         let ordered = if row_order.is_some() { "; rows in the order given" } else { "" };
         Ok(Self {
@@ -65,6 +69,9 @@ impl Shares {
                 "{cols} columns: {lanes} lanes a row, each with {coarsening} vectors of {vector}; {long}{ordered}"
             ),
             long_row,
+            // In another order nobody knows what comes.
+            ahead: if row_order.is_none() { ahead } else { 0 },
+            entries_ahead: (f64::from(ahead) * structure.mean_row()) as u64,
             row_order: row_order.map(|order| Buffer::upload(device, order)).transpose()?,
             piece_rows: Buffer::upload(device, &cut.rows)?,
             piece_bounds: Buffer::upload(device, &cut.bounds)?,
@@ -97,6 +104,9 @@ impl Shares {
             pieces: self.pieces,
             long_row: self.long_row,
             wide_offsets: u32::from(size_of::<O>() == 8),
+            ahead: self.ahead,
+            entries_ahead: self.entries_ahead,
+            entries: csr.nnz.index() as u64,
             row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device).cast(),
             col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
             row_order: match &self.row_order {

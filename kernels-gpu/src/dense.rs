@@ -47,6 +47,21 @@ impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VEC
         });
     }
 
+    /// Has the L2 cache fetch the lane's elements of a row.
+    ///
+    /// # Safety
+    /// What [`mem::prefetch`] asks for, of all columns of the row.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn prefetch<T: mem::DeviceValue>(&self, row: *const T) {
+        unroll!(C in [0, 1, 2, 3] {
+            if (C as usize) < COARSENING {
+                // SAFETY: the caller's promise.
+                unsafe { mem::prefetch(row.add(self.first[C as usize % COARSENING] as usize)) }
+            }
+        });
+    }
+
     /// The lane's elements of a row. Of a row that is written too, not `READONLY`, only columns that exist are loaded, for
     /// others have another lane.
     ///

@@ -39,7 +39,7 @@ use crate::{
     DType, Scalar, Variant,
     dense::Columns,
     entries::entries,
-    spmm_rows::{BLOCK_SIZE, Rows, Tile},
+    spmm_rows::{BLOCK_SIZE, Rows, Tile, Work},
     unroll::unroll,
 };
 
@@ -49,6 +49,10 @@ use crate::{
 pub struct Args<T> {
     /// Which rows and entries there are, and who takes them.
     pub rows: Rows,
+    /// How much greater a row of `B` is than that of `A` with which a group has the cache fetch it; 0 for none.
+    pub b_ahead: u32,
+    /// Rows of `B`.
+    pub b_rows: u32,
     /// The factor of the product.
     pub alpha: T,
     /// The factor of the old `C`; at 0 the old `C` is not read.
@@ -126,15 +130,18 @@ unsafe fn spmm<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENIN
     // Registers: more of them for loads under way, or more threads. On an H200 (driver 580, 2026-11-21), f32, us with room for
     // 8 / 10 / 12 blocks: 8 lanes x 1, 32 columns, 5-point stencil 590 / 532 / 467, R-MAT 20/16 - / 343 / 331; 16 lanes x 2, 128
     // columns, 27-point stencil 746 / 727 / 767, R-MAT 20/16 1112 / 1078 / 1117.
-    match COARSENING {
-        1 => thread::launch_bounds::<BLOCK_SIZE, 12>(),
-        2 => thread::launch_bounds::<BLOCK_SIZE, 10>(),
+    match (COARSENING, LANES) {
+        (1, _) => thread::launch_bounds::<BLOCK_SIZE, 12>(),
+        // With room for 10, those for sm_80 would spill.
+        (2, 32) => thread::launch_bounds::<BLOCK_SIZE, 9>(),
+        (2, _) => thread::launch_bounds::<BLOCK_SIZE, 10>(),
         _ => thread::launch_bounds::<BLOCK_SIZE, 8>(),
     }
     // SAFETY: the caller keeps the rules; work that exists has entries that exist.
     unsafe {
         let Some(work) = args.rows.work::<LANES>() else { return };
         let columns = Columns::<VECTOR, LANES, COARSENING>::new(work.tile, args.rows.cols);
+        fetch_ahead(&args, &columns, &work);
         let sums = add_entries(&args, &columns, work.begin, work.length);
         if !work.is_piece {
             return write(&args, &columns, work.index, sums);
@@ -150,6 +157,29 @@ unsafe fn spmm<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENIN
             piece += 1;
         }
         write(&args, &columns, row.index, sums);
+    }
+}
+
+/// Has the L2 cache fetch values that groups some blocks later will load, and a row of `B`.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn fetch_ahead<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENING: usize>(
+    args: &Args<T>,
+    columns: &Columns<VECTOR, LANES, COARSENING>,
+    work: &Work,
+) {
+    let entry = work.begin + args.rows.entries_ahead;
+    let row = u64::from(work.index) + u64::from(args.b_ahead);
+    // SAFETY: the entry and the row exist.
+    unsafe {
+        if args.rows.ahead != 0 && thread::thread_idx_x() % LANES == LANES - 1 && entry < args.rows.entries {
+            mem::prefetch(args.values.add(entry as usize));
+        }
+        if args.b_ahead != 0 && !work.is_piece && row < u64::from(args.b_rows) {
+            columns.prefetch(row_of_b(args, row as u32));
+        }
     }
 }
 

@@ -53,7 +53,7 @@ impl Tile {
 /// # Safety
 /// A kernel that has one asks that
 /// 1. it describes live global memory, each array as long as its field says;
-/// 2. `row_offsets` starts at 0 and never falls, its last element is the number of entries, and column indices are rows of
+/// 2. `row_offsets` starts at 0 and never falls, its last element is `entries`, and column indices are rows of
 ///    `B`; `row_order` is null or holds each row once;
 /// 3. `long_row` is at most [`LONGEST_PIECE`], and so is every piece. The pieces of a row stand side by side in the list,
 ///    make up the row, and each row of more than `long_row` entries, but no other, has pieces;
@@ -76,6 +76,12 @@ pub struct Rows {
     pub long_row: u32,
     /// 1 if `row_offsets` are 64-bit numbers, otherwise 0.
     pub wide_offsets: u32,
+    /// How many rows ahead a group has the cache fetch what another group will load of `A`; 0 for none.
+    pub ahead: u32,
+    /// How many entries those rows have, about.
+    pub entries_ahead: u64,
+    /// Entries of the matrix.
+    pub entries: u64,
     /// `rows + 1` offsets, of 64 bits if `wide_offsets`.
     pub row_offsets: *const u32,
     /// A column index for each entry.
@@ -145,6 +151,7 @@ impl Rows {
                 index = mem::load_readonly(self.row_order.add(place as usize));
             }
             let (begin, length) = self.entries_of(index);
+            self.fetch_ahead::<LANES>(place, begin);
             (length <= u64::from(self.long_row)).then_some(Work {
                 tile,
                 is_piece: false,
@@ -152,6 +159,30 @@ impl Rows {
                 begin,
                 length: length as u32,
             })
+        }
+    }
+
+    /// Has the L2 cache fetch offsets and column indices that groups some blocks later will load.
+    ///
+    /// What a group of short rows waits for is its chain of loads: offsets, entries, rows of `B`. The first two come from
+    /// memory, unless somebody has asked for them before.
+    ///
+    /// # Safety
+    /// The rules of this type.
+    #[inline(always)]
+    unsafe fn fetch_ahead<const LANES: u32>(&self, place: u64, begin: u64) {
+        let row = place + u64::from(self.ahead);
+        let entry = begin + self.entries_ahead;
+        if self.ahead == 0 || row >= u64::from(self.rows) || entry >= self.entries {
+            return;
+        }
+        // SAFETY: the row and the entry exist.
+        unsafe {
+            match thread::thread_idx_x() % LANES {
+                0 => mem::prefetch(self.col_indices.add(entry as usize)),
+                1 if self.wide_offsets == 0 => mem::prefetch(self.row_offsets.add(row as usize)),
+                _ => {}
+            }
         }
     }
 

@@ -126,6 +126,12 @@ pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
 }
 
 #[track_caller]
+pub(crate) unsafe fn prefetch<T: DeviceValue>(ptr: *const T) {
+    let place = Location::caller();
+    with_current(|thread| thread.check_global::<T, 1>(ptr, Touch::ReadOnlyLoad, place));
+}
+
+#[track_caller]
 pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching: Caching) -> [T; N] {
     let place = Location::caller();
     let touch = if caching == Caching::ReadOnly { Touch::ReadOnlyLoad } else { Touch::Load };

@@ -79,6 +79,12 @@ pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching
 }
 
 #[inline(always)]
+pub(crate) unsafe fn prefetch<T: DeviceValue>(ptr: *const T) {
+    // SAFETY: brings a line of live memory into a cache.
+    unsafe { asm!("prefetch.global.L2 [{}];", in(reg64) ptr, options(nostack, preserves_flags)) }
+}
+
+#[inline(always)]
 pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: [T; N], caching: Caching) {
     const { assert!((N == 1 || N == 2 || N == 4) && (size_of::<T>() == 4 || size_of::<T>() == 8)) }
     // SAFETY: the rules of `mem`; the words written are a T each, of the size that the branch is for.

@@ -14,7 +14,9 @@ use core::{
 
 pub(crate) use self::{
     atomic::{atomic, atomic_load, atomic_store, compare_and_swap, fence, shared_atomic, shared_compare_and_swap},
-    memory::{SharedAddress, load, shared_declare, shared_dynamic, shared_load, shared_offset, shared_store, store},
+    memory::{
+        SharedAddress, load, prefetch, shared_declare, shared_dynamic, shared_load, shared_offset, shared_store, store,
+    },
 };
 use crate::{
     atomic::{AtomicOperation, Scope},
