@@ -241,8 +241,9 @@ impl Stream {
             ModuleSource::Family(family) => self.compile(module, ptx::only(&self.embedded(family)?, entry))?,
         };
         let function = loaded.load_function(entry).map_err(driver(entry))?;
-        functions().insert((module, entry), function.clone());
-        Ok(function)
+        // Where another thread has done the same meanwhile, its function stays: launches of it may be under way, and graphs
+        // may hold it. Nothing has launched this one yet, whose module is unloaded again.
+        Ok(functions().entry((module, entry)).or_insert(function).clone())
     }
 
     fn module(&self, source: ModuleSource, text: &'static str) -> Result<Arc<CudaModule>> {
