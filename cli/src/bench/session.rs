@@ -22,31 +22,31 @@ use crate::measure::{Cache, DTypeName, Measurement};
 #[derive(Args)]
 pub(crate) struct Settings {
     /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv`; a suite if there is none.
-    matrices: Vec<MatrixSource>,
+    pub(super) matrices: Vec<MatrixSource>,
     /// A set of matrices, beside those named.
     #[arg(long, value_enum)]
-    suite: Option<Suite>,
+    pub(super) suite: Option<Suite>,
     /// The folder with the suite's files [default: tests/data, or else data]
     #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
-    against: Option<Vec<Rival>>,
+    pub(super) against: Option<Vec<Rival>>,
     /// The element type; can be repeated [default: both; of dense matrices f32]
     #[arg(long, value_enum)]
-    dtype: Vec<DTypeName>,
+    pub(super) dtype: Vec<DTypeName>,
     /// auto, cpu, cuda, cuda:N, or emulated.
     #[arg(long, default_value = "auto")]
-    device: String,
+    pub(super) device: String,
     /// How many products to time.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(30..))]
-    repeat: u32,
+    pub(super) repeat: u32,
     /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.
     #[arg(long)]
-    hot: bool,
+    pub(super) hot: bool,
     /// Write the report as JSON to this file.
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
 }
 
 /// Which benchmark it is.
