@@ -108,6 +108,7 @@ fn long_products_are_timed_once() {
     let arguments = ["--graph", "am", "-n", "32", "--device", "cpu", "--limit", "1e-9", "--against", "sprs"];
     let (text, report) = bench(&SMALL, &arguments, "once.json");
     let am = result(&report, "am", 32);
+    assert!(text.contains("more than 0.000000001 s, fewer are timed"), "{text}");
     let chosen = rung(am, "chosen by itself");
     assert_eq!(chosen["repeats"], 1);
     assert_eq!(rows(&text, "chosen by itself")[0][1], format!("{:.1}¹", median(chosen)));

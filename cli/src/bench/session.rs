@@ -50,7 +50,7 @@ pub(crate) struct Settings {
 }
 
 /// Which benchmark it is.
-pub(crate) struct Benchmark {
+pub(crate) struct Benchmark<'a> {
     pub(crate) schema: &'static str,
     pub(crate) version: u64,
     /// What is measured if no matrix is named.
@@ -60,7 +60,7 @@ pub(crate) struct Benchmark {
     /// What is computed, as a formula.
     pub(crate) product: &'static str,
     /// What its figures mean, in words.
-    pub(crate) figures: &'static str,
+    pub(crate) figures: &'a str,
 }
 
 /// A benchmark on its way.
@@ -78,7 +78,7 @@ impl Settings {
     /// Calls `measure` for every matrix with elements of every type, and makes a report of its results.
     pub(crate) fn run<R, I: IntoIterator<Item = R>>(
         &self,
-        benchmark: &Benchmark,
+        benchmark: &Benchmark<'_>,
         mut measure: impl FnMut(&mut Session<'_>, &MatrixSource, DTypeName) -> Result<I>,
     ) -> std::result::Result<Report<R>, Box<dyn std::error::Error>> {
         let device = &Device::from_name(&self.device)?;
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
     }
 
     /// The method in words; finds out which rivals are there.
-    fn method(&mut self, settings: &Settings, benchmark: &Benchmark) -> Method {
+    fn method(&mut self, settings: &Settings, benchmark: &Benchmark<'_>) -> Method {
         let mut rivals = Vec::new();
         for rival in settings.against.clone().unwrap_or_else(|| Rival::defaults(self.device)) {
             match rival.describe(self.device) {

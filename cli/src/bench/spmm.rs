@@ -30,7 +30,7 @@ pub(crate) struct Options {
     autotune: bool,
 }
 
-const BENCHMARK: Benchmark = Benchmark {
+const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.spmm",
     version: 1,
     suite: Suite::Dense,

@@ -10,8 +10,9 @@ pub(crate) struct Reference {
     cols: usize,
     /// The rows that are known, in order.
     rows: Vec<Range<usize>>,
-    /// Their elements, and for each of them what it may be off: 0 for an extremum; for a sum twice the bound of what a sum of rounded products can be off (Higham,
-    /// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice, for the reference is rounded too.
+    /// Their elements, and for each of them what it may be off: for an extremum 0; for a sum twice the bound of what a sum
+    /// of rounded products can be off (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice,
+    /// for the reference is rounded too.
     elements: Vec<(f64, f64)>,
 }
 

@@ -128,9 +128,11 @@ impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
         let Reduction { reduce, weights } = self.problem.reduction;
         let (mut matrices, mut dense) = (Vec::new(), Vec::new());
         self.fill(&mut matrices, &mut dense)?;
-        let kernel = if self.device.to_string() == "cpu" { "cpu_spmm_csr" } else { "spmm_csr_reduce" };
-        let reason = format!("the only kernels for a {reduce:?} of {weights:?}").to_lowercase();
-        self.report((kernel.into(), reason), &matrices, &dense, |matrix, b, c| {
+        let (kernel, reason) = match self.device.to_string().as_str() {
+            "cpu" => ("cpu_spmm_csr", "the CPU's only kernel"),
+            _ => ("spmm_csr_reduce", "the only kernels for reductions, the tile as it suits the columns"),
+        };
+        self.report((kernel.into(), reason.into()), &matrices, &dense, |matrix, b, c| {
             matrix.spmm_reduce(reduce, weights, b, c, None)
         })
     }
