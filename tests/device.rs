@@ -37,6 +37,9 @@ fn vectors_come_back(device: &Device) {
         assert_eq!((vector.len(), vector.is_empty()), (len, len == 0));
         assert_eq!(vector.to_vec().unwrap(), values);
         assert_eq!(device.zeros::<f32>(len).unwrap().to_vec().unwrap(), vec![0.0; len]);
+        let mut middle = vec![0.0; len / 3];
+        vector.copy_range_to(len / 2, &mut middle).unwrap();
+        assert_eq!(middle, values[len / 2..len / 2 + len / 3]);
         let others = Random(99).vector::<f64>(len);
         vector.copy_from(&others).unwrap();
         assert_eq!(vector.to_vec().unwrap(), others);
@@ -76,6 +79,9 @@ fn lengths_are_checked(device: &Device) {
     let mut vector = device.zeros::<f32>(3).unwrap();
     assert!(matches!(vector.copy_from(&[1.0]), Err(Error::LengthMismatch { expected: 3, found: 1, .. })));
     assert!(matches!(vector.copy_to(&mut [1.0; 4]), Err(Error::LengthMismatch { expected: 3, found: 4, .. })));
+    let beyond = [vector.copy_range_to(2, &mut [1.0; 2]), vector.copy_range_to(4, &mut [])];
+    assert!(beyond.iter().all(|it| matches!(it, Err(Error::LengthMismatch { expected: 4, found: 3, .. }))));
+    assert!(vector.copy_range_to(usize::MAX, &mut [1.0]).is_err());
 }
 
 fn operations_are_timed(device: &Device) {

@@ -1,5 +1,6 @@
 //! Measuring products with one matrix: what `spmv`, `spmm` and `bench` share.
 
+mod kernel;
 mod reference;
 mod spmm;
 mod spmv;
@@ -12,6 +13,8 @@ use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
 
 use self::reference::Errors;
 pub(crate) use self::{
+    kernel::KernelName,
+    reference::Reduction,
     spmm::{DenseProblem, DenseProblems, DenseReport},
     spmv::Problem,
 };
@@ -61,6 +64,8 @@ pub(crate) struct Measurement<'a, P> {
     pub(crate) problem: &'a P,
     /// How many products are timed: fewer than the most if those take long.
     repeats: RangeInclusive<usize>,
+    /// What the products timed may take together, unless they are the fewest.
+    limit: Duration,
     /// Bytes that pass between two uses of the same data.
     distance: usize,
     copy_bandwidth: f64,
@@ -70,7 +75,7 @@ impl<'a, P> Measurement<'a, P> {
     /// With a cold cache, between two uses of a copy lie this many times the size of the L2 cache.
     const CACHE_MULTIPLE: usize = 4;
     const MOST_COPIES: usize = 4096;
-    /// What the products timed may take together, unless they are the fewest.
+    /// The limit unless another is set; that of warm-ups always.
     const LIMIT: Duration = Duration::from_millis(150);
 
     /// `copy_bandwidth` in bytes a second, `repeats` from 1.
@@ -86,7 +91,13 @@ impl<'a, P> Measurement<'a, P> {
             Cache::Cold => Self::CACHE_MULTIPLE * l2_bytes,
             Cache::Hot => 0,
         };
-        Ok(Self { device, problem, repeats, distance, copy_bandwidth })
+        Ok(Self { device, problem, repeats, limit: Self::LIMIT, distance, copy_bandwidth })
+    }
+
+    /// Sets what the products timed may take together, unless they are the fewest.
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Copies of matrix and vectors that products of so many bytes go round: with a cold cache as many as the L2 cache
@@ -104,13 +115,19 @@ impl<'a, P> Measurement<'a, P> {
         mut time_each: impl FnMut(usize) -> std::result::Result<Vec<Duration>, E>,
     ) -> std::result::Result<Vec<Duration>, E> {
         let (least, most) = (*self.repeats.start(), *self.repeats.end());
-        let mut repeats = most;
+        let (mut repeats, mut warm_up) = (most, most.min(10));
         if least < most {
-            // The first one may wait for its kernel to be loaded.
-            let probe = time_each(2)?[1].max(Duration::from_nanos(1));
-            repeats = (Self::LIMIT.as_nanos() / probe.as_nanos()).clamp(least as u128, most as u128) as usize;
+            let first = time_each(1)?;
+            if least == 1 && first[0] >= self.limit {
+                return Ok(first);
+            }
+            // The first one may have waited for its kernel to be loaded.
+            let probe = time_each(1)?[0].max(Duration::from_nanos(1));
+            let within = |limit: Duration| usize::try_from(limit.as_nanos() / probe.as_nanos()).unwrap_or(usize::MAX);
+            repeats = within(self.limit).clamp(least, most);
+            warm_up = within(Self::LIMIT).min(repeats).min(10);
         }
-        let warm_up = rotation.max(repeats.min(10));
+        let warm_up = warm_up.max(rotation);
         Ok(time_each(warm_up + repeats)?.split_off(warm_up))
     }
 
@@ -203,8 +220,12 @@ mod tests {
 
     /// How often a product that takes so long is run, in all and timed.
     fn runs(repeats: RangeInclusive<usize>, rotation: usize, micros: u64) -> (usize, usize) {
+        runs_within(Measurement::<()>::LIMIT, repeats, rotation, micros)
+    }
+
+    fn runs_within(limit: Duration, repeats: RangeInclusive<usize>, rotation: usize, micros: u64) -> (usize, usize) {
         let device = Device::cpu();
-        let measurement = Measurement::new(&device, &(), Cache::Cold, repeats, 1e9).unwrap();
+        let measurement = Measurement::new(&device, &(), Cache::Cold, repeats, 1e9).unwrap().limit(limit);
         let mut runs = 0;
         let time_each = |count| {
             runs += count;
@@ -218,10 +239,19 @@ mod tests {
     fn long_products_are_timed_less_often() {
         assert_eq!(runs(15..=50, 1, 1), (2 + 10 + 50, 50));
         assert_eq!(runs(15..=50, 1, 5_000), (2 + 10 + 30, 30));
-        assert_eq!(runs(15..=50, 1, 20_000), (2 + 10 + 15, 15));
-        assert_eq!(runs(3..=50, 1, 1_000_000), (2 + 3 + 3, 3));
+        assert_eq!(runs(15..=50, 1, 20_000), (2 + 7 + 15, 15));
+        assert_eq!(runs(3..=50, 1, 1_000_000), (2 + 1 + 3, 3));
         assert_eq!(runs(50..=50, 1, 1_000_000), (10 + 50, 50));
         // Every copy is touched, and a clock that shows nothing does no harm.
         assert_eq!(runs(15..=50, 70, 0), (2 + 70 + 50, 50));
+    }
+
+    #[test]
+    fn products_as_long_as_the_limit_are_timed_once() {
+        let within = |rotation, micros| runs_within(Duration::from_secs(2), 1..=15, rotation, micros);
+        assert_eq!(within(1, 1), (2 + 10 + 15, 15));
+        assert_eq!(within(1, 400_000), (2 + 1 + 5, 5));
+        assert_eq!(within(1, 1_999_999), (2 + 1 + 1, 1));
+        assert_eq!(within(7, 2_000_000), (1, 1));
     }
 }

@@ -1,14 +1,17 @@
-//! `warpsparse spmm`: one sparse matrix times one dense one, measured and checked.
+//! `warpsparse spmm`: one sparse matrix times one dense one, or another reduction of the two, measured and checked.
 
 use std::fmt;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpsparse::{Device, Result, Scalar, SpmmOptions, io::MatrixSource};
+use warpsparse::{Device, Reduce, Result, Scalar, Weights, io::MatrixSource};
 
 use crate::{
     Outcome, emit,
-    measure::{Cache, DTypeName, DenseProblems, DenseReport, Figures, MatrixReport, Measurement, ProductReport},
+    measure::{
+        Cache, DTypeName, DenseProblems, DenseReport, Figures, KernelName, MatrixReport, Measurement, ProductReport,
+        Reduction,
+    },
     statistics::Spread,
 };
 
@@ -25,6 +28,16 @@ pub(crate) struct Options {
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
+    /// What becomes of the products of a row's entries with rows of the dense matrix, in place of the product: what a
+    /// graph network gathers from the neighbours of a vertex.
+    #[arg(long, value_enum, conflicts_with_all = ["kernel", "tile", "long_row", "autotune"])]
+    reduce: Option<ReduceName>,
+    /// Take 1 for the value of every entry.
+    #[arg(long, requires = "reduce")]
+    unweighted: bool,
+    /// The kernel on a GPU.
+    #[arg(long, value_enum, default_value = "tiles")]
+    kernel: KernelName,
     /// GPU threads that share a row, and vectors of columns that each of them has, such as 16x2 [default: what suits N]
     #[arg(long, value_name = "LxC", value_parser = parse_tile)]
     tile: Option<(u32, u32)>,
@@ -40,6 +53,26 @@ pub(crate) struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ReduceName {
+    Sum,
+    Mean,
+    Max,
+    Min,
+}
+
+impl From<ReduceName> for Reduce {
+    fn from(name: ReduceName) -> Self {
+        match name {
+            ReduceName::Sum => Self::Sum,
+            ReduceName::Mean => Self::Mean,
+            ReduceName::Max => Self::Max,
+            ReduceName::Min => Self::Min,
+        }
+    }
 }
 
 /// The most columns of a dense matrix.
@@ -58,6 +91,10 @@ struct Report {
     matrix: MatrixReport,
     /// Columns of the dense matrix.
     n: u32,
+    /// What is taken in place of the product.
+    reduce: Option<ReduceName>,
+    /// Whether 1 is taken for the value of every entry.
+    unweighted: bool,
     device: String,
     dtype: DTypeName,
     /// Bytes a second of a large copy on the device, read and written bytes counted.
@@ -79,20 +116,30 @@ pub(crate) fn run(options: &Options) -> Outcome {
 fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let (cols, repeats) = (options.n as usize, options.repeat as usize);
     let problems = DenseProblems::<T>::load(&options.matrix, cols)?;
-    let problem = problems.with_cols(cols)?;
+    let weights = if options.unweighted { Weights::Ones } else { Weights::Values };
+    let problem = match options.reduce {
+        Some(name) => problems.reduced(cols, Reduction { reduce: name.into(), weights })?,
+        None => problems.with_cols(cols)?,
+    };
     let copy_bandwidth = device.measure_copy_bandwidth()?;
     let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
-    let mut forced = SpmmOptions::default();
+    let mut forced = options.kernel.options();
     (forced.tile, forced.long_row, forced.autotune) = (options.tile, options.long_row, options.autotune);
+    let product = match options.reduce {
+        Some(_) => measurement.reduction()?,
+        None => measurement.product(&mut Vec::new(), &mut Vec::new(), &forced)?,
+    };
     Ok(Report {
         schema: "warpsparse.spmm",
         version: 1,
         matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
         n: options.n,
+        reduce: options.reduce,
+        unweighted: options.unweighted,
         device: device.describe(),
         dtype: options.dtype,
         copy_gb_per_s: copy_bandwidth / 1e9,
-        product: measurement.product(&mut Vec::new(), &forced)?,
+        product,
     })
 }
 
@@ -106,6 +153,10 @@ impl fmt::Display for Report {
         let megabytes = *bytes as f64 / 1e6;
         write!(f, "{matrix}")?;
         writeln!(f, "dense      {} x {n}, row-major", matrix.columns)?;
+        if let Some(reduce) = self.reduce {
+            let of = if self.unweighted { "rows of it, without weights" } else { "values times rows of it" };
+            writeln!(f, "reduction  {} of {of}", format!("{reduce:?}").to_lowercase())?;
+        }
         writeln!(f, "device     {device}")?;
         writeln!(f, "           copies {copy_gb_per_s:.0} GB/s")?;
         writeln!(f, "kernel     {kernel}")?;
@@ -114,7 +165,12 @@ impl fmt::Display for Report {
         writeln!(f, "           {}", product.buffers())?;
         writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
         writeln!(f, "speed      {gflop_per_s:.1} GFLOP/s")?;
-        write!(f, "error      {relative_error:.1e} relative to the product in f64")?;
+        let exact = match self.reduce {
+            None => "the product in f64",
+            Some(ReduceName::Sum | ReduceName::Mean) => "the reduction in f64",
+            Some(ReduceName::Max | ReduceName::Min) => "the reduction by plain code",
+        };
+        write!(f, "error      {relative_error:.1e} relative to {exact}")?;
         match *checked_rows == matrix.rows {
             true => writeln!(f),
             false => writeln!(f, ", in {checked_rows} of its rows, the longest among them"),

@@ -1,54 +1,21 @@
 //! `warpsparse spmm` and `warpsparse bench spmm` as a user runs them.
 
-use std::{fs, path::PathBuf, process::Output};
+mod common;
 
-use assert_cmd::Command;
+use common::{close, median, number, rows, stdout, warpsparse};
 use serde_json::Value;
-
-fn warpsparse(arguments: &[&str]) -> Output {
-    Command::cargo_bin("warpsparse").unwrap().args(arguments).output().unwrap()
-}
-
-#[track_caller]
-fn stdout(arguments: &[&str]) -> String {
-    let output = warpsparse(arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 #[track_caller]
 fn spmm(arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout(&[&["spmm", "--json"], arguments].concat())).unwrap()
 }
 
-/// What `bench spmm` prints, and its JSON.
 #[track_caller]
 fn bench(arguments: &[&str], name: &str) -> (String, Value) {
-    let json = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned();
-    let text = stdout(&[&["bench", "spmm", "--repeat", "30", "--json", &json], arguments].concat());
-    (text, serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap())
+    common::bench(&["spmm", "--repeat", "30"], arguments, name)
 }
 
 const CORA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/cora.mtx.gz");
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or_else(|| panic!("no {key} in {value}"))
-}
-
-fn median(product: &Value) -> f64 {
-    number(&product["time_us"], "median")
-}
-
-#[track_caller]
-fn close(found: f64, expected: f64) {
-    assert!((found / expected - 1.0).abs() < 1e-9, "{found} for {expected}");
-}
-
-/// The cells of the lines that begin with this one.
-fn rows<'a>(text: &'a str, first: &str) -> Vec<Vec<&'a str>> {
-    let cells = |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
-    text.lines().filter(|line| line.starts_with('|')).map(cells).filter(|cells| cells[0] == first).collect()
-}
 
 #[test]
 fn reports_on_a_file() {
@@ -89,6 +56,50 @@ fn kernels_can_be_forced_and_autotuned() {
     assert_eq!(kernel(&["1"]).0, "spmm_csr_f32_v1_t1_c1");
     let (_, reason) = kernel(&["4", "--autotune", "--tile", "1x1"]);
     assert!(reason.starts_with("the fastest of ") && reason.contains("4 columns: 1 lanes a row"), "{reason}");
+}
+
+#[test]
+fn rungs_of_the_ladder_can_be_forced() {
+    let cases = [
+        ("row-per-thread", "spmm_ladder_row_per_thread_f32"),
+        ("element-per-thread", "spmm_ladder_element_per_thread_f32"),
+        ("row-caching2", "spmm_ladder_row_caching_f32_c2"),
+        ("atomic-entry-per-warp-by-columns", "spmm_atomic_entry_per_warp_f32"),
+    ];
+    for (name, entry) in cases {
+        let report = spmm(&["gen:rmat:6:4", "-n", "40", "--device", "emulated", "--repeat", "1", "--kernel", name]);
+        assert_eq!(report["kernel"], entry);
+        assert!(number(&report, "relative_error") < 1e-6 && number(&report, "error_over_bound") <= 1.0, "{report}");
+    }
+}
+
+#[test]
+fn reductions_are_measured_and_checked() {
+    for (device, kernel, odd) in [("cpu", "cpu_spmm_csr", true), ("emulated", "spmm_csr_reduce", false)] {
+        for (reduce, unweighted) in [("sum", odd), ("mean", !odd), ("max", odd), ("min", !odd)] {
+            let mut arguments = vec!["gen:rmat:7:5", "-n", "6", "--device", device, "--repeat", "2"];
+            arguments.extend(["--reduce", reduce]);
+            arguments.extend(unweighted.then_some("--unweighted"));
+            let report = spmm(&arguments);
+            assert_eq!((&report["reduce"], &report["unweighted"]), (&reduce.into(), &unweighted.into()));
+            assert_eq!((&report["kernel"], &report["checked_rows"]), (&kernel.into(), &128.into()));
+            // Columns, and values where they count, 129 offsets, and two matrices of 128 x 6.
+            let (entries, ones) = (number(&report["matrix"], "entries"), f64::from(u8::from(unweighted)));
+            let bytes = entries * (8.0 - 4.0 * ones) + 129.0 * 4.0 + 2.0 * 128.0 * 6.0 * 4.0;
+            assert_eq!(number(&report, "bytes"), bytes);
+            close(number(&report, "gflop_per_s"), (2.0 - ones) * entries * 6.0 / median(&report) / 1e3);
+            let error = number(&report, "relative_error");
+            let is_extremum = ["max", "min"].contains(&reduce);
+            assert!(error < 1e-6 && (error == 0.0) == is_extremum, "{reduce} on {device}: {error}");
+            assert!(number(&report, "error_over_bound") <= 1.0);
+        }
+    }
+    let text =
+        stdout(&["spmm", CORA, "-n", "3", "--device", "cpu", "--repeat", "1", "--reduce", "max", "--unweighted"]);
+    assert!(text.contains("reduction  max of rows of it, without weights\n"), "{text}");
+    assert!(text.contains("error      0.0e0 relative to the reduction by plain code\n"), "{text}");
+    let empty = spmm(&["gen:uniform:10:0", "-n", "5", "--device", "cpu", "--repeat", "1", "--reduce", "min"]);
+    assert_eq!(number(&empty, "relative_error"), 0.0);
 }
 
 #[test]
@@ -182,7 +193,10 @@ fn wrong_usage_is_told() {
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "0"]).contains("1..=65536"));
     assert!(refusal(&["bench", "spmm", "gen:poisson2d:9", "-n", "4,0"]).contains("1..=65536"));
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--tile", "8"]).contains("lanes x vectors"));
+    assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--unweighted"]).contains("--reduce"));
+    assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--reduce", "max", "--autotune"]).contains("--autotune"));
     let emulated = ["spmm", "gen:poisson2d:9", "-n", "4", "--device", "emulated"];
+    assert!(refusal(&[&emulated[..], &["--kernel", "row-caching", "--tile", "8x1"]].concat()).contains("RowCaching"));
     assert!(refusal(&[&emulated[..], &["--tile", "3x1"]].concat()).contains("there are 1 x 1"));
     assert!(refusal(&[&emulated[..], &["--long-row", "0"]].concat()).contains("1 to 2^30"));
 }

@@ -68,7 +68,21 @@ impl<T: Element> DeviceVec<T> {
     /// [`Error::LengthMismatch`]; [`Error::Driver`], also for a failure of an operation queued earlier.
     pub fn copy_to(&self, target: &mut [T]) -> Result<()> {
         check_length("the target", self.len(), target.len())?;
-        self.buffer.download(&self.device, target)
+        self.buffer.download(&self.device, 0, target)
+    }
+
+    /// Copies the elements from number `first` on into `target`, as many as that has, after everything queued before has
+    /// finished.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if the vector ends before; [`Error::Driver`], also for a failure of an operation queued
+    /// earlier.
+    pub fn copy_range_to(&self, first: usize, target: &mut [T]) -> Result<()> {
+        let end = first.saturating_add(target.len());
+        if end > self.len() {
+            return Err(Error::LengthMismatch { what: "the vector", expected: end, found: self.len() });
+        }
+        self.buffer.download(&self.device, first, target)
     }
 
     /// Overwrites all elements by `source`. Waits until the copy is done.
@@ -207,17 +221,18 @@ impl<T: Element> Buffer<T> {
     /// A copy of the elements, after everything queued before has finished.
     pub(crate) fn to_vec(&self, device: &Device) -> Result<Vec<T>> {
         let mut values = vec![T::default(); self.len()];
-        self.download(device, &mut values)?;
+        self.download(device, 0, &mut values)?;
         Ok(values)
     }
 
-    fn download(&self, device: &Device, target: &mut [T]) -> Result<()> {
+    fn download(&self, device: &Device, first: usize, target: &mut [T]) -> Result<()> {
+        let range = first..first + target.len();
         match (self, device.backend()) {
-            (Self::Host(values), _) => target.copy_from_slice(values),
-            (Self::Shared(values), _) => target.copy_from_slice(values),
+            (Self::Host(values), _) => target.copy_from_slice(&values[range]),
+            (Self::Shared(values), _) => target.copy_from_slice(&values[range]),
             #[cfg(feature = "cuda")]
-            (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
-                let source = buffer.slice.slice(..buffer.len);
+            (Self::Cuda(buffer), Backend::Cuda(stream)) if !range.is_empty() => {
+                let source = buffer.slice.slice(range);
                 stream.queue().memcpy_dtoh(&source, target).map_err(driver("copying from the device"))?;
                 stream.synchronize()?;
             }

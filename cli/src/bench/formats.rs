@@ -24,7 +24,7 @@ pub(crate) struct Options {
     settings: Settings,
 }
 
-const BENCHMARK: Benchmark = Benchmark {
+const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.formats",
     version: 1,
     suite: Suite::Default,

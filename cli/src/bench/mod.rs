@@ -2,6 +2,7 @@
 
 mod compare;
 mod formats;
+mod graphs;
 mod html;
 mod report;
 mod rivals;
@@ -26,6 +27,12 @@ pub(crate) enum Command {
     /// C = A B with A in CSR, and B and C row-major. The report on stdout is Markdown:
     /// `warpsparse bench spmm gen:rmat:17:8 -n 32,64 --json spmm.json`.
     Spmm(spmm::Options),
+    /// Measures a ladder of kernels on stand-ins for 13 published graphs: from a row per thread over atomic additions and
+    /// GE-SpMM to the kernel chosen by itself and clustered rows, beside another library.
+    ///
+    /// C = A B with A in CSR, f32, and B and C row-major. The report on stdout is Markdown:
+    /// `warpsparse bench graphs --graph ddi,collab --json graphs.json`.
+    Graphs(graphs::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
     /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
@@ -36,6 +43,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Spmv(options) => spmv::run(options),
         Command::Spmm(options) => spmm::run(options),
+        Command::Graphs(options) => graphs::run(options),
         Command::Formats(options) => formats::run(options),
         Command::Compare(options) => compare::run(options),
     }

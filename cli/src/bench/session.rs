@@ -22,35 +22,35 @@ use crate::measure::{Cache, DTypeName, Measurement};
 #[derive(Args)]
 pub(crate) struct Settings {
     /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv`; a suite if there is none.
-    matrices: Vec<MatrixSource>,
+    pub(super) matrices: Vec<MatrixSource>,
     /// A set of matrices, beside those named.
     #[arg(long, value_enum)]
-    suite: Option<Suite>,
+    pub(super) suite: Option<Suite>,
     /// The folder with the suite's files [default: tests/data, or else data]
     #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
-    against: Option<Vec<Rival>>,
+    pub(super) against: Option<Vec<Rival>>,
     /// The element type; can be repeated [default: both; of dense matrices f32]
     #[arg(long, value_enum)]
-    dtype: Vec<DTypeName>,
+    pub(super) dtype: Vec<DTypeName>,
     /// auto, cpu, cuda, cuda:N, or emulated.
     #[arg(long, default_value = "auto")]
-    device: String,
+    pub(super) device: String,
     /// How many products to time.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(30..))]
-    repeat: u32,
+    pub(super) repeat: u32,
     /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.
     #[arg(long)]
-    hot: bool,
+    pub(super) hot: bool,
     /// Write the report as JSON to this file.
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    pub(super) json: Option<PathBuf>,
 }
 
 /// Which benchmark it is.
-pub(crate) struct Benchmark {
+pub(crate) struct Benchmark<'a> {
     pub(crate) schema: &'static str,
     pub(crate) version: u64,
     /// What is measured if no matrix is named.
@@ -60,7 +60,7 @@ pub(crate) struct Benchmark {
     /// What is computed, as a formula.
     pub(crate) product: &'static str,
     /// What its figures mean, in words.
-    pub(crate) figures: &'static str,
+    pub(crate) figures: &'a str,
 }
 
 /// A benchmark on its way.
@@ -78,7 +78,7 @@ impl Settings {
     /// Calls `measure` for every matrix with elements of every type, and makes a report of its results.
     pub(crate) fn run<R, I: IntoIterator<Item = R>>(
         &self,
-        benchmark: &Benchmark,
+        benchmark: &Benchmark<'_>,
         mut measure: impl FnMut(&mut Session<'_>, &MatrixSource, DTypeName) -> Result<I>,
     ) -> std::result::Result<Report<R>, Box<dyn std::error::Error>> {
         let device = &Device::from_name(&self.device)?;
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
     }
 
     /// The method in words; finds out which rivals are there.
-    fn method(&mut self, settings: &Settings, benchmark: &Benchmark) -> Method {
+    fn method(&mut self, settings: &Settings, benchmark: &Benchmark<'_>) -> Method {
         let mut rivals = Vec::new();
         for rival in settings.against.clone().unwrap_or_else(|| Rival::defaults(self.device)) {
             match rival.describe(self.device) {

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     autotune: bool,
 }
 
-const BENCHMARK: Benchmark = Benchmark {
+const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.spmm",
     version: 1,
     suite: Suite::Dense,
@@ -87,8 +87,9 @@ fn measure_product<T: Number>(
 ) -> Result<Measured> {
     let least = if session.device.is_cuda() { 15 } else { 3 };
     let measurement = session.measurement_from(least, problem)?;
-    let chosen = measurement.product(on_device, &SpmmOptions::default())?;
-    let autotuned = autotune.then(|| measurement.product(on_device, &SpmmOptions::default().autotune()));
+    let mut dense = Vec::new();
+    let chosen = measurement.product(on_device, &mut dense, &SpmmOptions::default())?;
+    let autotuned = autotune.then(|| measurement.product(on_device, &mut dense, &SpmmOptions::default().autotune()));
     let autotuned = autotuned.transpose()?;
     let rivals = session.rivals.clone();
     let chosen_us = chosen.product.figures.time_us.median;

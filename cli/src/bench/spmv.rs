@@ -28,7 +28,7 @@ pub(crate) struct Options {
     html: Option<PathBuf>,
 }
 
-const BENCHMARK: Benchmark = Benchmark {
+const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: SCHEMA,
     version: VERSION,
     suite: Suite::Default,

@@ -3,15 +3,16 @@
 use std::{iter, ops::Range};
 
 use rayon::prelude::*;
-use warpsparse::{CsrMatrix, Scalar};
+use warpsparse::{CsrMatrix, Reduce, Scalar, Weights};
 
 /// Rows of the product of a matrix with a dense one, row-major without gaps.
 pub(crate) struct Reference {
     cols: usize,
     /// The rows that are known, in order.
     rows: Vec<Range<usize>>,
-    /// Their elements, and for each of them twice the bound of what a sum of rounded products can be off (Higham,
-    /// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice, for the reference is rounded too.
+    /// Their elements, and for each of them what it may be off: for an extremum 0; for a sum twice the bound of what a sum
+    /// of rounded products can be off (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1): twice,
+    /// for the reference is rounded too.
     elements: Vec<(f64, f64)>,
 }
 
@@ -23,25 +24,50 @@ pub(crate) struct Errors {
     pub(crate) over_bound: f64,
 }
 
+/// What becomes of the products of a row's entries with rows of `B`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reduction {
+    pub(crate) reduce: Reduce,
+    pub(crate) weights: Weights,
+}
+
+impl Reduction {
+    /// The product of the matrices.
+    pub(crate) const PRODUCT: Self = Self { reduce: Reduce::Sum, weights: Weights::Values };
+
+    fn weight<T: Scalar>(self, value: T) -> T {
+        match self.weights {
+            Weights::Values => value,
+            Weights::Ones => T::from_f64(1.0),
+        }
+    }
+}
+
 impl Reference {
     /// Of the matrix times `b`, which has `cols` columns: all rows, or as many as take about so many products of elements,
     /// the longest row and rows from everywhere among them.
     pub(crate) fn new<T: Scalar>(matrix: &CsrMatrix<T>, b: &[T], cols: usize, products: usize) -> Self {
+        Self::of_reduction(Reduction::PRODUCT, matrix, b, cols, products)
+    }
+
+    /// As [`new`](Self::new), of any reduction.
+    pub(crate) fn of_reduction<T: Scalar>(
+        reduction: Reduction,
+        matrix: &CsrMatrix<T>,
+        b: &[T],
+        cols: usize,
+        products: usize,
+    ) -> Self {
         let rows = sample(matrix, products / cols.max(1));
-        let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-        let row = |i: usize| {
-            let row = matrix.row_range(i);
-            let terms = row.len() as f64 + 3.0;
-            let mut sums = vec![(0.0, 0.0); cols];
-            for k in row {
-                let (value, first) = (matrix.values()[k].to_f64(), matrix.col_indices()[k] as usize * cols);
-                for ((sum, magnitude), element) in sums.iter_mut().zip(&b[first..first + cols]) {
-                    let product = value * element.to_f64();
-                    *sum += product;
-                    *magnitude += product.abs();
-                }
+        let row = |i: usize| match reduction.reduce {
+            Reduce::Sum => sums(reduction, matrix, b, cols, i),
+            Reduce::Mean => {
+                let entries = matrix.row_range(i).len().max(1) as f64;
+                let mean = |(sum, bound)| (sum / entries, bound / entries);
+                sums(reduction, matrix, b, cols, i).into_iter().map(mean).collect()
             }
-            sums.into_iter().map(move |(sum, magnitude)| (sum, 2.0 * terms * epsilon * magnitude))
+            Reduce::Max => extrema(reduction, matrix, b, cols, i, |product, most| product > most),
+            Reduce::Min => extrema(reduction, matrix, b, cols, i, |product, least| product < least),
         };
         let elements = rows.par_iter().flat_map(|rows| rows.clone().into_par_iter().flat_map_iter(row)).collect();
         Self { cols, rows, elements }
@@ -76,6 +102,48 @@ impl Reference {
         }
         Errors { relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound }
     }
+}
+
+/// The sums of row `i`, and twice what rounding explains.
+fn sums<T: Scalar>(reduction: Reduction, matrix: &CsrMatrix<T>, b: &[T], cols: usize, i: usize) -> Vec<(f64, f64)> {
+    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+    let row = matrix.row_range(i);
+    let terms = row.len() as f64 + 3.0;
+    let mut sums = vec![(0.0, 0.0); cols];
+    for k in row {
+        let weight = reduction.weight(matrix.values()[k]).to_f64();
+        let first = matrix.col_indices()[k] as usize * cols;
+        for ((sum, magnitude), element) in sums.iter_mut().zip(&b[first..first + cols]) {
+            let product = weight * element.to_f64();
+            *sum += product;
+            *magnitude += product.abs();
+        }
+    }
+    sums.into_iter().map(|(sum, magnitude)| (sum, 2.0 * terms * epsilon * magnitude)).collect()
+}
+
+/// The largest or smallest products of row `i`, rounded as on the device: there is nothing that they can be off.
+fn extrema<T: Scalar>(
+    reduction: Reduction,
+    matrix: &CsrMatrix<T>,
+    b: &[T],
+    cols: usize,
+    i: usize,
+    is_better: fn(T, T) -> bool,
+) -> Vec<(f64, f64)> {
+    let row = matrix.row_range(i);
+    let first = row.start;
+    let mut best = vec![T::default(); cols];
+    for k in row {
+        let (weight, start) = (reduction.weight(matrix.values()[k]), matrix.col_indices()[k] as usize * cols);
+        for (best, &element) in best.iter_mut().zip(&b[start..start + cols]) {
+            let product = weight * element;
+            if k == first || is_better(product, *best) {
+                *best = product;
+            }
+        }
+    }
+    best.into_iter().map(|best| (best.to_f64(), 0.0)).collect()
 }
 
 /// All rows if they and their entries are no more than `most`, otherwise the longest row, and stretches evenly over the
@@ -138,6 +206,34 @@ mod tests {
         assert_eq!(part.elements.len(), 3 * part.known_rows());
         let picked: Vec<_> = part.places().flat_map(|place| &whole.elements[place]).copied().collect();
         assert_eq!(part.elements, picked);
+    }
+
+    #[test]
+    fn reductions_are_those_of_plain_numbers() {
+        // 2 0 -3      1 -1
+        // 0 0  0  of  5  5
+        //             4 -2
+        let matrix = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 2], vec![0, 2], vec![2.0f64, -3.0]).unwrap();
+        let b = [1.0, -1.0, 5.0, 5.0, 4.0, -2.0];
+        let cases = [
+            (Reduce::Sum, [-10.0, 4.0], [5.0, -3.0]),
+            (Reduce::Mean, [-5.0, 2.0], [2.5, -1.5]),
+            (Reduce::Max, [2.0, 6.0], [4.0, -1.0]),
+            (Reduce::Min, [-12.0, -2.0], [1.0, -2.0]),
+        ];
+        for (reduce, by_values, by_ones) in cases {
+            for (weights, expected) in [(Weights::Values, by_values), (Weights::Ones, by_ones)] {
+                let reference = Reference::of_reduction(Reduction { reduce, weights }, &matrix, &b, 2, usize::MAX);
+                let [x, y] = expected;
+                assert_eq!(reference.errors(&[x, y, 0.0, 0.0]).over_bound, 0.0, "{reduce:?} of {weights:?}");
+                let nearly = reference.errors(&[x, y * (1.0 + f64::EPSILON), 0.0, 0.0]).over_bound;
+                let is_sum = matches!(reduce, Reduce::Sum | Reduce::Mean);
+                assert!(
+                    if is_sum { nearly < 1.0 } else { nearly.is_infinite() },
+                    "{reduce:?} of {weights:?}: {nearly}"
+                );
+            }
+        }
     }
 
     #[test]

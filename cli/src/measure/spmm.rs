@@ -4,9 +4,15 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use rayon::prelude::*;
 use serde::Serialize;
-use warpsparse::{CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, SpmmOptions, io::MatrixSource};
+use warpsparse::{
+    CsrMatrix, DenseMut, DenseRef, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, SpmmOptions, Weights,
+    io::MatrixSource,
+};
 
-use super::{Measurement, ProductReport, reference::Reference};
+use super::{
+    Measurement, ProductReport,
+    reference::{Reduction, Reference},
+};
 use crate::source;
 
 /// A matrix, and elements for the dense matrices that it is multiplied by.
@@ -16,11 +22,12 @@ pub(crate) struct DenseProblems<T> {
     elements: Vec<T>,
 }
 
-/// A matrix, a row-major `B`, and what their product is, or many rows of it.
+/// A matrix, a row-major `B`, and what their product or another reduction is, or many rows of it.
 pub(crate) struct DenseProblem<'a, T> {
     pub(crate) matrix: &'a CsrMatrix<T>,
     pub(crate) cols: usize,
     pub(crate) b: &'a [T],
+    reduction: Reduction,
     /// Bytes that one product must move at least.
     pub(crate) bytes: usize,
     pub(crate) reference: Reference,
@@ -42,13 +49,36 @@ impl<T: Scalar> DenseProblems<T> {
 
     /// With a `B` of `cols` columns.
     pub(crate) fn with_cols(&self, cols: usize) -> Result<DenseProblem<'_, T>> {
+        self.problem(&self.matrix, cols, Reduction::PRODUCT)
+    }
+
+    /// With a `B` of `cols` columns and another matrix of as many columns as the given one.
+    pub(crate) fn with_matrix<'a>(&'a self, matrix: &'a CsrMatrix<T>, cols: usize) -> Result<DenseProblem<'a, T>> {
+        self.problem(matrix, cols, Reduction::PRODUCT)
+    }
+
+    /// With a `B` of `cols` columns, reduced in another way than to a product.
+    pub(crate) fn reduced(&self, cols: usize, reduction: Reduction) -> Result<DenseProblem<'_, T>> {
+        let mut problem = self.problem(&self.matrix, cols, reduction)?;
+        if reduction.weights == Weights::Ones {
+            problem.bytes -= size_of_val(self.matrix.values());
+        }
+        Ok(problem)
+    }
+
+    fn problem<'a>(
+        &'a self,
+        matrix: &'a CsrMatrix<T>,
+        cols: usize,
+        reduction: Reduction,
+    ) -> Result<DenseProblem<'a, T>> {
         /// Products of elements that the reference takes about, so that it takes a second at most.
         const REFERENCE: usize = 1 << 26;
-        let Self { matrix, elements } = self;
-        let b = &elements[..matrix.ncols() * cols];
+        let b = &self.elements[..matrix.ncols() * cols];
         // On the CPU the matrix is shared, so that this copies nothing.
         let bytes = Device::cpu().upload(matrix)?.spmm_bytes(cols);
-        Ok(DenseProblem { matrix, cols, b, bytes, reference: Reference::new(matrix, b, cols, REFERENCE) })
+        let reference = Reference::of_reduction(reduction, matrix, b, cols, REFERENCE);
+        Ok(DenseProblem { matrix, cols, b, reduction, bytes, reference })
     }
 }
 
@@ -66,7 +96,7 @@ fn zeros<T: Scalar>(count: usize) -> Result<Vec<T>> {
 pub(crate) struct DenseReport {
     #[serde(flatten)]
     pub(crate) product: ProductReport,
-    /// Two operations for each entry of the matrix and column of `B`.
+    /// Two operations for each entry of the matrix and column of `B`, one where entries have no weights.
     pub(crate) gflop_per_s: f64,
     /// Products timed.
     pub(crate) repeats: usize,
@@ -75,42 +105,87 @@ pub(crate) struct DenseReport {
 }
 
 impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
-    /// Measures the kernel that `options` lead to, on copies of the matrix, to which those are added that are missing.
-    pub(crate) fn product(&self, matrices: &mut Vec<DeviceMatrix<T>>, options: &SpmmOptions) -> Result<DenseReport> {
-        let &DenseProblem { matrix, cols, bytes, ref reference, .. } = self.problem;
+    /// Measures the kernel that `options` lead to, on copies of the matrix and of `B`, to which those are added that are
+    /// missing.
+    pub(crate) fn product(
+        &self,
+        matrices: &mut Vec<DeviceMatrix<T>>,
+        dense: &mut Vec<DeviceVec<T>>,
+        options: &SpmmOptions,
+    ) -> Result<DenseReport> {
+        let cols = self.problem.cols;
+        self.fill(matrices, dense)?;
+        let rotation = self.rotation(self.problem.bytes);
+        let choice = matrices[0].prepare_spmm(cols, options)?;
+        matrices[1..rotation].iter().try_for_each(|matrix| matrix.prepare_spmm(cols, options).map(drop))?;
+        self.report((choice.kernel, choice.reason), matrices, dense, |matrix, b, c| {
+            matrix.spmm(T::from_f64(1.0), b, T::from_f64(0.0), c)
+        })
+    }
+
+    /// Measures the problem's reduction.
+    pub(crate) fn reduction(&self) -> Result<DenseReport> {
+        let Reduction { reduce, weights } = self.problem.reduction;
+        let (mut matrices, mut dense) = (Vec::new(), Vec::new());
+        self.fill(&mut matrices, &mut dense)?;
+        let (kernel, reason) = match self.device.to_string().as_str() {
+            "cpu" => ("cpu_spmm_csr", "the CPU's only kernel"),
+            _ => ("spmm_csr_reduce", "the only kernels for reductions, the tile as it suits the columns"),
+        };
+        self.report((kernel.into(), reason.into()), &matrices, &dense, |matrix, b, c| {
+            matrix.spmm_reduce(reduce, weights, b, c, None)
+        })
+    }
+
+    /// Adds the copies that are missing. An element is added to each `B`: one of one column that fills its vector would be
+    /// multiplied as a vector.
+    fn fill(&self, matrices: &mut Vec<DeviceMatrix<T>>, dense: &mut Vec<DeviceVec<T>>) -> Result<()> {
+        let &DenseProblem { matrix, cols, b, bytes, .. } = self.problem;
         let rotation = self.rotation(bytes);
         while matrices.len() < rotation {
             matrices.push(self.device.upload(matrix)?);
         }
-        let matrices = &matrices[..rotation];
-        let choice = matrices[0].prepare_spmm(cols, options)?;
-        matrices[1..].iter().try_for_each(|matrix| matrix.prepare_spmm(cols, options).map(drop))?;
+        let one_column = (cols == 1).then(|| [b, &[T::default()]].concat());
+        while dense.len() < rotation {
+            dense.push(self.device.upload_vec(one_column.as_deref().unwrap_or(b))?);
+        }
+        Ok(())
+    }
 
-        let mut dense = self.dense_matrices(rotation)?;
-        let mut multiply = |set: usize| {
-            let (b, c) = &mut dense[set % rotation];
-            let (b, c) = (b.matrix((matrix.ncols(), cols))?, c.matrix_mut((matrix.nrows(), cols))?);
-            matrices[set % rotation].spmm(T::from_f64(1.0), b, T::from_f64(0.0), c)
-        };
-        let times = self.times(rotation, |count| self.device.time_each(count, &mut multiply))?;
+    /// Times what `multiply` makes of the copies by a kernel, chosen for a reason.
+    fn report(
+        &self,
+        (kernel, reason): (String, String),
+        matrices: &[DeviceMatrix<T>],
+        dense: &[DeviceVec<T>],
+        multiply: impl Fn(&DeviceMatrix<T>, DenseRef<'_, T>, DenseMut<'_, T>) -> Result<()>,
+    ) -> Result<DenseReport> {
+        let &DenseProblem { matrix, cols, bytes, reduction, ref reference, .. } = self.problem;
+        let rotation = self.rotation(bytes);
+        let c_size = (matrix.nrows(), cols);
+        // As with `B` an element more. New ones, so that what is checked below is the result of this kernel.
+        let c = (0..rotation).map(|_| self.device.zeros(c_size.0 * c_size.1 + 1));
+        let mut c = c.collect::<Result<Vec<_>>>()?;
+        let times = self.times(rotation, |count| {
+            self.device.time_each(count, |repeat| {
+                let set = repeat % rotation;
+                multiply(&matrices[set], dense[set].matrix((matrix.ncols(), cols))?, c[set].matrix_mut(c_size)?)
+            })
+        })?;
 
-        let known = reference.pick(&dense[0].1.to_vec()?);
+        let mut known = Vec::new();
+        for place in reference.places() {
+            let start = known.len();
+            known.resize(start + place.len(), T::default());
+            c[0].copy_range_to(place.start, &mut known[start..])?;
+        }
         let figures = self.figures(&times, bytes, &reference.errors(&known));
+        let operations = if reduction.weights == Weights::Ones { 1.0 } else { 2.0 };
         Ok(DenseReport {
-            gflop_per_s: 2e-3 * (matrix.nnz() * cols) as f64 / figures.time_us.median,
-            product: ProductReport { kernel: choice.kernel, reason: choice.reason, bytes, rotation, figures },
+            gflop_per_s: 1e-3 * operations * (matrix.nnz() * cols) as f64 / figures.time_us.median,
+            product: ProductReport { kernel, reason, bytes, rotation, figures },
             repeats: times.len(),
             checked_rows: reference.known_rows(),
         })
-    }
-
-    /// Each `B` with its `C`. An element is added to both: a `B` of one column that fills its vector would be multiplied as
-    /// a vector.
-    fn dense_matrices(&self, count: usize) -> Result<Vec<(DeviceVec<T>, DeviceVec<T>)>> {
-        let &DenseProblem { matrix, cols, b, .. } = self.problem;
-        let one_column = (cols == 1).then(|| [b, &[T::default()]].concat());
-        let b = one_column.as_deref().unwrap_or(b);
-        let pair = |_| Ok((self.device.upload_vec(b)?, self.device.zeros(matrix.nrows() * cols + 1)?));
-        (0..count).map(pair).collect()
     }
 }

@@ -8,6 +8,7 @@
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
 #   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; in
 #                       every format: formats.json, formats.md; and SpMM: spmm.json, spmm.md
+#   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
 #   ./run.sh all        all of these
 set -eu
 cd "$(dirname "$0")"
@@ -96,8 +97,14 @@ bench() {
     cat formats.md spmm.md
 }
 
+graphs() {
+    export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
+    ./warpsparse bench graphs --device cuda --json graphs.json >graphs.md
+    cat graphs.md
+}
+
 case "${1:-}" in
-tests | sanitize | planted | lanes | bench) "$1" ;;
-all) ./warpsparse info; tests; sanitize; lanes; bench; planted ;;
-*) sed -n '2,12s/^# \{0,1\}//p' run.sh; exit 2 ;;
+tests | sanitize | planted | lanes | bench | graphs) "$1" ;;
+all) ./warpsparse info; tests; sanitize; lanes; bench; graphs; planted ;;
+*) sed -n '2,13s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

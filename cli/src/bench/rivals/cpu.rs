@@ -55,7 +55,7 @@ pub(super) fn nalgebra_sparse<T: Scalar + Number>(measurement: &Measurement<'_, 
 pub(super) fn nalgebra_sparse_dense<T: Scalar + Number>(
     measurement: &Measurement<'_, DenseProblem<'_, T>>,
 ) -> Result<Run, String> {
-    let &DenseProblem { matrix, cols, b, bytes, ref reference } = measurement.problem;
+    let &DenseProblem { matrix, cols, b, bytes, ref reference, .. } = measurement.problem;
     let a = nalgebra_matrix(matrix)?;
     let b = DMatrix::from_row_slice(matrix.ncols(), cols, b);
     let mut c = DMatrix::from_element(matrix.nrows(), cols, T::zero());
@@ -81,7 +81,7 @@ pub(super) fn sprs<T: Scalar + Number>(measurement: &Measurement<'_, Problem<T>>
 pub(super) fn sprs_dense<T: Scalar + Number>(
     measurement: &Measurement<'_, DenseProblem<'_, T>>,
 ) -> Result<Run, String> {
-    let &DenseProblem { matrix, cols, b, bytes, ref reference } = measurement.problem;
+    let &DenseProblem { matrix, cols, b, bytes, ref reference, .. } = measurement.problem;
     let a = sprs_matrix(matrix)?;
     let shape_error = |error: ndarray::ShapeError| error.to_string();
     let b = ArrayView2::from_shape((matrix.ncols(), cols), b).map_err(shape_error)?;

@@ -1,0 +1,188 @@
+//! `warpsparse bench graphs`.
+
+mod ladder;
+mod reordering;
+mod report;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use warpsparse::{
+    DeviceMatrix, Error, Result,
+    io::{
+        Generator, MatrixSource,
+        generate::{DEFAULT_SEED, STAND_INS, StandIn},
+    },
+};
+
+use self::{
+    ladder::{ALL_CLUSTERED, CHOSEN, LADDER, ROWS_CLUSTERED, Rung},
+    reordering::Reordered,
+    report::{GraphResult, RungReport},
+};
+use super::{
+    rivals::Rival,
+    session::{Benchmark, Session, Settings},
+    suite::Suite,
+};
+use crate::{
+    Outcome, emit,
+    measure::{DTypeName, DenseProblem, DenseProblems, MatrixReport},
+    spmm::MOST_COLUMNS,
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The graphs whose stand-ins are measured [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = parse_graph)]
+    graph: Vec<StandIn>,
+    /// Columns of the dense matrices.
+    #[arg(short, value_delimiter = ',', default_value = "32,256",
+        value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
+    n: Vec<u32>,
+    /// Take graphs of this part of the rows and entries, over 0 and up to 1.
+    #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
+    scale: f64,
+    /// How many products to time of each kernel.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(2..))]
+    repeat: u32,
+    /// Time fewer products of a kernel where they would take more than this together, and only one where that does.
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
+    limit: Duration,
+    /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
+    against: Option<Vec<Rival>>,
+    /// auto, cpu, cuda, cuda:N, or emulated.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Write the report as JSON to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+const BENCHMARK: Benchmark<'_> = Benchmark {
+    schema: "warpsparse.bench.graphs",
+    version: 1,
+    // Never asked: graphs are always named.
+    suite: Suite::Dense,
+    dtypes: &[DTypeName::F32],
+    product: "C = 1 A B + 0 C, with n columns in B and C, which are row-major",
+    figures: "GFLOP/s count two operations for each entry and column of B. CRC is coalesced row caching, CWM \
+        coarse-grained warp merging. Clustered rows are taken in the order of `CsrMatrix::cluster_rows`; with clustered \
+        columns, B and C are in that order too. Results are checked by rows from everywhere, the longest one among them. \
+        Ratios are the fastest other library's time over that of the kernel: above 1 that library is slower. Of a library \
+        that multiplies by several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are \
+        preprocessed.\n\n\
+        The graphs are stand-ins for published ones: their sizes are as published, or the part of them asked for; their \
+        structure is made up, and figures are not those of the graphs that lend their names.",
+};
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let graphs = if options.graph.is_empty() { STAND_INS } else { &options.graph };
+    let settings = Settings {
+        matrices: graphs.iter().map(|&graph| options.source(graph)).collect(),
+        suite: None,
+        data: None,
+        against: options.against.clone(),
+        dtype: Vec::new(),
+        device: options.device.clone(),
+        repeat: options.repeat,
+        hot: false,
+        json: options.json.clone(),
+    };
+    let limit = options.limit.as_secs_f64();
+    let fewer = "fewer are timed, and one that takes as long alone is timed once.";
+    let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
+    let benchmark = Benchmark { figures: &figures, ..BENCHMARK };
+    let report = settings.run(&benchmark, |session, source, dtype| options.measure(session, source, dtype))?;
+    settings.write_json(&report)?;
+    emit(&report.to_string())?;
+    Ok(report.check()?)
+}
+
+impl Options {
+    /// A graph in its size here: no denser than half of all places, as scaling may make it.
+    fn source(&self, mut graph: StandIn) -> MatrixSource {
+        let scaled = |size: usize| (size as f64 * self.scale).ceil() as usize;
+        graph.nrows = scaled(graph.nrows);
+        graph.nnz = scaled(graph.nnz).min((graph.nrows * graph.nrows).div_ceil(2));
+        MatrixSource::Generator(Generator::StandIn { graph, seed: DEFAULT_SEED })
+    }
+
+    fn measure(&self, session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<Vec<GraphResult>> {
+        let &MatrixSource::Generator(Generator::StandIn { graph, seed }) = source else {
+            unreachable!("all graphs are stand-ins")
+        };
+        let widest = self.n.iter().max().map_or(0, |&n| n as usize);
+        let problems = session.load(|| DenseProblems::<f32>::load(source, widest))?;
+        // What makes this graph again, scaled or not.
+        let communities = Generator::Communities { nrows: graph.nrows, nnz: graph.nnz, seed };
+        let matrix = MatrixReport::new(&MatrixSource::Generator(communities), &problems.matrix.structure());
+        let reordered = Reordered::of(&problems.matrix)?;
+        let (mut on_device, mut results) = ([vec![], vec![]], vec![]);
+        for &n in &self.n {
+            let label = format!("{}, n = {n}", graph.name);
+            let problem = problems.with_cols(n as usize)?;
+            let clustered = problems.with_matrix(&reordered.matrix, n as usize)?;
+            let problems = [&problem, &clustered];
+            let rungs = self.measure_ladder(session, problems, &reordered.order, &mut on_device, &label)?;
+            let us = |name: &str| rungs.iter().find(|rung| rung.rung == name).map(RungReport::us);
+            let Some(chosen_us) = us(CHOSEN) else { continue };
+            let reordering = reordered.report(chosen_us, us(ROWS_CLUSTERED), us(ALL_CLUSTERED));
+            let measurement = session.measurement_from(1, &problem)?.limit(self.limit);
+            let rivals = session.rivals.clone();
+            let rivals = session.measure_rivals(&rivals, |rival| rival.dense_runs(&measurement), chosen_us, &label);
+            let (name, matrix) = (graph.name, matrix.clone());
+            results.push(GraphResult { name, matrix, dtype, n, rungs, reordering, rivals }.with_ratios());
+        }
+        Ok(results)
+    }
+
+    /// The kernels that the device has room for, on the graph as it is and clustered.
+    fn measure_ladder(
+        &self,
+        session: &mut Session<'_>,
+        problems: [&DenseProblem<'_, f32>; 2],
+        order: &[u32],
+        on_device: &mut [Vec<DeviceMatrix<f32>>; 2],
+        label: &str,
+    ) -> Result<Vec<RungReport>> {
+        let [as_it_is, clustered] = problems.map(|problem| session.measurement_from(1, problem));
+        let (as_it_is, clustered) = (as_it_is?.limit(self.limit), clustered?.limit(self.limit));
+        let [matrices, clustered_matrices] = on_device;
+        let is_cpu = session.device.to_string() == "cpu";
+        let (mut dense, mut rungs) = (Vec::new(), Vec::new());
+        for (name, rung) in LADDER.into_iter().filter(|(_, rung)| !is_cpu || rung.is_of_cpu()) {
+            let (measurement, matrices) = match rung {
+                Rung::AllClustered => (&clustered, &mut *clustered_matrices),
+                Rung::Kernel(_) | Rung::RowsClustered => (&as_it_is, &mut *matrices),
+            };
+            match measurement.product(matrices, &mut dense, &rung.options(order)) {
+                Ok(product) => rungs.push(RungReport { rung: name, product, ratio: None }),
+                Err(error @ (Error::OutOfMemory { .. } | Error::Unsupported(_))) => {
+                    session.skip(format!("{name} on {label}"), error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(rungs)
+    }
+}
+
+fn parse_graph(text: &str) -> std::result::Result<StandIn, String> {
+    let graph = STAND_INS.iter().find(|graph| graph.name.eq_ignore_ascii_case(text));
+    graph.copied().ok_or_else(|| {
+        let names: Vec<_> = STAND_INS.iter().map(|graph| graph.name).collect();
+        format!("the graphs are {}", names.join(", "))
+    })
+}
+
+fn parse_scale(text: &str) -> std::result::Result<f64, String> {
+    let scale = text.parse().ok().filter(|&scale| scale > 0.0 && scale <= 1.0);
+    scale.ok_or_else(|| "a scale is over 0 and at most 1".into())
+}
+
+fn parse_limit(text: &str) -> std::result::Result<Duration, String> {
+    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a limit is a number of seconds over 0".into())
+}
