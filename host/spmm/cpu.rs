@@ -194,7 +194,7 @@ fn reduce_row<T: Scalar, O: Offset>(
             }
         }
     }
-    if reduce == Reduce::Mean && matrix.row_range(i).len() > 0 {
+    if reduce == Reduce::Mean && !matrix.row_range(i).is_empty() {
         c.iter_mut().for_each(|c| *c = *c / count);
     }
 }
