@@ -1,7 +1,7 @@
 //! Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU with the same API.
 //!
-//! Today that is one operation: the product of a sparse matrix and a dense vector, `y = alpha * A * x + beta * y`, in
-//! `f32` and `f64`, for matrices in six formats.
+//! Today that is the product of a sparse matrix with a dense vector, `y = alpha * A * x + beta * y`, for matrices in six
+//! formats, and with a dense matrix, `C = alpha * A * B + beta * C`, for CSR; both in `f32` and `f64`.
 //!
 //! ```
 //! use warpsparse::{CsrMatrix, Device};
@@ -30,6 +30,8 @@
 //!   finds more in the caches.
 //! - [`DeviceMatrix::spmv`] multiplies, [`DeviceMatrix::spmv_transposed`] by the transpose; [`SpmvOptions`] overrules the
 //!   choice of format and kernel, or has it made by timing. A [`Graph`] is a product recorded once and queued many times.
+//! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, which is a vector and a [`DenseLayout`];
+//!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!

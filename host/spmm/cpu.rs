@@ -1,6 +1,6 @@
 //! Products of a CSR matrix with dense matrices on the CPU, on all cores with the feature `rayon`.
 
-use std::{cmp::Ordering, ops::Range};
+use std::ops::Range;
 
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
@@ -165,36 +165,50 @@ fn reduce_row<T: Scalar, O: Offset>(
     c: &mut [T],
     of: &mut [u32],
 ) {
-    c.fill(T::default());
-    of.fill(NO_ENTRY);
     let entries = matrix.row_range(i);
-    let count = kernels_gpu::Scalar::from_count(entries.len() as u64);
-    for entry in entries {
-        let row = &b.elements[matrix.col_indices()[entry] as usize * b.leading_dimension..][..c.len()];
+    let width = c.len();
+    let products = |entry: usize| {
+        let row = &b.elements[matrix.col_indices()[entry] as usize * b.leading_dimension..][..width];
         let factor = match weights {
             Weights::Values => matrix.values()[entry],
             Weights::Ones => T::from_f64(1.0),
         };
-        let products = row.iter().map(|&element| factor * element);
-        match reduce {
-            Reduce::Sum | Reduce::Mean => c.iter_mut().zip(products).for_each(|(c, product)| *c += product),
-            Reduce::Max | Reduce::Min => {
-                for ((best, of), product) in c.iter_mut().zip(&mut *of).zip(products) {
-                    let beyond = match product.partial_cmp(best) {
-                        Some(Ordering::Greater) => reduce == Reduce::Max,
-                        Some(Ordering::Less) => reduce == Reduce::Min,
-                        Some(Ordering::Equal) => false,
-                        // The first NaN stays.
-                        None => best.partial_cmp(&best).is_some(),
-                    };
-                    if *of == NO_ENTRY || beyond {
-                        (*best, *of) = (product, entry as u32);
-                    }
-                }
+        row.iter().map(move |&element| factor * element)
+    };
+    c.fill(T::default());
+    match reduce {
+        Reduce::Sum | Reduce::Mean => {
+            for entry in entries.clone() {
+                c.iter_mut().zip(products(entry)).for_each(|(c, product)| *c += product);
+            }
+            if reduce == Reduce::Mean && !entries.is_empty() {
+                let count = kernels_gpu::Scalar::from_count(entries.len() as u64);
+                c.iter_mut().for_each(|c| *c = *c / count);
             }
         }
+        Reduce::Max => extremum(entries, products, c, of, |next, best| next > best),
+        Reduce::Min => extremum(entries, products, c, of, |next, best| next < best),
     }
-    if reduce == Reduce::Mean && !matrix.row_range(i).is_empty() {
-        c.iter_mut().for_each(|c| *c = *c / count);
+}
+
+/// The products that no other is beyond, the first of them; and of which entries they are. A NaN is beyond every number.
+fn extremum<T: Scalar, P: Iterator<Item = T>>(
+    entries: Range<usize>,
+    products: impl Fn(usize) -> P,
+    c: &mut [T],
+    of: &mut [u32],
+    beyond: impl Fn(T, T) -> bool,
+) {
+    let Some(first) = entries.clone().next() else { return of.fill(NO_ENTRY) };
+    c.iter_mut().zip(products(first)).for_each(|(c, product)| *c = product);
+    of.fill(first as u32);
+    #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
+    let is_nan = |value: T| value != value;
+    for entry in entries.skip(1) {
+        for ((best, of), product) in c.iter_mut().zip(&mut *of).zip(products(entry)) {
+            let better = beyond(product, *best) | (is_nan(product) & !is_nan(*best));
+            *best = if better { product } else { *best };
+            *of = if better { entry as u32 } else { *of };
+        }
     }
 }
