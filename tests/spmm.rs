@@ -10,8 +10,13 @@ use common::{
     matrices::{self, uneven},
     on_emulator_and_gpu, on_every_device, on_gpu,
 };
+use proptest::{
+    prelude::*,
+    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+};
 use warpsparse::{
     CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, Scalar, SpmmOptions, SpmvOptions,
+    strategies,
 };
 
 fn main() -> ExitCode {
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("preparations_are_kept", preparations_are_kept));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
+    trials.extend(on_every_device("random_products_f32", random_products::<f32>));
+    trials.extend(on_every_device("random_products_f64", random_products::<f64>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
@@ -284,6 +291,27 @@ fn what_does_not_fit(device: &Device) {
     // Nothing to compute is not an error.
     let (none, mut c) = (device.zeros::<f32>(0).unwrap(), device.zeros::<f32>(0).unwrap());
     uploaded.spmm(1.0, none.matrix((60, 0)).unwrap(), 0.0, c.matrix_mut((45, 0)).unwrap()).unwrap();
+}
+
+/// Matrices, widths, gaps, offsets, factors and lengths of pieces at random.
+fn random_products<T: Scalar>(device: &Device) {
+    let factors = (strategies::factor::<f64>(), strategies::factor::<f64>());
+    let shape = (1usize..70, 0usize..5, 0usize..5, prop_oneof![Just(None), (1u32..40).prop_map(Some)]);
+    let cases = (strategies::csr_matrix::<T>(), shape, factors);
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    config.cases = config.cases.min(if device.to_string() == "emulated" { 48 } else { 256 });
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, shape, factors)| {
+        let (ncols, gap, offset, long_row) = shape;
+        let uploaded = device.upload(&matrix).unwrap();
+        if let Some(entries) = long_row {
+            uploaded.prepare_spmm(ncols, &SpmmOptions::default().long_row(entries)).unwrap();
+        }
+        let b = Dense::random(21, matrix.ncols(), ncols, gap, offset);
+        check("random", &matrix, &uploaded, factors, &b, &old(matrix.nrows(), ncols, gap, offset, factors.1));
+        Ok(())
+    });
+    result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
