@@ -104,13 +104,17 @@ fn every_tile<T: Scalar>(device: &Device) {
     for vector in [1, 2, 4] {
         for (lanes, coarsening) in [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (32, 1), (32, 2), (32, 4)]
         {
-            for long_row in [16, 1000] {
+            for long_row in [1, 2, 3, 16, 1000] {
                 let tile = vector * (lanes * coarsening) as usize;
                 for ncols in [tile, tile + vector, 2 * tile + vector] {
                     let options = SpmmOptions::default().tile(lanes, coarsening).long_row(long_row);
                     // As many columns again as keep the vector from being wider.
                     let ncols = if vector < 4 && ncols.is_multiple_of(2 * vector) { ncols + vector } else { ncols };
-                    let Ok(choice) = uploaded.prepare_spmm(ncols, &options) else { continue };
+                    let choice = match uploaded.prepare_spmm(ncols, &options) {
+                        Ok(choice) => choice,
+                        Err(Error::InvalidOption(problem)) if problem.starts_with("a tile of") => continue,
+                        Err(error) => panic!("{error}"),
+                    };
                     let b = Dense::random(5, 60, ncols, 0, 0);
                     let c = old(45, ncols, 0, 0, 0.5);
                     check(&format!("{choice}, {ncols} columns"), &matrix, &uploaded, (1.5, 0.5), &b, &c);
@@ -232,6 +236,18 @@ fn preparations_are_kept(device: &Device) {
     let tuned = uploaded.prepare_spmm(32, &SpmmOptions::default().autotune()).unwrap();
     assert!(device.to_string() == "cpu" || tuned.reason.starts_with("the fastest of "), "{tuned}");
     check("autotuned", &matrix, &uploaded, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
+    // Where there is nothing to choose from, or to time.
+    uploaded.prepare_spmm(2049, &SpmmOptions::default().autotune()).unwrap();
+    let none = device.upload(&matrices::from_rows::<f32>(5, vec![])).unwrap();
+    none.prepare_spmm(8, &SpmmOptions::default().autotune()).unwrap();
+    if device.to_string() != "cpu" {
+        let error = uploaded.prepare_spmm(32, &SpmmOptions::default().tile(3, 1).autotune()).unwrap_err();
+        assert!(error.to_string().starts_with("invalid option: a tile of 3 lanes"), "{error}");
+    }
+    // Long rows and order hold for other alignments too.
+    uploaded.prepare_spmm(12, &SpmmOptions::default().long_row(7).row_order((0..45).rev().collect())).unwrap();
+    let gaps = Dense::random(4, 60, 12, 1, 3);
+    check("misaligned", &matrix, &uploaded, (1.0, 0.0), &gaps, &old(45, 12, 1, 3, 0.0));
 }
 
 fn what_does_not_fit(device: &Device) {

@@ -83,7 +83,8 @@ fn check<T: Scalar>(
                 }
             };
             let (value, entry) = best.unwrap_or((T::default(), Reduce::NO_ENTRY));
-            assert_eq!((found[at], of[at]), (value, entry), "{case} at {i}, {j}");
+            let bits = |value: T| value.to_f64().to_bits();
+            assert_eq!((bits(found[at]), of[at]), (bits(value), entry), "{case} at {i}, {j}");
         }
     }
     for at in (0..found.len()).filter(|&at| !is_element[at]) {

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpsparse::{CsrMatrix, Result, Scalar, io::MatrixSource};
+use warpsparse::{CsrMatrix, Error, Result, Scalar, io::MatrixSource};
 
 use crate::{Outcome, convert, emit, measure::DTypeName, source, spy};
 
@@ -74,6 +74,17 @@ struct Report {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
+    let pictures = options.spy.iter().flatten().map(|picture| picture.path());
+    let files: Vec<&Path> = [Some(&options.out), options.order_out.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|path| &**path)
+        .chain(pictures)
+        .collect();
+    if let Some((_, twice)) = (1..files.len()).map(|i| (i, files[i])).find(|&(i, path)| files[..i].contains(&path)) {
+        let problem = format!("{} is named for two outputs", twice.display());
+        return Err(Error::InvalidOption(problem).into());
+    }
     if !options.force {
         [Some(&options.out), options.order_out.as_ref()]
             .into_iter()

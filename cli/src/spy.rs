@@ -38,6 +38,12 @@ pub(crate) struct Out {
     format: Format,
 }
 
+impl Out {
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Format {
     Png,

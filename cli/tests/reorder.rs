@@ -147,6 +147,8 @@ fn what_cannot_be_done_is_said() {
     refused(&["gen:poisson2d:3", &out, "--method", "metis"], 2, "--method");
     refused(&["gen:poisson2d:3", &out, "--spy", "a.jpg", "b.png"], 2, "the picture's name ends in .png or .svg");
     refused(&["gen:poisson2d:3", &out, "--spy", "a.png"], 2, "--spy");
+    let twice = "refused.mtx is named for two outputs";
+    refused(&["gen:poisson2d:3", &out, "--order-out", &out, "--force"], 2, twice);
     let present = scratch("present.txt");
     fs::write(&present, "before").unwrap();
     let there = "present.txt: the file is there already; --force overwrites it";

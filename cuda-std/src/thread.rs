@@ -52,7 +52,7 @@ pub fn index_1d() -> u32 {
 /// Promises that the kernel is launched with at most `MAX_THREADS` threads a block, and asks for at least `MIN_BLOCKS` blocks
 /// that a multiprocessor can hold at a time: as many registers as these leave for a thread may be used, no more.
 ///
-/// As the attribute of this name in `cuda_std`, but called, once, at the beginning of a kernel. It becomes the directives
+/// As the attribute of this name in rust-cuda, but called, once, at the beginning of a kernel. It becomes the directives
 /// `.maxntid` and `.minnctapersm` by `cuda_builder`.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -39,7 +39,8 @@ impl<P: Send> Exclusive for Mutex<P> {
 /// On a GPU it is a CUDA graph: the driver has checked and prepared the operations once, and queues all of them in one
 /// call. On the CPU and the emulated device the operations are called anew.
 ///
-/// Made by [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph) and [`Device::capture`].
+/// Made by [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph),
+/// [`DeviceMatrix::spmm_graph`](crate::DeviceMatrix::spmm_graph) and [`Device::capture`].
 pub struct Graph<'a> {
     /// Called where nothing is recorded. In any case it holds the borrows of what the operations touch.
     operations: Box<dyn FnMut() -> Result<()> + 'a>,

@@ -1,6 +1,9 @@
 //! Which tile of columns a group of GPU threads takes, and which rows are too long for one group.
 
-use kernels_gpu::{DType, Variant, spmm_rows::Tile};
+use kernels_gpu::{
+    DType, Variant,
+    spmm_rows::{LONGEST_PIECE, Tile},
+};
 
 use super::SpmmOptions;
 use crate::{Error, Result, Structure};
@@ -108,7 +111,7 @@ pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
     let to_fill = structure.nnz.saturating_mul(tiles) / groups;
     let rows_fill = structure.nrows.saturating_mul(tiles) >= groups / 2;
     let of_mean = if rows_fill { (2.0 * structure.mean_row()) as usize } else { 0 };
-    to_fill.clamp(LEAST, MOST).max(of_mean).next_power_of_two() as u32
+    to_fill.clamp(LEAST, MOST).max(of_mean).next_power_of_two().min(LONGEST_PIECE as usize) as u32
 }
 
 /// Options that force each tile that is not much wider than the columns, with long rows of a quarter, just, and four times
@@ -122,12 +125,14 @@ pub(super) fn candidates(
 ) -> Vec<SpmmOptions> {
     let agrees = |&(tile, _): &(Tile, _)| match options.tile {
         Some(forced) => (tile.lanes, tile.coarsening) == forced,
-        None => tile.vector == vector && tile.columns() < 2 * cols.max(vector) && tile.count(cols) <= 16,
+        None => tile.vector == vector && tile.columns() < cols.max(vector).saturating_mul(2) && tile.count(cols) <= 16,
     };
     let mut candidates = vec![];
     for (tile, _) in kernels.filter(|(tile, _)| tile.vector == vector).filter(agrees) {
         let suiting = long_row(structure, tile, cols);
-        let mut lengths = options.long_row.map_or(vec![suiting, suiting / 4, 4 * suiting], |forced| vec![forced]);
+        let mut lengths = options
+            .long_row
+            .map_or(vec![suiting, suiting / 4, suiting.saturating_mul(4).min(LONGEST_PIECE)], |forced| vec![forced]);
         // Of those that cut no row, one is enough.
         lengths.sort_unstable();
         let enough = lengths.iter().position(|&length| length as usize >= structure.max_row);

@@ -89,15 +89,13 @@ impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
         }
         let b = Rows::new(b);
         for_rows(matrix, 0..matrix.nrows(), cols, RowsMut::new(c), entries.map(RowsMut::new), &|i, c, entries| {
-            let mut unwanted;
-            let entries = match entries {
-                Some(entries) => entries,
-                None => {
-                    unwanted = vec![0; if reduce.is_extremum() { cols } else { 0 }];
-                    &mut unwanted
-                }
-            };
-            reduce_row(matrix, i, reduce, weights, b, c, entries);
+            // In blocks, whose numbers of entries are at hand where nobody asked for them.
+            let mut unwanted = [0; BLOCK];
+            let mut entries = entries.map(|entries| entries.chunks_mut(BLOCK));
+            for (block, c) in c.chunks_mut(BLOCK).enumerate() {
+                let of = entries.as_mut().and_then(Iterator::next).unwrap_or(&mut unwanted[..c.len()]);
+                reduce_block(matrix, i, (reduce, weights), b, block * BLOCK, c, of);
+            }
         });
         Ok(())
     }
@@ -155,20 +153,20 @@ fn add_row<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, b: Rows<'_,
     }
 }
 
-/// A row of C; of an extremum, `of` gets as many numbers of entries.
-fn reduce_row<T: Scalar, O: Offset>(
+/// The columns of a row of C from `first` on; of an extremum, `of` gets as many numbers of entries.
+fn reduce_block<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     i: usize,
-    reduce: Reduce,
-    weights: Weights,
+    (reduce, weights): (Reduce, Weights),
     b: Rows<'_, T>,
+    first: usize,
     c: &mut [T],
     of: &mut [u32],
 ) {
     let entries = matrix.row_range(i);
     let width = c.len();
     let products = |entry: usize| {
-        let row = &b.elements[matrix.col_indices()[entry] as usize * b.leading_dimension..][..width];
+        let row = &b.elements[matrix.col_indices()[entry] as usize * b.leading_dimension + first..][..width];
         let factor = match weights {
             Weights::Values => matrix.values()[entry],
             Weights::Ones => T::from_f64(1.0),

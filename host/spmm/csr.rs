@@ -16,6 +16,7 @@ use super::{
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
     device::{Buffer, Exclusive, KernelLaunch, Mode},
+    formats::rows::zeros,
     spmv::CsrArrays,
 };
 
@@ -44,9 +45,16 @@ struct Plans<T> {
 /// A kernel, and what the groups of one launch tell one another.
 #[derive(Debug)]
 struct Plan<T> {
+    options: SpmmOptions,
     shares: Shares,
     b_ahead: u32,
     partials: Buffer<T>,
+}
+
+impl<T> Plan<T> {
+    fn choice(&self) -> KernelChoice {
+        KernelChoice { kernel: self.shares.variant.entry.into(), reason: self.shares.summary.clone() }
+    }
 }
 
 impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
@@ -69,12 +77,12 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
             None => choice::b_ahead(&self.structure, shares.tile, size_of::<T>()),
         };
         let partials = Buffer::zeros(&self.csr.device, shares.room())?;
-        Ok(Plan { shares, b_ahead, partials })
+        Ok(Plan { options: options.clone(), shares, b_ahead, partials })
     }
 
     fn launch(&self, plan: &mut Plan<T>, product: Product<'_, T>) -> Result<()> {
         let Product { mode, alpha, b, beta, c } = product;
-        let (csr, Plan { shares, b_ahead, partials }) = (&*self.csr, plan);
+        let (csr, Plan { shares, b_ahead, partials, .. }) = (&*self.csr, plan);
         let (variant, blocks) = (shares.variant, shares.blocks(csr.nrows)?);
         let row_bytes = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
         let (b_offset, c_offset) = (b.offset(), c.offset());
@@ -107,14 +115,18 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
         }
         let cols = cols.max(1);
         let vector = choice::widest_vector(T::DTYPE, alignment(&[cols as usize]));
-        let (plan, reason) = match options.autotune {
+        let same = |plan: &&Plan<T>| (plan.shares.cols, plan.shares.tile.vector) == (cols, vector);
+        if let Some(plan) = self.lock().products.iter().rfind(same).filter(|plan| plan.options == *options) {
+            self.ladder.forget(cols);
+            return Ok(plan.choice());
+        }
+        let (plan, reason) = match options.autotune && self.csr.nrows > 0 {
             true => self.autotuned(cols, vector, options)?,
             false => (self.plan(cols, vector, options)?, String::new()),
         };
-        let choice = KernelChoice {
-            kernel: plan.shares.variant.entry.into(),
-            reason: format!("{reason}{}", plan.shares.summary),
-        };
+        let mut choice = plan.choice();
+        choice.reason.insert_str(0, &reason);
+        let plan = Plan { options: options.clone(), ..plan };
         self.lock().products.push(plan);
         self.ladder.forget(cols);
         Ok(choice)
@@ -136,7 +148,11 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
         let index = match known {
             Some(index) => index,
             None => {
-                plans.push(self.plan(cols, vector, &SpmmOptions::default())?);
+                // For other alignments than prepared, what of the options does not depend on it.
+                let prepared = plans.iter().rfind(|plan| plan.shares.cols == cols).map(|plan| &plan.options);
+                let SpmmOptions { long_row, row_order, .. } = prepared.cloned().unwrap_or_default();
+                let options = SpmmOptions { long_row, row_order, ..SpmmOptions::default() };
+                plans.push(self.plan(cols, vector, &options)?);
                 plans.len() - 1
             }
         };
@@ -163,11 +179,15 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
         let repeats = if device.is_cuda() { 9 } else { 1 };
         let (b_size, c_size) = ((self.structure.ncols, cols as usize), (self.structure.nrows, cols as usize));
         // Not zeros: they cost less power, and so are faster.
-        let b: Vec<T> =
-            (0..b_size.0 * b_size.1).map(|i| T::from_f64(((i * 7919) % 1000) as f64 / 1000.0 - 0.5)).collect();
+        let mut b = zeros::<T>(b_size.0.saturating_mul(b_size.1))?;
+        b.iter_mut().enumerate().for_each(|(i, b)| *b = T::from_f64(((i % 1000) * 919 % 1000) as f64 / 1000.0 - 0.5));
         let (b, mut c) = (device.upload_vec(&b)?, device.zeros(c_size.0 * c_size.1)?);
 
-        let candidates = choice::candidates(vector, cols, options, &self.structure, tiles(T::DTYPE));
+        let mut candidates = choice::candidates(vector, cols, options, &self.structure, tiles(T::DTYPE));
+        if candidates.is_empty() {
+            // Too wide for all of them, or forced to a tile that there is no kernel for.
+            candidates.push(options.clone());
+        }
         let count = candidates.len();
         let mut best: Option<(Duration, Plan<T>)> = None;
         for candidate in candidates {

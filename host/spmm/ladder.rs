@@ -136,6 +136,8 @@ impl<T: Scalar> Ladder<T> {
         match forced {
             Forced::Rung(rung, variant) => launch_rung(csr, rung, variant, product),
             Forced::Atomic { variant, by_columns } => {
+                // What the second launch could refuse, before the first has changed C.
+                (row_bytes::<T>(product.b.leading_dimension())?, entries(csr)?);
                 let mut product = product;
                 scale(csr.nrows, product.mode, product.beta, product.c.reborrow())?;
                 self.add(csr, variant, by_columns, product)

@@ -96,8 +96,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// [`SpmmKernel`] has been forced. `O(nnz * n)` work for `n` columns.
     ///
     /// On a GPU the product is queued on the queue of `C`, and nothing waits; but the first one for a number of columns
-    /// [prepares](Self::prepare_spmm) it, unless that has been done. A product with one column that fills its vector is
-    /// that of [`spmv`](Self::spmv).
+    /// [prepares](Self::prepare_spmm) it, unless that has been done. A product with one column, where B and C fill their
+    /// vectors, is always that of [`spmv`](Self::spmv), here, in graphs and with the transpose.
     ///
     /// ```
     /// # use warpsparse::{CsrMatrix, Device};
@@ -135,6 +135,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// `CscMatrix::from(&matrix)`.
     pub fn spmm_transposed(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
         self.check_dense((self.nrows(), &b), (self.ncols(), &c))?;
+        if b.is_vector() && c.is_vector() {
+            return self.spmv_transposed(alpha, b.vec(), beta, c.into_vec());
+        }
         self.dense_transposed()?.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
     }
 
@@ -166,7 +169,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for the `entries` of a sum or mean;
-    /// [`Unsupported`](Error::Unsupported) also for those of a matrix of 2³² - 1 entries and more.
+    /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix of 2³² - 1 entries and more.
     pub fn spmm_reduce(
         &self,
         reduce: Reduce,
@@ -188,18 +191,22 @@ impl<T: Scalar> DeviceMatrix<T> {
             check_length("the column of the numbers of entries", self.nrows(), entries.nrows())?;
             check_length("the row of the numbers of entries", c.ncols(), entries.ncols())?;
             self.device().check_same("the numbers of entries", entries.device())?;
-            if self.nnz() >= NO_ENTRY as usize {
-                return Err(Error::Unsupported(format!("numbers of {} entries: they have 32 bits", self.nnz())));
-            }
+        }
+        // Kernels number the entries in any case.
+        if reduce.is_extremum() && self.nnz() >= NO_ENTRY as usize {
+            return Err(Error::Unsupported(format!("extrema of {} entries: their numbers have 32 bits", self.nnz())));
         }
         self.dense_product()?.reduce(Reduction { reduce, weights, b, c, entries })
     }
 
-    /// Chooses the kernel for products with dense matrices of `cols` columns, or of what [`spmm`](Self::spmm) finds
-    /// misaligned, and allocates what they need: afterwards they only launch. Returns the kernel, and why it was chosen. Of
-    /// a CSC matrix it is that for the transpose.
+    /// Chooses the kernel for products with dense matrices of `cols` columns, and allocates what they need: afterwards they
+    /// only launch. Returns the kernel, and why it was chosen. Of a CSC matrix it is that for the transpose.
     ///
-    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces. A kernel other
+    /// It is the kernel for matrices without gaps. Where leading dimensions or offsets are no multiples of its vector,
+    /// another one is prepared at the first product: with the same long rows and order of rows, but a tile of its own.
+    ///
+    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces. What has been
+    /// prepared is kept as long as the matrix, for graphs may hold it; the same options again take nothing more. A kernel other
     /// than [`SpmmKernel::Tiles`] is for all products of so many columns, until another is prepared.
     ///
     /// # Errors
@@ -228,6 +235,9 @@ impl<T: Scalar> DeviceMatrix<T> {
         mut c: DenseMut<'a, T>,
     ) -> Result<Graph<'a>> {
         self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
+        if b.is_vector() && c.is_vector() {
+            return self.spmv_graph(alpha, b.vec(), beta, c.into_vec());
+        }
         let operator = self.dense_product()?;
         let queue = c.device().clone();
         let mut product = |mode: Mode<'_>| operator.spmm(Product { mode, alpha, b, beta, c: c.reborrow() });

@@ -45,7 +45,10 @@ impl Shares {
         let device = &csr.device;
         let longest = structure.max_row;
         let cut = match longest > long_row as usize {
-            true => Pieces::cut(&csr.row_offsets.to_vec(device)?, long_row as usize, long_row as usize),
+            true => {
+                let offsets = csr.row_offsets.to_vec(device)?;
+                Pieces::cut(&offsets, long_row as usize, long_row.next_multiple_of(4) as usize)
+            }
             false => Pieces::none(),
         };
         let too_many = || Error::Unsupported(format!("{cols} columns, and rows of more than {long_row} entries cut"));
