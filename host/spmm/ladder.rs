@@ -137,7 +137,8 @@ impl<T: Scalar> Ladder<T> {
             Forced::Rung(rung, variant) => launch_rung(csr, rung, variant, product),
             Forced::Atomic { variant, by_columns } => {
                 // What the second launch could refuse, before the first has changed C.
-                (row_bytes::<T>(product.b.leading_dimension())?, entries(csr)?);
+                row_bytes::<T>(product.b.leading_dimension())?;
+                entries(csr)?;
                 let mut product = product;
                 scale(csr.nrows, product.mode, product.beta, product.c.reborrow())?;
                 self.add(csr, variant, by_columns, product)
