@@ -5,7 +5,9 @@ use std::ops::Range;
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
 use super::{Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
-use crate::{CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads};
+use crate::{
+    CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads, spmv::output,
+};
 
 /// Columns whose sums are kept at hand while a row is gone through: they fit the registers and the first-level cache.
 const BLOCK: usize = 32;
@@ -73,8 +75,7 @@ impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
                 let mut sums = [T::default(); BLOCK];
                 add_row(matrix, i, b, block * BLOCK, &mut sums[..c.len()]);
                 for (c, sum) in c.iter_mut().zip(sums) {
-                    let product = alpha * sum;
-                    *c = if beta == T::default() { product } else { product + beta * *c };
+                    *c = output(alpha, sum, beta, *c);
                 }
             }
         });

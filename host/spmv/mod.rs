@@ -18,6 +18,7 @@ use std::fmt;
 
 #[cfg(feature = "rayon")]
 pub(crate) use cpu::middle_row;
+pub(crate) use cpu::output;
 pub(crate) use csr::CsrArrays;
 use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

@@ -38,7 +38,7 @@ impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
 }
 
 /// The new element of `y` for the sum of a row. With `beta` = 0 the old one plays no part, whatever it holds.
-fn output<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
+pub(crate) fn output<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
     let product = alpha * sum;
     if beta == T::default() { product } else { product + beta * old }
 }
