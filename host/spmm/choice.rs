@@ -26,8 +26,8 @@ pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
 /// one of the least work among those of at most `widest` columns, if there are any. That is counted in vectors for each entry, idle lanes included; to read the entry once more for
 /// another tile counts like 8 vectors.
 ///
-/// On an H200 (driver 580, 2026-11-21), f32, 128 columns, tiles of 128 as 16 lanes with 2 vectors / 32 lanes with 1 / 64 as
-/// 8 with 2, us: 27-point stencil 732 / 790 / 786, FEM band 648 / 686 / 680, R-MAT 20/16 1066 / 1059 / 1160.
+/// On an H200 (driver 580, 2026-11-21), by a prototype in CUDA C, f32, 128 columns, us: R-MAT 20/16 by 16 lanes with 2 vectors
+/// 1066, by 32 lanes with 1 1059; 27-point stencil by 16 with 2 732, by 8 with 2, in two tiles, 786.
 pub(super) fn tile(
     kernels: impl Iterator<Item = (Tile, &'static Variant)> + Clone,
     vector: u32,
@@ -61,7 +61,7 @@ pub(super) fn tile(
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us with tiles of 128 / 256 / 512 / 1024 bytes: 7-point stencil 160^3, 256 columns -
 /// / 3009 / 4469 / 4220; 27-point 100^3 - / 1676 / 1554 / 1535; 16 entries a row at random, 128 columns 1814 / 2012 / 2031 / -;
-/// R-MAT 20/16, 256 columns - / 2400 / 2325 / 2600.
+/// R-MAT 20/16, 256 columns - / - / 2325 / 2600. Not all in one run, nor with the same registers.
 pub(super) fn widest_tile(structure: &Structure, element_bytes: usize) -> u32 {
     const CACHE: usize = 16 << 20;
     let span = structure.lower_bandwidth + structure.upper_bandwidth + 1;
@@ -101,8 +101,7 @@ pub(super) fn b_ahead(structure: &Structure, tile: Tile, element_bytes: usize) -
 /// than twice the mean if there are enough rows for that.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 64 / 128 / 512 entries: R-MAT 17/8, 16 columns 27 / 25 / - / -,
-/// 128 columns 97 / 77 / 81 / 90; R-MAT 20/16, 128 columns - / 1149 / 1098 / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / 53;
-/// pubmed, 32 columns, pieces of 16 11.0, of 32 11.8.
+/// 128 columns - / 77 / 82 / -; R-MAT 20/16, 128 columns - / 1149 / 1098 / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / -.
 pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
     const LEAST: usize = 16;
     const MOST: usize = 512;

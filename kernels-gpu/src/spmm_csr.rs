@@ -128,7 +128,7 @@ pub fn tiles(dtype: DType) -> impl Iterator<Item = (Tile, &'static Variant)> + C
 unsafe fn spmm<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENING: usize>(args: Args<T>) {
     const { assert!(VECTOR * size_of::<T>() <= 16 && WARP_SIZE.is_multiple_of(LANES) && COARSENING <= 4) }
     // Registers: more of them for loads under way, or more threads. On an H200 (driver 580, 2026-11-21), f32, us with room for
-    // 8 / 10 / 12 blocks: 8 lanes x 1, 32 columns, 5-point stencil 590 / 532 / 467, R-MAT 20/16 - / 343 / 331; 16 lanes x 2, 128
+    // 8 / 10 / 12 blocks: 8 lanes x 1, 32 columns, 5-point stencil - / 532 / 467, R-MAT 20/16 - / 343 / 331; 16 lanes x 2, 128
     // columns, 27-point stencil 746 / 727 / 767, R-MAT 20/16 1112 / 1078 / 1117.
     match (COARSENING, LANES) {
         (1, _) => thread::launch_bounds::<BLOCK_SIZE, 12>(),
@@ -185,7 +185,7 @@ unsafe fn fetch_ahead<T: Scalar, const VECTOR: usize, const LANES: u32, const CO
 
 /// The sums over `length` entries from `begin` on, four at a time: their rows of `B` are loaded before the first is used.
 ///
-/// On an H200 (driver 580, 2026-11-21), f32, 128 columns, us in steps of four / of eight: 27-point stencil 732 / 794, FEM
+/// On an H200 (driver 580, 2026-11-21), by a prototype of this loop in CUDA C, f32, 128 columns, us in steps of four / of eight: 27-point stencil 732 / 794, FEM
 /// band 648 / 661, R-MAT 20/16 1059 / 1066. With every step predicated, none left over: 944, 805, 1234.
 ///
 /// # Safety
