@@ -20,6 +20,7 @@ const BUILT: &[&str] = &[
     "--test=own_kernel",
     "--test=spmv",
     "--test=spmm",
+    "--test=spmm_queues",
     "--test=spmm_reduce",
     "--test=spmm_ladder",
     "--test=spmv_formats",
