@@ -59,15 +59,23 @@ pub(super) fn tile(
 /// either near one another anyway, or a few of them are used often, or all of them at random: then a line of the cache is
 /// enough, for the narrower the tile, the more of it the cache holds.
 ///
+/// Where rows of many entries are of like length, the groups go through the columns in step, and find their rows of `B` in the
+/// L1 cache. Where lengths differ, that is lost; then it is best to have all of `B` in the L2 cache, nearly.
+///
 /// On an H200 (driver 580, 2026-11-21), f32, us with tiles of 128 / 256 / 512 / 1024 bytes: 7-point stencil 160^3, 256 columns -
 /// / 3009 / 4469 / 4220; 27-point 100^3 - / 1676 / 1554 / 1535; 16 entries a row at random, 128 columns 1814 / 2012 / 2031 / -;
-/// R-MAT 20/16, 256 columns - / - / 2325 / 2600. Not all in one run, nor with the same registers.
+/// R-MAT 20/16, 256 columns - / - / 2325 / 2600; 4267 rows of 472, 256 columns 225 / 186 / 171 / 114; stand-ins for graphs, 256
+/// columns: ddi 218 / 204 / 215 / 228, protein 9126 / 8930 / 9023 / 12016, reddit 13449 / 13490 / 16408 / -, yelp 3219 / 3083 /
+/// 2923 / -. Not all in one run, nor with the same registers.
 pub(super) fn widest_tile(structure: &Structure, element_bytes: usize) -> u32 {
     const CACHE: usize = 16 << 20;
+    const CACHES: usize = 64 << 20;
     let span = structure.lower_bandwidth + structure.upper_bandwidth + 1;
     let fits = [1024, 512, 256].into_iter().find(|bytes| span.saturating_mul(*bytes) <= CACHE);
     let skewed = structure.max_row as f64 > 8.0 * structure.mean_row();
+    let out_of_step = structure.mean_row() >= 64.0 && structure.max_row as f64 > 2.0 * structure.mean_row();
     let bytes = match fits {
+        _ if out_of_step && structure.ncols.saturating_mul(256) <= CACHES => 256,
         Some(bytes) => bytes,
         None if structure.locality() >= 0.5 => 1024,
         None if skewed => 512,
@@ -97,20 +105,25 @@ pub(super) fn b_ahead(structure: &Structure, tile: Tile, element_bytes: usize) -
     if fits { u32::try_from(structure.upper_bandwidth + beyond).unwrap_or(0) } else { 0 }
 }
 
-/// Rows of more entries than this are cut into pieces of as many: so few that the pieces fill a large GPU, but not rows of less
-/// than twice the mean if there are enough rows for that.
+/// Rows of more entries than this are cut into pieces of as many: so few that the pieces fill a large GPU several times over
+/// and none is what the others wait for at the end, but not too few to be worth it. Where no row is much longer than the others,
+/// and there are enough of them, none is cut.
 ///
-/// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 64 / 128 / 512 entries: R-MAT 17/8, 16 columns 27 / 25 / - / -,
-/// 128 columns - / 77 / 82 / -; R-MAT 20/16, 128 columns - / 1149 / 1098 / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / -.
+/// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 64 / 128 / 256 / 512 entries: R-MAT 17/8, 16 columns 27 / 25 / - / - / -,
+/// 128 columns - / 77 / 82 / - / -; R-MAT 20/16, 128 columns - / 1149 / 1098 / - / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / - / -;
+/// stand-ins for graphs, 32 columns: ddi 44 / 42 / 38 / 49 / 84, arxiv 39 / 41 / 46 / 56 / -, protein - / 1356 / 1290 / 1253 / 1184;
+/// 256 columns: ddi 241 / 223 / 218 / 220 / 237, arxiv 221 / 222 / 233 / 260 / -, protein - / 10202 / 9529 / 9318 / 9135.
 pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
     const LEAST: usize = 16;
     const MOST: usize = 512;
     let groups = FILL / tile.lanes as usize;
     let tiles = tile.count(cols) as usize;
-    let to_fill = structure.nnz.saturating_mul(tiles) / groups;
     let rows_fill = structure.nrows.saturating_mul(tiles) >= groups / 2;
-    let of_mean = if rows_fill { (2.0 * structure.mean_row()) as usize } else { 0 };
-    to_fill.clamp(LEAST, MOST).max(of_mean).next_power_of_two().min(LONGEST_PIECE as usize) as u32
+    if rows_fill && structure.max_row as f64 <= 2.0 * structure.mean_row() {
+        return LONGEST_PIECE;
+    }
+    let to_fill = structure.nnz.saturating_mul(tiles) / groups;
+    (to_fill / 8).clamp(to_fill.clamp(LEAST, 128), MOST).next_power_of_two() as u32
 }
 
 /// Options that force each tile that is not much wider than the columns, with long rows of a quarter, just, and four times
@@ -194,10 +207,13 @@ mod tests {
     fn rows_are_cut_where_the_gpu_would_wait_for_them() {
         let tile = Tile { vector: 4, lanes: 8, coarsening: 1 };
         // A small graph, a large one, few long rows, and many rows of one length.
-        assert_eq!(long_row(&structure(2708, 13_264), tile, 32), 16);
-        assert_eq!(long_row(&structure(1 << 20, 16 << 20), tile, 32), 512);
+        let skewed = |nrows, nnz| Structure { max_row: nnz / 10, ..structure(nrows, nnz) };
+        assert_eq!(long_row(&skewed(2708, 13_264), tile, 32), 16);
+        assert_eq!(long_row(&skewed(169_343, 1_166_243), tile, 32), 64);
+        assert_eq!(long_row(&skewed(1 << 20, 16 << 20), tile, 32), 128);
+        assert_eq!(long_row(&skewed(1 << 17, 75 << 20), tile, 32), 512);
         assert_eq!(long_row(&structure(4267, 4267 * 472), tile, 32), 128);
-        assert_eq!(long_row(&structure(27_000, 729_000), tile, 32), 64);
+        assert_eq!(long_row(&structure(27_000, 729_000), tile, 32), LONGEST_PIECE);
     }
 
     #[test]
@@ -219,6 +235,11 @@ mod tests {
         let of_128 = Tile { vector: 4, lanes: 16, coarsening: 2 };
         assert_eq!(b_ahead(&banded(1 << 20, 2048), of_128, 4), 2048 + 6336);
         assert_eq!(b_ahead(&banded(1 << 20, 10_000), of_128, 4), 0);
+        // Many entries a row: in step, out of step, and too many rows of B for the cache.
+        let many =
+            |nrows: usize, longest| Structure { max_row: longest, ncols: nrows, ..structure(nrows, 100 * nrows) };
+        assert_eq!([100, 300].map(|longest| widest_tile(&many(4000, longest), 4)), [256, 64]);
+        assert_eq!(widest_tile(&Structure { upper_bandwidth: 1 << 20, ..many(1 << 20, 900) }, 4), 128);
         let narrowed = |cols| tile(tiles(DType::F32), 4, cols, 32, None).unwrap().0.columns();
         assert_eq!([16, 64, 256].map(narrowed), [16, 32, 32]);
     }
