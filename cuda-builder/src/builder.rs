@@ -189,7 +189,12 @@ impl CudaBuilder {
         for (name, _) in env::vars_os().filter(|(name, _)| is_of_outer_build(&name.to_string_lossy())) {
             cargo.env_remove(name);
         }
-        let rustflags = [&[format!("-Ctarget-cpu={}", self.arch)], RUSTFLAGS.map(str::to_owned).as_slice()].concat();
+        let of_arch = [
+            format!("-Ctarget-cpu={}", self.arch),
+            // What C++ calls `__CUDA_ARCH__`, for what older architectures lack.
+            format!("--cfg=cuda_arch=\"{}\"", self.arch.compute_capability()),
+        ];
+        let rustflags = [of_arch.as_slice(), RUSTFLAGS.map(str::to_owned).as_slice()].concat();
         cargo
             .env("RUSTC", &toolchain.rustc)
             // The GPU target's features are unstable; with this, a stable compiler will do.

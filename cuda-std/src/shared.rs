@@ -57,6 +57,25 @@ macro_rules! accesses {
     )*};
 }
 
+macro_rules! copies {
+    ($($copy:ident $width:literal;)*) => {$(
+        #[doc = concat!("Starts to copy ", $width, " consecutive element(s) from global memory, by `cp.async`: 4, 8 or 16 bytes.")]
+        /// If not `exists`, zeros are stored in their place, and `from` is not looked at.
+        ///
+        /// The thread goes on meanwhile. Nobody may touch the elements here until the copy is in a group of
+        /// [`commit_copies`] that [`wait_copies`] has waited for, nor write those in global memory.
+        ///
+        /// # Safety
+        /// The rules at the head of this type, as for a store; if it `exists`, those of [`mem`](crate::mem), as for a load.
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $copy(self, index: u32, from: *const T, exists: bool) {
+            // SAFETY: the caller keeps the rules.
+            unsafe { backend::shared_copy_async::<T, $width>(self.address, index, from, exists) }
+        }
+    )*};
+}
+
 impl<T: DeviceValue> Shared<T> {
     /// What [`shared_array!`](crate::shared_array) expands to: the handle of the block's array of `LEN` elements.
     #[doc(hidden)]
@@ -107,6 +126,27 @@ impl<T: DeviceValue> Shared<T> {
         load_v2 store_v2 2;
         load_v4 store_v4 4;
     }
+
+    copies! {
+        copy_async 1;
+        copy_async_v2 2;
+        copy_async_v4 4;
+    }
+}
+
+/// Makes a group of the thread's copies that are in no group yet, by `cp.async.commit_group`. A group may be empty.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn commit_copies() {
+    backend::commit_copies();
+}
+
+/// Waits until at most the last `PENDING` groups of the thread's copies are still under way, by `cp.async.wait_group`. What the
+/// others have copied this thread may load, and after a barrier all threads of the block.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn wait_copies<const PENDING: u32>() {
+    backend::wait_copies::<PENDING>();
 }
 
 macro_rules! atomics {

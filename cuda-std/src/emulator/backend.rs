@@ -207,6 +207,25 @@ pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAd
     });
 }
 
+/// Copies at once: too early, which no kernel that waits can tell.
+#[track_caller]
+pub(crate) unsafe fn shared_copy_async<T: DeviceValue, const N: usize>(
+    base: SharedAddress,
+    index: u32,
+    from: *const T,
+    exists: bool,
+) {
+    // SAFETY: the checks are those of a load and a store.
+    unsafe {
+        let values = if exists { load::<T, N>(from, Caching::ReadOnly) } else { [T::default(); N] };
+        shared_store(base, index, values);
+    }
+}
+
+pub(crate) fn commit_copies() {}
+
+pub(crate) fn wait_copies<const PENDING: u32>() {}
+
 #[track_caller]
 pub(crate) unsafe fn atomic<T: AtomicValue>(
     ptr: *mut T,

@@ -126,6 +126,79 @@ pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAd
     unsafe { store_instructions!(T, N, address, values, reg32, "shared") }
 }
 
+/// Turing has no `cp.async`: the copy is a load and a store, done when this returns.
+#[cfg(cuda_arch = "75")]
+mod copies {
+    use super::{Caching, DeviceValue, SharedAddress, load, shared_store};
+
+    #[inline(always)]
+    pub(crate) unsafe fn shared_copy_async<T: DeviceValue, const N: usize>(
+        base: SharedAddress,
+        index: u32,
+        from: *const T,
+        exists: bool,
+    ) {
+        // SAFETY: the rules of `Shared`.
+        unsafe {
+            let values = if exists { load::<T, N>(from, Caching::Plain) } else { [T::default(); N] };
+            shared_store(base, index, values);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn commit_copies() {}
+
+    #[inline(always)]
+    pub(crate) fn wait_copies<const PENDING: u32>() {}
+}
+
+#[cfg(not(cuda_arch = "75"))]
+mod copies {
+    use super::{DeviceValue, SharedAddress, asm};
+
+    /// Copies `$bytes` bytes, or fills as many with zeros.
+    macro_rules! copy_instruction {
+        ($caching:literal, $bytes:literal, $to:expr, $from:expr, $exists:expr) => {
+            asm!(
+                concat!("cp.async.", $caching, ".shared.global [{0}], [{1}], ", $bytes, ", {2};"),
+                in(reg32) $to, in(reg64) $from, in(reg32) if $exists { $bytes } else { 0u32 }, options(nostack)
+            )
+        };
+    }
+
+    #[inline(always)]
+    pub(crate) unsafe fn shared_copy_async<T: DeviceValue, const N: usize>(
+        base: SharedAddress,
+        index: u32,
+        from: *const T,
+        exists: bool,
+    ) {
+        const { assert!(size_of::<T>() * N <= 16, "a copy of at most 16 bytes") }
+        let to = base + index * size_of::<T>() as u32;
+        // SAFETY: the rules of `Shared`. Only copies of 16 bytes can leave the L1 cache alone.
+        unsafe {
+            match size_of::<T>() * N {
+                16 => copy_instruction!("cg", 16, to, from, exists),
+                8 => copy_instruction!("ca", 8, to, from, exists),
+                _ => copy_instruction!("ca", 4, to, from, exists),
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn commit_copies() {
+        // SAFETY: touches no memory of the program's own.
+        unsafe { asm!("cp.async.commit_group;", options(nostack)) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn wait_copies<const PENDING: u32>() {
+        // SAFETY: what arrives meanwhile nobody touches before this, by the rules of the copies.
+        unsafe { asm!("cp.async.wait_group {};", const PENDING, options(nostack)) }
+    }
+}
+pub(crate) use copies::{commit_copies, shared_copy_async, wait_copies};
+
 // The dynamic shared memory is one for all kernels of a module, and only a module can declare it.
 core::arch::global_asm!(".extern .shared .align 16 .b8 cuda_std_dynamic_shared[];");
 

@@ -15,7 +15,8 @@ use core::{
 pub(crate) use self::{
     atomic::{atomic, atomic_load, atomic_store, compare_and_swap, fence, shared_atomic, shared_compare_and_swap},
     memory::{
-        SharedAddress, load, prefetch, shared_declare, shared_dynamic, shared_load, shared_offset, shared_store, store,
+        SharedAddress, commit_copies, load, prefetch, shared_copy_async, shared_declare, shared_dynamic, shared_load,
+        shared_offset, shared_store, store, wait_copies,
     },
 };
 use crate::{
