@@ -56,6 +56,16 @@ impl DenseLayout {
         self
     }
 
+    /// The layout of the transpose: the same elements, rows for columns.
+    #[must_use]
+    pub fn transpose(self) -> Self {
+        let order = match self.order {
+            Order::RowMajor => Order::ColumnMajor,
+            Order::ColumnMajor => Order::RowMajor,
+        };
+        Self { nrows: self.ncols, ncols: self.nrows, order, ..self }
+    }
+
     /// How many elements a vector must have to hold the matrix; `None` if that is beyond counting.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
@@ -187,12 +197,24 @@ macro_rules! accessors {
 accessors!(DenseRef, DenseMut);
 
 impl<'a, T: Element> DenseRef<'a, T> {
+    /// The transpose: the same elements, rows for columns.
+    #[must_use]
+    pub fn transpose(self) -> Self {
+        Self { layout: self.layout.transpose(), ..self }
+    }
+
     pub(crate) fn vec(&self) -> &'a DeviceVec<T> {
         self.vec
     }
 }
 
 impl<'a, T: Element> DenseMut<'a, T> {
+    /// The transpose: the same elements, rows for columns.
+    #[must_use]
+    pub fn transpose(self) -> Self {
+        Self { layout: self.layout.transpose(), ..self }
+    }
+
     pub(crate) fn into_vec(self) -> &'a mut DeviceVec<T> {
         self.vec
     }

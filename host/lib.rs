@@ -50,6 +50,7 @@ mod device;
 mod device_matrix;
 mod error;
 mod formats;
+mod gemm;
 mod interop;
 #[cfg(feature = "io")]
 pub mod io;
@@ -70,6 +71,7 @@ pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch,
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
+pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_choice, gemm_graph, gemm_with};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};

@@ -11,6 +11,8 @@ mod atomic_add;
 mod dense;
 #[allow(unused_imports, unused_macros)]
 mod entries;
+#[cfg(any(feature = "gemm_tiles", feature = "sgemm_ladder"))]
+pub mod gemm_args;
 #[allow(dead_code)]
 mod output;
 #[allow(dead_code, unreachable_pub)]
@@ -21,6 +23,8 @@ mod variant;
 
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "sgemm_ladder")]
+pub mod sgemm_ladder;
 #[cfg(feature = "spmm_atomic")]
 pub mod spmm_atomic;
 #[cfg(feature = "spmm_csr")]
@@ -52,6 +56,8 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "sgemm_ladder")]
+    Family { name: "sgemm_ladder", variants: sgemm_ladder::VARIANTS },
     #[cfg(feature = "spmm_atomic")]
     Family { name: "spmm_atomic", variants: spmm_atomic::VARIANTS },
     #[cfg(feature = "spmm_csr")]

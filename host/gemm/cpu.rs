@@ -1,0 +1,135 @@
+//! Dense products on the CPU, by the crate `matrixmultiply`; on all cores with the feature `rayon`.
+
+#[cfg(feature = "rayon")]
+use rayon::prelude::*;
+
+use super::Product;
+use crate::{DType, DenseMut, DenseRef, KernelChoice, Order, Scalar, device::cpu_threads};
+
+/// Rows and columns of `C` that one thread computes at a time. `matrixmultiply` copies its part of `A` and `B` for each block,
+/// which is one access for every 128 operations.
+const BLOCK: usize = 256;
+
+const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
+
+pub(super) fn choice() -> KernelChoice {
+    let reason = format!("the crate matrixmultiply, blocks of C shared among {} threads", cpu_threads());
+    KernelChoice { kernel: "cpu_gemm".into(), reason }
+}
+
+/// A matrix by the address of its first element and the distances of rows and columns, in elements.
+#[derive(Clone, Copy)]
+struct Strided<P> {
+    first: P,
+    rows: isize,
+    cols: isize,
+}
+
+// SAFETY: threads read it, or write parts that do not overlap.
+unsafe impl<P> Send for Strided<P> {}
+// SAFETY: as above.
+unsafe impl<P> Sync for Strided<P> {}
+
+fn distances(order: Order, leading_dimension: usize) -> (isize, isize) {
+    match order {
+        Order::RowMajor => (leading_dimension as isize, 1),
+        Order::ColumnMajor => (1, leading_dimension as isize),
+    }
+}
+
+impl<T: Scalar> Strided<*const T> {
+    fn read(matrix: DenseRef<'_, T>) -> Self {
+        let elements = matrix.vec().buffer().as_host().expect(IN_HOST_MEMORY);
+        let (rows, cols) = distances(matrix.order(), matrix.leading_dimension());
+        Self { first: elements.as_ptr().wrapping_add(matrix.offset()), rows, cols }
+    }
+}
+
+impl<T: Scalar> Strided<*mut T> {
+    fn write(matrix: DenseMut<'_, T>) -> Self {
+        let (rows, cols) = distances(matrix.order(), matrix.leading_dimension());
+        let offset = matrix.offset();
+        let elements = matrix.into_vec().parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        Self { first: elements.as_mut_ptr().wrapping_add(offset), rows, cols }
+    }
+}
+
+pub(super) fn gemm<T: Scalar>(product: Product<'_, T>) {
+    let Product { alpha, a, b, beta, c, .. } = product;
+    let (m, n, k) = (c.nrows(), c.ncols(), a.ncols());
+    let product = Strides { alpha, a: Strided::read(a), b: Strided::read(b), beta, c: Strided::write(c), k };
+    let down = m.div_ceil(BLOCK);
+    let block = |index: usize| {
+        let (row, col) = (index % down * BLOCK, index / down * BLOCK);
+        // SAFETY: the three matrices have these sizes, their vectors room for them, and `C` is borrowed mutably; no two blocks
+        // have an element of it in common.
+        unsafe { product.compute((row, BLOCK.min(m - row)), (col, BLOCK.min(n - col))) }
+    };
+    let blocks = 0..down * n.div_ceil(BLOCK);
+    #[cfg(feature = "rayon")]
+    blocks.into_par_iter().for_each(block);
+    #[cfg(not(feature = "rayon"))]
+    blocks.for_each(block);
+}
+
+/// A product, of which parts can be computed.
+#[derive(Clone, Copy)]
+struct Strides<T> {
+    alpha: T,
+    a: Strided<*const T>,
+    b: Strided<*const T>,
+    beta: T,
+    c: Strided<*mut T>,
+    k: usize,
+}
+
+impl<T: Scalar> Strides<T> {
+    /// Rows and columns from the first of each pair on, as many as the second says.
+    ///
+    /// # Safety
+    /// They exist, and nobody else touches these elements of `C`.
+    unsafe fn compute(self, (row, m): (usize, usize), (col, n): (usize, usize)) {
+        let Self { a, b, c, k, .. } = self;
+        let first_a = a.first.wrapping_offset(row as isize * a.rows);
+        let first_b = b.first.wrapping_offset(col as isize * b.cols);
+        let first_c = c.first.wrapping_offset(row as isize * c.rows + col as isize * c.cols);
+        let (alpha, beta) = (self.alpha.to_f64(), self.beta.to_f64());
+        // SAFETY: the caller's promise; `T` is the type that each call is for.
+        unsafe {
+            match T::DTYPE {
+                DType::F32 => matrixmultiply::sgemm(
+                    m,
+                    k,
+                    n,
+                    alpha as f32,
+                    first_a.cast(),
+                    a.rows,
+                    a.cols,
+                    first_b.cast(),
+                    b.rows,
+                    b.cols,
+                    beta as f32,
+                    first_c.cast(),
+                    c.rows,
+                    c.cols,
+                ),
+                DType::F64 => matrixmultiply::dgemm(
+                    m,
+                    k,
+                    n,
+                    alpha,
+                    first_a.cast(),
+                    a.rows,
+                    a.cols,
+                    first_b.cast(),
+                    b.rows,
+                    b.cols,
+                    beta,
+                    first_c.cast(),
+                    c.rows,
+                    c.cols,
+                ),
+            }
+        }
+    }
+}
