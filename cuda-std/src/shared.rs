@@ -59,7 +59,7 @@ macro_rules! accesses {
 
 macro_rules! copies {
     ($($copy:ident $width:literal;)*) => {$(
-        #[doc = concat!("Starts to copy ", $width, " consecutive element(s) from global memory, by `cp.async`: 4, 8 or 16 bytes.")]
+        #[doc = concat!("Starts to copy ", $width, " consecutive element(s) from global memory, by `cp.async` (two for 32 bytes).")]
         /// If not `exists`, zeros are stored in their place, and `from` is not looked at.
         ///
         /// The thread goes on meanwhile. Nobody may touch the elements here until the copy is in a group of

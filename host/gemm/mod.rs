@@ -49,7 +49,8 @@ pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T
 /// [`gemm`] by the kernel that the options name.
 ///
 /// # Errors
-/// As [`gemm`]; [`Unsupported`](Error::Unsupported) also for what a forced kernel does not do.
+/// As [`gemm`]; [`InvalidOption`](Error::InvalidOption) for a tile that there is no kernel for; [`Unsupported`](Error::Unsupported) also
+/// for what a forced kernel does not do.
 pub fn gemm_with<T: Scalar>(
     options: &GemmOptions,
     alpha: T,
@@ -75,7 +76,7 @@ pub fn gemm_choice<T: Scalar>(
     check(&a, &b, c)?;
     match (c.device().backend(), options.kernel) {
         (Backend::Cpu { .. }, _) => Ok(cpu::choice()),
-        (_, GemmKernel::Tiles) => gpu::choice(&a, &b, c),
+        (_, GemmKernel::Tiles) => gpu::choice(options.tile, &a, &b, c),
         (_, GemmKernel::Ladder(rung)) => ladder::choice::<T>(rung),
     }
 }
@@ -120,7 +121,7 @@ fn run<T: Scalar>(options: &GemmOptions, product: Product<'_, T>) -> Result<()> 
             cpu::gemm(product);
             Ok(())
         }
-        (_, GemmKernel::Tiles) => gpu::gemm(product),
+        (_, GemmKernel::Tiles) => gpu::gemm(options.tile, product),
         (_, GemmKernel::Ladder(rung)) => ladder::gemm(rung, product),
     }
 }

@@ -27,6 +27,9 @@ pub use kernels_gpu::sgemm_ladder::Rung as GemmRung;
 pub struct GemmOptions {
     /// The kernel on a GPU.
     pub kernel: GemmKernel,
+    /// Rows and columns of `C` that a block of GPU threads computes, for [`GemmKernel::Tiles`]; `None` for what suits the sizes. If `C` is
+    /// column-major, they are those of its transpose.
+    pub tile: Option<(u32, u32)>,
 }
 
 impl GemmOptions {
@@ -34,6 +37,13 @@ impl GemmOptions {
     #[must_use]
     pub fn kernel(mut self, kernel: GemmKernel) -> Self {
         self.kernel = kernel;
+        self
+    }
+
+    /// Sets the tile: `tile(128, 128)`. Means nothing on the CPU, nor for the ladder.
+    #[must_use]
+    pub fn tile(mut self, rows: u32, cols: u32) -> Self {
+        self.tile = Some((rows, cols));
         self
     }
 }

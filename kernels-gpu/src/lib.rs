@@ -23,6 +23,8 @@ mod variant;
 
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "gemm_tiles")]
+pub mod gemm_tiles;
 #[cfg(feature = "sgemm_ladder")]
 pub mod sgemm_ladder;
 #[cfg(feature = "spmm_atomic")]
@@ -56,6 +58,8 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "gemm_tiles")]
+    Family { name: "gemm_tiles", variants: gemm_tiles::VARIANTS },
     #[cfg(feature = "sgemm_ladder")]
     Family { name: "sgemm_ladder", variants: sgemm_ladder::VARIANTS },
     #[cfg(feature = "spmm_atomic")]

@@ -17,6 +17,7 @@ use crate::prebuilt::ARCHS;
 const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=device",
+    "--test=gemm",
     "--test=own_kernel",
     "--test=spmv",
     "--test=spmm",

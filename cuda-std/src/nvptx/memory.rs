@@ -173,11 +173,14 @@ mod copies {
         from: *const T,
         exists: bool,
     ) {
-        const { assert!(size_of::<T>() * N <= 16, "a copy of at most 16 bytes") }
         let to = base + index * size_of::<T>() as u32;
         // SAFETY: the rules of `Shared`. Only copies of 16 bytes can leave the L1 cache alone.
         unsafe {
             match size_of::<T>() * N {
+                32 => {
+                    copy_instruction!("cg", 16, to, from, exists);
+                    copy_instruction!("cg", 16, to + 16, from.wrapping_byte_add(16), exists);
+                }
                 16 => copy_instruction!("cg", 16, to, from, exists),
                 8 => copy_instruction!("ca", 8, to, from, exists),
                 _ => copy_instruction!("ca", 4, to, from, exists),

@@ -1,0 +1,313 @@
+//! Dense products on every device, against a reference in f64.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, assert_within, on_emulator_and_gpu, on_every_device, on_gpu};
+use warpsparse::{DenseLayout, Device, GemmOptions, Order, Scalar, gemm, gemm_choice, gemm_graph, gemm_with};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("every_layout_f32", every_layout::<f32>));
+    trials.extend(on_every_device("every_layout_f64", every_layout::<f64>));
+    trials.extend(on_emulator_and_gpu("every_tile_f32", every_tile::<f32>));
+    trials.extend(on_emulator_and_gpu("every_tile_f64", every_tile::<f64>));
+    trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
+    trials.extend(on_every_device("factors", factors));
+    trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
+    trials.push(on_gpu("large_products", large_products));
+    trials.push(on_gpu("emulated_bits_are_the_gpus", emulated_bits_are_the_gpus));
+    common::run(trials)
+}
+
+const BOTH: [Order; 2] = [Order::RowMajor, Order::ColumnMajor];
+
+/// What stands where no element is.
+const GAP: f64 = -77.0;
+
+/// A matrix for a test: its elements, gaps included, and where they lie.
+struct Dense<T> {
+    layout: DenseLayout,
+    elements: Vec<T>,
+    /// From one row to the next, and from one column to the next.
+    distances: (usize, usize),
+    offset: usize,
+    size: (usize, usize),
+}
+
+impl<T: Scalar> Dense<T> {
+    fn new(
+        (nrows, ncols): (usize, usize),
+        order: Order,
+        gap: usize,
+        offset: usize,
+        mut element: impl FnMut() -> f64,
+    ) -> Self {
+        let (layout, leading_dimension, distances) = match order {
+            Order::RowMajor => (DenseLayout::row_major(nrows, ncols), ncols + gap, (ncols + gap, 1)),
+            Order::ColumnMajor => (DenseLayout::column_major(nrows, ncols), nrows + gap, (1, nrows + gap)),
+        };
+        let lines = if order == Order::RowMajor { nrows } else { ncols };
+        let mut elements = vec![T::from_f64(GAP); offset + lines * leading_dimension];
+        for i in 0..nrows {
+            for j in 0..ncols {
+                elements[offset + i * distances.0 + j * distances.1] = T::from_f64(element());
+            }
+        }
+        let layout = layout.leading_dimension(leading_dimension).offset(offset);
+        Self { layout, elements, distances, offset, size: (nrows, ncols) }
+    }
+
+    fn random(seed: u64, size: (usize, usize), order: Order, gap: usize, offset: usize) -> Self {
+        let mut random = Random(seed);
+        Self::new(size, order, gap, offset, || random.next_unit())
+    }
+
+    fn at(&self, i: usize, j: usize) -> f64 {
+        self.elements[self.offset + i * self.distances.0 + j * self.distances.1].to_f64()
+    }
+}
+
+/// The product by the device, of which every element is compared with that in f64, and every gap.
+///
+/// The bound is that of a sum of `k` rounded products and two roundings for the factors (Higham, "Accuracy and stability of
+/// numerical algorithms", 2002, section 3.1).
+fn check<T: Scalar>(
+    case: &str,
+    device: &Device,
+    options: &GemmOptions,
+    (alpha, beta): (f64, f64),
+    (a, b, c): (&Dense<T>, &Dense<T>, &Dense<T>),
+) {
+    let found = product(device, options, (alpha, beta), (a, b, c));
+    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+    let ((m, k), n) = (a.size, b.size.1);
+    let (mut elements, mut expected) = (vec![], vec![]);
+    let mut is_element = vec![false; found.len()];
+    for i in 0..m {
+        for j in 0..n {
+            let terms = (0..k).map(|p| alpha * a.at(i, p) * b.at(p, j));
+            let (sum, magnitude) =
+                terms.fold((0.0, 0.0), |(sum, magnitude): (f64, f64), term| (sum + term, magnitude + term.abs()));
+            let old = if beta == 0.0 { 0.0 } else { beta * c.at(i, j) };
+            expected.push((sum + old, (k as f64 + 3.0) * epsilon * (magnitude + old.abs())));
+            let at = c.offset + i * c.distances.0 + j * c.distances.1;
+            elements.push(found[at]);
+            is_element[at] = true;
+        }
+    }
+    assert_within(case, &elements, &expected);
+    for (at, value) in found.iter().enumerate().filter(|(at, _)| !is_element[*at]) {
+        assert_eq!(value.to_f64(), GAP, "{case}: the gap at {at}");
+    }
+}
+
+fn product<T: Scalar>(
+    device: &Device,
+    options: &GemmOptions,
+    (alpha, beta): (f64, f64),
+    (a, b, c): (&Dense<T>, &Dense<T>, &Dense<T>),
+) -> Vec<T> {
+    let [x, y, mut z] = [a, b, c].map(|matrix| device.upload_vec(&matrix.elements).unwrap());
+    let (a, b, c) = (x.matrix(a.layout).unwrap(), y.matrix(b.layout).unwrap(), z.matrix_mut(c.layout).unwrap());
+    gemm_with(options, T::from_f64(alpha), a, b, T::from_f64(beta), c).unwrap();
+    z.to_vec().unwrap()
+}
+
+/// C, not numbers where it must not be read.
+fn old<T: Scalar>(size: (usize, usize), order: Order, gap: usize, offset: usize, beta: f64) -> Dense<T> {
+    let mut random = Random(9);
+    Dense::new(size, order, gap, offset, || if beta == 0.0 { f64::NAN } else { random.next_unit() })
+}
+
+/// Rows and columns of each matrix, aligned and not, with gaps and without.
+fn every_layout<T: Scalar>(device: &Device) {
+    let options = GemmOptions::default();
+    for (m, n, k) in [(5, 7, 3), (33, 36, 20), (40, 32, 16)] {
+        for a_order in BOTH {
+            for b_order in BOTH {
+                for c_order in BOTH {
+                    for (gap, offset) in [(0, 0), (4, 8), (1, 3)] {
+                        let a = Dense::<T>::random(1, (m, k), a_order, gap, offset);
+                        let b = Dense::random(2, (k, n), b_order, gap, offset);
+                        let c = old((m, n), c_order, gap, offset, 0.5);
+                        let case =
+                            format!("{m} x {n} x {k}, {a_order:?} {b_order:?} {c_order:?}, gap {gap}, offset {offset}");
+                        check(&case, device, &options, (1.5, 0.5), (&a, &b, &c));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Every kernel, by name, with sizes around those of its tile, and of the steps in which it goes through the sums.
+fn every_tile<T: Scalar>(device: &Device) {
+    let tiles: &[(u32, u32)] =
+        if size_of::<T>() == 4 { &[(128, 128), (64, 64), (32, 32)] } else { &[(64, 64), (32, 32)] };
+    let mut kernels = std::collections::BTreeSet::new();
+    for &(rows, cols) in tiles {
+        let options = GemmOptions::default().tile(rows, cols);
+        let (rows, cols) = (rows as usize, cols as usize);
+        // The emulator is slow.
+        let sizes = match device.is_cuda() {
+            true => vec![
+                (rows - 1, cols + 1, 7),
+                (rows, cols, 8),
+                (2 * rows + 1, cols - 1, 33),
+                (rows + 1, 2 * cols + 4, 64),
+                (9 * rows, cols, 40),
+            ],
+            false => vec![(rows + 1, cols - 1, 9), (rows, cols, 40)],
+        };
+        for (m, n, k) in sizes {
+            for a_order in BOTH {
+                for b_order in BOTH {
+                    let a = Dense::<T>::random(3, (m, k), a_order, 0, 0);
+                    let b = Dense::random(4, (k, n), b_order, 0, 0);
+                    let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
+                    let case = format!("{m} x {n} x {k}, tiles of {rows} x {cols}, {a_order:?} {b_order:?}");
+                    check(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
+                    kernels.insert(chosen(device, &options, (&a, &b, &c)));
+                }
+            }
+        }
+    }
+    let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == "gemm_tiles").unwrap();
+    let expected = family.variants.iter().filter(|variant| variant.dtype == Some(T::DTYPE));
+    let mut expected: Vec<_> = expected.map(|variant| variant.entry.to_owned()).collect();
+    expected.sort();
+    assert_eq!(kernels.into_iter().collect::<Vec<_>>(), expected);
+}
+
+fn chosen<T: Scalar>(device: &Device, options: &GemmOptions, (a, b, c): (&Dense<T>, &Dense<T>, &Dense<T>)) -> String {
+    let [x, y, mut z] = [a, b, c].map(|matrix| device.upload_vec(&matrix.elements).unwrap());
+    let (a, b, c) = (x.matrix(a.layout).unwrap(), y.matrix(b.layout).unwrap(), z.matrix_mut(c.layout).unwrap());
+    gemm_choice(options, a, b, &c).unwrap().kernel
+}
+
+fn degenerate_sizes(device: &Device) {
+    let options = GemmOptions::default();
+    for (m, n, k) in [(0, 5, 3), (5, 0, 3), (5, 4, 0), (0, 0, 0), (1, 1, 1), (1, 70, 1), (70, 1, 2), (1, 1, 100)] {
+        for order in BOTH {
+            for (alpha, beta) in [(2.0, 0.0), (2.0, -1.5)] {
+                let a = Dense::<f64>::random(5, (m, k), order, 0, 0);
+                let b = Dense::random(6, (k, n), order, 0, 0);
+                let c = old((m, n), order, 2, 1, beta);
+                check(
+                    &format!("{m} x {n} x {k}, {order:?}, beta {beta}"),
+                    device,
+                    &options,
+                    (alpha, beta),
+                    (&a, &b, &c),
+                );
+            }
+        }
+    }
+}
+
+fn factors(device: &Device) {
+    let a = Dense::<f32>::random(7, (37, 19), Order::RowMajor, 0, 0);
+    let b = Dense::random(8, (19, 44), Order::RowMajor, 0, 0);
+    for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (-2.5, 0.75), (0.0, 2.0), (0.0, 0.0)] {
+        let c = old((37, 44), Order::RowMajor, 0, 0, beta);
+        check(&format!("alpha {alpha}, beta {beta}"), device, &GemmOptions::default(), (alpha, beta), (&a, &b, &c));
+    }
+    // What the factors multiply is what there is: infinity times 0 is not a number.
+    let infinite = Dense::<f32>::new((1, 2), Order::RowMajor, 0, 0, || f64::INFINITY);
+    let zero = Dense::new((2, 1), Order::RowMajor, 0, 0, || 0.0);
+    let c = old((1, 1), Order::RowMajor, 0, 0, 1.0);
+    assert!(product(device, &GemmOptions::default(), (1.0, 1.0), (&infinite, &zero, &c))[0].is_nan());
+}
+
+/// The sums are of integers, so they are exact.
+fn graphs_repeat_products(device: &Device) {
+    let a = device.upload_vec(&[2.0f32; 20 * 30]).unwrap();
+    let b = device.upload_vec(&[3.0; 30 * 10]).unwrap();
+    let mut c = device.upload_vec(&[100.0; 20 * 10]).unwrap();
+    let (x, y, z) = (a.matrix((20, 30)).unwrap(), b.matrix((30, 10)).unwrap(), c.matrix_mut((20, 10)).unwrap());
+    let mut graph = gemm_graph(&GemmOptions::default(), 1.0, x, y, 1.0, z).unwrap();
+    graph.launch(3).unwrap();
+    graph.launch(1).unwrap();
+    drop(graph);
+    assert_eq!(c.to_vec().unwrap(), [100.0 + 4.0 * 180.0; 200]);
+}
+
+fn same_input_same_bits(device: &Device) {
+    let a = Dense::<f32>::random(1, (70, 50), Order::RowMajor, 0, 0);
+    let b = Dense::random(2, (50, 66), Order::ColumnMajor, 0, 0);
+    let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
+    let bits = || {
+        product(device, &GemmOptions::default(), (1.25, 0.5), (&a, &b, &c))
+            .into_iter()
+            .map(f32::to_bits)
+            .collect::<Vec<_>>()
+    };
+    let first = bits();
+    for _ in 1..if device.is_cuda() { 100 } else { 2 } {
+        assert!(bits() == first);
+    }
+}
+
+fn what_does_not_fit(device: &Device) {
+    let vector = device.zeros::<f32>(100).unwrap();
+    let mut out = device.zeros::<f32>(100).unwrap();
+    let mut error = |a: (usize, usize), b: (usize, usize), c: (usize, usize)| {
+        let (a, b) = (vector.matrix(a).unwrap(), vector.matrix(b).unwrap());
+        gemm(1.0, a, b, 0.0, out.matrix_mut(c).unwrap()).unwrap_err().to_string()
+    };
+    assert_eq!(error((3, 4), (5, 2), (3, 2)), "the column of B has 5 elements where the operation needs 4");
+    assert_eq!(error((3, 4), (4, 2), (4, 2)), "the column of C has 4 elements where the operation needs 3");
+    assert_eq!(error((3, 4), (4, 2), (3, 3)), "the row of C has 3 elements where the operation needs 2");
+    let other = Device::emulated(3);
+    if device.to_string() != "emulated" {
+        let elsewhere = other.zeros::<f32>(12).unwrap();
+        let (a, b) = (elsewhere.matrix((3, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
+        let error = gemm(1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err().to_string();
+        assert!(error.starts_with("A "), "{error}");
+    }
+    if device.to_string() != "cpu" {
+        let options = GemmOptions::default().tile(100, 3);
+        let (a, b) = (vector.matrix((3, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
+        let error = gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "invalid option: a tile of 100 x 3: there are 128 x 128, 64 x 64, 32 x 32");
+    }
+}
+
+/// Against products on the CPU in f64, of which elements from everywhere are compared.
+fn large_products(gpu: &Device) {
+    let (m, n, k) = (1111, 1300, 2049);
+    for (a_order, b_order) in [(BOTH[0], BOTH[0]), (BOTH[0], BOTH[1]), (BOTH[1], BOTH[0]), (BOTH[1], BOTH[1])] {
+        let a = Dense::<f32>::random(1, (m, k), a_order, 0, 0);
+        let b = Dense::random(2, (k, n), b_order, 0, 0);
+        let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
+        let found = product(gpu, &GemmOptions::default(), (1.0, 0.0), (&a, &b, &c));
+        for at in (0..m * n).step_by(997) {
+            let (i, j) = (at / n, at % n);
+            let terms = (0..k).map(|p| a.at(i, p) * b.at(p, j));
+            let (sum, magnitude) =
+                terms.fold((0.0, 0.0), |(sum, magnitude): (f64, f64), term| (sum + term, magnitude + term.abs()));
+            let bound = (k as f64 + 3.0) * f64::from(f32::EPSILON) * magnitude;
+            let error = (f64::from(found[at]) - sum).abs();
+            assert!(error <= bound, "{a_order:?} {b_order:?}, row {i}, column {j}: {error} over {bound}");
+        }
+    }
+}
+
+fn emulated_bits_are_the_gpus(gpu: &Device) {
+    let emulated = Device::emulated(1);
+    for (a_order, b_order) in [(BOTH[0], BOTH[0]), (BOTH[1], BOTH[1])] {
+        let a = Dense::<f32>::random(1, (70, 50), a_order, 0, 0);
+        let b = Dense::random(2, (50, 66), b_order, 1, 0);
+        let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
+        for tile in [(128, 128), (64, 64), (32, 32)] {
+            let options = GemmOptions::default().tile(tile.0, tile.1);
+            let bits =
+                |on| product(on, &options, (1.25, 0.5), (&a, &b, &c)).into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            assert!(bits(&emulated) == bits(gpu), "{tile:?}");
+        }
+    }
+}
