@@ -42,8 +42,12 @@ use cuda_std::{
     warp::WARP_SIZE,
 };
 
-use self::{operand::Operand, position::position, product::ThreadTile};
-use crate::{DType, Scalar, Variant, entries::entries, gemm_args::GemmArgs};
+use self::{
+    operand::{Operand, goes_by_vectors, staged_row},
+    position::position,
+    product::ThreadTile,
+};
+use crate::{DType, Scalar, Variant, entries::entries, gemm_args::GemmArgs, unroll::unroll};
 
 /// Rows of `B` and columns of `A` that are staged at a time.
 pub const STEP: u32 = 8;
@@ -91,13 +95,17 @@ macro_rules! tiles {
         $rows_rows:ident $rows_cols:ident $cols_rows:ident $cols_cols:ident;)*) => {
         entries! {$(
             $rows_rows(GemmArgs<$T>): Some(DType::$dtype), u32, 32 lanes, 32 * $down * $across, "`A` by rows, `B` by rows." =>
-            gemm::<$T, $down, $across, $rows, $cols, true, false, { staged_elements(Tile { warps: ($down, $across), thread: ($rows, $cols) }, size_of::<$T>()) }>;
+            gemm::<$T, $down, $across, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, { 32 * $down * $across }, true, false,
+                { staged_elements::<$T>(Tile { warps: ($down, $across), thread: ($rows, $cols) }) }>;
             $rows_cols(GemmArgs<$T>): Some(DType::$dtype), u32, 32 lanes, 32 * $down * $across, "`A` by rows, `B` by columns." =>
-            gemm::<$T, $down, $across, $rows, $cols, true, true, { staged_elements(Tile { warps: ($down, $across), thread: ($rows, $cols) }, size_of::<$T>()) }>;
+            gemm::<$T, $down, $across, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, { 32 * $down * $across }, true, true,
+                { staged_elements::<$T>(Tile { warps: ($down, $across), thread: ($rows, $cols) }) }>;
             $cols_rows(GemmArgs<$T>): Some(DType::$dtype), u32, 32 lanes, 32 * $down * $across, "`A` by columns, `B` by rows." =>
-            gemm::<$T, $down, $across, $rows, $cols, false, false, { staged_elements(Tile { warps: ($down, $across), thread: ($rows, $cols) }, size_of::<$T>()) }>;
+            gemm::<$T, $down, $across, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, { 32 * $down * $across }, false, false,
+                { staged_elements::<$T>(Tile { warps: ($down, $across), thread: ($rows, $cols) }) }>;
             $cols_cols(GemmArgs<$T>): Some(DType::$dtype), u32, 32 lanes, 32 * $down * $across, "`A` by columns, `B` by columns." =>
-            gemm::<$T, $down, $across, $rows, $cols, false, true, { staged_elements(Tile { warps: ($down, $across), thread: ($rows, $cols) }, size_of::<$T>()) }>;
+            gemm::<$T, $down, $across, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, { 32 * $down * $across }, false, true,
+                { staged_elements::<$T>(Tile { warps: ($down, $across), thread: ($rows, $cols) }) }>;
         )*}
         /// The tile of four variants each.
         const TILES: &[Tile] = &[$(Tile { warps: ($down, $across), thread: ($rows, $cols) }),*];
@@ -129,10 +137,9 @@ pub fn tiles(dtype: DType, a_by_rows: bool, b_by_rows: bool) -> impl Iterator<It
     variants.map(move |(tile, variants)| (tile, &variants[of_operands])).filter(move |(_, of)| of.dtype == Some(dtype))
 }
 
-/// Elements of the shared array of a block: every stage of both operands, each row of a step with its gap.
-const fn staged_elements(tile: Tile, element_bytes: usize) -> usize {
-    let gap = 16 / element_bytes;
-    (STAGES * STEP) as usize * (tile.rows() as usize + gap + tile.cols() as usize + gap)
+/// Elements of the shared array of a block: every stage of both operands.
+const fn staged_elements<T>(tile: Tile) -> usize {
+    (STAGES * STEP * (staged_row::<T>(tile.rows()) + staged_row::<T>(tile.cols()))) as usize
 }
 
 /// The body of every entry.
@@ -146,6 +153,9 @@ unsafe fn gemm<
     const ACROSS: u32,
     const ROWS: usize,
     const COLS: usize,
+    const TILE_ROWS: u32,
+    const TILE_COLS: u32,
+    const BLOCK_SIZE: u32,
     const A_BY_ROWS: bool,
     const B_BY_COLS: bool,
     const STAGED: usize,
@@ -153,65 +163,101 @@ unsafe fn gemm<
     args: GemmArgs<T>,
 ) {
     let tile = const { Tile { warps: (DOWN, ACROSS), thread: (ROWS as u32, COLS as u32) } };
-    // Two blocks of 256 threads leave 128 registers each.
+    // With so many blocks a thread has up to 128 registers, and up to 200. Turing's copies go through registers, and need more.
     match DOWN * ACROSS {
+        8 if cfg!(cuda_arch = "75") => thread::launch_bounds::<256, 1>(),
         8 => thread::launch_bounds::<256, 2>(),
-        _ => thread::launch_bounds::<64, 8>(),
+        _ => thread::launch_bounds::<64, 5>(),
     }
-    let vector = const { 16 / size_of::<T>() as u32 };
-    // Rows of a step are so far apart that neither the copies of a transpose nor the loads of a warp conflict.
-    let (a_row, b_row) = (tile.rows() + vector, tile.cols() + vector);
-    let staged_a = Shared::<T>::declare::<STAGED>();
-    let staged_b = staged_a.offset(STAGES * STEP * a_row);
-    let (first_row, first_col) = position(tile, args.m, args.n);
+    let staged = Shared::<T>::declare::<STAGED>();
     let (warp, lane) = (thread::thread_idx_x() / WARP_SIZE, thread::thread_idx_x() % WARP_SIZE);
-    // SAFETY: the caller keeps the rules; barriers part copies from loads.
+    let vector = const { 16 / size_of::<T>() as u32 };
+    let mut sums = ThreadTile::<T, ROWS, COLS>::new(
+        warp / ACROSS * 8 * ROWS as u32 + lane / 4 * vector,
+        warp % ACROSS * 4 * COLS as u32 + lane % 4 * vector,
+    );
+    let (first_row, first_col) = position(tile, args.m, args.n);
+    let by_vectors = (A_BY_ROWS || goes_by_vectors(args.a, args.lda, args.m))
+        && (B_BY_COLS || goes_by_vectors(args.b, args.ldb, args.n));
+    let (of_a, of_b) = ((args.a, args.lda), (args.b, args.ldb));
+    let (rows, cols) = ((args.m, args.k), (args.n, args.k));
+    // SAFETY: the caller keeps the rules.
     unsafe {
-        let mut a = Operand::<T, A_BY_ROWS>::new(
-            tile.rows(),
-            tile.block_size(),
-            (args.a, args.lda),
-            first_row,
-            (args.m, args.k),
-        );
-        let mut b = Operand::<T, B_BY_COLS>::new(
-            tile.cols(),
-            tile.block_size(),
-            (args.b, args.ldb),
-            first_col,
-            (args.n, args.k),
-        );
-        let mut sums = ThreadTile::<T, ROWS, COLS>::new(
-            warp / ACROSS * 8 * ROWS as u32 + lane / 4 * vector,
-            warp % ACROSS * 4 * COLS as u32 + lane % 4 * vector,
-        );
-        let steps = args.k.div_ceil(STEP);
-        let mut step = 0;
-        // The first steps set out.
-        while step < STAGES - 1 {
-            if step < steps {
-                a.copy_step(staged_a.offset(step * STEP * a_row), a_row);
-                b.copy_step(staged_b.offset(step * STEP * b_row), b_row);
-            }
-            shared::commit_copies();
-            step += 1;
-        }
-        let (mut here, mut free) = (0, STAGES - 1);
-        step = 0;
-        while step < steps {
-            // This step is here, and all threads have done with the one before, whose place the next copies take.
-            shared::wait_copies::<{ STAGES - 2 }>();
-            thread::sync_threads();
-            if step + STAGES - 1 < steps {
-                a.copy_step(staged_a.offset(free * STEP * a_row), a_row);
-                b.copy_step(staged_b.offset(free * STEP * b_row), b_row);
-            }
-            shared::commit_copies();
-            sums.add_step((staged_a.offset(here * STEP * a_row), a_row), (staged_b.offset(here * STEP * b_row), b_row));
-            here = if here == STAGES - 1 { 0 } else { here + 1 };
-            free = if free == STAGES - 1 { 0 } else { free + 1 };
-            step += 1;
+        if by_vectors {
+            let a = Operand::<T, TILE_ROWS, BLOCK_SIZE, A_BY_ROWS, true>::new(of_a, first_row, rows);
+            let b = Operand::<T, TILE_COLS, BLOCK_SIZE, B_BY_COLS, true>::new(of_b, first_col, cols);
+            multiply(&mut sums, a, b, args.k, staged);
+        } else {
+            let a = Operand::<T, TILE_ROWS, BLOCK_SIZE, A_BY_ROWS, false>::new(of_a, first_row, rows);
+            let b = Operand::<T, TILE_COLS, BLOCK_SIZE, B_BY_COLS, false>::new(of_b, first_col, cols);
+            multiply(&mut sums, a, b, args.k, staged);
         }
         sums.write(&args, first_row, first_col);
+    }
+}
+
+/// Adds all products to the sums. What is multiplied next is loaded from shared memory before, across the barrier too.
+///
+/// # Safety
+/// The rules at the head of this module; `staged` has room for all stages.
+#[inline(always)]
+unsafe fn multiply<
+    T: Scalar,
+    const ROWS: usize,
+    const COLS: usize,
+    const TILE_ROWS: u32,
+    const TILE_COLS: u32,
+    const BLOCK_SIZE: u32,
+    const A_BY_ROWS: bool,
+    const B_BY_COLS: bool,
+    const VECTORS: bool,
+>(
+    sums: &mut ThreadTile<T, ROWS, COLS>,
+    mut a: Operand<T, TILE_ROWS, BLOCK_SIZE, A_BY_ROWS, VECTORS>,
+    mut b: Operand<T, TILE_COLS, BLOCK_SIZE, B_BY_COLS, VECTORS>,
+    k: u32,
+    staged: Shared<T>,
+) {
+    let (a_row, b_row) = const { (staged_row::<T>(TILE_ROWS), staged_row::<T>(TILE_COLS)) };
+    let staged_a = |stage: u32| staged.offset(stage * STEP * a_row);
+    let staged_b = |stage: u32| staged.offset(STAGES * STEP * a_row + stage * STEP * b_row);
+    let next = |stage: u32| if stage == STAGES - 1 { 0 } else { stage + 1 };
+    // SAFETY: a stage is loaded after its copies have been waited for and a barrier has been passed, and copied to after a
+    // barrier that everybody came to with all of it loaded.
+    unsafe {
+        let mut stage = 0;
+        while stage < STAGES - 1 {
+            a.copy_step(staged_a(stage));
+            b.copy_step(staged_b(stage));
+            shared::commit_copies();
+            stage += 1;
+        }
+        shared::wait_copies::<{ STAGES - 2 }>();
+        thread::sync_threads();
+        let (mut here, mut free) = (0, STAGES - 1);
+        let mut loaded = sums.load(staged_a(here), staged_b(here));
+        let mut steps = k.div_ceil(STEP);
+        while steps > 0 {
+            unroll!(P in [0, 1, 2, 3, 4, 5, 6, 7] {
+                const { assert!(STEP == 8) }
+                if P == STEP - 1 {
+                    shared::wait_copies::<{ STAGES - 2 }>();
+                    thread::sync_threads();
+                    here = next(here);
+                }
+                let (p, now) = ((P + 1) % STEP, loaded);
+                loaded = sums.load(staged_a(here).offset(p * a_row), staged_b(here).offset(p * b_row));
+                if P == 0 {
+                    a.copy_step(staged_a(free));
+                    b.copy_step(staged_b(free));
+                    shared::commit_copies();
+                    free = next(free);
+                }
+                sums.add(now);
+            });
+            steps -= 1;
+        }
+        // None of what was copied beyond the end is on its way when the block ends.
+        shared::wait_copies::<0>();
     }
 }

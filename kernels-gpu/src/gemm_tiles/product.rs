@@ -2,7 +2,6 @@
 
 use cuda_std::{mem, shared::Shared};
 
-use super::STEP;
 use crate::{Scalar, gemm_args::GemmArgs, unroll::unroll};
 
 /// The thread's elements of `C`, in registers: groups of 16 bytes, those of rows 8 groups apart, those of columns 4.
@@ -24,32 +23,33 @@ impl<T: Scalar, const ROWS: usize, const COLS: usize> ThreadTile<T, ROWS, COLS> 
         Self { sums: [[T::ZERO; COLS]; ROWS], row, col }
     }
 
-    /// Adds the products of a step: each operand with the distance of its rows.
+    /// What the thread multiplies at one place in the sums: a row of each staged operand.
     ///
     /// # Safety
-    /// The step is there, and no copy or store is under way to it.
+    /// The row is there, and no copy or store is under way to it.
     #[inline(always)]
-    pub(super) unsafe fn add_step(&mut self, (a, a_row): (Shared<T>, u32), (b, b_row): (Shared<T>, u32)) {
-        let (a, b) = (a.offset(self.row), b.offset(self.col));
-        unroll!(P in [0, 1, 2, 3, 4, 5, 6, 7] {
-            const { assert!(P < STEP) }
-            // SAFETY: the caller's promise; rows of a step are multiples of 16 bytes, and so is the first of a group.
-            let (of_a, of_b) = unsafe {
-                (
-                    load_groups::<T, ROWS>(a.offset(P * a_row), LANES.0 * Self::VECTOR),
-                    load_groups::<T, COLS>(b.offset(P * b_row), LANES.1 * Self::VECTOR),
-                )
-            };
-            unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
-                if (R as usize) < ROWS {
-                    unroll!(C in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-                        if (C as usize) < COLS {
-                            let sum = &mut self.sums[R as usize % ROWS][C as usize % COLS];
-                            *sum = of_a[R as usize % ROWS].mul_add(of_b[C as usize % COLS], *sum);
-                        }
-                    });
-                }
-            });
+    pub(super) unsafe fn load(&self, a: Shared<T>, b: Shared<T>) -> ([T; ROWS], [T; COLS]) {
+        // SAFETY: the caller's promise; rows are multiples of 16 bytes, and so is the first of a group.
+        unsafe {
+            (
+                load_groups(a.offset(self.row), LANES.0 * Self::VECTOR),
+                load_groups(b.offset(self.col), LANES.1 * Self::VECTOR),
+            )
+        }
+    }
+
+    /// Adds the products of one place in the sums.
+    #[inline(always)]
+    pub(super) fn add(&mut self, (a, b): ([T; ROWS], [T; COLS])) {
+        unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
+            if (R as usize) < ROWS {
+                unroll!(C in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                    if (C as usize) < COLS {
+                        let sum = &mut self.sums[R as usize % ROWS][C as usize % COLS];
+                        *sum = a[R as usize % ROWS].mul_add(b[C as usize % COLS], *sum);
+                    }
+                });
+            }
         });
     }
 
