@@ -18,7 +18,9 @@ pub enum FindingKind {
     WriteToReadOnly,
     /// Two threads touch the same word, at least one of them writes, and nothing orders the two.
     DataRace,
-    /// Memory that this launch writes is loaded with `ld.global.nc`.
+    /// An access to shared memory where a copy is under way, which its thread has not waited for.
+    CopyUnderWay,
+    /// Memory that this launch writes is loaded with `ld.global.nc`, or copied to shared memory by `cp.async`.
     ReadOnlyLoadOfWritten,
     /// Threads of a block wait for each other at different barriers, or at barriers that others never reach.
     BarrierDivergence,
@@ -49,6 +51,7 @@ impl FindingKind {
             Self::Uninitialised => "read of uninitialised memory",
             Self::WriteToReadOnly => "write to read-only memory",
             Self::DataRace => "data race",
+            Self::CopyUnderWay => "access during a copy",
             Self::ReadOnlyLoadOfWritten => "ld.global.nc of memory written in the same launch",
             Self::BarrierDivergence => "divergent barrier",
             Self::CallerNotInMask => "calling lane not in the mask",
