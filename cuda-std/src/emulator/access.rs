@@ -120,7 +120,8 @@ impl Thread {
                 (FindingKind::Uninitialised, "the memory has never been written".to_owned(), None)
             }
             Problem::ReadOnlyLoadOfWritten(access) => {
-                let message = "one access is a read-only load, the other writes, both in this launch".to_owned();
+                let message =
+                    "one access is a read-only load or a copy, the other writes, both in this launch".to_owned();
                 (FindingKind::ReadOnlyLoadOfWritten, message, self.thread_of(access))
             }
             Problem::CopyUnderWay(start) => {

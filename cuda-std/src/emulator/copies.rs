@@ -1,8 +1,8 @@
 //! Copies from global to shared memory that go on while their thread does.
 //!
 //! Values are read when a copy starts, and written when its thread has waited for it. In between, the shadow of the
-//! destination says that a copy is under way, so that whoever touches it is found out. A copy that nobody waits for does
-//! no harm as long as nobody touches what it writes: it ends with the kernel.
+//! destination says that a copy is under way, so that whoever touches it is found out. A copy that nobody waits for
+//! does no harm as long as nobody touches what it writes: it ends with the block.
 
 use super::{
     access::{SharedAddress, write},

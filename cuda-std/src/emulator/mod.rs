@@ -9,7 +9,8 @@
 //! - data races: two threads touch the same 4 bytes, one of them writes, and no barrier is between. Across blocks
 //!   only grid barriers order, and releases that are acquired. Atomics do not race with each other, but with plain
 //!   accesses;
-//! - `ld.global.nc` of what the launch writes, and accesses to what a copy that nobody has waited for is about to write;
+//! - `ld.global.nc` of what the launch writes;
+//! - accesses to shared memory where an asynchronous copy is under way, which its thread has not waited for;
 //! - threads that miss each other: barriers that some do not reach, warp operations with lanes that are elsewhere, have
 //!   exited or are outside the mask;
 //! - deadlocks, and panics.

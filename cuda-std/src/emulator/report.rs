@@ -169,7 +169,8 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// What a launch did, summed over its threads (and schedules). A `_v2` or `_v4` access counts once.
+/// What a launch did, summed over its threads (and schedules). A `_v2` or `_v4` access counts once. A copy to shared
+/// memory counts where it starts, as a store and, if its source exists, a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Blocks run.

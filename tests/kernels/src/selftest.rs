@@ -247,8 +247,8 @@ pub unsafe fn wait_for_flag(flag: *mut u32, data: *mut u32, out: *mut u32) {
 /// Elements of the input of [`copy_pipeline`]: four tiles of 64, and half a tile.
 pub const PIPELINE_INPUT: u32 = 288;
 
-/// Reverses each of five tiles of 64 numbers, of which the last is half zeros. Tiles come through a ring of three, copied
-/// while those before them are reversed: 1, 2 or 4 elements a copy, in turn.
+/// Reverses each of five tiles of 64 numbers, of which the last is half zeros. Tiles come through a ring of three,
+/// copied while those before them are reversed: 1, 2 or 4 elements a copy, in turn.
 ///
 /// # Safety
 /// The rules at the head of this module: [`PIPELINE_INPUT`] elements, and 320.
@@ -256,8 +256,8 @@ pub const PIPELINE_INPUT: u32 = 288;
 pub unsafe fn copy_pipeline(input: *const f32, out: *mut f32) {
     let i = thread::thread_idx_x();
     let ring = shared_array![f32; 192];
-    // SAFETY: a tile is loaded after a wait for its group and a barrier; the tile that overwrites it starts after another
-    // barrier.
+    // SAFETY: a tile is loaded after a wait for its group and a barrier; the tile that overwrites it starts after
+    // another barrier.
     unsafe {
         start_tile(ring, input, 0);
         start_tile(ring, input, 1);
