@@ -63,10 +63,12 @@ macro_rules! copies {
         /// If not `exists`, zeros are stored in their place, and `from` is not looked at.
         ///
         /// The thread goes on meanwhile. Nobody may touch the elements here until the copy is in a group of
-        /// [`commit_copies`] that [`wait_copies`] has waited for, nor write those in global memory.
+        /// [`commit_copies`] that [`wait_copies`] has waited for: the emulator writes them then, and reports who
+        /// touches them earlier. A kernel may end with copies under way.
         ///
         /// # Safety
-        /// The rules at the head of this type, as for a store; if it `exists`, those of [`mem`](crate::mem), as for a load.
+        /// The rules at the head of this type, as for a store; if it `exists`, those of [`mem`](crate::mem), as for
+        /// [`load_readonly`](crate::mem::load_readonly).
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $copy(self, index: u32, from: *const T, exists: bool) {

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use cuda_std::{
     GpuFloat, atomic,
-    emulator::{FindingKind, GlobalBuffer, Launch, Stats},
+    emulator::{Finding, FindingKind, GlobalBuffer, Launch, Stats},
     mem,
-    shared::Shared,
+    shared::{Shared, commit_copies, wait_copies},
     shared_array, thread,
 };
 use test_kernels::{
@@ -106,6 +106,113 @@ fn arrays_differ_by_type_and_length() {
         assert_eq!(two_arrays::<f64>(thread::thread_idx_x()), (0.0, 1.0));
     });
     assert_eq!(stats.expect("no finding").shared_stores, 128);
+}
+
+/// What a launch of one block says of a kernel that works on 64 numbers and an array as long in shared memory.
+fn copy_with(kernel: impl Fn(*const f32, Shared<f32>, u32)) -> Result<Stats, Box<Finding>> {
+    let input = GlobalBuffer::from_slice(&[1.0f32; 64]);
+    Launch::new(1, 64).run(|| kernel(input.as_ptr(), shared_array![f32; 64], thread::thread_idx_x()))
+}
+
+#[test]
+fn copies_count_as_loads_and_stores() {
+    let stats = copy_with(|input, buffer, i| unsafe {
+        if i < 16 {
+            buffer.copy_async_v4(4 * i, input.add(4 * i as usize), i < 12);
+        }
+        commit_copies();
+        wait_copies::<0>();
+    });
+    let stats = stats.expect("no finding");
+    assert_eq!((stats.global_loads, stats.global_bytes_loaded, stats.shared_stores, stats.steps()), (12, 192, 16, 28));
+}
+
+#[test]
+fn who_copies_may_neither_load_nor_store_nor_copy_there_before_the_wait() {
+    type Access = unsafe fn(Shared<f32>, u32, *const f32);
+    let accesses: [Access; 4] = [
+        |buffer, i, _| _ = unsafe { buffer.load(i) },
+        |buffer, i, _| unsafe { buffer.store(i, 2.0) },
+        |buffer, i, input| unsafe { buffer.copy_async(i, input, true) },
+        |buffer, i, _| _ = unsafe { buffer.atomic_fetch_add(i, 1.0) },
+    ];
+    for access in accesses {
+        let run = |waits: bool| {
+            copy_with(|input, buffer, i| unsafe {
+                buffer.copy_async(i, input, false);
+                commit_copies();
+                if waits {
+                    wait_copies::<0>();
+                }
+                access(buffer, i, input);
+            })
+        };
+        let finding = run(false).expect_err("no wait");
+        assert_eq!(finding.kind, FindingKind::CopyUnderWay, "{finding}");
+        assert!(finding.message.contains("no `wait_copies` of this thread"), "{finding}");
+        run(true).expect("no finding after a wait");
+    }
+}
+
+#[test]
+fn a_wait_does_not_end_copies_that_are_in_no_group() {
+    let finding = copy_with(|input, buffer, i| unsafe {
+        buffer.copy_async(i, input, true);
+        wait_copies::<0>();
+        commit_copies();
+        buffer.load(i);
+    });
+    assert_eq!(finding.expect_err("no group to wait for").kind, FindingKind::CopyUnderWay);
+}
+
+#[test]
+fn a_copy_races_from_its_start_to_the_barrier_after_its_end() {
+    // The last thread to reach a barrier is the first to leave it.
+    let before_the_start = copy_with(|input, buffer, i| unsafe {
+        buffer.store(i, 0.0);
+        thread::sync_threads();
+        if i < 32 {
+            buffer.copy_async(i, input, true);
+        } else {
+            buffer.load(i - 32);
+        }
+        commit_copies();
+        thread::sync_threads();
+        wait_copies::<0>();
+    });
+    let after_the_end = copy_with(|input, buffer, i| unsafe {
+        if i == 63 {
+            buffer.copy_async(0, input, true);
+        }
+        commit_copies();
+        thread::sync_threads();
+        wait_copies::<0>();
+        if i == 0 {
+            buffer.load(0);
+        }
+    });
+    for (finding, thread) in [(before_the_start, 31), (after_the_end, 0)] {
+        let finding = finding.expect_err("a race");
+        assert_eq!((finding.kind, finding.place.thread), (FindingKind::DataRace, [thread, 0, 0]), "{finding}");
+    }
+}
+
+#[test]
+fn copies_may_be_under_way_at_the_end_but_not_into_the_next_block() {
+    let mut out = GlobalBuffer::<f32>::uninitialised(128);
+    let to = out.as_mut_ptr();
+    let input = GlobalBuffer::from_slice(&[-1.0f32]);
+    let kernel = || unsafe {
+        let (buffer, i, index) = (shared_array![f32; 64], thread::thread_idx_x(), thread::index_1d());
+        buffer.store(i, index as f32);
+        wait_copies::<0>();
+        mem::store(to.add(index as usize), buffer.load(i));
+        buffer.copy_async(i, input.as_ptr(), true);
+        commit_copies();
+    };
+    run(&Launch::new(2, 64).schedules(3), kernel);
+    let expected: Vec<f32> = (0..128).map(|index| index as f32).collect();
+    assert_eq!(out.to_vec(), Some(expected));
 }
 
 #[test]

@@ -198,3 +198,53 @@ fn panic_in_a_kernel() {
     assert_eq!(found.place.thread, [4, 0, 0]);
     assert!(found.message.contains("index out of bounds"), "{found}");
 }
+
+type CopyingKernel = unsafe fn(*const f32, *mut f32);
+
+/// A kernel that copies from 64 elements to shared memory and stores to as many.
+fn assert_found_in_copies(name: &str, kind: FindingKind, kernel: CopyingKernel) -> Box<Finding> {
+    let (x, mut y) = (GlobalBuffer::from_slice(&[1.0f32; 64]).labelled("the input"), GlobalBuffer::zeroed(64));
+    let (x, y) = (x.as_ptr(), y.as_mut_ptr());
+    assert_found(name, 1, kind, || unsafe { kernel(x, y) })
+}
+
+#[test]
+fn load_from_a_copy_under_way() {
+    let found = assert_found_in_copies("missing_wait", FindingKind::CopyUnderWay, planted_bugs::missing_wait);
+    assert!(found.message.contains("no `wait_copies` of the other thread"), "{found}");
+    let other = found.other.expect("the thread that copies");
+    // The last thread to reach a barrier is the first to leave it.
+    assert_eq!((found.place.thread, other.thread), ([63, 0, 0], [0, 0, 0]));
+    assert!(other.location.is_some_and(|copy| copy.line() < marked_line("missing_wait")), "the line of the copy");
+    assert_eq!(found.memory.expect("a place in memory").element(), 0);
+}
+
+#[test]
+fn wait_for_too_few_groups() {
+    let found = assert_found_in_copies("short_wait", FindingKind::CopyUnderWay, planted_bugs::short_wait);
+    assert_eq!(found.memory.expect("a place in memory").element(), 63);
+}
+
+#[test]
+fn copies_without_barriers() {
+    let kernel = planted_bugs::wait_without_barrier;
+    let found = assert_found_in_copies("wait_without_barrier", FindingKind::DataRace, kernel);
+    assert!(found.other.is_some(), "{found}");
+    let found = assert_found_in_copies("early_copy", FindingKind::DataRace, planted_bugs::early_copy);
+    assert_eq!((found.place.thread, found.line()), ([31, 0, 0], Some(marked_line("early_copy"))));
+}
+
+#[test]
+fn copies_out_of_bounds() {
+    let kernel = planted_bugs::copy_from_outside;
+    let found = assert_found_in_copies("copy_from_outside", FindingKind::OutOfBounds, kernel);
+    let memory = found.memory.expect("a place in memory");
+    assert_eq!((memory.space, memory.element(), memory.allocation.as_deref()), ("global", 64, Some("the input")));
+    let kernel = planted_bugs::copy_to_outside;
+    let found = assert_found_in_copies("copy_to_outside", FindingKind::OutOfBounds, kernel);
+    let memory = found.memory.expect("a place in memory");
+    assert_eq!((memory.space, memory.element(), memory.access_bytes), ("shared", 64, 4));
+    let found = assert_found_in_copies("unaligned_copy", FindingKind::Misaligned, planted_bugs::unaligned_copy);
+    let memory = found.memory.expect("a place in memory");
+    assert_eq!((memory.space, memory.element(), memory.access_bytes), ("shared", 2, 16));
+}

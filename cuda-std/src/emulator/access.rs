@@ -112,7 +112,7 @@ impl Thread {
     fn fail_problem(&self, problem: Problem, request: Request, allocation: &Allocation) -> ! {
         let verb = match request.touch {
             Touch::Load | Touch::ReadOnlyLoad => "reads",
-            Touch::Store => "writes",
+            Touch::Store | Touch::StartOfCopy | Touch::EndOfCopy => "writes",
             Touch::Atomic | Touch::AtomicStore => "atomically accesses",
         };
         let (kind, message, other) = match problem {
@@ -120,8 +120,15 @@ impl Thread {
                 (FindingKind::Uninitialised, "the memory has never been written".to_owned(), None)
             }
             Problem::ReadOnlyLoadOfWritten(access) => {
-                let message = "one access is a read-only load, the other writes, both in this launch".to_owned();
+                let message =
+                    "one access is a read-only load or a copy, the other writes, both in this launch".to_owned();
                 (FindingKind::ReadOnlyLoadOfWritten, message, self.thread_of(access))
+            }
+            Problem::CopyUnderWay(start) => {
+                let by = if start.thread() == self.linear { "this thread" } else { "the other thread" };
+                let message =
+                    format!("this thread {verb} where a copy is under way: no `wait_copies` of {by} has ended it");
+                (FindingKind::CopyUnderWay, message, self.thread_of(start))
             }
             Problem::Race { other, other_wrote } => {
                 let theirs = if other_wrote { "wrote" } else { "read" };

@@ -207,7 +207,7 @@ pub(crate) unsafe fn shared_store<T: DeviceValue, const N: usize>(base: SharedAd
     });
 }
 
-/// Copies at once: too early, which no kernel that waits can tell.
+/// Reads the values now, and writes them when the thread has waited for them.
 #[track_caller]
 pub(crate) unsafe fn shared_copy_async<T: DeviceValue, const N: usize>(
     base: SharedAddress,
@@ -215,16 +215,24 @@ pub(crate) unsafe fn shared_copy_async<T: DeviceValue, const N: usize>(
     from: *const T,
     exists: bool,
 ) {
-    // SAFETY: the checks are those of a load and a store.
-    unsafe {
-        let values = if exists { load::<T, N>(from, Caching::ReadOnly) } else { [T::default(); N] };
-        shared_store(base, index, values);
-    }
+    let place = Location::caller();
+    // SAFETY: the checks are those of a load.
+    let values = if exists { unsafe { load::<T, N>(from, Caching::ReadOnly) } } else { [T::default(); N] };
+    with_current(|thread| {
+        thread.block().stats.borrow_mut().shared_stores += 1;
+        thread.start_copy(base, index, values, place);
+    });
 }
 
-pub(crate) fn commit_copies() {}
+#[track_caller]
+pub(crate) fn commit_copies() {
+    with_current(|thread| thread.copies.borrow_mut().commit());
+}
 
-pub(crate) fn wait_copies<const PENDING: u32>() {}
+#[track_caller]
+pub(crate) fn wait_copies<const PENDING: u32>() {
+    with_current(|thread| thread.wait_copies(PENDING));
+}
 
 #[track_caller]
 pub(crate) unsafe fn atomic<T: AtomicValue>(

@@ -10,6 +10,7 @@
 //!   only grid barriers order, and releases that are acquired. Atomics do not race with each other, but with plain
 //!   accesses;
 //! - `ld.global.nc` of what the launch writes;
+//! - accesses to shared memory where an asynchronous copy is under way, which its thread has not waited for;
 //! - threads that miss each other: barriers that some do not reach, warp operations with lanes that are elsewhere, have
 //!   exited or are outside the mask;
 //! - deadlocks, and panics.
@@ -28,6 +29,7 @@ mod access;
 pub(crate) mod backend;
 mod barrier;
 mod block;
+mod copies;
 mod coroutine;
 mod launch;
 mod memory;

@@ -18,7 +18,9 @@ pub enum FindingKind {
     WriteToReadOnly,
     /// Two threads touch the same word, at least one of them writes, and nothing orders the two.
     DataRace,
-    /// Memory that this launch writes is loaded with `ld.global.nc`.
+    /// An access to shared memory where a copy is under way, which its thread has not waited for.
+    CopyUnderWay,
+    /// Memory that this launch writes is loaded with `ld.global.nc`, or copied to shared memory by `cp.async`.
     ReadOnlyLoadOfWritten,
     /// Threads of a block wait for each other at different barriers, or at barriers that others never reach.
     BarrierDivergence,
@@ -49,6 +51,7 @@ impl FindingKind {
             Self::Uninitialised => "read of uninitialised memory",
             Self::WriteToReadOnly => "write to read-only memory",
             Self::DataRace => "data race",
+            Self::CopyUnderWay => "access during a copy",
             Self::ReadOnlyLoadOfWritten => "ld.global.nc of memory written in the same launch",
             Self::BarrierDivergence => "divergent barrier",
             Self::CallerNotInMask => "calling lane not in the mask",
@@ -166,7 +169,8 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// What a launch did, summed over its threads (and schedules). A `_v2` or `_v4` access counts once.
+/// What a launch did, summed over its threads (and schedules). A `_v2` or `_v4` access counts once. A copy to shared
+/// memory counts where it starts, as a store and, if its source exists, a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Blocks run.

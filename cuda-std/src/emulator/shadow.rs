@@ -23,6 +23,9 @@ pub(super) enum Touch {
     /// `ld.global.nc`.
     ReadOnlyLoad,
     Store,
+    /// Lets a copy begin that goes on meanwhile: a store at some time between this and the end of the copy.
+    StartOfCopy,
+    EndOfCopy,
     /// Reads and writes, or only reads.
     Atomic,
     /// Only writes.
@@ -31,13 +34,13 @@ pub(super) enum Touch {
 
 impl Touch {
     fn reads(self) -> bool {
-        !matches!(self, Self::Store | Self::AtomicStore)
+        matches!(self, Self::Load | Self::ReadOnlyLoad | Self::Atomic)
     }
     fn is_atomic(self) -> bool {
         matches!(self, Self::Atomic | Self::AtomicStore)
     }
     pub(super) fn writes(self) -> bool {
-        matches!(self, Self::Store | Self::Atomic | Self::AtomicStore)
+        !matches!(self, Self::Load | Self::ReadOnlyLoad)
     }
 }
 
@@ -90,7 +93,12 @@ impl Access {
 pub(super) enum Problem {
     Uninitialised,
     ReadOnlyLoadOfWritten(Access),
-    Race { other: Access, other_wrote: bool },
+    /// A copy to the word is under way, which that access started.
+    CopyUnderWay(Access),
+    Race {
+        other: Access,
+        other_wrote: bool,
+    },
 }
 
 /// To which launch and to which stretch between grid barriers an access belongs.
@@ -111,7 +119,8 @@ pub(super) struct Now {
 const INITIALISED: u32 = 1;
 const WRITTEN: u32 = 2;
 const LOADED_READ_ONLY: u32 = 4;
-const FLAGS: u32 = 7;
+const COPY_UNDER_WAY: u32 = 8;
+const FLAGS: u32 = 15;
 
 struct Word {
     write: Access,
@@ -141,6 +150,9 @@ impl Word {
         if self.launch_and_flags & !FLAGS != now.launch.wrapping_mul(FLAGS + 1) {
             let kept = if now.outlives { self.launch_and_flags & INITIALISED } else { 0 };
             self.launch_and_flags = now.launch.wrapping_mul(FLAGS + 1) | kept;
+        }
+        if self.has(COPY_UNDER_WAY) && touch != Touch::EndOfCopy {
+            return Some(Problem::CopyUnderWay(self.write));
         }
         if touch.reads() && !self.has(INITIALISED) && !now.initialised {
             return Some(Problem::Uninitialised);
@@ -176,7 +188,12 @@ impl Word {
                 self.launch_and_flags |= INITIALISED | WRITTEN;
             }
         }
-        if touch == Touch::Store {
+        match touch {
+            Touch::StartOfCopy => self.launch_and_flags |= COPY_UNDER_WAY,
+            Touch::EndOfCopy => self.launch_and_flags &= !COPY_UNDER_WAY,
+            _ => {}
+        }
+        if matches!(touch, Touch::Store | Touch::StartOfCopy | Touch::EndOfCopy) {
             // Every read before it is ordered before it: what is ordered after the store is ordered after them.
             self.reads = [Access::NONE; 2];
             return;

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::{
     block::{Block, unravel},
+    copies::Copies,
     coroutine::Suspender,
     panics,
     release::Knowledge,
@@ -62,6 +63,8 @@ pub(super) struct Thread {
     pub(super) output: Cell<(u64, bool)>,
     /// What it knows through atomics.
     pub(super) knowledge: RefCell<Knowledge>,
+    /// What it copies to shared memory meanwhile.
+    pub(super) copies: RefCell<Copies>,
     block: Cell<*const Block>,
     suspender: Cell<*const Suspender>,
 }
@@ -128,6 +131,7 @@ impl Thread {
             width: Cell::new(0),
             output: Cell::new((0, false)),
             knowledge: RefCell::default(),
+            copies: RefCell::default(),
             block: Cell::new(ptr::null()),
             suspender: Cell::new(ptr::null()),
         }
@@ -140,6 +144,7 @@ impl Thread {
         self.clock.set(1);
         self.lanes_seen.iter().for_each(|seen| seen.set(0));
         self.knowledge.take();
+        self.copies.take();
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! # Safety
 //! None of them is sound: they are for the emulator, which stops them. The pointers are to 64 elements.
 
-use cuda_std::{kernel, mem, shared_array, thread, warp};
+use cuda_std::{kernel, mem, shared, shared_array, thread, warp};
 
 /// Reads one element past the end.
 ///
@@ -266,4 +266,146 @@ pub unsafe fn local_index(y: *mut u32) {
     let square = squares[i]; // BUG: local_index
     // SAFETY: the pointer is valid.
     unsafe { mem::store(y.add(i), square) }
+}
+
+/// Loads what a copy brings to shared memory, with a barrier but without a wait for the copy.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn missing_wait(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        buffer.copy_async(i, x.add(i as usize), true);
+        shared::commit_copies();
+        thread::sync_threads();
+        let value = buffer.load(63 - i); // BUG: missing_wait
+        mem::store(y.add(i as usize), value);
+    }
+}
+
+/// Waits for the first of two groups of copies, and loads what the second brings.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn short_wait(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        if i < 32 {
+            buffer.copy_async(i, x.add(i as usize), true);
+        }
+        shared::commit_copies();
+        if i < 32 {
+            buffer.copy_async(32 + i, x.add(32 + i as usize), true);
+        }
+        shared::commit_copies();
+        shared::wait_copies::<1>();
+        thread::sync_threads();
+        if i < 32 {
+            let first = buffer.load(31 - i);
+            let second = buffer.load(63 - i); // BUG: short_wait
+            mem::store(y.add(i as usize), first + second);
+        }
+    }
+}
+
+/// Loads what another thread's copy brings after that thread has waited for it, without a barrier between.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn wait_without_barrier(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        buffer.store(i, 0.0);
+        thread::sync_threads();
+        buffer.copy_async(i, x.add(i as usize), true);
+        shared::commit_copies();
+        shared::wait_copies::<0>();
+        let value = buffer.load(63 - i); // BUG: wait_without_barrier
+        mem::store(y.add(i as usize), value);
+    }
+}
+
+/// Copies over elements that the other warp may still have to read.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn early_copy(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        buffer.store(i, i as f32);
+        thread::sync_threads();
+        if i < 32 {
+            buffer.copy_async(i, x.add(i as usize), true); // BUG: early_copy
+            shared::commit_copies();
+            shared::wait_copies::<0>();
+        } else {
+            mem::store(y.add(i as usize), buffer.load(i - 32));
+        }
+    }
+}
+
+/// Copies one element past the end of global memory.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn copy_from_outside(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        buffer.copy_async(i, x.add(i as usize + 1), true); // BUG: copy_from_outside
+        shared::commit_copies();
+        shared::wait_copies::<0>();
+        mem::store(y.add(i as usize), buffer.load(i));
+    }
+}
+
+/// Copies to one element past the end of an array.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn copy_to_outside(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        buffer.copy_async(i + 1, x.add(i as usize), true); // BUG: copy_to_outside
+        shared::commit_copies();
+        shared::wait_copies::<0>();
+        mem::store(y.add(i as usize), buffer.load(i + 1));
+    }
+}
+
+/// Copies four elements to an index that is not a multiple of four.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn unaligned_copy(x: *const f32, y: *mut f32) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f32; 64];
+    // SAFETY: none.
+    unsafe {
+        if i < 15 {
+            buffer.copy_async_v4(4 * i + 2, x.add(4 * i as usize), true); // BUG: unaligned_copy
+        }
+        shared::commit_copies();
+        shared::wait_copies::<0>();
+        thread::sync_threads();
+        mem::store(y.add(i as usize), buffer.load(i));
+    }
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 use cuda_std::{
     GpuFloat, atomic, grid, kernel, mem,
-    shared::dynamic_shared_mem,
+    shared::{Shared, commit_copies, dynamic_shared_mem, wait_copies},
     shared_array, thread,
     warp::{self, WarpReductionOp},
 };
@@ -240,6 +240,91 @@ pub unsafe fn wait_for_flag(flag: *mut u32, data: *mut u32, out: *mut u32) {
         if thread::thread_idx_x() == 1 {
             while atomic::atomic_load_u32_block(flag, Ordering::Acquire) == 0 {}
             mem::store(out, mem::load(data));
+        }
+    }
+}
+
+/// Elements of the input of [`copy_pipeline`]: four tiles of 64, and half a tile.
+pub const PIPELINE_INPUT: u32 = 288;
+
+/// Reverses each of five tiles of 64 numbers, of which the last is half zeros. Tiles come through a ring of three,
+/// copied while those before them are reversed: 1, 2 or 4 elements a copy, in turn.
+///
+/// # Safety
+/// The rules at the head of this module: [`PIPELINE_INPUT`] elements, and 320.
+#[kernel]
+pub unsafe fn copy_pipeline(input: *const f32, out: *mut f32) {
+    let i = thread::thread_idx_x();
+    let ring = shared_array![f32; 192];
+    // SAFETY: a tile is loaded after a wait for its group and a barrier; the tile that overwrites it starts after
+    // another barrier.
+    unsafe {
+        start_tile(ring, input, 0);
+        start_tile(ring, input, 1);
+        let mut tile = 0;
+        while tile < 5 {
+            start_tile(ring, input, tile + 2);
+            wait_copies::<2>();
+            thread::sync_threads();
+            mem::store(out.add((64 * tile + i) as usize), ring.load(64 * (tile % 3) + 63 - i));
+            thread::sync_threads();
+            tile += 1;
+        }
+    }
+}
+
+/// Starts to copy a tile to its place in the ring, as one group: an empty one if there is no such tile.
+///
+/// # Safety
+/// As for [`copy_pipeline`]; nobody touches that place meanwhile.
+#[inline(always)]
+unsafe fn start_tile(ring: Shared<f32>, input: *const f32, tile: u32) {
+    let width = 1 << (tile % 3);
+    let at = width * thread::thread_idx_x();
+    let (from, to) = (64 * tile + at, 64 * (tile % 3) + at);
+    let exists = from < PIPELINE_INPUT;
+    let input = input.wrapping_add(from as usize);
+    if tile < 5 && at < 64 {
+        // SAFETY: `at` is a multiple of the width, of which the input has a multiple too.
+        unsafe {
+            match width {
+                1 => ring.copy_async(to, input, exists),
+                2 => ring.copy_async_v2(to, input, exists),
+                _ => ring.copy_async_v4(to, input, exists),
+            }
+        }
+    }
+    commit_copies();
+}
+
+/// Reverses 32 doubles that are copied one by one, and then 32 that are copied by pairs, the last four of them zeros.
+///
+/// # Safety
+/// The rules at the head of this module: 60 elements, and 64.
+#[kernel]
+pub unsafe fn copy_doubles(input: *const f64, out: *mut f64) {
+    let i = thread::thread_idx_x();
+    let buffer = shared_array![f64; 64];
+    // SAFETY: elements are loaded after a wait for their group and a barrier; pairs begin at even elements.
+    unsafe {
+        if i < 32 {
+            buffer.copy_async(i, input.add(i as usize), true);
+        }
+        commit_copies();
+        if i < 16 {
+            let pair = 32 + 2 * i;
+            buffer.copy_async_v2(pair, input.wrapping_add(pair as usize), pair < 60);
+        }
+        commit_copies();
+        wait_copies::<1>();
+        thread::sync_threads();
+        if i < 32 {
+            mem::store(out.add(i as usize), buffer.load(31 - i));
+        }
+        wait_copies::<0>();
+        thread::sync_threads();
+        if i >= 32 {
+            mem::store(out.add(i as usize), buffer.load(95 - i));
         }
     }
 }

@@ -23,6 +23,13 @@ pub fn planted_bugs() -> Vec<Case> {
         on_blocks(4, case!(planted_bugs::missing_fence(partial: zeros(4), ticket: zeros(1), sum: zeros(1)))),
         may_hang(case!(planted_bugs::endless_wait(flag: zeros(1)))),
         case!(planted_bugs::local_index(y: zeros(64))),
+        case!(planted_bugs::missing_wait(x: zeros(64), y: zeros(64))),
+        case!(planted_bugs::short_wait(x: zeros(64), y: zeros(64))),
+        case!(planted_bugs::wait_without_barrier(x: zeros(64), y: zeros(64))),
+        case!(planted_bugs::early_copy(x: zeros(64), y: zeros(64))),
+        case!(planted_bugs::copy_from_outside(x: zeros(64), y: zeros(64))),
+        case!(planted_bugs::copy_to_outside(x: zeros(64), y: zeros(64))),
+        case!(planted_bugs::unaligned_copy(x: zeros(64), y: zeros(64))),
     ]
 }
 

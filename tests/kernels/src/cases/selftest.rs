@@ -1,7 +1,7 @@
 //! The kernels of [`selftest`](crate::selftest), with results worked out in plain Rust.
 
 use super::{Before, Case, case};
-use crate::selftest::WARP_RESULTS;
+use crate::selftest::{PIPELINE_INPUT, WARP_RESULTS};
 
 /// A row for each kernel.
 #[must_use]
@@ -35,6 +35,8 @@ pub fn selftests() -> Vec<Case> {
             data: output(vec![42]),
             out: output(vec![42])
         )),
+        copy_pipeline(),
+        copy_doubles(),
     ]
 }
 
@@ -152,4 +154,18 @@ fn fused() -> Case {
         c: input(words_f32(c)),
         out: output(words_f32(rests))
     ))
+}
+
+fn copy_pipeline() -> Case {
+    let values: Vec<f32> = (1..=PIPELINE_INPUT).map(|i| i as f32 * 0.5).collect();
+    let tiles = [values.as_slice(), &[0.0; 32]].concat();
+    let reversed = tiles.chunks(64).flat_map(|tile| tile.iter().rev().copied());
+    case!(selftest::copy_pipeline(input: input(words_f32(values)), out: output(words_f32(reversed))))
+}
+
+fn copy_doubles() -> Case {
+    let values: Vec<f64> = (1..=60).map(|i| f64::from(i) / 7.0).collect();
+    let halves = [values.as_slice(), &[0.0; 4]].concat();
+    let reversed = halves.chunks(32).flat_map(|half| half.iter().rev().copied());
+    case!(selftest::copy_doubles(input: input(words_f64(values)), out: output(words_f64(reversed))))
 }
