@@ -14,7 +14,15 @@
 //! 2. `c` overlaps neither `a` nor `b`, and nothing else writes any of the arrays meanwhile.
 //! 3. Blocks have the variant's threads in one dimension, and the grid has [`Rung::grid_size`] blocks.
 
+mod async_copies;
+mod double_buffered;
 mod naive;
+mod shared_tile;
+mod thread_tile_1d;
+mod thread_tile_2d;
+mod tiles;
+mod vectorised;
+mod warp_tile;
 
 use crate::{DType, Variant, entries::entries, gemm_args::GemmArgs};
 
@@ -23,17 +31,47 @@ use crate::{DType, Variant, entries::entries, gemm_args::GemmArgs};
 pub enum Rung {
     /// A thread has an element of `C`.
     Naive,
+    /// A block keeps tiles of `A` and `B` in shared memory.
+    SharedTile,
+    /// A thread has 8 elements of a column of `C`.
+    ThreadTile1d,
+    /// A thread has 8 x 8 elements of `C`.
+    ThreadTile2d,
+    /// Loads and stores are of 4 elements.
+    Vectorised,
+    /// A step is loaded while the last one is multiplied.
+    DoubleBuffered,
+    /// A warp has a tile of `C`, whose operands it reads without bank conflicts.
+    WarpTile,
+    /// Tiles are copied to shared memory three steps ahead, past the registers.
+    AsyncCopies,
 }
 
 impl Rung {
     /// Every rung, from the bottom.
-    pub const ALL: &[Self] = &[Self::Naive];
+    pub const ALL: &[Self] = &[
+        Self::Naive,
+        Self::SharedTile,
+        Self::ThreadTile1d,
+        Self::ThreadTile2d,
+        Self::Vectorised,
+        Self::DoubleBuffered,
+        Self::WarpTile,
+        Self::AsyncCopies,
+    ];
 
     /// Rows and columns of `C` that a block has.
     #[must_use]
     pub const fn tile(self) -> (u32, u32) {
         match self {
             Self::Naive => naive::TILE,
+            Self::SharedTile => shared_tile::TILE,
+            Self::ThreadTile1d => thread_tile_1d::TILE,
+            Self::ThreadTile2d => thread_tile_2d::TILE,
+            Self::Vectorised => vectorised::TILE,
+            Self::DoubleBuffered => double_buffered::TILE,
+            Self::WarpTile => warp_tile::TILE,
+            Self::AsyncCopies => async_copies::TILE,
         }
     }
 
@@ -53,6 +91,13 @@ impl Rung {
 
 entries! {
     sgemm_ladder_naive(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, naive::BLOCK_SIZE, "A thread has an element of `C`." => naive::naive;
+    sgemm_ladder_shared_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, shared_tile::BLOCK_SIZE, "Tiles of `A` and `B` in shared memory." => shared_tile::shared_tile;
+    sgemm_ladder_thread_tile_1d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_1d::BLOCK_SIZE, "A thread has 8 elements of a column of `C`." => thread_tile_1d::thread_tile_1d;
+    sgemm_ladder_thread_tile_2d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_2d::BLOCK_SIZE, "A thread has 8 x 8 elements of `C`." => thread_tile_2d::thread_tile_2d;
+    sgemm_ladder_vectorised(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, vectorised::BLOCK_SIZE, "Loads and stores are of 4 elements." => vectorised::vectorised;
+    sgemm_ladder_double_buffered(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, double_buffered::BLOCK_SIZE, "A step is loaded while the last one is multiplied." => double_buffered::double_buffered;
+    sgemm_ladder_warp_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, warp_tile::BLOCK_SIZE, "A warp has a tile of `C`." => warp_tile::warp_tile;
+    sgemm_ladder_async_copies(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, async_copies::BLOCK_SIZE, "Tiles are copied to shared memory three steps ahead." => async_copies::async_copies;
 }
 
 #[cfg(test)]

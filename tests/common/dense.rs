@@ -41,6 +41,51 @@ impl<T: Scalar> Dense<T> {
         let first = self.offset + i * self.leading_dimension;
         &self.elements[first..first + self.ncols]
     }
+
+    /// The elements of a matrix that lies as this one, row by row; fails unless nobody has written between them.
+    pub(crate) fn elements_of(&self, case: &str, found: &[T]) -> Vec<T> {
+        let mut elements = vec![];
+        for (at, &value) in found.iter().enumerate() {
+            let (i, j) = match at.checked_sub(self.offset) {
+                Some(at) => (at / self.leading_dimension.max(1), at % self.leading_dimension.max(1)),
+                None => (self.nrows, 0),
+            };
+            if i < self.nrows && j < self.ncols {
+                elements.push(value);
+            } else {
+                assert_eq!(value.to_f64(), GAP, "{case}: the gap at {at}");
+            }
+        }
+        elements
+    }
+}
+
+/// `alpha * A * B + beta * C` of dense matrices in f64, and for each element the bound, as of [`reference`].
+pub(crate) fn gemm_reference<T: Scalar>(
+    alpha: f64,
+    a: &Dense<T>,
+    b: &Dense<T>,
+    beta: f64,
+    c: &Dense<T>,
+) -> Vec<(f64, f64)> {
+    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+    let mut bounded = vec![];
+    for i in 0..c.nrows {
+        let mut sums = vec![(0.0, 0.0); c.ncols];
+        for (p, &value) in a.row(i).iter().enumerate() {
+            for (sum, &element) in sums.iter_mut().zip(b.row(p)) {
+                let product = alpha * value.to_f64() * element.to_f64();
+                sum.0 += product;
+                sum.1 += product.abs();
+            }
+        }
+        let add_old = |((sum, magnitude), &old): ((f64, f64), &T)| {
+            let old = if beta == 0.0 { 0.0 } else { beta * old.to_f64() };
+            (sum + old, (a.ncols as f64 + 3.0) * epsilon * (magnitude + old.abs()))
+        };
+        bounded.extend(sums.into_iter().zip(c.row(i)).map(add_old));
+    }
+    bounded
 }
 
 /// `alpha * A * B + beta * C` in f64, and for each element the bound of what a sum of rounded products in `T` may be off:
@@ -81,20 +126,7 @@ pub(crate) fn check<T: Scalar>(
     c: &Dense<T>,
 ) {
     let found = product(on, alpha, b, beta, c);
-    let mut elements = vec![];
-    let is_element = |at: usize| {
-        at >= c.offset
-            && (at - c.offset) % c.leading_dimension.max(1) < c.ncols
-            && (at - c.offset) / c.leading_dimension.max(1) < c.nrows
-    };
-    for (at, &value) in found.iter().enumerate() {
-        if is_element(at) {
-            elements.push(value);
-        } else {
-            assert_eq!(value.to_f64(), GAP, "{case}: the gap at {at}");
-        }
-    }
-    assert_within(case, &elements, &reference(a, alpha, b, beta, c));
+    assert_within(case, &c.elements_of(case, &found), &reference(a, alpha, b, beta, c));
 }
 
 pub(crate) fn product<T: Scalar>(on: &DeviceMatrix<T>, alpha: f64, b: &Dense<T>, beta: f64, c: &Dense<T>) -> Vec<T> {

@@ -24,6 +24,7 @@ const BUILT: &[&str] = &[
     "--test=spmm_queues",
     "--test=spmm_reduce",
     "--test=spmm_ladder",
+    "--test=sgemm_ladder",
     "--test=spmv_formats",
     "--test=spmv_properties",
     "--test=structure",
