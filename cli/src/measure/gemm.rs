@@ -60,7 +60,8 @@ impl<T: Scalar> GemmProblem<T> {
         let Shape { m, n, k } = shape;
         let a = Operand::<T>::random((m, k), transpose_a, 0)?;
         let b = Operand::<T>::random((k, n), transpose_b, 1)?;
-        let bytes = (a.elements.len() + b.elements.len() + m as usize * n as usize) * size_of::<T>();
+        let elements = a.elements.len() + b.elements.len() + m as usize * n as usize;
+        let bytes = elements.saturating_mul(size_of::<T>());
         let reference = GemmReference::new(shape, |i, p| a.element(i, p), |p, j| b.element(p, j), REFERENCE);
         Ok(Self { shape, a, b, bytes, reference })
     }

@@ -109,6 +109,7 @@ impl Report<GemmResult> {
         }
         text
     }
+
     fn shapes(&self, results: &[&GemmResult]) -> String {
         let rivals = self.rival_names();
         let mut header = ["<shape", "<kernel", "µs", "±%", "TFLOP/s", "error"].map(str::to_owned).to_vec();

@@ -37,7 +37,7 @@ pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
     // Whether it works at all.
     Handle::new(&new_stream(device)?)?;
     let [major, minor, patch] = [Property::MAJOR_VERSION, Property::MINOR_VERSION, Property::PATCH_LEVEL].map(property);
-    Ok(format!("cuBLAS {}.{}.{}, CUBLAS_DEFAULT_MATH, in which FP32 products take no TF32", major?, minor?, patch?))
+    Ok(format!("cuBLAS {}.{}.{}, TF32 off (CUBLAS_DEFAULT_MATH)", major?, minor?, patch?))
 }
 
 fn property(which: Property) -> Result<i32, String> {
