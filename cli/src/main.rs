@@ -5,6 +5,7 @@ mod convert;
 mod info;
 mod measure;
 mod reorder;
+mod sgemm;
 mod source;
 mod spmm;
 mod spmv;
@@ -33,6 +34,10 @@ enum Command {
     ///
     /// C = A B with A in CSR, a random B of N columns, and B and C row-major: `warpsparse spmm gen:rmat:17:8 -n 64`.
     Spmm(spmm::Options),
+    /// Multiplies two dense matrices: the kernel chosen, its time, speed and error.
+    ///
+    /// C = A B, random and row-major: `warpsparse sgemm -m 1024 -n 512 -k 2048`.
+    Sgemm(sgemm::Options),
     /// Writes a matrix into a Matrix Market file.
     Convert(convert::Options),
     /// Brings near to one another what a matrix has in common, and writes it into a Matrix Market file.
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Spmv(options) => spmv::run(&options),
         Command::Spmm(options) => spmm::run(&options),
+        Command::Sgemm(options) => sgemm::run(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),

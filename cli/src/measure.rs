@@ -1,6 +1,9 @@
-//! Measuring products with one matrix: what `spmv`, `spmm` and `bench` share.
+//! Measuring products: what `spmv`, `spmm`, `sgemm` and `bench` share.
 
+mod gemm;
 mod kernel;
+mod peak;
+mod random;
 mod reference;
 mod spmm;
 mod spmv;
@@ -13,6 +16,7 @@ use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
 
 use self::reference::Errors;
 pub(crate) use self::{
+    gemm::{GemmProblem, GemmReport, Shape, kernel_name, kernels, parse_kernel},
     kernel::KernelName,
     reference::Reduction,
     spmm::{DenseProblem, DenseProblems, DenseReport},

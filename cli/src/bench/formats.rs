@@ -9,7 +9,7 @@ use warpsparse::{CsrMatrix, Device, Error, HybMatrix, Result, Scalar, SpmvOption
 use self::report::{Conversion, FormatResult, HybSplit, MatrixResult, Measured, Outcome, Ratio, Refused};
 use super::{
     report::RivalReport,
-    rivals::Number,
+    rivals::{Number, Rival},
     session::{Benchmark, Session, Settings, least_time},
     suite::{self, Suite},
 };
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.formats",
     version: 1,
-    suite: Suite::Default,
+    rivals: Rival::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "y = 1 A x + 0 y",
     figures: "GFLOP/s count two operations for each entry, padding left out. GB/s count the bytes that must move at least \
@@ -44,7 +44,7 @@ const FORMATS: [FormatName; 6] =
     [FormatName::Csr, FormatName::Coo, FormatName::Dia, FormatName::Ell, FormatName::Hyb, FormatName::Auto];
 
 pub(crate) fn run(options: &Options) -> crate::Outcome {
-    let report = options.settings.run(&BENCHMARK, |session, source, dtype| match dtype {
+    let report = options.settings.run(&BENCHMARK, Suite::Default, |session, source, dtype| match dtype {
         DTypeName::F32 => measure::<f32>(session, source, dtype),
         DTypeName::F64 => measure::<f64>(session, source, dtype),
     })?;

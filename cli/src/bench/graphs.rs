@@ -22,8 +22,7 @@ use self::{
 };
 use super::{
     rivals::Rival,
-    session::{Benchmark, Session, Settings},
-    suite::Suite,
+    session::{Benchmark, Conditions, Session, parse_limit},
 };
 use crate::{
     Outcome, emit,
@@ -63,8 +62,7 @@ pub(crate) struct Options {
 const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.graphs",
     version: 1,
-    // Never asked: graphs are always named.
-    suite: Suite::Dense,
+    rivals: Rival::SPARSE,
     dtypes: &[DTypeName::F32],
     product: "C = 1 A B + 0 C, with n columns in B and C, which are row-major",
     figures: "GFLOP/s count two operations for each entry and column of B. CRC is coalesced row caching, CWM \
@@ -79,10 +77,8 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let graphs = if options.graph.is_empty() { STAND_INS } else { &options.graph };
-    let settings = Settings {
-        matrices: graphs.iter().map(|&graph| options.source(graph)).collect(),
-        suite: None,
-        data: None,
+    let sources: Vec<_> = graphs.iter().map(|&graph| options.source(graph)).collect();
+    let conditions = Conditions {
         against: options.against.clone(),
         dtype: Vec::new(),
         device: options.device.clone(),
@@ -94,8 +90,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let fewer = "fewer are timed, and one that takes as long alone is timed once.";
     let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
     let benchmark = Benchmark { figures: &figures, ..BENCHMARK };
-    let report = settings.run(&benchmark, |session, source, dtype| options.measure(session, source, dtype))?;
-    settings.write_json(&report)?;
+    let report =
+        conditions.run(&benchmark, &sources, |session, source, dtype| options.measure(session, source, dtype))?;
+    conditions.write_json(&report)?;
     emit(&report.to_string())?;
     Ok(report.check()?)
 }
@@ -180,9 +177,4 @@ fn parse_graph(text: &str) -> std::result::Result<StandIn, String> {
 fn parse_scale(text: &str) -> std::result::Result<f64, String> {
     let scale = text.parse().ok().filter(|&scale| scale > 0.0 && scale <= 1.0);
     scale.ok_or_else(|| "a scale is over 0 and at most 1".into())
-}
-
-fn parse_limit(text: &str) -> std::result::Result<Duration, String> {
-    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a limit is a number of seconds over 0".into())
 }

@@ -7,6 +7,7 @@ mod html;
 mod report;
 mod rivals;
 mod session;
+mod sgemm;
 mod spmm;
 mod spmv;
 mod suite;
@@ -33,6 +34,11 @@ pub(crate) enum Command {
     /// C = A B with A in CSR, f32, and B and C row-major. The report on stdout is Markdown:
     /// `warpsparse bench graphs --graph ddi,collab --json graphs.json`.
     Graphs(graphs::Options),
+    /// Measures the product of dense matrices of several shapes, by the kernel for all of them or by a ladder of kernels
+    /// from the obvious to the best, beside cuBLAS.
+    ///
+    /// C = A B, row-major. The report on stdout is Markdown: `warpsparse bench sgemm 1024 4096x512x64 --json sgemm.json`.
+    Sgemm(sgemm::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
     /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
@@ -44,6 +50,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Spmv(options) => spmv::run(options),
         Command::Spmm(options) => spmm::run(options),
         Command::Graphs(options) => graphs::run(options),
+        Command::Sgemm(options) => sgemm::run(options),
         Command::Formats(options) => formats::run(options),
         Command::Compare(options) => compare::run(options),
     }

@@ -22,14 +22,21 @@ use crate::measure::{Cache, DTypeName, Measurement};
 #[derive(Args)]
 pub(crate) struct Settings {
     /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv`; a suite if there is none.
-    pub(super) matrices: Vec<MatrixSource>,
+    matrices: Vec<MatrixSource>,
     /// A set of matrices, beside those named.
     #[arg(long, value_enum)]
-    pub(super) suite: Option<Suite>,
+    suite: Option<Suite>,
     /// The folder with the suite's files [default: tests/data, or else data]
     #[arg(long, value_name = "DIR")]
-    pub(super) data: Option<PathBuf>,
-    /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    conditions: Conditions,
+}
+
+// None here either. What is measured comes from elsewhere; this is how.
+#[derive(Args)]
+pub(crate) struct Conditions {
+    /// Libraries to compare with [default: NVIDIA's on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
     pub(super) against: Option<Vec<Rival>>,
     /// The element type; can be repeated [default: both; of dense matrices f32]
@@ -49,12 +56,33 @@ pub(crate) struct Settings {
     pub(super) json: Option<PathBuf>,
 }
 
+/// What products are measured on.
+pub(crate) trait Case {
+    /// Short, and the same wherever its files lie.
+    fn name(&self) -> String;
+
+    /// Why there is nothing to measure.
+    fn problem(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Case for MatrixSource {
+    fn name(&self) -> String {
+        suite::name(self)
+    }
+
+    fn problem(&self) -> Option<String> {
+        suite::missing(self).map(|path| format!("{} is not there", path.display()))
+    }
+}
+
 /// Which benchmark it is.
 pub(crate) struct Benchmark<'a> {
     pub(crate) schema: &'static str,
     pub(crate) version: u64,
-    /// What is measured if no matrix is named.
-    pub(crate) suite: Suite,
+    /// The libraries that compute it too.
+    pub(crate) rivals: &'static [Rival],
     /// The element types unless others are named.
     pub(crate) dtypes: &'static [DTypeName],
     /// What is computed, as a formula.
@@ -75,14 +103,44 @@ pub(crate) struct Session<'a> {
 }
 
 impl Settings {
-    /// Calls `measure` for every matrix with elements of every type, and makes a report of its results.
+    /// Calls `measure` for every matrix with elements of every type, and makes a report of its results. The suite is
+    /// what is measured if no matrix is named.
     pub(crate) fn run<R, I: IntoIterator<Item = R>>(
         &self,
         benchmark: &Benchmark<'_>,
-        mut measure: impl FnMut(&mut Session<'_>, &MatrixSource, DTypeName) -> Result<I>,
+        suite: Suite,
+        measure: impl FnMut(&mut Session<'_>, &MatrixSource, DTypeName) -> Result<I>,
+    ) -> std::result::Result<Report<R>, Box<dyn std::error::Error>> {
+        self.conditions.run(benchmark, &self.sources(suite)?, measure)
+    }
+
+    fn sources(&self, default: Suite) -> std::result::Result<Vec<MatrixSource>, Box<dyn std::error::Error>> {
+        let mut sources = self.matrices.clone();
+        if let Some(suite) = self.suite.or(sources.is_empty().then_some(default)) {
+            sources.extend(suite.sources(self.data.as_deref())?);
+        }
+        // What was named has to be there, what a suite names need not.
+        if let Some(missing) = self.matrices.iter().find_map(suite::missing) {
+            return Err(format!("{}: there is no such file", missing.display()).into());
+        }
+        Ok(sources)
+    }
+
+    /// As [`Conditions::write_json`].
+    pub(crate) fn write_json(&self, report: &impl Serialize) -> std::result::Result<(), Box<dyn std::error::Error>> {
+        self.conditions.write_json(report)
+    }
+}
+
+impl Conditions {
+    /// Calls `measure` for every case with elements of every type, and makes a report of its results.
+    pub(crate) fn run<C: Case, R, I: IntoIterator<Item = R>>(
+        &self,
+        benchmark: &Benchmark<'_>,
+        cases: &[C],
+        mut measure: impl FnMut(&mut Session<'_>, &C, DTypeName) -> Result<I>,
     ) -> std::result::Result<Report<R>, Box<dyn std::error::Error>> {
         let device = &Device::from_name(&self.device)?;
-        let sources = self.sources(benchmark.suite)?;
         let wanted = if self.dtype.is_empty() { benchmark.dtypes } else { &self.dtype };
         let dtypes: Vec<_> = [DTypeName::F32, DTypeName::F64].into_iter().filter(|it| wanted.contains(it)).collect();
         let mut session = Session::new(self, device)?;
@@ -90,17 +148,17 @@ impl Settings {
         let method = session.method(self, benchmark);
 
         let mut results = Vec::new();
-        session.bar.set_length((sources.len() * dtypes.len()) as u64);
-        for source in &sources {
-            let name = suite::name(source);
-            if let Some(path) = suite::missing(source) {
-                session.skip(name, format!("{} is not there", path.display()));
+        session.bar.set_length((cases.len() * dtypes.len()) as u64);
+        for case in cases {
+            let name = case.name();
+            if let Some(problem) = case.problem() {
+                session.skip(name, problem);
                 session.bar.inc(dtypes.len() as u64);
                 continue;
             }
             for &dtype in &dtypes {
                 session.bar.set_message(format!("{name} {dtype}"));
-                match measure(&mut session, source, dtype) {
+                match measure(&mut session, case, dtype) {
                     Ok(measured) => results.extend(measured),
                     // The others may be smaller.
                     Err(error @ Error::OutOfMemory { .. }) => {
@@ -124,18 +182,6 @@ impl Settings {
         })
     }
 
-    fn sources(&self, default: Suite) -> std::result::Result<Vec<MatrixSource>, Box<dyn std::error::Error>> {
-        let mut sources = self.matrices.clone();
-        if let Some(suite) = self.suite.or(sources.is_empty().then_some(default)) {
-            sources.extend(suite.sources(self.data.as_deref())?);
-        }
-        // What was named has to be there, what a suite names need not.
-        if let Some(missing) = self.matrices.iter().find_map(suite::missing) {
-            return Err(format!("{}: there is no such file", missing.display()).into());
-        }
-        Ok(sources)
-    }
-
     /// Writes the report to the file for JSON, if there is one.
     pub(crate) fn write_json(&self, report: &impl Serialize) -> std::result::Result<(), Box<dyn std::error::Error>> {
         match &self.json {
@@ -150,13 +196,13 @@ pub(crate) fn write(path: &Path, text: &str) -> std::result::Result<(), String> 
 }
 
 impl<'a> Session<'a> {
-    fn new(settings: &Settings, device: &'a Device) -> Result<Self> {
+    fn new(conditions: &Conditions, device: &'a Device) -> Result<Self> {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template");
         Ok(Self {
             device,
             rivals: Vec::new(),
-            cache: if settings.hot { Cache::Hot } else { Cache::Cold },
-            repeats: settings.repeat as usize,
+            cache: if conditions.hot { Cache::Hot } else { Cache::Cold },
+            repeats: conditions.repeat as usize,
             copy_bandwidth: device.measure_copy_bandwidth()?,
             bar: ProgressBar::new(0).with_style(style),
             skipped: Vec::new(),
@@ -164,10 +210,15 @@ impl<'a> Session<'a> {
     }
 
     /// The method in words; finds out which rivals are there.
-    fn method(&mut self, settings: &Settings, benchmark: &Benchmark<'_>) -> Method {
+    fn method(&mut self, conditions: &Conditions, benchmark: &Benchmark<'_>) -> Method {
         let mut rivals = Vec::new();
-        for rival in settings.against.clone().unwrap_or_else(|| Rival::defaults(self.device)) {
-            match rival.describe(self.device) {
+        let defaults = || benchmark.rivals.iter().copied().filter(|rival| rival.is_default(self.device)).collect();
+        for rival in conditions.against.clone().unwrap_or_else(defaults) {
+            let description = match benchmark.rivals.contains(&rival) {
+                true => rival.describe(self.device),
+                false => Err(format!("{} does not compute this product", rival.name())),
+            };
+            match description {
                 Ok(description) => {
                     self.rivals.push(rival);
                     rivals.push(description);
@@ -235,6 +286,12 @@ impl<'a> Session<'a> {
         self.bar.suspend(|| eprintln!("skipped {what}: {reason}"));
         self.skipped.push(Skipped { what, reason });
     }
+}
+
+/// A time from seconds on the command line.
+pub(crate) fn parse_limit(text: &str) -> std::result::Result<Duration, String> {
+    let limit = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a limit is a number of seconds over 0".into())
 }
 
 /// The fastest of a library's ways to compute the product.

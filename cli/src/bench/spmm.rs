@@ -7,7 +7,7 @@ use warpsparse::{DeviceMatrix, Error, Result, SpmmOptions, io::MatrixSource};
 
 use self::report::{Measured, ProductResult};
 use super::{
-    rivals::Number,
+    rivals::{Number, Rival},
     session::{Benchmark, Session, Settings},
     suite::{self, Suite},
 };
@@ -33,7 +33,7 @@ pub(crate) struct Options {
 const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.spmm",
     version: 1,
-    suite: Suite::Dense,
+    rivals: Rival::SPARSE,
     dtypes: &[DTypeName::F32],
     product: "C = 1 A B + 0 C, with n columns in B and C, which are row-major",
     figures: "Where so many products would take more than 0.15 s, fewer are timed, but at least 15 on a GPU and 3 on the CPU. \
@@ -45,7 +45,7 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
 };
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let report = options.settings.run(&BENCHMARK, |session, source, dtype| match dtype {
+    let report = options.settings.run(&BENCHMARK, Suite::Dense, |session, source, dtype| match dtype {
         DTypeName::F32 => measure::<f32>(options, session, source, dtype),
         DTypeName::F64 => measure::<f64>(options, session, source, dtype),
     })?;

@@ -10,7 +10,7 @@ use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::Matr
 use self::report::{Analysis, Forced, MatrixResult, SCHEMA, VERSION};
 use super::{
     html,
-    rivals::Number,
+    rivals::{Number, Rival},
     session::{Benchmark, Session, Settings, least_time, write},
     suite::{self, Suite},
 };
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: SCHEMA,
     version: VERSION,
-    suite: Suite::Default,
+    rivals: Rival::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "y = 1 A x + 0 y",
     figures: "GB/s count the bytes that must move at least: values, column indices and row offsets once, x and y once. \
@@ -40,7 +40,7 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
 };
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let report = options.settings.run(&BENCHMARK, |session, source, dtype| match dtype {
+    let report = options.settings.run(&BENCHMARK, Suite::Default, |session, source, dtype| match dtype {
         DTypeName::F32 => measure::<f32>(session, source, dtype),
         DTypeName::F64 => measure::<f64>(session, source, dtype),
     })?;

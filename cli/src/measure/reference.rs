@@ -91,8 +91,15 @@ impl Reference {
     /// The errors of what a product has at the known places, one after the other.
     pub(crate) fn errors<T: Scalar>(&self, found: &[T]) -> Errors {
         assert_eq!(found.len(), self.elements.len(), "an element for each that is known");
+        Errors::of(found.iter().copied(), &self.elements)
+    }
+}
+
+impl Errors {
+    /// Of the elements found, where each is expected with what it may be off.
+    pub(super) fn of<T: Scalar>(found: impl Iterator<Item = T>, expected: &[(f64, f64)]) -> Self {
         let (mut difference, mut norm, mut over_bound) = (0.0, 0.0, 0.0);
-        for (found, &(expected, bound)) in found.iter().zip(&self.elements) {
+        for (found, &(expected, bound)) in found.zip(expected) {
             let error = (found.to_f64() - expected).abs();
             difference += error * error;
             norm += expected * expected;
@@ -100,13 +107,17 @@ impl Reference {
             // `f64::max` would drop a NaN.
             over_bound = if ratio > over_bound || ratio.is_nan() { ratio } else { over_bound };
         }
-        Errors { relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound }
+        Self { relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound }
     }
+}
+
+/// The distance from 1 to the next number.
+pub(super) fn epsilon<T: Scalar>() -> f64 {
+    if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON }
 }
 
 /// The sums of row `i`, and twice what rounding explains.
 fn sums<T: Scalar>(reduction: Reduction, matrix: &CsrMatrix<T>, b: &[T], cols: usize, i: usize) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let row = matrix.row_range(i);
     let terms = row.len() as f64 + 3.0;
     let mut sums = vec![(0.0, 0.0); cols];
@@ -119,7 +130,7 @@ fn sums<T: Scalar>(reduction: Reduction, matrix: &CsrMatrix<T>, b: &[T], cols: u
             *magnitude += product.abs();
         }
     }
-    sums.into_iter().map(|(sum, magnitude)| (sum, 2.0 * terms * epsilon * magnitude)).collect()
+    sums.into_iter().map(|(sum, magnitude)| (sum, 2.0 * terms * epsilon::<T>() * magnitude)).collect()
 }
 
 /// The largest or smallest products of row `i`, rounded as on the device: there is nothing that they can be off.

@@ -1,16 +1,14 @@
 //! Products with dense matrices.
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
-use rayon::prelude::*;
 use serde::Serialize;
 use warpsparse::{
-    CsrMatrix, DenseMut, DenseRef, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, SpmmOptions, Weights,
+    CsrMatrix, DenseMut, DenseRef, Device, DeviceMatrix, DeviceVec, Result, Scalar, SpmmOptions, Weights,
     io::MatrixSource,
 };
 
 use super::{
     Measurement, ProductReport,
+    random::random_elements,
     reference::{Reduction, Reference},
 };
 use crate::source;
@@ -36,14 +34,8 @@ pub(crate) struct DenseProblem<'a, T> {
 impl<T: Scalar> DenseProblems<T> {
     /// The matrix of this source, and random numbers from -1 to 1 for a `B` of up to `most_cols` columns.
     pub(crate) fn load(source: &MatrixSource, most_cols: usize) -> Result<Self> {
-        /// Each piece of the elements has a seed of its own, so that threads share the work.
-        const PIECE: usize = 1 << 16;
         let matrix = source::load::<T>(source)?;
-        let mut elements = zeros(matrix.ncols().saturating_mul(most_cols))?;
-        elements.par_chunks_mut(PIECE).enumerate().for_each(|(seed, elements)| {
-            let mut random = Pcg64::seed_from_u64(seed as u64);
-            elements.fill_with(|| T::from_f64(random.random_range(-1.0..1.0)));
-        });
+        let elements = random_elements(matrix.ncols().saturating_mul(most_cols), 0)?;
         Ok(Self { matrix, elements })
     }
 
@@ -80,15 +72,6 @@ impl<T: Scalar> DenseProblems<T> {
         let reference = Reference::of_reduction(reduction, matrix, b, cols, REFERENCE);
         Ok(DenseProblem { matrix, cols, b, reduction, bytes, reference })
     }
-}
-
-/// As many may be more than the host has room for.
-fn zeros<T: Scalar>(count: usize) -> Result<Vec<T>> {
-    let requested = count.saturating_mul(size_of::<T>()) as u64;
-    let out_of_memory = |_| Error::OutOfMemory { device: Device::cpu().to_string(), requested, available: None };
-    Vec::<T>::new().try_reserve_exact(count).map_err(out_of_memory)?;
-    // Zeros that the system gives, so that the threads that fill them are the first to touch them.
-    Ok(vec![T::default(); count])
 }
 
 /// A product with a dense matrix, measured.

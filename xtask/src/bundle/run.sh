@@ -7,7 +7,8 @@
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
 #   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; in
-#                       every format: formats.json, formats.md; and SpMM: spmm.json, spmm.md
+#                       every format: formats.json, formats.md; SpMM: spmm.json, spmm.md; and dense products beside
+#                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md
 #   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
 #   ./run.sh all        all of these
 set -eu
@@ -94,7 +95,9 @@ bench() {
     ./warpsparse bench spmv --device cuda --json bench.json --html bench.html
     ./warpsparse bench formats --device cuda --json formats.json >formats.md
     ./warpsparse bench spmm --device cuda --json spmm.json >spmm.md
-    cat formats.md spmm.md
+    ./warpsparse bench sgemm --device cuda --json sgemm.json >sgemm.md
+    ./warpsparse bench sgemm --ladder --device cuda --json sgemm_ladder.json >>sgemm.md
+    cat formats.md spmm.md sgemm.md
 }
 
 graphs() {
@@ -106,5 +109,5 @@ graphs() {
 case "${1:-}" in
 tests | sanitize | planted | lanes | bench | graphs) "$1" ;;
 all) ./warpsparse info; tests; sanitize; lanes; bench; graphs; planted ;;
-*) sed -n '2,13s/^# \{0,1\}//p' run.sh; exit 2 ;;
+*) sed -n '2,14s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

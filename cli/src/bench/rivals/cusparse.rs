@@ -15,10 +15,13 @@ use cudarc::cusparse::sys::cusparseSpMVAlg_t as Algorithm;
 use warpsparse::{CooMatrix, CsrMatrix, Scalar};
 
 use self::{
-    library::{Handle, driver, find_preprocess, new_stream, time_each},
+    library::{Handle, find_preprocess},
     product::{Product, Set},
 };
-use super::Run;
+use super::{
+    Run,
+    stream::{driver, new_stream, time_each},
+};
 use crate::measure::{Measurement, Problem};
 
 pub(super) use self::{library::describe, matrix::Number, spmm::dense_runs};

@@ -1,18 +1,21 @@
 //! Other libraries: the same product, the same buffers in rotation, the same clock.
 
 mod cpu;
+mod cublas;
 mod cusparse;
+mod stream;
 
 use clap::ValueEnum;
 use serde::Serialize;
 use warpsparse::{Device, Scalar};
 
-use crate::measure::{DenseProblem, Figures, Measurement, Problem};
+use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
 
 /// A library to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Rival {
+    Cublas,
     Cusparse,
     /// For `bench formats`, where it comes with the other.
     #[value(skip)]
@@ -28,17 +31,22 @@ pub(crate) struct Run {
 }
 
 /// An element type that every rival handles.
-pub(crate) trait Number: Scalar + cusparse::Number + cpu::Number {}
-impl<T: Scalar + cusparse::Number + cpu::Number> Number for T {}
+pub(crate) trait Number: Scalar + cublas::Number + cusparse::Number + cpu::Number {}
+impl<T: Scalar + cublas::Number + cusparse::Number + cpu::Number> Number for T {}
 
 impl Rival {
-    /// The libraries that a device is compared with unless others are named. Times of the emulator mean nothing.
-    pub(crate) fn defaults(device: &Device) -> Vec<Self> {
-        match device.to_string().as_str() {
-            "cpu" => vec![Self::NalgebraSparse, Self::Sprs],
-            "emulated" => Vec::new(),
-            _ => vec![Self::Cusparse],
-        }
+    /// Those that multiply sparse matrices.
+    pub(crate) const SPARSE: &[Self] = &[Self::Cusparse, Self::NalgebraSparse, Self::Sprs];
+    /// Those that multiply dense matrices.
+    pub(crate) const DENSE: &[Self] = &[Self::Cublas];
+
+    /// Whether a device is compared with it unless others are named. Times of the emulator mean nothing.
+    pub(crate) fn is_default(self, device: &Device) -> bool {
+        device.to_string() != "emulated" && self.is_of_gpus() == device.is_cuda()
+    }
+
+    fn is_of_gpus(self) -> bool {
+        matches!(self, Self::Cublas | Self::Cusparse | Self::CusparseCoo)
     }
 
     /// The library in each of the formats that it multiplies in.
@@ -49,6 +57,7 @@ impl Rival {
     /// The library as it calls itself, and the format unless that is CSR.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Cublas => "cuBLAS",
             Self::Cusparse => "cuSPARSE",
             Self::CusparseCoo => "cuSPARSE COO",
             Self::NalgebraSparse => "nalgebra-sparse",
@@ -58,15 +67,12 @@ impl Rival {
 
     /// What is told of the library beside its times, or the reason why it is not compared with this device.
     pub(crate) fn describe(self, device: &Device) -> Result<String, String> {
-        match (self, device.is_cuda()) {
-            (Self::Cusparse | Self::CusparseCoo, true) => cusparse::describe(device),
-            (Self::Cusparse | Self::CusparseCoo, false) => {
-                Err(format!("cuSPARSE runs on GPUs, and the products run on {device}"))
-            }
-            (Self::NalgebraSparse | Self::Sprs, true) => {
-                Err(format!("{} runs on the CPU, and the products run on {device}", self.name()))
-            }
-            (Self::NalgebraSparse | Self::Sprs, false) => Ok(format!("{}, on one core", self.name())),
+        match (self.is_of_gpus(), device.is_cuda()) {
+            (true, false) => Err(format!("{} runs on GPUs, and the products run on {device}", self.name())),
+            (false, true) => Err(format!("{} runs on the CPU, and the products run on {device}", self.name())),
+            (false, false) => Ok(format!("{}, on one core", self.name())),
+            (true, true) if self == Self::Cublas => cublas::describe(device),
+            (true, true) => cusparse::describe(device),
         }
     }
 
@@ -75,6 +81,7 @@ impl Rival {
         match self {
             Self::Cusparse => cusparse::runs(measurement, cusparse::Format::Csr),
             Self::CusparseCoo => cusparse::runs(measurement, cusparse::Format::Coo),
+            Self::Cublas => Err("it multiplies dense matrices only".into()),
             Self::NalgebraSparse => cpu::nalgebra_sparse(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs(measurement).map(|run| vec![run]),
         }
@@ -88,8 +95,21 @@ impl Rival {
         match self {
             Self::Cusparse => cusparse::dense_runs(measurement),
             Self::CusparseCoo => Err("not measured with dense matrices".into()),
+            Self::Cublas => Err("it multiplies dense matrices only".into()),
             Self::NalgebraSparse => cpu::nalgebra_sparse_dense(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs_dense(measurement).map(|run| vec![run]),
+        }
+    }
+    /// The library's ways to multiply two dense matrices, measured.
+    pub(crate) fn gemm_runs<T: Number>(
+        self,
+        measurement: &Measurement<'_, GemmProblem<T>>,
+    ) -> Result<Vec<Run>, String> {
+        match self {
+            Self::Cublas => cublas::run(measurement).map(|run| vec![run]),
+            Self::Cusparse | Self::CusparseCoo | Self::NalgebraSparse | Self::Sprs => {
+                Err("it multiplies no two dense matrices".into())
+            }
         }
     }
 }

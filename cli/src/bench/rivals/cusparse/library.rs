@@ -1,10 +1,9 @@
-//! cuSPARSE as a library: whether it is there, its context, its errors, its clock.
+//! cuSPARSE as a library: whether it is there, its context, its errors.
 
 use std::{
     ffi::{CStr, c_void},
     ptr::null_mut,
     sync::Arc,
-    time::Duration,
 };
 
 use cudarc::{
@@ -12,9 +11,11 @@ use cudarc::{
         self, cudaDataType_t as DataType, cusparseDnVecDescr_t as VectorDescriptor, cusparseHandle_t as RawHandle,
         cusparseSpMVAlg_t as Algorithm, cusparseStatus_t as Status,
     },
-    driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys::CUevent_flags},
+    driver::CudaStream,
 };
 use warpsparse::Device;
+
+use crate::bench::rivals::stream::{driver, new_stream};
 
 /// The functions called here and for products without which there is nothing to compare: the bindings panic where one is
 /// missing.
@@ -53,17 +54,6 @@ pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
     let preprocess = if find_preprocess().is_some() { "with" } else { "which has no" };
     let (major, minor, patch) = (version / 1000, version % 1000 / 100, version % 100);
     Ok(format!("cuSPARSE {major}.{minor}.{patch}, {preprocess} cusparseSpMV_preprocess"))
-}
-
-/// A new stream in the primary context of the device.
-pub(super) fn new_stream(device: &Device) -> Result<Arc<CudaStream>, String> {
-    let name = device.to_string();
-    let index = name.strip_prefix("cuda:").and_then(|index| index.parse().ok()).ok_or("not a CUDA device")?;
-    let context = CudaContext::new(index).map_err(driver("creating a context"))?;
-    // SAFETY: everything here happens on one stream, whose order is all that is needed; events of cudarc's own would
-    // get between the measured products.
-    unsafe { context.disable_event_tracking() };
-    context.new_stream().map_err(driver("creating a stream"))
 }
 
 /// cuSPARSE's context, bound to a stream.
@@ -127,27 +117,6 @@ fn has_function(name: &CStr) -> bool {
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_ok() }
 }
 
-/// As `Device::time_each`: operations queued back to back with an event between.
-pub(super) fn time_each(
-    stream: &CudaStream,
-    repeats: usize,
-    operation: impl Fn(usize) -> Result<(), String>,
-) -> Result<Vec<Duration>, String> {
-    let event = |_| stream.context().new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
-    let events = (0..=repeats).map(event).collect::<Result<Vec<_>, _>>().map_err(driver("creating an event"))?;
-    let record = |event: &CudaEvent| event.record(stream).map_err(driver("recording an event"));
-    record(&events[0])?;
-    for repeat in 0..repeats {
-        operation(repeat)?;
-        record(&events[repeat + 1])?;
-    }
-    let elapsed = |pair: &[CudaEvent]| {
-        let milliseconds = pair[0].elapsed_ms(&pair[1]).map_err(driver("reading an event"))?;
-        Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
-    };
-    events.windows(2).map(elapsed).collect()
-}
-
 /// An error of cuSPARSE, with the call that gave it.
 pub(super) fn check(call: &str, status: Status) -> Result<(), String> {
     if status == Status::CUSPARSE_STATUS_SUCCESS {
@@ -159,9 +128,4 @@ pub(super) fn check(call: &str, status: Status) -> Result<(), String> {
         if text.is_null() { "unknown".into() } else { CStr::from_ptr(text).to_string_lossy() }
     };
     Err(format!("{call}: {text} ({status:?})"))
-}
-
-/// An error of the driver, with what was being done.
-pub(super) fn driver(what: &'static str) -> impl Fn(DriverError) -> String {
-    move |error| format!("{what}: {error}")
 }

@@ -13,10 +13,10 @@ use warpsparse::Scalar;
 
 use super::{
     Format,
-    library::{Handle, check, driver, find_preprocess},
+    library::{Handle, check, find_preprocess},
     matrix::{Arrays, MatrixDescriptor, Number, scalars},
 };
-use crate::measure::Problem;
+use crate::{bench::rivals::stream::driver, measure::Problem};
 
 /// The matrix and its vectors on the device.
 pub(super) struct Set<T> {

@@ -14,11 +14,14 @@ use warpsparse::Scalar;
 
 use super::{
     Format, check_size,
-    library::{Handle, check, driver, new_stream, time_each},
+    library::{Handle, check},
     matrix::{Arrays, MatrixDescriptor, Number, scalars},
 };
 use crate::{
-    bench::rivals::Run,
+    bench::rivals::{
+        Run,
+        stream::{driver, new_stream, time_each},
+    },
     measure::{DenseProblem, Measurement},
 };
 

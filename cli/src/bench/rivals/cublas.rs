@@ -1,0 +1,113 @@
+//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`.
+//!
+//! As with cuSPARSE, the library is loaded when the program runs and need not be there, and works on a stream of its own in
+//! the context of our products, on as many sets of the same matrices, timed by events just as ours are.
+
+mod library;
+
+use std::sync::Arc;
+
+use cudarc::{
+    cublas::sys::{self, cublasHandle_t as RawHandle, cublasOperation_t as Operation, cublasStatus_t as Status},
+    driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits},
+};
+use warpsparse::Scalar;
+
+use self::library::{Handle, check};
+use super::{
+    Run,
+    stream::{driver, new_stream, time_each},
+};
+use crate::measure::{GemmProblem, Measurement, Shape};
+
+pub(super) use self::library::describe;
+
+/// What cuBLAS and its bindings ask of an element type.
+pub(crate) trait Number: DeviceRepr + ValidAsZeroBits + Copy + 'static {
+    const NAME: &'static str;
+    const GEMM: Gemm<Self>;
+}
+
+impl Number for f32 {
+    const NAME: &'static str = "cublasSgemm";
+    const GEMM: Gemm<Self> = sys::cublasSgemm_v2;
+}
+
+impl Number for f64 {
+    const NAME: &'static str = "cublasDgemm";
+    const GEMM: Gemm<Self> = sys::cublasDgemm_v2;
+}
+
+/// The function for an element type.
+type Gemm<T> = unsafe fn(
+    RawHandle,
+    Operation,
+    Operation,
+    i32,
+    i32,
+    i32,
+    *const T,
+    *const T,
+    i32,
+    *const T,
+    i32,
+    *const T,
+    *mut T,
+    i32,
+) -> Status;
+
+/// The product, measured.
+pub(super) fn run<T: Scalar + Number>(measurement: &Measurement<'_, GemmProblem<T>>) -> Result<Run, String> {
+    let GemmProblem { bytes, reference, .. } = measurement.problem;
+    let stream = new_stream(measurement.device)?;
+    let handle = Handle::new(&stream)?;
+    let sets = (0..measurement.rotation(*bytes)).map(|_| Set::new(&stream, measurement.problem));
+    let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
+    let count = sets.len();
+    let times = measurement.times(count, |repeats| {
+        time_each(&stream, repeats, |repeat| sets[repeat % count].multiply(&handle, measurement.problem))
+    })?;
+    let c = stream.clone_dtoh(&sets[0].c).map_err(driver("copying from the device"))?;
+    Ok(Run { variant: T::NAME.into(), figures: measurement.figures(&times, *bytes, &reference.errors(&c)) })
+}
+
+/// The matrices on the device.
+struct Set<T> {
+    a: CudaSlice<T>,
+    b: CudaSlice<T>,
+    c: CudaSlice<T>,
+}
+
+impl<T: Scalar + Number> Set<T> {
+    fn new(stream: &Arc<CudaStream>, problem: &GemmProblem<T>) -> Result<Self, String> {
+        let GemmProblem { shape: Shape { m, n, .. }, a, b, .. } = problem;
+        let failed = driver("copying to the device");
+        Ok(Self {
+            a: stream.clone_htod(&a.elements).map_err(&failed)?,
+            b: stream.clone_htod(&b.elements).map_err(&failed)?,
+            c: stream.alloc_zeros(*m as usize * *n as usize).map_err(&failed)?,
+        })
+    }
+
+    /// Queues the product. cuBLAS takes matrices column by column: what is row-major is to it the transpose, so that it is
+    /// asked for that of `C`, `B` transposed times `A` transposed.
+    fn multiply(&mut self, handle: &Handle, problem: &GemmProblem<T>) -> Result<(), String> {
+        let Shape { m, n, k } = problem.shape;
+        let (m, n, k) = (m as i32, n as i32, k as i32);
+        let operand = |is_transposed, rows, cols| match is_transposed {
+            false => (Operation::CUBLAS_OP_N, cols),
+            true => (Operation::CUBLAS_OP_T, rows),
+        };
+        let (op_a, lda) = operand(problem.a.is_transposed, m, k);
+        let (op_b, ldb) = operand(problem.b.is_transposed, k, n);
+        let (one, zero) = (T::from_f64(1.0), T::from_f64(0.0));
+        let a = self.a.device_ptr(&handle.stream).0 as *const T;
+        let b = self.b.device_ptr(&handle.stream).0 as *const T;
+        let c = self.c.device_ptr_mut(&handle.stream).0 as *mut T;
+        // SAFETY: the handle is alive. The arrays have the elements of their matrices, whose sizes are below 2^31, without
+        // gaps, and are freed in the order of the handle's stream, thus after the product; `C` is borrowed mutably. The
+        // scalars are in host memory, as the handle's pointer mode (the default) wants them, and read during the call.
+        let status = unsafe { (T::GEMM)(handle.raw, op_b, op_a, n, m, k, &one, b, ldb, a, lda, &zero, c, n) };
+        check(T::NAME, status)
+    }
+}

@@ -1,0 +1,132 @@
+//! `warpsparse bench sgemm`.
+
+mod report;
+
+use std::time::Duration;
+
+use clap::Args;
+use warpsparse::{Device, Error, GemmKernel, GemmOptions, Result};
+
+use self::report::{GemmResult, KernelReport};
+use super::{
+    rivals::{Number, Rival},
+    session::{Benchmark, Case, Conditions, Session, parse_limit},
+};
+use crate::{
+    Outcome, emit,
+    measure::{DTypeName, GemmProblem, Shape, kernel_name, kernels},
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Shapes MxNxK, C being M x N and A M x K, or one size for all three [default: squares from 256 to 8192, and uneven
+    /// ones; of a ladder the squares]
+    shapes: Vec<Shape>,
+    /// Measure every kernel, from the obvious to the best.
+    #[arg(long)]
+    ladder: bool,
+    /// Time fewer products of a kernel where they would take more than this together, and only one where that does.
+    #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
+    limit: Duration,
+    #[command(flatten)]
+    conditions: Conditions,
+}
+
+/// Shapes unless others are named.
+const SQUARES: [Shape; 6] = [
+    Shape::square(256),
+    Shape::square(512),
+    Shape::square(1024),
+    Shape::square(2048),
+    Shape::square(4096),
+    Shape::square(8192),
+];
+
+/// Those of them that are measured by one kernel only: thin ones, and sizes that no tile divides.
+const UNEVEN: [Shape; 6] = [
+    Shape { m: 8192, n: 8192, k: 64 },
+    Shape { m: 64, n: 8192, k: 8192 },
+    Shape { m: 8192, n: 64, k: 8192 },
+    Shape { m: 4095, n: 4097, k: 1023 },
+    Shape::square(1000),
+    Shape { m: 333, n: 777, k: 555 },
+];
+
+const BENCHMARK: Benchmark<'_> = Benchmark {
+    schema: "warpsparse.bench.sgemm",
+    version: 1,
+    rivals: Rival::DENSE,
+    dtypes: &[DTypeName::F32],
+    product: "C = 1 A B + 0 C, with random A and B, all row-major without gaps",
+    figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two operations \
+        for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large products they are \
+        those of elements from everywhere. Percent of another library are its time over ours: below 100 that library is \
+        faster.",
+};
+
+impl Case for Shape {
+    fn name(&self) -> String {
+        self.to_string()
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let limit = options.limit.as_secs_f64();
+    let fewer = "fewer are timed, and one that takes as long alone is timed once.";
+    let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
+    let benchmark = Benchmark { figures: &figures, ..BENCHMARK };
+    let report = options.conditions.run(&benchmark, &options.shapes(), |session, &shape, dtype| match dtype {
+        DTypeName::F32 => options.measure::<f32>(session, shape, dtype),
+        DTypeName::F64 => options.measure::<f64>(session, shape, dtype),
+    })?;
+    options.conditions.write_json(&report)?;
+    emit(&report.markdown(options.ladder))?;
+    Ok(report.check()?)
+}
+
+impl Options {
+    fn shapes(&self) -> Vec<Shape> {
+        match (self.shapes.is_empty(), self.ladder) {
+            (false, _) => self.shapes.clone(),
+            (true, true) => SQUARES.to_vec(),
+            (true, false) => [SQUARES, UNEVEN].concat(),
+        }
+    }
+
+    /// The kernels and their names. The CPU has one.
+    fn kernels(&self, device: &Device) -> Vec<(String, GemmKernel)> {
+        let default = GemmKernel::default();
+        match (device.to_string() == "cpu", self.ladder) {
+            (true, _) => vec![("cpu".into(), default)],
+            (false, true) => kernels().map(|kernel| (kernel_name(kernel), kernel)).collect(),
+            (false, false) => vec![(kernel_name(default), default)],
+        }
+    }
+
+    /// None if no kernel takes the matrices.
+    fn measure<T: Number>(
+        &self,
+        session: &mut Session<'_>,
+        shape: Shape,
+        dtype: DTypeName,
+    ) -> Result<Option<GemmResult>> {
+        let problem = GemmProblem::<T>::random(shape, false, false)?;
+        let measurement = session.measurement_from(1, &problem)?.limit(self.limit);
+        let copies = measurement.upload()?;
+        let label = format!("{shape} {dtype}");
+        let mut reports: Vec<KernelReport> = Vec::new();
+        for (name, kernel) in self.kernels(session.device) {
+            match measurement.product(&copies, &GemmOptions::default().kernel(kernel)) {
+                Ok(product) => reports.push(KernelReport { name, product, ratio: None }),
+                Err(error @ Error::Unsupported(_)) => session.skip(format!("{name} on {label}"), error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        // The other libraries have copies of their own.
+        drop(copies);
+        let Some(best_us) = reports.last().map(KernelReport::us) else { return Ok(None) };
+        let rivals = session.rivals.clone();
+        let rivals = session.measure_rivals(&rivals, |rival| rival.gemm_runs(&measurement), best_us, &label);
+        Ok(Some(GemmResult::new(shape, dtype, reports, rivals)))
+    }
+}

@@ -1,0 +1,126 @@
+//! `warpsparse sgemm`: one product of dense matrices, measured and checked.
+
+use std::fmt;
+
+use clap::Args;
+use serde::Serialize;
+use warpsparse::{Device, GemmKernel, GemmOptions, Result, Scalar};
+
+use crate::{
+    Outcome, emit,
+    measure::{Cache, DTypeName, Figures, GemmProblem, GemmReport, Measurement, ProductReport, Shape, parse_kernel},
+    statistics::Spread,
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Rows of A and C.
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
+    m: u32,
+    /// Columns of B and C.
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
+    n: u32,
+    /// Columns of A and rows of B.
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
+    k: u32,
+    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// The element type.
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: DTypeName,
+    /// The kernel on a GPU: tiles, or a rung of the ladder, such as naive, which are for f32 and matrices as they are.
+    #[arg(long, default_value = "tiles", value_parser = parse_kernel)]
+    kernel: GemmKernel,
+    /// Take for A the transpose of a row-major matrix.
+    #[arg(long)]
+    transpose_a: bool,
+    /// Take for B the transpose of a row-major matrix.
+    #[arg(long)]
+    transpose_b: bool,
+    /// How many products to time.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Everything that the command finds out; its JSON form is stable within a version.
+#[derive(Serialize)]
+struct Report {
+    schema: &'static str,
+    version: u32,
+    #[serde(flatten)]
+    shape: Shape,
+    transpose_a: bool,
+    transpose_b: bool,
+    device: String,
+    dtype: DTypeName,
+    /// Bytes a second of a large copy on the device, read and written bytes counted.
+    copy_gb_per_s: f64,
+    #[serde(flatten)]
+    product: GemmReport,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let device = Device::from_name(&options.device)?;
+    let report = match options.dtype {
+        DTypeName::F32 => measure::<f32>(options, &device)?,
+        DTypeName::F64 => measure::<f64>(options, &device)?,
+    };
+    emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
+    Ok(report.product.product.check()?)
+}
+
+fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
+    let &Options { m, n, k, transpose_a, transpose_b, repeat, .. } = options;
+    let (shape, repeats) = (Shape { m, n, k }, repeat as usize);
+    let problem = GemmProblem::<T>::random(shape, transpose_a, transpose_b)?;
+    let copy_bandwidth = device.measure_copy_bandwidth()?;
+    let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
+    let product = measurement.product(&measurement.upload()?, &GemmOptions::default().kernel(options.kernel))?;
+    Ok(Report {
+        schema: "warpsparse.sgemm",
+        version: 1,
+        shape,
+        transpose_a,
+        transpose_b,
+        device: device.describe(),
+        dtype: options.dtype,
+        copy_gb_per_s: copy_bandwidth / 1e9,
+        product,
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self { shape: Shape { m, n, k }, ref device, dtype, copy_gb_per_s, .. } = self;
+        let GemmReport { product, tflop_per_s, percent_of_peak, repeats, checked_elements } = &self.product;
+        let ProductReport { kernel, reason, figures, .. } = product;
+        let Figures { time_us: Spread { median, min, max, .. }, relative_error, .. } = figures;
+        let operand = |rows, cols, is_transposed| match is_transposed {
+            false => format!("{rows} x {cols}, row-major"),
+            true => format!("{rows} x {cols}, the transpose of a row-major matrix"),
+        };
+        writeln!(f, "A          {}", operand(m, k, self.transpose_a))?;
+        writeln!(f, "B          {}", operand(k, n, self.transpose_b))?;
+        writeln!(f, "C          {m} x {n}, row-major; all {dtype}")?;
+        writeln!(f, "device     {device}")?;
+        writeln!(f, "           copies {copy_gb_per_s:.0} GB/s")?;
+        writeln!(f, "kernel     {kernel}")?;
+        writeln!(f, "           {reason}")?;
+        writeln!(f, "time       {median:.1} µs, median of {repeats} ({min:.1} to {max:.1})")?;
+        writeln!(f, "           {}", product.buffers())?;
+        write!(f, "speed      {tflop_per_s:.3} TFLOP/s")?;
+        match percent_of_peak {
+            Some(percent) => writeln!(f, ", {percent:.1}% of the FP32 peak")?,
+            None => writeln!(f)?,
+        }
+        write!(f, "error      {relative_error:.1e} relative to the product in f64")?;
+        match *checked_elements as u64 == u64::from(m) * u64::from(n) {
+            true => writeln!(f),
+            false => writeln!(f, ", in {checked_elements} of its elements from everywhere"),
+        }
+    }
+}
