@@ -11,8 +11,8 @@ use super::{
 };
 use crate::mem::DeviceValue;
 
-/// The most that one copy moves, 16 bytes, in words.
-const MAX_WORDS: usize = 4;
+/// The most that is copied at a time, 32 bytes, in words.
+const MAX_WORDS: usize = 8;
 
 /// The copies of one thread.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Thread {
         values: [T; N],
         place: Place,
     ) {
-        const { assert!(size_of::<[T; N]>() <= MAX_WORDS * WORD_BYTES, "a copy of at most 16 bytes") }
+        const { assert!(size_of::<[T; N]>() <= MAX_WORDS * WORD_BYTES, "copies of at most 32 bytes") }
         self.check_shared::<T, N>(&self.block().shared.borrow(), base, index, Touch::StartOfCopy, place);
         let mut words = [0; MAX_WORDS];
         // SAFETY: the values fit, by the assertion, and have no padding.
