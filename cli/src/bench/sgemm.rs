@@ -19,8 +19,8 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Shapes MxNxK, C being M x N and A M x K, or one size for all three [default: squares from 256 to 8192, and uneven
-    /// ones; of a ladder the squares]
+    /// Shapes MxNxK, C being M x N and A M x K, or one size for all three [default: squares from 256 to 8192, and
+    /// uneven ones; of a ladder the squares]
     shapes: Vec<Shape>,
     /// Measure every kernel, from the obvious to the best.
     #[arg(long)]
@@ -32,17 +32,10 @@ pub(crate) struct Options {
     conditions: Conditions,
 }
 
-/// Shapes unless others are named.
-const SQUARES: [Shape; 6] = [
-    Shape::square(256),
-    Shape::square(512),
-    Shape::square(1024),
-    Shape::square(2048),
-    Shape::square(4096),
-    Shape::square(8192),
-];
+/// Squares measured unless shapes are named.
+const SQUARES: [u32; 6] = [256, 512, 1024, 2048, 4096, 8192];
 
-/// Those of them that are measured by one kernel only: thin ones, and sizes that no tile divides.
+/// What is measured besides, but not by a ladder: thin matrices, and sizes that no tile divides.
 const UNEVEN: [Shape; 6] = [
     Shape { m: 8192, n: 8192, k: 64 },
     Shape { m: 64, n: 8192, k: 8192 },
@@ -58,10 +51,10 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
     rivals: Rival::DENSE,
     dtypes: &[DTypeName::F32],
     product: "C = 1 A B + 0 C, with random A and B, all row-major without gaps",
-    figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two operations \
-        for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large products they are \
-        those of elements from everywhere. Percent of another library are its time over ours: below 100 that library is \
-        faster.",
+    figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two \
+        operations for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large \
+        products they are those of elements from everywhere. Percent of another library are its time over ours: below \
+        100 that library is faster.",
 };
 
 impl Case for Shape {
@@ -86,11 +79,14 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 impl Options {
     fn shapes(&self) -> Vec<Shape> {
-        match (self.shapes.is_empty(), self.ladder) {
-            (false, _) => self.shapes.clone(),
-            (true, true) => SQUARES.to_vec(),
-            (true, false) => [SQUARES, UNEVEN].concat(),
+        if !self.shapes.is_empty() {
+            return self.shapes.clone();
         }
+        let mut shapes = SQUARES.map(Shape::square).to_vec();
+        if !self.ladder {
+            shapes.extend(UNEVEN);
+        }
+        shapes
     }
 
     /// The kernels and their names. The CPU has one.

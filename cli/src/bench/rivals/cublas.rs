@@ -1,6 +1,6 @@
 //! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`.
 //!
-//! As with cuSPARSE, the library is loaded when the program runs and need not be there, and works on a stream of its own in
+//! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a stream of its own in
 //! the context of our products, on as many sets of the same matrices, timed by events just as ours are.
 
 mod library;

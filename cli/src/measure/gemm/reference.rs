@@ -18,7 +18,8 @@ pub(crate) struct GemmReference {
 }
 
 impl GemmReference {
-    /// Of the matrices whose elements `a` and `b` give, by row and column: as many elements as take about so many `products`.
+    /// Of the matrices whose elements `a` and `b` give, by row and column: as many elements as take about so many
+    /// `products`.
     pub(super) fn new<T: Scalar>(
         Shape { m, n, k }: Shape,
         a: impl Fn(usize, usize) -> T + Sync,
@@ -53,9 +54,9 @@ impl GemmReference {
     }
 }
 
-/// The sum of the products of two lines, and what it may be off where numbers are random: of `k` terms `4 sqrt(k)` roundings
-/// for the largest of them all (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019). The bound
-/// for any numbers would be in `k`, and with large `k` no one would notice that a term is missing.
+/// The sum of the products of two lines, and what it may be off where numbers are random: with `k` terms, the sum of their
+/// magnitudes rounded `4 sqrt(k)` times (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019).
+/// The bound for any numbers grows with `k`, so that with a large one no one would notice that a term is missing.
 fn sum<T: Scalar>(a: &[f64], b: &[f64]) -> (f64, f64) {
     let (mut sum, mut magnitude) = (0.0, 0.0);
     for (a, b) in a.iter().zip(b) {
@@ -66,8 +67,8 @@ fn sum<T: Scalar>(a: &[f64], b: &[f64]) -> (f64, f64) {
     (sum, roundings * epsilon::<T>() * magnitude)
 }
 
-/// All numbers below `count` if they are no more than `most`, otherwise about so many evenly spaced, the first and the last
-/// among them.
+/// All numbers below `count` if they are no more than `most`, otherwise so many evenly spaced, the first and the last among
+/// them; two at least.
 fn spread(count: usize, most: usize) -> Vec<usize> {
     let most = most.max(2);
     if count <= most {
