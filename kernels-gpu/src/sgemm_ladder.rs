@@ -3,14 +3,26 @@
 //!
 //! # The mathematics
 //! `C[i][j] = alpha * sum(A[i][p] * B[p][j]) + beta * C[i][j]`, `p` in `0..k`, added up in this order by every rung.
+//! All rungs give the same bits, but for the sign of a sum that underflows to 0.
 //!
 //! # The ladder
-//! Each rung is a file, which says what it adds to the one before.
+//! ```text
+//!                   tile of a block   elements a thread    what is new
+//! naive             16 x 16           1
+//! shared_tile       32 x 32           1                    tiles of A and B in shared memory
+//! thread_tile_1d    64 x 64           8 x 1                an element of B in a register serves 8 of A
+//! thread_tile_2d    128 x 128         8 x 8                outer products in registers
+//! vectorised        128 x 128         8 x 8                accesses of 16 bytes
+//! double_buffered   128 x 128         8 x 8                loads go on during the multiplications
+//! warp_tile         128 x 128         4 times 4 x 4        compact tiles of warps, no bank conflicts
+//! async_copies      128 x 128         4 times 4 x 4        copies past the registers, three steps ahead
+//! ```
+//! Each rung is a file, which says what it adds to the one before, and why that is faster.
 //!
 //! # Safety
 //! Every entry:
-//! 1. `args` describes live global memory: `A` of `m` rows and `k` columns, `B` of `k` and `n`, `C` of `m` and `n`, all row-major, with
-//!    leading dimensions of at least a row's length.
+//! 1. `args` describes live global memory: `A` of `m` rows and `k` columns, `B` of `k` and `n`, `C` of `m` and `n`, all
+//!    row-major, with leading dimensions of at least a row's length.
 //! 2. `c` overlaps neither `a` nor `b`, and nothing else writes any of the arrays meanwhile.
 //! 3. Blocks have the variant's threads in one dimension, and the grid has [`Rung::grid_size`] blocks.
 
@@ -90,14 +102,22 @@ impl Rung {
 }
 
 entries! {
-    sgemm_ladder_naive(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, naive::BLOCK_SIZE, "A thread has an element of `C`." => naive::naive;
-    sgemm_ladder_shared_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, shared_tile::BLOCK_SIZE, "Tiles of `A` and `B` in shared memory." => shared_tile::shared_tile;
-    sgemm_ladder_thread_tile_1d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_1d::BLOCK_SIZE, "A thread has 8 elements of a column of `C`." => thread_tile_1d::thread_tile_1d;
-    sgemm_ladder_thread_tile_2d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_2d::BLOCK_SIZE, "A thread has 8 x 8 elements of `C`." => thread_tile_2d::thread_tile_2d;
-    sgemm_ladder_vectorised(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, vectorised::BLOCK_SIZE, "Loads and stores are of 4 elements." => vectorised::vectorised;
-    sgemm_ladder_double_buffered(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, double_buffered::BLOCK_SIZE, "A step is loaded while the last one is multiplied." => double_buffered::double_buffered;
-    sgemm_ladder_warp_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, warp_tile::BLOCK_SIZE, "A warp has a tile of `C`." => warp_tile::warp_tile;
-    sgemm_ladder_async_copies(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, async_copies::BLOCK_SIZE, "Tiles are copied to shared memory three steps ahead." => async_copies::async_copies;
+    sgemm_ladder_naive(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, naive::BLOCK_SIZE,
+    "A thread has an element of `C`." => naive::naive;
+    sgemm_ladder_shared_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, shared_tile::BLOCK_SIZE,
+    "Tiles of `A` and `B` in shared memory." => shared_tile::shared_tile;
+    sgemm_ladder_thread_tile_1d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_1d::BLOCK_SIZE,
+    "A thread has 8 elements of a column of `C`." => thread_tile_1d::thread_tile_1d;
+    sgemm_ladder_thread_tile_2d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_2d::BLOCK_SIZE,
+    "A thread has 8 x 8 elements of `C`." => thread_tile_2d::thread_tile_2d;
+    sgemm_ladder_vectorised(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, vectorised::BLOCK_SIZE,
+    "Loads and stores are of 4 elements." => vectorised::vectorised;
+    sgemm_ladder_double_buffered(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, double_buffered::BLOCK_SIZE,
+    "A step is loaded while the last one is multiplied." => double_buffered::double_buffered;
+    sgemm_ladder_warp_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, warp_tile::BLOCK_SIZE,
+    "A warp has a tile of `C`." => warp_tile::warp_tile;
+    sgemm_ladder_async_copies(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, async_copies::BLOCK_SIZE,
+    "Tiles are copied to shared memory three steps ahead." => async_copies::async_copies;
 }
 
 #[cfg(test)]

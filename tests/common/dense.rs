@@ -88,8 +88,8 @@ pub(crate) fn gemm_reference<T: Scalar>(
     bounded
 }
 
-/// `alpha * A * B + beta * C` in f64, and for each element the bound of what a sum of rounded products in `T` may be off:
-/// see `common::reference_spmv`. A mean of pieces adds no more roundings than entries.
+/// `alpha * A * B + beta * C` in f64, and for each element the bound of what a sum of rounded products in `T` may be
+/// off: see `common::reference_spmv`. A mean of pieces adds no more roundings than entries.
 pub(crate) fn reference<T: Scalar>(
     a: &CsrMatrix<T>,
     alpha: f64,

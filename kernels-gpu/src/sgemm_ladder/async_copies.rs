@@ -7,13 +7,14 @@
 //! slot 2        ........   ........   multiply   copy 6
 //! slot 3        copy 3     ........   ........   multiply
 //! ```
-//! The rung below has one step's time for a load, the time of its 512 multiplications, and holds what is loaded in registers
-//! meanwhile. Here a copy has three steps, and the threads have nothing to store. A thread waits for its own copies of the step, and at
-//! the barrier for those of the others; the same barrier says that the slot of the last step is free for the next copy.
+//! The rung below has one step's time for a load, the time of its 512 multiplications, and holds what is loaded in
+//! registers meanwhile. Here a copy has three steps, and the threads have nothing to store. A thread waits for its own
+//! copies of the step, and at the barrier for those of the others; the same barrier says that the slot of the last step
+//! is free for the next copy.
 //!
-//! Copies of `A` are of one element each, for it is transposed on its way: 8 lanes have the 8 elements of a row, which are 32 bytes,
-//! as many as memory hands out at least. Those of `B` are of 4 elements where aligned. Turing has no such copies: there each is a load
-//! and a store.
+//! Copies of `A` are of one element each, for it is transposed on its way: 8 lanes have the 8 elements of a row, which
+//! are 32 bytes, as many as memory hands out at least. Those of `B` are of 4 elements where aligned. Turing has no such
+//! copies: there each is a load and a store.
 //!
 //! Block, warps and quarters are those of the rung below.
 //!
@@ -51,8 +52,8 @@ pub(super) unsafe fn async_copies(args: GemmArgs<f32>) {
     };
     let (block, quarters) = (block_place(&args, TILE), quarters());
     let mut sums = [[0.0; 8]; 8];
-    // SAFETY: a slot is multiplied after all its copies have been waited for, and copied to after all have multiplied it, with a
-    // barrier between; no other thread has these elements of `C`.
+    // SAFETY: a slot is multiplied after all its copies have been waited for, and copied to after all have multiplied
+    // it, with a barrier between; no other thread has these elements of `C`.
     unsafe {
         unroll!(NUMBER in [0, 1, 2] { copy_step(&args, block, NUMBER * STEP, slot(NUMBER)) });
         let (mut step, mut number) = (0, 0);

@@ -7,9 +7,10 @@
 //! buffer 1                  store 1     multiply 1                          store 3
 //!                                  |                       |                       |    barriers
 //! ```
-//! Loads from global memory take hundreds of cycles. On the rung below, all threads wait for them at the barrier, unless another block
-//! of the multiprocessor has work. Here they are issued before the multiplications of a step, and their registers are needed only
-//! after these. What is stored goes to the buffer that nobody reads, so that one barrier a step is enough.
+//! Loads from global memory take hundreds of cycles. On the rung below, all threads wait for them at the barrier,
+//! unless another block of the multiprocessor has work. Here they are issued before the multiplications of a step, and
+//! their registers are needed only after these. What is stored goes to the buffer that nobody reads, so that one
+//! barrier a step is enough.
 //!
 //! Block, threads and vectors are those of the rung below.
 //!

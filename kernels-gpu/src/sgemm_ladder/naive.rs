@@ -3,14 +3,15 @@
 //! ```text
 //! block: 16 rows and 16 columns of C      thread t: row t / 16, column t % 16
 //! ```
-//! Every product of two elements costs two loads. The 16 columns of a half-warp are neighbours, so that its loads of `B` are one
-//! access to the cache, and those of `A` are of one address.
+//! Every product of two elements costs two loads. The 16 columns of a half-warp are neighbours, so that its loads of
+//! `B` are one access to the cache, and those of `A` are of one address.
 //!
 //! # Bytes moved
 //! `8 * m * n * k` from the caches.
 
 use cuda_std::{GpuFloat, mem, thread};
 
+use super::tiles::{block_place, write_element};
 use crate::gemm_args::GemmArgs;
 
 /// Rows and columns of `C` that a block has.
@@ -25,10 +26,9 @@ pub(super) const BLOCK_SIZE: u32 = TILE.0 * TILE.1;
 /// The rules of the [ladder](super).
 #[inline(always)]
 pub(super) unsafe fn naive(args: GemmArgs<f32>) {
-    let blocks_across = args.n.div_ceil(TILE.1);
-    let (block_row, block_col) = (thread::block_idx_x() / blocks_across, thread::block_idx_x() % blocks_across);
-    let row = block_row * TILE.0 + thread::thread_idx_x() / TILE.1;
-    let col = block_col * TILE.1 + thread::thread_idx_x() % TILE.1;
+    let (block_row, block_col) = block_place(&args, TILE);
+    let row = block_row + thread::thread_idx_x() / TILE.1;
+    let col = block_col + thread::thread_idx_x() % TILE.1;
     if row >= args.m || col >= args.n {
         return;
     }
@@ -42,11 +42,6 @@ pub(super) unsafe fn naive(args: GemmArgs<f32>) {
             sum = GpuFloat::mul_add(mem::load_readonly(row_of_a.add(p as usize)), b, sum);
             p += 1;
         }
-        let c = args.c.add(row as usize * args.ldc as usize + col as usize);
-        let mut result = args.alpha * sum;
-        if args.beta != 0.0 {
-            result = GpuFloat::mul_add(args.beta, mem::load(c), result);
-        }
-        mem::store(c, result);
+        write_element(&args, row, col, sum);
     }
 }

@@ -1,5 +1,5 @@
-//! A block keeps what it multiplies in shared memory: each element of its rows of `A` and columns of `B` is loaded once a block, not
-//! once a thread.
+//! A block keeps what it multiplies in shared memory: each element of its rows of `A` and columns of `B` is loaded once
+//! a block, not once a thread.
 //!
 //! ```text
 //!                    B: 32 x 32 staged, step by step downwards
@@ -8,15 +8,17 @@
 //!    step by step       warp: a row of them
 //!    to the right
 //! ```
-//! Of the 32 threads in a row or column each loads an element of the two tiles, and all use it. Shared memory is about as fast as the
-//! L1 cache, so this saves no instructions; it saves what the caches beyond carry. A warp's loads of `A` are of one address, which is
-//! sent to all lanes, and those of `B` are of neighbours, which lie in different banks.
+//! A thread loads an element of each tile. The 32 threads in its row of `C` use what it brings of `A`, the 32 in its
+//! column what it brings of `B`. Shared memory is about as fast as the L1 cache, and the loads from it are as many as
+//! before: what is saved is the traffic of the caches beyond. A warp's loads of `A` are of one address, which is sent
+//! to all lanes, and those of `B` are of neighbours, which lie in different banks.
 //!
-//! Two barriers a step: the tiles are complete before anybody multiplies, and multiplied by all before the next ones replace them.
+//! Two barriers a step: the tiles are complete before anybody multiplies, and multiplied by all before the next ones
+//! replace them.
 //!
 //! # Bytes moved
-//! `8 * m * n * k / 32` from global memory and its caches, `8 * m * n * k` from shared memory at the most: one load of `A` is for a
-//! whole warp.
+//! `8 * m * n * k / 32` from global memory and its caches, `8 * m * n * k` from shared memory at the most: one load of
+//! `A` is for a whole warp.
 
 use cuda_std::{GpuFloat, shared_array, thread};
 

@@ -5,12 +5,13 @@
 //! A staged: 64 x 8            rows 8 * (t / 64) to 8 * (t / 64) + 7
 //! B staged: 8 x 64            warp: 8 rows, 32 columns
 //! ```
-//! The rung below loads two elements from shared memory for each multiplication, and shared memory cannot keep up: it answers one
-//! warp a cycle, while the multiprocessor multiplies for four. Here 9 loads do for 8 multiplications. The greater tile also halves
-//! what comes from global memory.
+//! The rung below loads two elements from shared memory for each multiplication, and shared memory cannot keep up: it
+//! answers one warp a cycle, while the multiprocessor multiplies for two to four. Here 9 loads do for 8
+//! multiplications. The greater tile also halves what comes from global memory.
 //!
 //! # Bytes moved
-//! `8 * m * n * k / 64` from global memory and its caches, `(1 + 1 / 8) * 4 * m * n * k` from shared memory at the most.
+//! `8 * m * n * k / 64` from global memory and its caches, `(1 + 1 / 8) * 4 * m * n * k` from shared memory at the
+//! most.
 
 use cuda_std::{GpuFloat, shared_array, thread};
 

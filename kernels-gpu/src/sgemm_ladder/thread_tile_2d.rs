@@ -12,8 +12,8 @@
 //!  a column   a7  +  +      +
 //!  of A
 //! ```
-//! 16 loads from shared memory do for 64 multiplications, 4 times fewer than on the rung below. A greater tile a thread would need
-//! more registers than there are for two blocks on a multiprocessor.
+//! 16 loads from shared memory do for 64 multiplications, more than 4 times fewer than on the rung below. A greater
+//! tile a thread would need more registers than there are for two blocks on a multiprocessor.
 //!
 //! # Bytes moved
 //! `8 * m * n * k / 128` from global memory and its caches, `8 * m * n * k / 8` from shared memory at the most.

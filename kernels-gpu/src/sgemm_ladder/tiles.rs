@@ -1,5 +1,5 @@
-//! What rungs share: where a block is, how elements come from `A` and `B` and go to `C`, and the tile of 128 x 128 elements, 8 x 8
-//! a thread, of all rungs from `vectorised` on.
+//! What rungs share: where a block is, how elements come from `A` and `B` and go to `C`, and the tile of 128 x 128
+//! elements, 8 x 8 a thread, that all rungs from `thread_tile_2d` on have.
 
 use core::cmp::min;
 
@@ -129,7 +129,8 @@ pub(super) unsafe fn write_element(args: &GemmArgs<f32>, row: u32, col: u32, sum
     }
 }
 
-/// [`write_element`] for 4 elements of a row, from a column on that is a multiple of 4: by one store where that is possible.
+/// [`write_element`] for 4 elements of a row, from a column on that is a multiple of 4: by one store where that is
+/// possible.
 ///
 /// # Safety
 /// As there, for all of them.
@@ -177,6 +178,9 @@ pub(super) const BLOCK_SIZE: u32 = TILE.0 * TILE.1 / 64;
 /// Columns of `A` and rows of `B` that are staged at a time.
 pub(super) const STEP: u32 = 8;
 
+// Each thread brings 4 elements of `A` and of `B`.
+const _: () = assert!(TILE.0 * STEP == 4 * BLOCK_SIZE && TILE.1 * STEP == 4 * BLOCK_SIZE);
+
 /// From one staged column of `A` to the next: 4 elements more than it has, so that columns lie in different banks.
 pub(super) const A_COLUMN: u32 = TILE.0 + 4;
 
@@ -216,8 +220,8 @@ impl Loader {
         }
     }
 
-    /// The vectors of the first step, then those of the next one at each call. `step` is the first column of `A` in it, and the
-    /// first row of `B`. Beyond the last step they are zeros.
+    /// The vectors of the first step, then those of the next one at each call. `step` is the first column of `A` in it,
+    /// and the first row of `B`. Beyond the last step they are zeros.
     ///
     /// # Safety
     /// The rules of the [ladder](super).

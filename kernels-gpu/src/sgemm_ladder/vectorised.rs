@@ -1,5 +1,5 @@
-//! Loads and stores of 4 elements at a time, from global memory, in shared memory, and to `C`: a quarter of the instructions for the
-//! same bytes.
+//! Loads and stores of 4 elements at a time, from global memory, in shared memory, and to `C`: a quarter of the
+//! instructions for the same bytes.
 //!
 //! ```text
 //! block: 128 x 128 of C       thread t: rows from 8 * (t / 16), columns from 8 * (t % 16)
@@ -8,12 +8,13 @@
 //! row 0    0 1 2 3 | 4 5 6 7         column 0    row 0  1  2  3 | 4  5  6  7 | ... 127 | - - - -
 //! row 1    0 1 2 3 | 4 5 6 7         column 1    row 0  1  2  3 | 4  5  6  7 | ... 127 | - - - -
 //! ```
-//! A thread needs 8 elements of a column of `A`. They are neighbours only if the tile is transposed on its way to shared memory:
-//! a load of 4 elements of a row, 4 stores to 4 columns. The 4 unused elements move each column on by 4 banks, so that the two halves
-//! of a warp's rows are stored to different banks.
+//! A thread needs 8 elements of a column of `A`. They are neighbours only if the tile is transposed on its way to
+//! shared memory: a load of 4 elements of a row, 4 stores to 4 columns. A warp stores 16 rows of two columns at a time:
+//! by the 4 unused elements a column, these two lie 16 banks apart, and no bank gets two elements.
 //!
-//! 4 loads from shared memory do for 64 multiplications. Vectors in global memory must be aligned to 16 bytes and inside of the
-//! matrix; where address, leading dimension or edge forbid that, their elements come one by one.
+//! 4 loads from shared memory do for 64 multiplications. (`ptxas` joins loads of neighbours by itself, as it does on
+//! the rung below with those of `B`.) Vectors in global memory must be aligned to 16 bytes and inside of the matrix;
+//! where address, leading dimension or edge forbid that, their elements come one by one.
 //!
 //! # Bytes moved
 //! As on the rung below.

@@ -1,4 +1,5 @@
-//! A warp has a compact tile of `C`, and a thread's elements in it are quarters: shared memory is read less, and without conflicts.
+//! A warp has a compact tile of `C`, and a thread's elements in it are quarters: shared memory is read less, and
+//! without conflicts.
 //!
 //! ```text
 //! block: 128 x 128, 8 warps       warp: 64 x 32, 4 quarters of 32 x 16       quarter: 8 x 4 lanes, 4 x 4 elements each
@@ -8,19 +9,19 @@
 //!   | w4 | w5 | w6 | w7 |           |    |    |                                     28 29 30 31
 //!   +----+----+----+----+           +----+----+
 //! ```
-//! On the rungs below a warp has 16 x 128 elements, for which it reads 16 + 128 elements of a column of `A` and a row of `B`; for
-//! 64 x 32 it reads 64 + 32.
+//! On the rungs below a warp has 16 x 128 elements, for which it reads 16 + 128 elements of a column of `A` and a row
+//! of `B`; for 64 x 32 it reads 64 + 32.
 //!
-//! And there a lane's 8 columns follow one another, so that loads of 4 elements of `B` by neighbouring lanes are 8 elements apart:
-//! 8 lanes, whose 128 bytes could be read in one cycle, meet only half of the 32 banks, each twice. In quarters, 4 lanes of a row read
-//! 16 elements of `B` that follow one another, and the 8 rows of lanes 32 elements of `A`: no bank is asked for two different words.
-//! Lanes that read the same word get it by one access.
+//! And there a lane's 8 columns follow one another, so that loads of 4 elements of `B` by neighbouring lanes are 8
+//! elements apart: 8 lanes, whose 128 bytes could be read in one cycle, meet only half of the 32 banks, each twice. In
+//! quarters, 4 lanes of a row read 16 elements of `B` that follow one another, and the 8 rows of lanes 32 elements of
+//! `A`: no bank is asked for two different words. Lanes that read the same word get it by one access.
 //!
 //! The steps are those of the rung below.
 //!
 //! # Bytes moved
-//! From global memory and its caches as on the rung below; from shared memory `8 * m * n * k / 8` at the most, as there, but two
-//! thirds of the different words.
+//! From global memory and its caches as on the rung below; from shared memory `8 * m * n * k / 8` at the most, as
+//! there, but two thirds of the different words.
 
 use cuda_std::{thread, warp::WARP_SIZE};
 
