@@ -56,16 +56,15 @@ pub(super) unsafe fn async_copies(args: GemmArgs<f32>) {
     // it, with a barrier between; no other thread has these elements of `C`.
     unsafe {
         unroll!(NUMBER in [0, 1, 2] { copy_step(&args, block, NUMBER * STEP, slot(NUMBER)) });
-        let (mut step, mut number) = (0, 0);
+        let mut step = 0;
         while step < args.k {
             // All but the last two groups: this step's is complete.
             wait_copies::<{ SLOTS - 2 }>();
             thread::sync_threads();
-            copy_step(&args, block, step + (SLOTS - 1) * STEP, slot(number + SLOTS - 1));
-            let (a, b) = slot(number);
+            copy_step(&args, block, step + (SLOTS - 1) * STEP, slot(step / STEP + SLOTS - 1));
+            let (a, b) = slot(step / STEP);
             quarters.add_products(&mut sums, a, b);
             step += STEP;
-            number += 1;
         }
         quarters.write(&args, block, &sums);
     }
