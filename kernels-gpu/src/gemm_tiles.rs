@@ -22,7 +22,7 @@
 //!
 //! # Bytes moved
 //! `sizeof T * m * n * k * (1 / rows + 1 / columns of a tile)` from the L2 cache, `C` once, or twice if `beta != 0`. Blocks that
-//! run at a time are neighbours in both directions: see [`position`].
+//! run at a time are neighbours in both directions.
 //!
 //! # Safety
 //! Every entry:
