@@ -4,7 +4,7 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, on_emulator_and_gpu, on_every_device, on_gpu};
+use common::{Random, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
 use warpsparse::{DenseLayout, Device, GemmOptions, Order, Scalar, gemm, gemm_choice, gemm_graph, gemm_with};
 
 fn main() -> ExitCode {
@@ -13,6 +13,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("every_layout_f64", every_layout::<f64>));
     trials.extend(on_emulator_and_gpu("every_tile_f32", every_tile::<f32>));
     trials.extend(on_emulator_and_gpu("every_tile_f64", every_tile::<f64>));
+    trials.extend(on_cpu_and_gpu("many_blocks_f32", many_blocks::<f32>));
+    trials.extend(on_cpu_and_gpu("many_blocks_f64", many_blocks::<f64>));
     trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
     trials.extend(on_every_device("factors", factors));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
@@ -161,6 +163,8 @@ fn every_tile<T: Scalar>(device: &Device) {
                 (rows + 1, 2 * cols + 4, 64),
                 (9 * rows, cols, 40),
             ],
+            // The last one in more groups of tiles than one.
+            false if rows == 32 => vec![(rows + 1, cols - 1, 9), (10 * rows, 2 * cols + 1, 2)],
             false => vec![(rows + 1, cols - 1, 9), (rows, cols, 40)],
         };
         for (m, n, k) in sizes {
@@ -189,6 +193,24 @@ fn chosen<T: Scalar>(device: &Device, options: &GemmOptions, (a, b, c): (&Dense<
     gemm_choice(options, a, b, &c).unwrap().kernel
 }
 
+/// So large that threads of the CPU have several blocks each, and the last ones are not full.
+fn many_blocks<T: Scalar>(device: &Device) {
+    let options = GemmOptions::default();
+    for (m, n, k) in [(300, 520, 3), (1030, 70, 2), (5, 700, 4)] {
+        for a_order in BOTH {
+            for b_order in BOTH {
+                for c_order in BOTH {
+                    let a = Dense::<T>::random(1, (m, k), a_order, 1, 2);
+                    let b = Dense::random(2, (k, n), b_order, 3, 0);
+                    let c = old((m, n), c_order, 2, 5, 0.5);
+                    let case = format!("{m} x {n} x {k}, {a_order:?} {b_order:?} {c_order:?}");
+                    check(&case, device, &options, (1.5, 0.5), (&a, &b, &c));
+                }
+            }
+        }
+    }
+}
+
 fn degenerate_sizes(device: &Device) {
     let options = GemmOptions::default();
     for (m, n, k) in [(0, 5, 3), (5, 0, 3), (5, 4, 0), (0, 0, 0), (1, 1, 1), (1, 70, 1), (70, 1, 2), (1, 1, 100)] {
@@ -215,6 +237,14 @@ fn factors(device: &Device) {
     for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (-2.5, 0.75), (0.0, 2.0), (0.0, 0.0)] {
         let c = old((37, 44), Order::RowMajor, 0, 0, beta);
         check(&format!("alpha {alpha}, beta {beta}"), device, &GemmOptions::default(), (alpha, beta), (&a, &b, &c));
+    }
+    // As in BLAS, nothing is multiplied by an alpha of 0, nor is an empty sum.
+    let nan = Dense::<f32>::new((37, 19), Order::RowMajor, 0, 0, || f64::NAN);
+    let empty = (Dense::random(1, (37, 0), Order::RowMajor, 0, 0), Dense::random(1, (0, 44), Order::RowMajor, 0, 0));
+    let c = old((37, 44), Order::RowMajor, 0, 0, 2.0);
+    for (alpha, a, b) in [(0.0, &nan, &b), (f64::INFINITY, &empty.0, &empty.1)] {
+        let found = product(device, &GemmOptions::default(), (alpha, 2.0), (a, b, &c));
+        assert!(found.iter().zip(&c.elements).all(|(found, old)| *found == 2.0 * old), "alpha {alpha}");
     }
     // What the factors multiply is what there is: infinity times 0 is not a number.
     let infinite = Dense::<f32>::new((1, 2), Order::RowMajor, 0, 0, || f64::INFINITY);
@@ -274,6 +304,13 @@ fn what_does_not_fit(device: &Device) {
         let (a, b) = (vector.matrix((3, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
         let error = gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err().to_string();
         assert_eq!(error, "invalid option: a tile of 100 x 3: there are 128 x 128, 64 x 64, 32 x 32");
+        // Also where there is nothing to compute.
+        let (a, b) = (vector.matrix((0, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
+        assert!(gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((0, 2)).unwrap()).is_err());
+        let far = DenseLayout::row_major(1, 4).leading_dimension(1 << 31);
+        let (a, b) = (vector.matrix(far).unwrap(), vector.matrix((4, 2)).unwrap());
+        let error = gemm(1.0, a, b, 0.0, out.matrix_mut((1, 2)).unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "not supported: a leading dimension of 2147483648: 2^31 and more");
     }
 }
 

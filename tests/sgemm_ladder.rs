@@ -185,8 +185,8 @@ fn choices_name_the_kernel(device: &Device) {
         ("warp_tile", 128),
         ("async_copies", 128),
     ];
-    let expected =
-        expected.map(|(name, tile)| format!("sgemm_ladder_{name}: blocks of {tile} x {tile}, as the options say"));
+    let expected = expected
+        .map(|(name, tile)| format!("sgemm_ladder_{name}: tiles of {tile} x {tile}, 1 in all, as the options say"));
     assert_eq!(choices.collect::<Vec<_>>(), expected);
 }
 

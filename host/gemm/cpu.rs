@@ -6,15 +6,28 @@ use rayon::prelude::*;
 use super::Product;
 use crate::{DType, DenseMut, DenseRef, KernelChoice, Order, Scalar, device::cpu_threads};
 
-/// Rows and columns of `C` that one thread computes at a time. `matrixmultiply` copies its part of `A` and `B` for each block,
-/// which is one access for every 128 operations.
-const BLOCK: usize = 256;
+/// Rows and columns of `C` that one thread computes at a time, if there are enough of them for all threads. `matrixmultiply` copies its
+/// part of `A` and `B` for each block, which is one access for every 128 operations.
+const LARGE: usize = 256;
+
+/// The fewest for which those copies are worth another thread.
+const SMALL: usize = 64;
 
 const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
 
-pub(super) fn choice() -> KernelChoice {
-    let reason = format!("the crate matrixmultiply, blocks of C shared among {} threads", cpu_threads());
+pub(super) fn choice(m: usize, n: usize) -> KernelChoice {
+    let (block, threads) = (block_size(m, n), cpu_threads());
+    let reason = format!("the crate matrixmultiply, blocks of {block} x {block} shared among {threads} threads");
     KernelChoice { kernel: "cpu_gemm".into(), reason }
+}
+
+/// The largest with a block for each thread, or the smallest.
+fn block_size(m: usize, n: usize) -> usize {
+    let mut block = LARGE;
+    while block > SMALL && m.div_ceil(block).saturating_mul(n.div_ceil(block)) < cpu_threads() {
+        block /= 2;
+    }
+    block
 }
 
 /// A matrix by the address of its first element and the distances of rows and columns, in elements.
@@ -56,16 +69,18 @@ impl<T: Scalar> Strided<*mut T> {
 
 pub(super) fn gemm<T: Scalar>(product: Product<'_, T>) {
     let Product { alpha, a, b, beta, c, .. } = product;
-    let (m, n, k) = (c.nrows(), c.ncols(), a.ncols());
+    let (m, n) = (c.nrows(), c.ncols());
+    let k = if alpha == T::default() { 0 } else { a.ncols() };
     let product = Strides { alpha, a: Strided::read(a), b: Strided::read(b), beta, c: Strided::write(c), k };
-    let down = m.div_ceil(BLOCK);
+    let size = block_size(m, n);
+    let down = m.div_ceil(size);
     let block = |index: usize| {
-        let (row, col) = (index % down * BLOCK, index / down * BLOCK);
+        let (row, col) = (index % down * size, index / down * size);
         // SAFETY: the three matrices have these sizes, their vectors room for them, and `C` is borrowed mutably; no two blocks
         // have an element of it in common.
-        unsafe { product.compute((row, BLOCK.min(m - row)), (col, BLOCK.min(n - col))) }
+        unsafe { product.compute((row, size.min(m - row)), (col, size.min(n - col))) }
     };
-    let blocks = 0..down * n.div_ceil(BLOCK);
+    let blocks = 0..down * n.div_ceil(size);
     #[cfg(feature = "rayon")]
     blocks.into_par_iter().for_each(block);
     #[cfg(not(feature = "rayon"))]

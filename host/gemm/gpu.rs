@@ -1,4 +1,4 @@
-//! Dense products on a GPU: launches of the kernel family `gemm_tiles`.
+//! Dense products on a GPU: launches of the kernel families `gemm_tiles` and `sgemm_ladder`.
 
 use kernels_gpu::{
     DType, Variant,
@@ -6,32 +6,115 @@ use kernels_gpu::{
     gemm_tiles::{Tile, tiles},
 };
 
-use super::{Product, count};
+use super::{GemmKernel, GemmOptions, Product};
 use crate::{DenseMut, DenseRef, Error, KernelChoice, Order, Result, Scalar, device::KernelLaunch};
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "gemm_tiles";
 
 /// Blocks of a tile that a large GPU has at a time, at least: 132 multiprocessors.
 const FILL: u64 = 132;
 
-/// The kernel for these matrices. If `C` is column-major it is that for `C^T = B^T A^T`.
+/// A launch, for a row-major `C`: if it is column-major, for that of `C^T = B^T A^T`.
+#[derive(Debug)]
+struct Plan {
+    family: &'static str,
+    variant: &'static Variant,
+    /// Rows and columns of a block.
+    tile: (u32, u32),
+    blocks: u32,
+    /// Rows and columns of `C`, and the length of the sums.
+    sizes: [u32; 3],
+    /// The leading dimensions of `A`, `B` and `C`.
+    distances: [u32; 3],
+}
+
+/// The kernel for these matrices.
 pub(super) fn choice<T: Scalar>(
-    forced: Option<(u32, u32)>,
-    a: &DenseRef<'_, T>,
-    b: &DenseRef<'_, T>,
+    options: &GemmOptions,
+    a: DenseRef<'_, T>,
+    b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<KernelChoice> {
-    let (m, n, orders) = match c.order() {
-        Order::RowMajor => (c.nrows(), c.ncols(), (a.order(), b.order())),
-        Order::ColumnMajor => (c.ncols(), c.nrows(), (b.transpose().order(), a.transpose().order())),
-    };
-    let (tile, variant) = tile(T::DTYPE, orders, (count("rows", m)?, count("columns", n)?), forced)?;
-    let (rows, cols) = (tile.rows(), tile.cols());
-    let blocks = tile.grid_size(m as u32, n as u32);
+    let Plan { variant, tile: (rows, cols), blocks, .. } = Plan::new(options, a, b, c)?;
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
-    let reason = format!("{blocks} tiles of {rows} x {cols}{transposed}");
+    let forced = if options.kernel == GemmKernel::Tiles { "" } else { ", as the options say" };
+    let reason = format!("tiles of {rows} x {cols}, {blocks} in all{transposed}{forced}");
     Ok(KernelChoice { kernel: variant.entry.into(), reason })
+}
+
+/// `C` has rows and columns.
+pub(super) fn gemm<T: Scalar>(options: &GemmOptions, product: Product<'_, T>) -> Result<()> {
+    let Product { mode, alpha, a, b, beta, c } = product;
+    let Plan { family, variant, blocks, sizes: [m, n, k], distances: [lda, ldb, ldc], .. } =
+        Plan::new(options, a, b, &c)?;
+    let (a, b) = oriented(a, b, c.order());
+    let c_offset = c.offset();
+    let (queue, c) = c.into_vec().parts_mut();
+    let mut launch = KernelLaunch::of_family(queue, mode, family, variant, blocks);
+    // Without a sum, infinity times nothing is nothing.
+    let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
+    let args = GemmArgs {
+        m,
+        n,
+        k,
+        lda,
+        ldb,
+        ldc,
+        alpha,
+        beta,
+        a: launch.read("a", a.vec().buffer().array(), a.device()).wrapping_add(a.offset()),
+        b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b.offset()),
+        c: launch.write("c", c, queue).wrapping_add(c_offset),
+    };
+    // SAFETY: matrices of fitting sizes that their vectors have room for, each vector an allocation of its own; `c` is borrowed
+    // mutably, so it is none of the others. The variant is for their orders and for `T`.
+    unsafe { launch.run_variant(variant, &args) }
+}
+
+/// `A` and `B`, or what takes their places if the transpose of `C` is computed.
+fn oriented<'a, T: Scalar>(a: DenseRef<'a, T>, b: DenseRef<'a, T>, c: Order) -> (DenseRef<'a, T>, DenseRef<'a, T>) {
+    match c {
+        Order::RowMajor => (a, b),
+        Order::ColumnMajor => (b.transpose(), a.transpose()),
+    }
+}
+
+impl Plan {
+    fn new<T: Scalar>(
+        options: &GemmOptions,
+        a: DenseRef<'_, T>,
+        b: DenseRef<'_, T>,
+        c: &DenseMut<'_, T>,
+    ) -> Result<Self> {
+        if let GemmKernel::Ladder(_) = options.kernel {
+            let orders = [("A", a.order()), ("B", b.order()), ("C", c.order())];
+            refuse_for_ladder(T::DTYPE, orders)?;
+        }
+        let (a, b) = oriented(a, b, c.order());
+        let [m, n, k] = count("a size", [a.nrows(), b.ncols(), a.ncols()])?;
+        let leading_dimensions = [a.leading_dimension(), b.leading_dimension(), c.leading_dimension()];
+        let distances = count("a leading dimension", leading_dimensions)?;
+        let (family, variant, tile, blocks) = match options.kernel {
+            GemmKernel::Tiles => {
+                let (tile, variant) = tile(T::DTYPE, (a.order(), b.order()), (m, n), options.tile)?;
+                ("gemm_tiles", variant, (tile.rows(), tile.cols()), tile.grid_size(m, n))
+            }
+            GemmKernel::Ladder(rung) => ("sgemm_ladder", rung.variant(), rung.tile(), rung.grid_size(m, n)),
+        };
+        let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
+        let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
+        Ok(Self { family, variant, tile, blocks, sizes: [m, n, k], distances })
+    }
+}
+
+fn refuse_for_ladder(dtype: DType, orders: [(&str, Order); 3]) -> Result<()> {
+    if dtype != DType::F32 {
+        return Err(Error::Unsupported("kernels of the ladder in f64: they are for f32".into()));
+    }
+    match orders.into_iter().find(|&(_, order)| order == Order::ColumnMajor) {
+        None => Ok(()),
+        Some((what, _)) => {
+            Err(Error::Unsupported(format!("a column-major {what}: kernels of the ladder take row-major matrices")))
+        }
+    }
 }
 
 /// The forced tile, or the largest one of which there are enough to keep a large GPU busy, or else the smallest one.
@@ -56,40 +139,13 @@ fn tile(
     Ok(all.swap_remove(index))
 }
 
-/// `C` has rows and columns.
-pub(super) fn gemm<T: Scalar>(forced: Option<(u32, u32)>, product: Product<'_, T>) -> Result<()> {
-    let Product { mode, alpha, a, b, beta, c } = match product.c.order() {
-        Order::RowMajor => product,
-        Order::ColumnMajor => {
-            let Product { mode, alpha, a, b, beta, c } = product;
-            Product { mode, alpha, a: b.transpose(), b: a.transpose(), beta, c: c.transpose() }
-        }
-    };
-    let (m, n, k) = (count("rows", c.nrows())?, count("columns", c.ncols())?, count("an inner size", a.ncols())?);
-    let distance = |elements: usize| count("a leading dimension", elements);
-    let (lda, ldb) = (distance(a.leading_dimension())?, distance(b.leading_dimension())?);
-    let (ldc, c_offset) = (distance(c.leading_dimension())?, c.offset());
-    let (tile, variant) = tile(T::DTYPE, (a.order(), b.order()), (m, n), forced)?;
-    let too_large = |_| Error::Unsupported(format!("a product of {m} rows and {n} columns: the grid is too large"));
-    let blocks = i32::try_from(tile.grid_size(m, n)).map_err(too_large)? as u32;
-    let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
-    let args = GemmArgs {
-        m,
-        n,
-        k,
-        lda,
-        ldb,
-        ldc,
-        alpha,
-        beta,
-        a: launch.read("a", a.vec().buffer().array(), a.device()).wrapping_add(a.offset()),
-        b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b.offset()),
-        c: launch.write("c", c, queue).wrapping_add(c_offset),
-    };
-    // SAFETY: matrices of fitting sizes that their vectors have room for, each vector an allocation of its own; `c` is borrowed
-    // mutably, so it is none of the others. The variant is for their orders and for `T`.
-    unsafe { launch.run_variant(variant, &args) }
+/// Sizes or distances, which kernels count in 32 bits; half of them, so that what a tile adds beyond the last row does not
+/// overflow.
+fn count(what: &str, counts: [usize; 3]) -> Result<[u32; 3]> {
+    match counts.iter().find(|&&count| count > i32::MAX as usize) {
+        Some(count) => Err(Error::Unsupported(format!("{what} of {count}: 2^31 and more"))),
+        None => Ok(counts.map(|count| count as u32)),
+    }
 }
 
 #[cfg(test)]

@@ -2,24 +2,23 @@
 
 mod cpu;
 mod gpu;
-mod ladder;
 mod options;
 
 pub use options::{GemmKernel, GemmOptions, GemmRung};
 
 use crate::{
-    DenseMut, DenseRef, Error, Graph, KernelChoice, Result, Scalar,
+    DenseMut, DenseRef, Graph, KernelChoice, Result, Scalar,
     device::{Backend, Mode, check_length},
 };
 
 /// `C = alpha * A * B + beta * C`, dense, `A` of `m` rows and `k` columns, `B` of `k` and `n`, `C` of `m` and `n`; each of them
 /// row-major or column-major, with any leading dimension. A transpose is [`DenseRef::transpose`], which moves nothing.
 ///
-/// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `k` = 0 it is only scaled. Elements between the rows of `C`,
+/// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not, as in BLAS. Elements between the rows of `C`,
 /// or columns, stay as they are. The same input on the same device gives the same bits. `O(m * n * k)` work.
 ///
-/// On a GPU the product is queued on the queue of `C`, and nothing waits. On the CPU it is that of the crate `matrixmultiply`, on all
-/// cores with the feature `rayon`.
+/// On a GPU the product is queued on the queue of `C`, and nothing waits. On the CPU it is that of the crate `matrixmultiply`; with the
+/// feature `rayon` blocks of `C` are shared among all cores.
 ///
 /// ```
 /// use warpsparse::{DenseLayout, Device, gemm};
@@ -39,9 +38,9 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`LengthMismatch`](Error::LengthMismatch) if sizes do not fit; [`DeviceMismatch`](Error::DeviceMismatch) if one of the three is
-/// on another device; [`Unsupported`](Error::Unsupported) for sizes beyond 32 bits; [`DriverTooOld`](Error::DriverTooOld) and
-/// [`Driver`](Error::Driver) at the first use of a kernel.
+/// [`LengthMismatch`](crate::Error::LengthMismatch) if sizes do not fit; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is
+/// on another device; [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, not on the CPU; [`DriverTooOld`](crate::Error::DriverTooOld) and
+/// [`Driver`](crate::Error::Driver) at the first use of a kernel.
 pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
@@ -49,7 +48,7 @@ pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T
 /// [`gemm`] by the kernel that the options name.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](Error::InvalidOption) for a tile that there is no kernel for; [`Unsupported`](Error::Unsupported) also
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for; [`Unsupported`](crate::Error::Unsupported) also
 /// for what a forced kernel does not do.
 pub fn gemm_with<T: Scalar>(
     options: &GemmOptions,
@@ -74,17 +73,16 @@ pub fn gemm_choice<T: Scalar>(
     c: &DenseMut<'_, T>,
 ) -> Result<KernelChoice> {
     check(&a, &b, c)?;
-    match (c.device().backend(), options.kernel) {
-        (Backend::Cpu { .. }, _) => Ok(cpu::choice()),
-        (_, GemmKernel::Tiles) => gpu::choice(options.tile, &a, &b, c),
-        (_, GemmKernel::Ladder(rung)) => ladder::choice::<T>(rung),
+    match c.device().backend() {
+        Backend::Cpu { .. } => Ok(cpu::choice(c.nrows(), c.ncols())),
+        _ => gpu::choice(options, a, b, c),
     }
 }
 
 /// The product of [`gemm_with`] as a [`Graph`], which queues it any number of times: with the same matrices, which stay borrowed.
 ///
 /// # Errors
-/// As [`gemm_with`], and [`InvalidOption`](Error::InvalidOption) if the matrices live on different queues of a GPU.
+/// As [`gemm_with`], and [`InvalidOption`](crate::Error::InvalidOption) if the matrices live on different queues of a GPU.
 pub fn gemm_graph<'a, T: Scalar>(
     options: &GemmOptions,
     alpha: T,
@@ -113,16 +111,16 @@ pub(crate) struct Product<'a, T> {
 }
 
 fn run<T: Scalar>(options: &GemmOptions, product: Product<'_, T>) -> Result<()> {
-    if product.c.nrows() == 0 || product.c.ncols() == 0 {
-        return Ok(());
-    }
-    match (product.c.device().backend(), options.kernel) {
-        (Backend::Cpu { .. }, _) => {
+    let Product { a, b, c, .. } = &product;
+    let is_empty = c.nrows() == 0 || c.ncols() == 0;
+    match c.device().backend() {
+        // Wrong options are errors all the same.
+        _ if is_empty => gemm_choice(options, *a, *b, c).map(|_| ()),
+        Backend::Cpu { .. } => {
             cpu::gemm(product);
             Ok(())
         }
-        (_, GemmKernel::Tiles) => gpu::gemm(options.tile, product),
-        (_, GemmKernel::Ladder(rung)) => ladder::gemm(rung, product),
+        _ => gpu::gemm(options, product),
     }
 }
 
@@ -132,13 +130,4 @@ fn check<T: Scalar>(a: &DenseRef<'_, T>, b: &DenseRef<'_, T>, c: &DenseMut<'_, T
     check_length("the row of C", b.ncols(), c.ncols())?;
     c.device().check_same("A", a.device())?;
     c.device().check_same("B", b.device())
-}
-
-/// A size or distance, which kernels count in 32 bits.
-fn count(what: &str, count: usize) -> Result<u32> {
-    // Half of them, so that what a tile adds beyond the last row does not overflow.
-    u32::try_from(count)
-        .ok()
-        .filter(|&count| count <= i32::MAX as u32)
-        .ok_or_else(|| Error::Unsupported(format!("{what} of {count}: 2^31 and more")))
 }
