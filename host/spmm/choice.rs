@@ -64,7 +64,7 @@ pub(super) fn tile(
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us with tiles of 128 / 256 / 512 / 1024 bytes: 7-point stencil 160^3, 256 columns -
 /// / 3009 / 4469 / 4220; 27-point 100^3 - / 1676 / 1554 / 1535; 16 entries a row at random, 128 columns 1814 / 2012 / 2031 / -;
-/// R-MAT 20/16, 256 columns - / - / 2325 / 2600; 4267 rows of 472, 256 columns 225 / 186 / 171 / 114; stand-ins for graphs, 256
+/// R-MAT 20/16, 256 columns - / - / 2325 / 2600; 4267 rows of 472, 256 columns 225 / 186 / 171 (rows cut) / 114; stand-ins for graphs, 256
 /// columns: ddi 218 / 204 / 215 / 228, protein 9126 / 8930 / 9023 / 12016, reddit 13449 / 13490 / 16408 / -, yelp 3219 / 3083 /
 /// 2923 / -. Not all in one run, nor with the same registers.
 pub(super) fn widest_tile(structure: &Structure, element_bytes: usize) -> u32 {
