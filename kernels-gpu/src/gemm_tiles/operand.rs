@@ -9,7 +9,7 @@ use crate::{Scalar, unroll::unroll};
 /// elements. In shared memory those of one place `p` in the sums lie side by side.
 ///
 /// `ALONG_SUMS` says whether the next element in memory is the next one of the same sum (`A` by rows, `B` by columns): then
-/// the copies transpose, element by element; 8 lanes take the elements of a row, one sector of 32 bytes. Otherwise they go by 16
+/// the copies transpose, element by element; 8 lanes take 8 neighbours of a row. Otherwise they go by 16
 /// bytes if `VECTORS`, for which the matrix must lie so, or else element by element too.
 ///
 /// Beyond the last row or column the last one is copied once more: nobody looks at its sums. Beyond the last place of the sums

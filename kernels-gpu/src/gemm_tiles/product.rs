@@ -43,7 +43,7 @@ impl<T: Scalar, const ROWS: usize, const COLS: usize> ThreadTile<T, ROWS, COLS> 
     pub(super) fn add(&mut self, (a, b): ([T; ROWS], [T; COLS])) {
         unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
             if (R as usize) < ROWS {
-                unroll!(C in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                unroll!(C in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if (C as usize) < COLS {
                         let sum = &mut self.sums[R as usize % ROWS][C as usize % COLS];
                         *sum = a[R as usize % ROWS].mul_add(b[C as usize % COLS], *sum);
