@@ -14,8 +14,9 @@ use crate::{
 /// `C = alpha * A * B + beta * C`, dense, `A` of `m` rows and `k` columns, `B` of `k` and `n`, `C` of `m` and `n`; each of them
 /// row-major or column-major, with any leading dimension. A transpose is [`DenseRef::transpose`], which moves nothing.
 ///
-/// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not, as in BLAS. Elements between the rows of `C`,
-/// or columns, stay as they are. The same input on the same device gives the same bits. `O(m * n * k)` work.
+/// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not, as in BLAS.
+/// Elements between the rows of `C`, or columns, stay as they are. The same input on the same device gives the same bits.
+/// `O(m * n * k)` work.
 ///
 /// On a GPU the product is queued on the queue of `C`, and nothing waits. On the CPU it is that of the crate `matrixmultiply`; with the
 /// feature `rayon` blocks of `C` are shared among all cores.
@@ -38,9 +39,10 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`LengthMismatch`](crate::Error::LengthMismatch) if sizes do not fit; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is
-/// on another device; [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, not on the CPU; [`DriverTooOld`](crate::Error::DriverTooOld) and
-/// [`Driver`](crate::Error::Driver) at the first use of a kernel.
+/// [`LengthMismatch`](crate::Error::LengthMismatch) if sizes do not fit;
+/// [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is on another device;
+/// [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, not on the CPU;
+/// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
 pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
