@@ -32,7 +32,7 @@
 //!   choice of format and kernel, or has it made by timing. A [`Graph`] is a product recorded once and queued many times.
 //! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, which is a vector and a [`DenseLayout`];
 //!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
-//! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`].
+//! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
@@ -72,7 +72,7 @@ pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch,
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
-pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_choice, gemm_graph, gemm_with};
+pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with};
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};

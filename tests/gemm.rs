@@ -5,7 +5,9 @@ mod common;
 use std::process::ExitCode;
 
 use common::{Random, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
-use warpsparse::{DenseLayout, Device, GemmOptions, Order, Scalar, gemm, gemm_choice, gemm_graph, gemm_with};
+use warpsparse::{
+    DenseLayout, Device, GemmOptions, Order, Scalar, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with,
+};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
     trials.extend(on_every_device("factors", factors));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("autotuned_options_are_forced_ones", autotuned_options));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.push(on_gpu("large_products", large_products));
@@ -146,34 +149,44 @@ fn every_layout<T: Scalar>(device: &Device) {
     }
 }
 
-/// Every kernel, by name, with sizes around those of its tile, and of the steps in which it goes through the sums.
+/// Rows and columns of each tile.
+fn tiles<T: Scalar>() -> &'static [(usize, usize)] {
+    match size_of::<T>() {
+        4 => &[(128, 256), (128, 128), (128, 64), (64, 64), (32, 32)],
+        _ => &[(128, 128), (64, 32), (32, 32)],
+    }
+}
+
+/// Every kernel, by name, with sizes around those of its tile, and of the steps in which it goes through the sums; and with sums split
+/// among blocks, some of which have nothing to add up.
 fn every_tile<T: Scalar>(device: &Device) {
-    let tiles: &[(u32, u32)] =
-        if size_of::<T>() == 4 { &[(128, 128), (64, 64), (32, 32)] } else { &[(64, 64), (32, 32)] };
     let mut kernels = std::collections::BTreeSet::new();
-    for &(rows, cols) in tiles {
-        let options = GemmOptions::default().tile(rows, cols);
-        let (rows, cols) = (rows as usize, cols as usize);
+    for &(rows, cols) in tiles::<T>() {
         // The emulator is slow.
         let sizes = match device.is_cuda() {
             true => vec![
-                (rows - 1, cols + 1, 7),
-                (rows, cols, 8),
-                (2 * rows + 1, cols - 1, 33),
-                (rows + 1, 2 * cols + 4, 64),
-                (9 * rows, cols, 40),
+                (rows - 1, cols + 1, 7, 1),
+                (rows, cols, 8, 1),
+                (2 * rows + 1, cols - 1, 33, 1),
+                (rows + 1, 2 * cols + 4, 64, 2),
+                (9 * rows, cols, 40, 3),
+                (rows - 1, 2 * cols + 1, 300, 7),
             ],
             // The last one in more groups of tiles than one.
-            false if rows == 32 => vec![(rows + 1, cols - 1, 9), (10 * rows, 2 * cols + 1, 2)],
-            false => vec![(rows + 1, cols - 1, 9), (rows, cols, 40)],
+            false if rows == 32 => {
+                vec![(rows + 1, cols - 1, 9, 1), (2 * rows, cols + 1, 70, 2), (10 * rows, 2 * cols + 1, 2, 1)]
+            }
+            false => vec![(rows + 1, cols - 1, 9, 1), (rows, cols, 40, 3)],
         };
-        for (m, n, k) in sizes {
+        for (m, n, k, splits) in sizes {
+            let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
             for a_order in BOTH {
                 for b_order in BOTH {
                     let a = Dense::<T>::random(3, (m, k), a_order, 0, 0);
                     let b = Dense::random(4, (k, n), b_order, 0, 0);
                     let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
-                    let case = format!("{m} x {n} x {k}, tiles of {rows} x {cols}, {a_order:?} {b_order:?}");
+                    let case =
+                        format!("{m} x {n} x {k}, tiles of {rows} x {cols}, {splits} splits, {a_order:?} {b_order:?}");
                     check(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
                     kernels.insert(chosen(device, &options, (&a, &b, &c)));
                 }
@@ -264,21 +277,42 @@ fn graphs_repeat_products(device: &Device) {
     graph.launch(1).unwrap();
     drop(graph);
     assert_eq!(c.to_vec().unwrap(), [100.0 + 4.0 * 180.0; 200]);
+    // Splits share memory, which each product leaves as it has found it.
+    let options = GemmOptions::default().tile(32, 32).splits(2);
+    let (a, b) = (device.upload_vec(&[2.0f32; 20 * 70]).unwrap(), device.upload_vec(&[3.0; 70 * 10]).unwrap());
+    let (x, y, z) = (a.matrix((20, 70)).unwrap(), b.matrix((70, 10)).unwrap(), c.matrix_mut((20, 10)).unwrap());
+    let mut graph = gemm_graph(&options, 1.0, x, y, 1.0, z).unwrap();
+    graph.launch(3).unwrap();
+    drop(graph);
+    assert_eq!(c.to_vec().unwrap(), [820.0 + 3.0 * 420.0; 200]);
+}
+
+fn autotuned_options(device: &Device) {
+    let a = Dense::<f32>::random(1, (40, 300), Order::RowMajor, 1, 2);
+    let b = Dense::random(2, (300, 36), Order::ColumnMajor, 0, 1);
+    let c = old((40, 36), Order::ColumnMajor, 3, 0, 0.5);
+    let [x, y, mut z] = [&a, &b, &c].map(|matrix| device.upload_vec(&matrix.elements).unwrap());
+    let out = z.matrix_mut(c.layout).unwrap();
+    let options = gemm_autotune(x.matrix(a.layout).unwrap(), y.matrix(b.layout).unwrap(), &out).unwrap();
+    assert_eq!(options.tile.is_some(), device.to_string() != "cpu");
+    assert_eq!(options.splits.is_some(), device.to_string() != "cpu");
+    check(&format!("{options:?}"), device, &options, (1.5, 0.5), (&a, &b, &c));
 }
 
 fn same_input_same_bits(device: &Device) {
     let a = Dense::<f32>::random(1, (70, 50), Order::RowMajor, 0, 0);
     let b = Dense::random(2, (50, 66), Order::ColumnMajor, 0, 0);
     let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-    let bits = || {
-        product(device, &GemmOptions::default(), (1.25, 0.5), (&a, &b, &c))
-            .into_iter()
-            .map(f32::to_bits)
-            .collect::<Vec<_>>()
-    };
-    let first = bits();
-    for _ in 1..if device.is_cuda() { 100 } else { 2 } {
-        assert!(bits() == first);
+    for splits in [1, 2] {
+        let options = GemmOptions::default().splits(splits);
+        let bits = || {
+            let found = product(device, &options, (1.25, 0.5), (&a, &b, &c));
+            found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        let first = bits();
+        for _ in 1..if device.is_cuda() { 100 } else { 2 } {
+            assert!(bits() == first);
+        }
     }
 }
 
@@ -303,7 +337,10 @@ fn what_does_not_fit(device: &Device) {
         let options = GemmOptions::default().tile(100, 3);
         let (a, b) = (vector.matrix((3, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
         let error = gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err().to_string();
-        assert_eq!(error, "invalid option: a tile of 100 x 3: there are 128 x 128, 64 x 64, 32 x 32");
+        assert_eq!(
+            error,
+            "invalid option: a tile of 100 x 3: there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32"
+        );
         // Also where there is nothing to compute.
         let (a, b) = (vector.matrix((0, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
         assert!(gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((0, 2)).unwrap()).is_err());
@@ -340,11 +377,11 @@ fn emulated_bits_are_the_gpus(gpu: &Device) {
         let a = Dense::<f32>::random(1, (70, 50), a_order, 0, 0);
         let b = Dense::random(2, (50, 66), b_order, 1, 0);
         let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-        for tile in [(128, 128), (64, 64), (32, 32)] {
-            let options = GemmOptions::default().tile(tile.0, tile.1);
+        for (&(rows, cols), splits) in tiles::<f32>().iter().zip([1, 2, 3, 1, 2]) {
+            let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
             let bits =
                 |on| product(on, &options, (1.25, 0.5), (&a, &b, &c)).into_iter().map(f32::to_bits).collect::<Vec<_>>();
-            assert!(bits(&emulated) == bits(gpu), "{tile:?}");
+            assert!(bits(&emulated) == bits(gpu), "{options:?}");
         }
     }
 }

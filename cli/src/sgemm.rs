@@ -32,6 +32,15 @@ pub(crate) struct Options {
     /// The kernel on a GPU: tiles, or a rung of the ladder, such as naive, which are for f32 and matrices as they are.
     #[arg(long, default_value = "tiles", value_parser = parse_kernel)]
     kernel: GemmKernel,
+    /// Rows and columns of C that a block of GPU threads computes, such as 128x64 [default: what suits the sizes]
+    #[arg(long, value_name = "RxC", value_parser = parse_tile)]
+    tile: Option<(u32, u32)>,
+    /// Blocks of GPU threads that share the sums of a tile [default: what suits the sizes]
+    #[arg(long)]
+    splits: Option<u32>,
+    /// Try every tile, and take the fastest.
+    #[arg(long, conflicts_with_all = ["kernel", "tile", "splits"])]
+    autotune: bool,
     /// Take for A the transpose of a row-major matrix.
     #[arg(long)]
     transpose_a: bool,
@@ -73,13 +82,28 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(report.product.product.check()?)
 }
 
+/// Two numbers of the form `128x64`.
+fn parse_tile(text: &str) -> std::result::Result<(u32, u32), String> {
+    let numbers = text.split_once('x').and_then(|(rows, cols)| Some((rows.parse().ok()?, cols.parse().ok()?)));
+    numbers.ok_or_else(|| "a tile has the form 128x64: rows x columns".into())
+}
+
 fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let &Options { m, n, k, transpose_a, transpose_b, repeat, .. } = options;
     let (shape, repeats) = (Shape { m, n, k }, repeat as usize);
     let problem = GemmProblem::<T>::random(shape, transpose_a, transpose_b)?;
     let copy_bandwidth = device.measure_copy_bandwidth()?;
     let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
-    let product = measurement.product(&measurement.upload()?, &GemmOptions::default().kernel(options.kernel))?;
+    let uploaded = measurement.upload()?;
+    let gemm_options = match options.autotune {
+        true => measurement.fastest(&uploaded)?,
+        false => {
+            let mut forced = GemmOptions::default().kernel(options.kernel);
+            (forced.tile, forced.splits) = (options.tile, options.splits);
+            forced
+        }
+    };
+    let product = measurement.product(&uploaded, &gemm_options)?;
     Ok(Report {
         schema: "warpsparse.sgemm",
         version: 1,

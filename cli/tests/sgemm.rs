@@ -62,6 +62,24 @@ fn rungs_of_the_ladder_can_be_forced() {
 }
 
 #[test]
+fn tiles_and_splits_can_be_forced_and_found() {
+    let arguments = ["-m", "40", "-n", "33", "-k", "300", "--device", "emulated", "--repeat", "1"];
+    let report = sgemm(&[&arguments[..], &["--tile", "64x64", "--splits", "3"]].concat());
+    assert_eq!(report["kernel"], "gemm_tiles_f32_64x64_a_rows_b_rows");
+    let reason = "tiles of 64 x 64, 1 in all, the sums of each split among 3 blocks, as the options say";
+    assert_eq!(report["reason"], reason);
+    let report = sgemm(&[&arguments[..], &["--autotune"]].concat());
+    assert!(report["reason"].as_str().unwrap().ends_with(", as the options say"), "{report}");
+    let cases =
+        [("--tile=3x4", "there are 128 x 256, "), ("--tile=3", "the form 128x64"), ("--splits=65", "1 to 64 blocks")];
+    for (option, error) in cases {
+        let output = warpsparse(&[&["sgemm", option], &arguments[..]].concat());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(error), "{message}");
+    }
+}
+
+#[test]
 fn large_products_are_checked_in_part() {
     // 2^27 products of elements are checked: of 300 000 in a row and column, 447 elements.
     let arguments = ["sgemm", "-m", "8", "-n", "90", "-k", "300000", "--device", "cpu", "--repeat", "1"];

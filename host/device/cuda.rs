@@ -17,12 +17,15 @@ use std::{
 use cudarc::{
     driver::{
         CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaStream, DriverError, result,
-        sys::{self, CUdevice_attribute as Attribute, CUresult},
+        sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute, CUresult},
     },
     nvrtc::Ptx,
 };
 
-use super::info::{CudaInfo, DeviceInfo};
+use super::{
+    info::{CudaInfo, DeviceInfo},
+    launch::Shape,
+};
 use crate::{Error, Result, ptx};
 
 /// The oldest CUDA version whose driver has every function that the bindings use.
@@ -32,6 +35,7 @@ const OLDEST_DRIVER: (u32, u32) = (12, 0);
 struct Gpu {
     context: Arc<CudaContext>,
     capability: (u32, u32),
+    multiprocessors: u32,
     /// Users' modules. Of this crate's own, each entry point is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
@@ -107,10 +111,13 @@ impl Stream {
         // stream that it belongs to.
         unsafe { context.disable_event_tracking() };
         let (major, minor) = context.compute_capability().map_err(driver("reading the compute capability"))?;
+        let multiprocessors = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+        let multiprocessors = multiprocessors.map_err(driver("counting the multiprocessors"))? as u32;
         let queue = context.new_stream().map_err(driver("creating a stream"))?;
         let gpu = Gpu {
             context,
             capability: (major as u32, minor as u32),
+            multiprocessors,
             modules: Mutex::default(),
             functions: Mutex::default(),
         };
@@ -156,7 +163,7 @@ impl Stream {
             kernels_gpu::FAMILIES.first().and_then(|family| ptx::best_for(family.name, self.gpu.capability));
         Ok(DeviceInfo {
             name: context.name().map_err(driver("reading the device's name"))?,
-            parallel_units: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+            parallel_units: self.gpu.multiprocessors as usize,
             memory_bytes: Some(context.total_mem().map_err(driver("reading the memory size"))? as u64),
             l2_bytes: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64),
             cuda: Some(CudaInfo {
@@ -165,6 +172,10 @@ impl Stream {
                 kernel_arch: kernel_arch.map_or(0, |module| module.arch),
             }),
         })
+    }
+
+    pub(super) fn multiprocessors(&self) -> u32 {
+        self.gpu.multiprocessors
     }
 
     /// The error of an allocation of `bytes`, with the sizes if memory is what lacks.
@@ -193,7 +204,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Queues a launch of `blocks` blocks of `block_size` threads, in one dimension.
+    /// Queues a launch, in one dimension.
     ///
     /// # Safety
     /// The kernel's own rules hold for `args`, and `Args` is the struct that it takes. The memory that `args` points to
@@ -202,20 +213,19 @@ impl Stream {
         &self,
         module: ModuleSource,
         entry: &'static str,
-        blocks: u32,
-        block_size: u32,
+        shape: Shape,
         args: &Args,
     ) -> Result<()> {
-        let function = self.function(module, entry)?;
+        let function = self.function(module, entry, shape.dynamic_shared_bytes)?;
         self.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
         let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
         // SAFETY: the parameter is the one struct that the entry takes; the rest is the caller's promise.
         unsafe {
             result::launch_kernel(
                 function.cu_function(),
-                (blocks, 1, 1),
-                (block_size, 1, 1),
-                0,
+                (shape.blocks, 1, 1),
+                (shape.block_size, 1, 1),
+                shape.dynamic_shared_bytes,
                 self.queue.cu_stream(),
                 &mut parameters,
             )
@@ -224,12 +234,12 @@ impl Stream {
     }
 
     /// Loads the entry point's module, if this is its first use.
-    pub(super) fn load(&self, module: ModuleSource, entry: &'static str) -> Result<()> {
-        self.function(module, entry).map(drop)
+    pub(super) fn load(&self, module: ModuleSource, entry: &'static str, shape: Shape) -> Result<()> {
+        self.function(module, entry, shape.dynamic_shared_bytes).map(drop)
     }
 
-    /// The entry point, loaded if this is the first use.
-    fn function(&self, module: ModuleSource, entry: &'static str) -> Result<CudaFunction> {
+    /// The entry point, loaded if this is the first use, for launches with so much dynamic shared memory, always the same.
+    fn function(&self, module: ModuleSource, entry: &'static str, dynamic_shared_bytes: u32) -> Result<CudaFunction> {
         let functions = || self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let known = functions().get(&(module, entry)).cloned();
         if let Some(function) = known {
@@ -241,6 +251,11 @@ impl Stream {
             ModuleSource::Family(family) => self.compile(module, ptx::only(&self.embedded(family)?, entry))?,
         };
         let function = loaded.load_function(entry).map_err(driver(entry))?;
+        if dynamic_shared_bytes > 0 {
+            // More than 48 KiB must be asked for.
+            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(attribute, dynamic_shared_bytes as i32).map_err(driver(entry))?;
+        }
         // Where another thread has done the same meanwhile, its function stays: launches of it may be under way, and graphs
         // may hold it. Nothing has launched this one yet, whose module is unloaded again.
         Ok(functions().entry((module, entry)).or_insert(function).clone())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Backend, Device, DeviceVec, KernelLaunch};
+use super::{Backend, Device, DeviceVec, KernelLaunch, launch::Shape};
 #[cfg(feature = "cuda")]
 use super::{Mode, cuda::ModuleSource};
 use crate::{Element, Error, Result};
@@ -84,13 +84,14 @@ impl Device {
         if entry.contains('\0') || kernel.ptx.is_some_and(|ptx| ptx.contains('\0')) {
             return invalid("a NUL in the entry's name or the PTX");
         }
+        let shape = Shape { blocks, block_size, dynamic_shared_bytes: 0 };
         let launch = match self.backend() {
             Backend::Cpu { .. } => return invalid("the CPU runs no kernels: use the emulated device or a GPU"),
-            Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, blocks, block_size),
+            Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, shape),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 let Some(ptx) = kernel.ptx else { return invalid("it has no PTX for a GPU: see Kernel::with_ptx") };
-                KernelLaunch::on_gpu(stream, Mode::Queue, ModuleSource::Text(ptx), entry, blocks, block_size)
+                KernelLaunch::on_gpu(stream, Mode::Queue, ModuleSource::Text(ptx), entry, shape)
             }
         };
         Ok(Launch { device: self, kernel, launch })

@@ -39,10 +39,17 @@ pub(crate) struct CudaLaunch<'a> {
     mode: Mode<'a>,
     module: ModuleSource,
     entry: &'static str,
-    blocks: u32,
-    block_size: u32,
+    shape: Shape,
     /// Other queues whose data the kernel touches.
     foreign: Vec<&'a Stream>,
+}
+
+/// Blocks, threads of each, and bytes of its dynamic shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) blocks: u32,
+    pub(crate) block_size: u32,
+    pub(crate) dynamic_shared_bytes: u32,
 }
 
 impl<'a> KernelLaunch<'a> {
@@ -55,18 +62,19 @@ impl<'a> KernelLaunch<'a> {
         variant: &'static Variant,
         blocks: u32,
     ) -> Self {
+        let Variant { entry, block_size, dynamic_shared_bytes, .. } = *variant;
+        let shape = Shape { blocks, block_size, dynamic_shared_bytes };
         match device.backend() {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
-            Backend::Emulated { seed } => Self::emulated(*seed, variant.entry, blocks, variant.block_size),
+            Backend::Emulated { seed } => Self::emulated(*seed, entry, shape),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => {
-                Self::on_gpu(stream, mode, ModuleSource::Family(family), variant.entry, blocks, variant.block_size)
-            }
+            Backend::Cuda(stream) => Self::on_gpu(stream, mode, ModuleSource::Family(family), entry, shape),
         }
     }
 
-    pub(super) fn emulated(seed: u64, entry: &'static str, blocks: u32, block_size: u32) -> Self {
-        Self::Emulated(emulator::Launch::new(blocks, block_size).name(entry).seed(seed))
+    pub(super) fn emulated(seed: u64, entry: &'static str, shape: Shape) -> Self {
+        let launch = emulator::Launch::new(shape.blocks, shape.block_size).name(entry).seed(seed);
+        Self::Emulated(launch.dynamic_shared_bytes(shape.dynamic_shared_bytes))
     }
 
     #[cfg(feature = "cuda")]
@@ -75,10 +83,9 @@ impl<'a> KernelLaunch<'a> {
         mode: Mode<'a>,
         module: ModuleSource,
         entry: &'static str,
-        blocks: u32,
-        block_size: u32,
+        shape: Shape,
     ) -> Self {
-        Self::Cuda(CudaLaunch { stream, mode, module, entry, blocks, block_size, foreign: Vec::new() })
+        Self::Cuda(CudaLaunch { stream, mode, module, entry, shape, foreign: Vec::new() })
     }
 
     /// The address of an array that the kernel only reads. `owner` is where the array lives.
@@ -138,18 +145,18 @@ impl<'a> KernelLaunch<'a> {
         match self {
             Self::Emulated(launch) => launch.run(call).map(|_| ()).map_err(Error::KernelCheck),
             #[cfg(feature = "cuda")]
-            Self::Cuda(CudaLaunch { stream, mode, module, entry, blocks, block_size, foreign }) => match mode {
+            Self::Cuda(CudaLaunch { stream, mode, module, entry, shape, foreign }) => match mode {
                 Mode::Queue => stream.with_joined(&foreign, || {
                     // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
-                    unsafe { stream.launch(module, entry, blocks, block_size, args) }
+                    unsafe { stream.launch(module, entry, shape, args) }
                 }),
-                Mode::Load => stream.load(module, entry),
+                Mode::Load => stream.load(module, entry, shape),
                 Mode::Record(_) if !foreign.is_empty() => {
                     let problem = "a graph is for one queue, and an argument lives on another queue of the GPU";
                     Err(Error::InvalidOption(format!("{entry}: {problem}")))
                 }
                 // SAFETY: the caller's promise, and for later that of whoever records.
-                Mode::Record(recorder) => unsafe { recorder.launch(module, entry, blocks, block_size, args) },
+                Mode::Record(recorder) => unsafe { recorder.launch(module, entry, shape, args) },
             },
         }
     }

@@ -169,6 +169,15 @@ impl Device {
         }
     }
 
+    /// Multiprocessors, for choosing kernels: without a GPU as many as a large one has.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        match &self.backend {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => 132,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.multiprocessors(),
+        }
+    }
+
     /// Whether data on `other` can take part in operations here: the same GPU, or both the CPU, or both emulated.
     #[must_use]
     pub fn shares_memory_with(&self, other: &Self) -> bool {

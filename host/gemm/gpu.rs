@@ -1,25 +1,33 @@
 //! Dense products on a GPU: launches of the kernel families `gemm_tiles` and `sgemm_ladder`.
 
+use std::ptr;
+
 use kernels_gpu::{
     DType, Variant,
     gemm_args::GemmArgs,
-    gemm_tiles::{Tile, tiles},
+    gemm_tiles::{Tile, TilesArgs},
 };
 
-use super::{GemmKernel, GemmOptions, Product};
-use crate::{DenseMut, DenseRef, Error, KernelChoice, Order, Result, Scalar, device::KernelLaunch};
+use super::{
+    GemmKernel, GemmOptions, Product,
+    tiling::{Task, Tiling},
+};
+use crate::{
+    DenseMut, DenseRef, Error, KernelChoice, Order, Result, Scalar,
+    device::{Buffer, KernelLaunch},
+};
 
-/// Blocks of a tile that a large GPU has at a time, at least: 132 multiprocessors.
-const FILL: u64 = 132;
-
-/// A launch, for a row-major `C`: if it is column-major, for that of `C^T = B^T A^T`.
+/// The launches of a product, for a row-major `C`: if it is column-major, for that of `C^T = B^T A^T`.
 #[derive(Debug)]
-struct Plan {
+pub(super) struct Plan<T> {
     family: &'static str,
     variant: &'static Variant,
     /// Rows and columns of a block.
     tile: (u32, u32),
     blocks: u32,
+    splits: u32,
+    /// For the sums of a tile's blocks and their arrivals, if there are several.
+    exchange: Option<(Buffer<T>, Buffer<u32>)>,
     /// Rows and columns of `C`, and the length of the sums.
     sizes: [u32; 3],
     /// The leading dimensions of `A`, `B` and `C`.
@@ -33,40 +41,24 @@ pub(super) fn choice<T: Scalar>(
     b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<KernelChoice> {
-    let Plan { variant, tile: (rows, cols), blocks, .. } = Plan::new(options, a, b, c)?;
+    let Plan { variant, tile: (rows, cols), blocks, splits, .. } = Plan::new(options, a, b, c)?;
+    let split = if splits > 1 { format!(", the sums of each split among {splits} blocks") } else { String::new() };
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
-    let forced = if options.kernel == GemmKernel::Tiles { "" } else { ", as the options say" };
-    let reason = format!("tiles of {rows} x {cols}, {blocks} in all{transposed}{forced}");
+    let forced = if *options == GemmOptions::default() { "" } else { ", as the options say" };
+    let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}", blocks / splits);
     Ok(KernelChoice { kernel: variant.entry.into(), reason })
 }
 
-/// `C` has rows and columns.
-pub(super) fn gemm<T: Scalar>(options: &GemmOptions, product: Product<'_, T>) -> Result<()> {
-    let Product { mode, alpha, a, b, beta, c } = product;
-    let Plan { family, variant, blocks, sizes: [m, n, k], distances: [lda, ldb, ldc], .. } =
-        Plan::new(options, a, b, &c)?;
-    let (a, b) = oriented(a, b, c.order());
-    let c_offset = c.offset();
-    let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, mode, family, variant, blocks);
-    // Without a sum, infinity times nothing is nothing.
-    let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
-    let args = GemmArgs {
-        m,
-        n,
-        k,
-        lda,
-        ldb,
-        ldc,
-        alpha,
-        beta,
-        a: launch.read("a", a.vec().buffer().array(), a.device()).wrapping_add(a.offset()),
-        b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b.offset()),
-        c: launch.write("c", c, queue).wrapping_add(c_offset),
-    };
-    // SAFETY: matrices of fitting sizes that their vectors have room for, each vector an allocation of its own; `c` is borrowed
-    // mutably, so it is none of the others. The variant is for their orders and for `T`.
-    unsafe { launch.run_variant(variant, &args) }
+/// The tiles and splits that there are for these matrices, as options.
+pub(super) fn candidates<T: Scalar>(
+    a: DenseRef<'_, T>,
+    b: DenseRef<'_, T>,
+    c: &DenseMut<'_, T>,
+) -> Result<Vec<GemmOptions>> {
+    let (task, _) = task(a, b, c)?;
+    let options =
+        |Tiling { tile, splits, .. }| GemmOptions::default().tile(Tile::rows(tile), tile.cols()).splits(splits);
+    Ok(Tiling::candidates(task).map(options).collect())
 }
 
 /// `A` and `B`, or what takes their places if the transpose of `C` is computed.
@@ -77,8 +69,19 @@ fn oriented<'a, T: Scalar>(a: DenseRef<'a, T>, b: DenseRef<'a, T>, c: Order) -> 
     }
 }
 
-impl Plan {
-    fn new<T: Scalar>(
+/// The product of what is [`oriented`], and the leading dimensions.
+fn task<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<(Task, [u32; 3])> {
+    let (a, b) = oriented(a, b, c.order());
+    let sizes = count("a size", [a.nrows(), b.ncols(), a.ncols()])?;
+    let distances = [a.leading_dimension(), b.leading_dimension(), c.leading_dimension()];
+    let distances = count("a leading dimension", distances)?;
+    let (orders, multiprocessors) = ((a.order(), b.order()), c.device().multiprocessors());
+    Ok((Task { dtype: T::DTYPE, orders, sizes, multiprocessors }, distances))
+}
+
+impl<T: Scalar> Plan<T> {
+    /// For matrices such as these. Nothing is allocated before [`prepare`](Self::prepare).
+    pub(super) fn new(
         options: &GemmOptions,
         a: DenseRef<'_, T>,
         b: DenseRef<'_, T>,
@@ -88,20 +91,70 @@ impl Plan {
             let orders = [("A", a.order()), ("B", b.order()), ("C", c.order())];
             refuse_for_ladder(T::DTYPE, orders)?;
         }
-        let (a, b) = oriented(a, b, c.order());
-        let [m, n, k] = count("a size", [a.nrows(), b.ncols(), a.ncols()])?;
-        let leading_dimensions = [a.leading_dimension(), b.leading_dimension(), c.leading_dimension()];
-        let distances = count("a leading dimension", leading_dimensions)?;
-        let (family, variant, tile, blocks) = match options.kernel {
+        let (task, distances) = task(a, b, c)?;
+        let (family, variant, tile, blocks, splits) = match options.kernel {
             GemmKernel::Tiles => {
-                let (tile, variant) = tile(T::DTYPE, (a.order(), b.order()), (m, n), options.tile)?;
-                ("gemm_tiles", variant, (tile.rows(), tile.cols()), tile.grid_size(m, n))
+                let tiling = Tiling::choose(task, options.tile, options.splits)?;
+                let Tiling { tile, variant, splits } = tiling;
+                ("gemm_tiles", variant, (tile.rows(), tile.cols()), tiling.blocks(task), splits)
             }
-            GemmKernel::Ladder(rung) => ("sgemm_ladder", rung.variant(), rung.tile(), rung.grid_size(m, n)),
+            GemmKernel::Ladder(rung) => {
+                ("sgemm_ladder", rung.variant(), rung.tile(), rung.grid_size(task.sizes[0], task.sizes[1]), 1)
+            }
         };
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
-        Ok(Self { family, variant, tile, blocks, sizes: [m, n, k], distances })
+        Ok(Self { family, variant, tile, blocks, splits, exchange: None, sizes: task.sizes, distances })
+    }
+
+    /// Allocates what the launches need, on the queue of `c`.
+    pub(super) fn prepare(mut self, c: &DenseMut<'_, T>) -> Result<Self> {
+        if self.splits > 1 {
+            let partials = self.blocks as usize * self.tile.0 as usize * self.tile.1 as usize;
+            let tiles = (self.blocks / self.splits) as usize;
+            self.exchange = Some((Buffer::zeros(c.device(), partials)?, Buffer::zeros(c.device(), tiles)?));
+        }
+        Ok(self)
+    }
+
+    /// The product of matrices such as the plan was made for; `C` has rows and columns.
+    pub(super) fn run(&mut self, product: Product<'_, T>) -> Result<()> {
+        let Product { mode, alpha, a, b, beta, c } = product;
+        let Self { family, variant, blocks, splits, exchange, sizes: [m, n, k], distances: [lda, ldb, ldc], .. } = self;
+        let (variant, splits) = (*variant, *splits);
+        let (a, b) = oriented(a, b, c.order());
+        let c_offset = c.offset();
+        let (queue, c) = c.into_vec().parts_mut();
+        let mut launch = KernelLaunch::of_family(queue, mode, family, variant, *blocks);
+        // Without a sum, infinity times nothing is nothing.
+        let (alpha, k) = if alpha == T::default() || *k == 0 { (T::default(), 0) } else { (alpha, *k) };
+        let gemm = GemmArgs {
+            m: *m,
+            n: *n,
+            k,
+            lda: *lda,
+            ldb: *ldb,
+            ldc: *ldc,
+            alpha,
+            beta,
+            a: launch.read("a", a.vec().buffer().array(), a.device()).wrapping_add(a.offset()),
+            b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b.offset()),
+            c: launch.write("c", c, queue).wrapping_add(c_offset),
+        };
+        if *family == "sgemm_ladder" {
+            // SAFETY: as below.
+            return unsafe { launch.run_variant(variant, &gemm) };
+        }
+        let (partials, arrivals) = match exchange {
+            Some((partials, arrivals)) => {
+                (launch.write("partials", partials, queue), launch.write("arrivals", arrivals, queue))
+            }
+            None => (ptr::null_mut(), ptr::null_mut()),
+        };
+        // SAFETY: matrices of fitting sizes that their vectors have room for, each vector an allocation of its own; `c` is borrowed
+        // mutably, so it is none of the others. The variant is for their orders and for `T`. With several splits there is room for
+        // them, and launches that use it follow one another on one queue.
+        unsafe { launch.run_variant(variant, &TilesArgs { gemm, splits, partials, arrivals }) }
     }
 }
 
@@ -117,52 +170,11 @@ fn refuse_for_ladder(dtype: DType, orders: [(&str, Order); 3]) -> Result<()> {
     }
 }
 
-/// The forced tile, or the largest one of which there are enough to keep a large GPU busy, or else the smallest one.
-fn tile(
-    dtype: DType,
-    (a, b): (Order, Order),
-    (m, n): (u32, u32),
-    forced: Option<(u32, u32)>,
-) -> Result<(Tile, &'static Variant)> {
-    let mut all: Vec<_> = tiles(dtype, a == Order::RowMajor, b == Order::RowMajor).collect();
-    let found = match forced {
-        Some(forced) => all.iter().position(|(tile, _)| (tile.rows(), tile.cols()) == forced).ok_or(forced),
-        None => Ok(all.iter().position(|(tile, _)| tile.grid_size(m, n) >= FILL).unwrap_or(all.len() - 1)),
-    };
-    let there_are = || {
-        let exist: Vec<_> = all.iter().map(|(tile, _)| format!("{} x {}", tile.rows(), tile.cols())).collect();
-        exist.join(", ")
-    };
-    let index = found.map_err(|(rows, cols)| {
-        Error::InvalidOption(format!("a tile of {rows} x {cols}: there are {}", there_are()))
-    })?;
-    Ok(all.swap_remove(index))
-}
-
 /// Sizes or distances, which kernels count in 32 bits; half of them, so that what a tile adds beyond the last row does not
 /// overflow.
 fn count(what: &str, counts: [usize; 3]) -> Result<[u32; 3]> {
     match counts.iter().find(|&&count| count > i32::MAX as usize) {
         Some(count) => Err(Error::Unsupported(format!("{what} of {count}: 2^31 and more"))),
         None => Ok(counts.map(|count| count as u32)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tiles_are_as_large_as_fills_the_gpu() {
-        let rows = Order::RowMajor;
-        let chosen = |dtype, m, n| tile(dtype, (rows, rows), (m, n), None).unwrap().1.entry;
-        assert_eq!(chosen(DType::F32, 2048, 2048), "gemm_tiles_f32_128x128_a_rows_b_rows");
-        assert_eq!(chosen(DType::F32, 1024, 1024), "gemm_tiles_f32_64x64_a_rows_b_rows");
-        assert_eq!(chosen(DType::F32, 1, 1), "gemm_tiles_f32_32x32_a_rows_b_rows");
-        assert_eq!(chosen(DType::F64, 2048, 2048), "gemm_tiles_f64_64x64_a_rows_b_rows");
-        let entry = tile(DType::F32, (Order::ColumnMajor, rows), (128, 128), Some((64, 64))).unwrap().1.entry;
-        assert_eq!(entry, "gemm_tiles_f32_64x64_a_cols_b_rows");
-        let error = tile(DType::F64, (rows, rows), (128, 128), Some((3, 4))).unwrap_err().to_string();
-        assert_eq!(error, "invalid option: a tile of 3 x 4: there are 64 x 64, 32 x 32");
     }
 }

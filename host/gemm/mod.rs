@@ -1,9 +1,12 @@
 //! Dense matrix times dense matrix.
 
+mod autotune;
 mod cpu;
 mod gpu;
 mod options;
+mod tiling;
 
+pub use autotune::gemm_autotune;
 pub use options::{GemmKernel, GemmOptions, GemmRung};
 
 use crate::{
@@ -50,7 +53,7 @@ pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T
 /// [`gemm`] by the kernel that the options name.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for; [`Unsupported`](crate::Error::Unsupported) also
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for, or splits out of range; [`Unsupported`](crate::Error::Unsupported) also
 /// for what a forced kernel does not do.
 pub fn gemm_with<T: Scalar>(
     options: &GemmOptions,
@@ -61,7 +64,7 @@ pub fn gemm_with<T: Scalar>(
     c: DenseMut<'_, T>,
 ) -> Result<()> {
     check(&a, &b, &c)?;
-    run(options, Product { mode: Mode::Queue, alpha, a, b, beta, c })
+    Plan::new(options, a, b, &c)?.run(Product { mode: Mode::Queue, alpha, a, b, beta, c })
 }
 
 /// The kernel that [`gemm_with`] takes for these matrices, and why.
@@ -94,12 +97,12 @@ pub fn gemm_graph<'a, T: Scalar>(
     mut c: DenseMut<'a, T>,
 ) -> Result<Graph<'a>> {
     check(&a, &b, &c)?;
-    let (queue, options) = (c.device().clone(), options.clone());
-    let mut product = |mode: Mode<'_>| run(&options, Product { mode, alpha, a, b, beta, c: c.reborrow() });
-    // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
+    let queue = c.device().clone();
+    let mut plan = Plan::new(options, a, b, &c)?;
+    let mut product = move |mode: Mode<'_>| plan.run(Product { mode, alpha, a, b, beta, c: c.reborrow() });
+    // SAFETY: the graph holds the borrows of all arguments, and the plan, for as long as it can be launched.
     let recording = unsafe { queue.record(&mut product) }?;
-    let again = move || run(&options, Product { mode: Mode::Queue, alpha, a, b, beta, c: c.reborrow() });
-    Ok(Graph::new(again, recording, None))
+    Ok(Graph::new(move || product(Mode::Queue), recording, None))
 }
 
 /// `C = alpha * A * B + beta * C`, where the sizes fit and all arguments are on one device.
@@ -112,17 +115,34 @@ pub(crate) struct Product<'a, T> {
     pub(crate) c: DenseMut<'a, T>,
 }
 
-fn run<T: Scalar>(options: &GemmOptions, product: Product<'_, T>) -> Result<()> {
-    let Product { a, b, c, .. } = &product;
-    let is_empty = c.nrows() == 0 || c.ncols() == 0;
-    match c.device().backend() {
-        // Wrong options are errors all the same.
-        _ if is_empty => gemm_choice(options, *a, *b, c).map(|_| ()),
-        Backend::Cpu { .. } => {
-            cpu::gemm(product);
-            Ok(())
+/// How a product is computed, with what that needs.
+enum Plan<T> {
+    /// There are no elements to compute.
+    Nothing,
+    Cpu,
+    Gpu(gpu::Plan<T>),
+}
+
+impl<T: Scalar> Plan<T> {
+    /// For matrices such as these. Wrong options are errors also where nothing is computed.
+    fn new(options: &GemmOptions, a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<Self> {
+        let is_empty = c.nrows() == 0 || c.ncols() == 0;
+        match c.device().backend() {
+            Backend::Cpu { .. } => Ok(if is_empty { Self::Nothing } else { Self::Cpu }),
+            _ if is_empty => gpu::Plan::new(options, a, b, c).map(|_| Self::Nothing),
+            _ => Ok(Self::Gpu(gpu::Plan::new(options, a, b, c)?.prepare(c)?)),
         }
-        _ => gpu::gemm(options, product),
+    }
+
+    fn run(&mut self, product: Product<'_, T>) -> Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Cpu => {
+                cpu::gemm(product);
+                Ok(())
+            }
+            Self::Gpu(plan) => plan.run(product),
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub struct GemmOptions {
     /// Rows and columns of `C` that a block of GPU threads computes, for [`GemmKernel::Tiles`]; `None` for what suits the sizes. If `C` is
     /// column-major, they are those of its transpose.
     pub tile: Option<(u32, u32)>,
+    /// Blocks that share the sums of a tile, each a part of their length, for [`GemmKernel::Tiles`]: 1 to 64; `None` for what suits the sizes.
+    pub splits: Option<u32>,
 }
 
 impl GemmOptions {
@@ -44,6 +46,13 @@ impl GemmOptions {
     #[must_use]
     pub fn tile(mut self, rows: u32, cols: u32) -> Self {
         self.tile = Some((rows, cols));
+        self
+    }
+
+    /// Sets the number of blocks that share the sums of a tile. Means nothing on the CPU, nor for the ladder.
+    #[must_use]
+    pub fn splits(mut self, splits: u32) -> Self {
+        self.splits = Some(splits);
         self
     }
 }

@@ -119,6 +119,7 @@ macro_rules! variants {
             dtype: None,
             offset_bytes: size_of::<$O>(),
             block_size: BLOCK_SIZE,
+            dynamic_shared_bytes: 0,
             lanes: WARP_SIZE,
             args_bytes: size_of::<Args<$O>>(),
             // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.

@@ -84,6 +84,7 @@ macro_rules! variants {
             dtype: Some(<$T as Scalar>::DTYPE),
             offset_bytes: size_of::<$O>(),
             block_size: BLOCK_SIZE,
+            dynamic_shared_bytes: 0,
             lanes: $lanes,
             args_bytes: size_of::<Args<$T, $O>>(),
             // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.

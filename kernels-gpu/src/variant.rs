@@ -24,6 +24,8 @@ pub struct Variant {
     pub offset_bytes: usize,
     /// Threads per block.
     pub block_size: u32,
+    /// Dynamic shared memory of a block.
+    pub dynamic_shared_bytes: u32,
     /// Threads that share a row, or the piece of work that takes a row's place.
     pub lanes: u32,
     /// Bytes of the one argument, a `#[repr(C)]` struct passed by value.

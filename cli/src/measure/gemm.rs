@@ -5,7 +5,7 @@ mod reference;
 mod shape;
 
 use serde::Serialize;
-use warpsparse::{DType, DenseRef, DeviceVec, GemmOptions, Result, Scalar, gemm_choice, gemm_with};
+use warpsparse::{DType, DenseRef, DeviceVec, GemmOptions, Result, Scalar, gemm_autotune, gemm_choice, gemm_with};
 
 use self::reference::GemmReference;
 pub(crate) use self::{
@@ -95,6 +95,13 @@ impl<T: Scalar> Measurement<'_, GemmProblem<T>> {
         let GemmProblem { a, b, bytes, .. } = self.problem;
         let copy = |_| Ok([self.device.upload_vec(&a.elements)?, self.device.upload_vec(&b.elements)?]);
         (0..self.rotation(*bytes)).map(copy).collect()
+    }
+
+    /// The fastest options for the first copy.
+    pub(crate) fn fastest(&self, copies: &[Operands<T>]) -> Result<GemmOptions> {
+        let Shape { m, n, .. } = self.problem.shape;
+        let (a, b) = self.problem.views(&copies[0])?;
+        gemm_autotune(a, b, &self.device.zeros(m as usize * n as usize)?.matrix_mut((m as usize, n as usize))?)
     }
 
     /// Measures the kernel that `options` lead to, on copies from [`upload`](Self::upload).

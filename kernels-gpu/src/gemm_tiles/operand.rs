@@ -1,79 +1,95 @@
 //! An operand on its way to shared memory.
 
-use cuda_std::{shared::Shared, thread};
+use cuda_std::{shared::Shared, thread, warp::WARP_SIZE};
 
-use super::STEP;
+use super::{TILES, vector};
 use crate::{Scalar, unroll::unroll};
 
-/// The part of an operand that a block multiplies: `TILE` rows of `A`, or columns of `B`, from which each step takes [`STEP`]
-/// elements. In shared memory those of one place `p` in the sums lie side by side.
+/// The part of an operand that a block multiplies, a step at a time: a few rows and the `COLS` columns of the tile of `B`, or of the transpose of `A`.
+/// In shared memory a step lies by rows.
 ///
-/// `ALONG_SUMS` says whether the next element in memory is the next one of the same sum (`A` by rows, `B` by columns): then
-/// the copies transpose, element by element; 8 lanes take 8 neighbours of a row. Otherwise they go by 16
-/// bytes if `VECTORS`, for which the matrix must lie so, or else element by element too.
+/// If the matrix does so too (`BY_ROWS`), copies go by 16 bytes where it allows that, or else element by element. Otherwise they
+/// transpose: a warp takes 8 neighbours of each of 4 columns.
 ///
-/// Beyond the last row or column the last one is copied once more: nobody looks at its sums. Beyond the last place of the sums
-/// there are zeros.
-pub(super) struct Operand<T, const TILE: u32, const BLOCK_SIZE: u32, const ALONG_SUMS: bool, const VECTORS: bool> {
-    /// The elements that the thread copies first in this step. Along the sums they are one in every `BLOCK_SIZE / STEP` rows, as many
-    /// as there are; otherwise it is one.
-    from: [*const T; 8],
-    leading_dimension: usize,
-    /// Their place in the sums, and `k`.
-    p: u32,
-    k: u32,
-    /// Where the first one goes in the step.
+/// Beyond the last row or column there are zeros.
+pub(super) struct Operand<T, const TILE: usize, const COLS: u32, const BY_ROWS: bool> {
+    /// The first element that the thread copies in this step; there may be none.
+    from: *const T,
+    row: u32,
+    col: u32,
+    /// Where it goes in the step.
     to: u32,
+    leading_dimension: usize,
+    /// Rows and columns of the matrix.
+    sizes: (u32, u32),
+    by_vectors: bool,
 }
 
-/// Elements from one place in the sums to the next in shared memory: so far apart that neither transposing copies nor the loads
-/// of a warp conflict.
-pub(super) const fn staged_row<T>(tile: u32) -> u32 {
-    tile + 16 / size_of::<T>() as u32
+/// Elements from one row to the next in shared memory: so far apart that transposing copies do not conflict.
+pub(super) const fn staged_row<T>(cols: u32) -> u32 {
+    cols + vector::<T>()
 }
 
-/// Whether a matrix of which rows or columns lie side by side can be copied by 16 bytes.
-#[inline(always)]
-pub(super) fn goes_by_vectors<T>(matrix: *const T, leading_dimension: u32, outers: u32) -> bool {
-    let vector = const { 16 / size_of::<T>() as u32 };
-    (matrix.addr() as u32).is_multiple_of(16) && (leading_dimension | outers).is_multiple_of(vector)
+/// How the copies of a step are shared among the threads: each has `count`, so many rows and columns apart.
+#[derive(Clone, Copy)]
+struct Copies {
+    count: u32,
+    apart: (u32, u32),
 }
 
-impl<T: Scalar, const TILE: u32, const BLOCK_SIZE: u32, const ALONG_SUMS: bool, const VECTORS: bool>
-    Operand<T, TILE, BLOCK_SIZE, ALONG_SUMS, VECTORS>
-{
-    const VECTOR: u32 = if VECTORS { 16 / size_of::<T>() as u32 } else { 1 };
+impl<T: Scalar, const TILE: usize, const COLS: u32, const BY_ROWS: bool> Operand<T, TILE, COLS, BY_ROWS> {
+    const STEP: u32 = TILES[TILE].step;
+    const BLOCK_SIZE: u32 = TILES[TILE].block_size();
 
-    /// From one copy of the thread to the next: rows or columns along the sums, otherwise places in the sums.
-    const APART: u32 = if ALONG_SUMS { BLOCK_SIZE / STEP } else { BLOCK_SIZE / (TILE / Self::VECTOR) };
+    const BY_VECTORS: Copies = Self::along_rows(vector::<T>());
+    const BY_ELEMENTS: Copies = if BY_ROWS { Self::along_rows(1) } else { Self::TRANSPOSING };
 
-    /// Copies of a thread in a step.
-    const COPIES: u32 = TILE * STEP / BLOCK_SIZE / if ALONG_SUMS { 1 } else { Self::VECTOR };
+    const fn along_rows(width: u32) -> Copies {
+        let across = COLS / width;
+        let rows_apart = Self::BLOCK_SIZE / across;
+        assert!(rows_apart * across == Self::BLOCK_SIZE && Self::STEP.is_multiple_of(rows_apart));
+        Copies { count: Self::STEP / rows_apart, apart: (rows_apart, 0) }
+    }
 
-    /// The rows or columns from `first` on, of `outers`. With `VECTORS` the matrix [`goes_by_vectors`].
+    /// Patches of 8 x 4, a warp each, first downwards.
+    const TRANSPOSING: Copies = {
+        let (warps, patches_down) = (Self::BLOCK_SIZE / WARP_SIZE, Self::STEP / 8);
+        let cols_apart = warps / patches_down * 4;
+        assert!(warps.is_multiple_of(patches_down) && COLS.is_multiple_of(cols_apart));
+        Copies { count: COLS / cols_apart, apart: (0, cols_apart) }
+    };
+
+    /// What lies from the first row and column on, of so many rows and columns.
     #[inline(always)]
-    pub(super) fn new((matrix, leading_dimension): (*const T, u32), first: u32, (outers, k): (u32, u32)) -> Self {
-        const { assert!(Self::COPIES >= 1 && Self::COPIES <= 8) }
+    pub(super) fn new((matrix, leading_dimension): (*const T, u32), first: (u32, u32), sizes: (u32, u32)) -> Self {
+        let by_vectors = BY_ROWS
+            && (matrix.addr() as u32).is_multiple_of(16)
+            && (leading_dimension | sizes.1).is_multiple_of(const { vector::<T>() });
         let thread = thread::thread_idx_x();
-        let ld = leading_dimension as usize;
-        let mut from = [matrix; 8];
-        let (outer, p) = if ALONG_SUMS {
-            let (outer, p) = (thread / STEP, thread % STEP);
-            unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7] {
-                if I < Self::COPIES {
-                    let row = (first + outer + I * Self::APART).min(outers - 1);
-                    from[I as usize] = matrix.wrapping_add(row as usize * ld + p as usize);
-                }
-            });
-            (outer, p)
+        let (row, col) = if BY_ROWS {
+            let width = if by_vectors { const { vector::<T>() } } else { 1 };
+            let across = COLS / width;
+            (thread / across, thread % across * width)
         } else {
-            let across = TILE / Self::VECTOR;
-            let (outer, p) = (thread % across * Self::VECTOR, thread / across);
-            let col = (first + outer).min(outers - Self::VECTOR);
-            from[0] = matrix.wrapping_add(p as usize * ld + col as usize);
-            (outer, p)
+            let (warp, lane) = (thread / WARP_SIZE, thread % WARP_SIZE);
+            let patches_down = const { TILES[TILE].step / 8 };
+            (warp % patches_down * 8 + lane % 8, warp / patches_down * 4 + lane / 8)
         };
-        Self { from, leading_dimension: ld, p, k, to: p * staged_row::<T>(TILE) + outer }
+        let to = row * const { staged_row::<T>(COLS) } + col;
+        let (row, col) = (first.0 + row, first.1 + col);
+        let leading_dimension = leading_dimension as usize;
+        let from = matrix.wrapping_add(Self::distance(leading_dimension, row, col));
+        Self { from, row, col, to, leading_dimension, sizes, by_vectors }
+    }
+
+    /// Elements of the matrix from its first one to that of a row and a column.
+    #[inline(always)]
+    fn distance(leading_dimension: usize, row: u32, col: u32) -> usize {
+        if BY_ROWS {
+            row as usize * leading_dimension + col as usize
+        } else {
+            col as usize * leading_dimension + row as usize
+        }
     }
 
     /// Starts the copies of the next step.
@@ -83,29 +99,41 @@ impl<T: Scalar, const TILE: u32, const BLOCK_SIZE: u32, const ALONG_SUMS: bool, 
     #[inline(always)]
     pub(super) unsafe fn copy_step(&mut self, staged: Shared<T>) {
         let to = staged.offset(self.to);
-        unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7] {
-            if I < Self::COPIES {
-                // SAFETY: the row and the column exist, and so does the place in the sums if the copy says so.
-                unsafe {
-                    if ALONG_SUMS {
-                        to.copy_async(I * Self::APART, self.from[I as usize], self.p < self.k);
-                        self.from[I as usize] = self.from[I as usize].wrapping_add(STEP as usize);
-                    } else {
-                        let from = self.from[0].wrapping_add((I * Self::APART) as usize * self.leading_dimension);
-                        let exists = self.p + I * Self::APART < self.k;
-                        let index = I * Self::APART * staged_row::<T>(TILE);
-                        match Self::VECTOR {
-                            4 => to.copy_async_v4(index, from, exists),
-                            2 => to.copy_async_v2(index, from, exists),
-                            _ => to.copy_async(index, from, exists),
+        let (by_vectors, by_elements) = const { (Self::BY_VECTORS, Self::BY_ELEMENTS) };
+        // SAFETY: the row and the column exist if the copy says so.
+        unsafe {
+            if BY_ROWS && self.by_vectors {
+                unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7] {
+                    const { assert!(Self::BY_VECTORS.count <= 8) }
+                    if I < by_vectors.count {
+                        let (from, index, exists) = self.copy(by_vectors, I);
+                        if const { vector::<T>() == 4 } {
+                            to.copy_async_v4(index, from, exists);
+                        } else {
+                            to.copy_async_v2(index, from, exists);
                         }
                     }
-                }
+                });
+            } else {
+                unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                    const { assert!(Self::BY_ELEMENTS.count <= 16) }
+                    if I < by_elements.count {
+                        let (from, index, exists) = self.copy(by_elements, I);
+                        to.copy_async(index, from, exists);
+                    }
+                });
             }
-        });
-        if !ALONG_SUMS {
-            self.from[0] = self.from[0].wrapping_add(STEP as usize * self.leading_dimension);
         }
-        self.p += STEP;
+        self.from = self.from.wrapping_add(Self::distance(self.leading_dimension, Self::STEP, 0));
+        self.row += Self::STEP;
+    }
+
+    /// Where from, where to and whether.
+    #[inline(always)]
+    fn copy(&self, copies: Copies, index: u32) -> (*const T, u32, bool) {
+        let (rows, cols) = (index * copies.apart.0, index * copies.apart.1);
+        let from = self.from.wrapping_add(Self::distance(self.leading_dimension, rows, cols));
+        let exists = self.row + rows < self.sizes.0 && self.col + cols < self.sizes.1;
+        (from, rows * staged_row::<T>(COLS) + cols, exists)
     }
 }

@@ -1,0 +1,52 @@
+//! The fastest options for a dense product, by trying them.
+
+use std::time::Duration;
+
+use super::{GemmOptions, check, gemm_with, gpu};
+use crate::{DenseLayout, DenseMut, DenseRef, Order, Result, Scalar, device::Backend};
+
+/// The fastest options for products of matrices such as these: every tile, with its sums split among 1, 2, 4... blocks, computes
+/// the product a few times, into memory of its own. `A` and `B` should hold what they will hold, or numbers like it.
+///
+/// ```
+/// use warpsparse::{Device, gemm_autotune, gemm_with};
+///
+/// let device = Device::auto();
+/// let (a, b) = (device.upload_vec(&[1.0f32; 6])?, device.upload_vec(&[2.0; 12])?);
+/// let mut c = device.zeros(8)?;
+/// let (a, b) = (a.matrix((2, 3))?, b.matrix((3, 4))?);
+/// let fastest = gemm_autotune(a, b, &c.matrix_mut((2, 4))?)?;
+/// gemm_with(&fastest, 1.0, a, b, 0.0, c.matrix_mut((2, 4))?)?;
+/// assert_eq!(c.to_vec()?, [6.0; 8]);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// On the CPU, which has no such options, and where nothing is to be computed, they are the default ones.
+///
+/// # Errors
+/// As [`gemm`](crate::gemm); [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for another `C`.
+pub fn gemm_autotune<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<GemmOptions> {
+    check(&a, &b, c)?;
+    let (device, size) = (c.device(), (c.nrows(), c.ncols()));
+    if matches!(device.backend(), Backend::Cpu { .. }) || size.0 == 0 || size.1 == 0 {
+        return Ok(GemmOptions::default());
+    }
+    let layout = match c.order() {
+        Order::RowMajor => DenseLayout::row_major(size.0, size.1),
+        Order::ColumnMajor => DenseLayout::column_major(size.0, size.1),
+    };
+    let repeats = if device.is_cuda() { 9 } else { 1 };
+    let mut scratch = device.zeros::<T>(size.0 * size.1)?;
+    let mut best: Option<(Duration, GemmOptions)> = None;
+    for options in gpu::candidates(a, b, c)? {
+        let product = |_| gemm_with(&options, T::from_f64(1.0), a, b, T::default(), scratch.matrix_mut(layout)?);
+        let mut times = device.time_each(1 + repeats, product)?;
+        times.remove(0);
+        times.sort();
+        let time = times[times.len() / 2];
+        if best.as_ref().is_none_or(|(least, _)| time < *least) {
+            best = Some((time, options));
+        }
+    }
+    Ok(best.map_or_else(GemmOptions::default, |(_, options)| options))
+}

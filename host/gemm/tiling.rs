@@ -1,0 +1,127 @@
+//! The tile of a dense product on a GPU, and among how many blocks its sums are split.
+
+use kernels_gpu::{
+    DType, Variant,
+    gemm_tiles::{Tile, tiles},
+};
+
+use crate::{Error, Order, Result};
+
+/// How a product is cut up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tiling {
+    pub(super) tile: Tile,
+    pub(super) variant: &'static Variant,
+    pub(super) splits: u32,
+}
+
+/// What is to be cut up: the product and the GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) dtype: DType,
+    /// Of `A` and `B`.
+    pub(super) orders: (Order, Order),
+    /// Rows and columns of `C`, and the length of the sums.
+    pub(super) sizes: [u32; 3],
+    pub(super) multiprocessors: u32,
+}
+
+/// The most blocks that share the sums of a tile.
+const MOST_SPLITS: u32 = 64;
+
+impl Tiling {
+    /// The cheapest, of those with the tile and the splits that are forced.
+    pub(super) fn choose(task: Task, tile: Option<(u32, u32)>, splits: Option<u32>) -> Result<Self> {
+        let fits = |tiling: &Self| tile.is_none_or(|forced| (tiling.tile.rows(), tiling.tile.cols()) == forced);
+        let with_splits = |tiling: Self| Self { splits: splits.unwrap_or(tiling.splits), ..tiling };
+        let cheapest = Self::candidates(task).filter(fits).map(with_splits).min_by_key(|tiling| tiling.cost(task));
+        if splits.is_some_and(|splits| splits == 0 || splits > MOST_SPLITS) {
+            return Err(Error::InvalidOption(format!("sums split among other than 1 to {MOST_SPLITS} blocks")));
+        }
+        cheapest.ok_or_else(|| {
+            let (rows, cols) = tile.expect("nothing but a tile can be missing");
+            let mut exist: Vec<_> =
+                Self::candidates(task).map(|Self { tile, .. }| (tile.rows(), tile.cols())).collect();
+            exist.dedup();
+            let exist: Vec<_> = exist.into_iter().map(|(rows, cols)| format!("{rows} x {cols}")).collect();
+            Error::InvalidOption(format!("a tile of {rows} x {cols}: there are {}", exist.join(", ")))
+        })
+    }
+
+    /// Every tile, from the largest, with as many splits as leave each two steps or more: powers of two.
+    pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
+        let (a, b) = task.orders;
+        tiles(task.dtype, a == Order::RowMajor, b == Order::RowMajor).flat_map(move |(tile, variant)| {
+            let most = (task.sizes[2].div_ceil(tile.step) / 2).clamp(1, MOST_SPLITS);
+            (0..=most.ilog2()).map(move |log| Self { tile, variant, splits: 1 << log })
+        })
+    }
+
+    pub(super) fn blocks(&self, task: Task) -> u64 {
+        self.tile.grid_size(task.sizes[0], task.sizes[1]) * u64::from(self.splits)
+    }
+
+    /// What the busiest multiprocessor has to do: about how many products of elements as the largest tile computes in the time.
+    fn cost(&self, task: Task) -> u64 {
+        /// What it takes to exchange the sums of a block with another one, in places of the sums.
+        const EXCHANGE: u64 = 32;
+        let Self { tile, splits, .. } = *self;
+        let blocks = self.blocks(task).div_ceil(u64::from(task.multiprocessors));
+        let places = u64::from(task.sizes[2].div_ceil(tile.step).div_ceil(splits) * tile.step);
+        let exchange = if splits > 1 { u64::from(splits + 1) * EXCHANGE } else { 0 };
+        // Percent of the speed of the largest tile, as measured on an H200; and what is left of it with half the warps.
+        let speed = match tile.thread {
+            (8, 16) => 100,
+            (8, 8) => 85,
+            _ => 75,
+        };
+        let warps = u64::from(tile.block_size() / 32) * blocks.min(u64::from(tile.residents));
+        let speed = if warps < 8 { speed * 6 / 10 } else { speed };
+        blocks * u64::from(tile.area()) * (places + exchange) * 100 / speed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(dtype: DType, sizes: [u32; 3]) -> (u32, u32, u32) {
+        let task = Task { dtype, orders: (Order::RowMajor, Order::RowMajor), sizes, multiprocessors: 132 };
+        let Tiling { tile, splits, .. } = Tiling::choose(task, None, None).unwrap();
+        (tile.rows(), tile.cols(), splits)
+    }
+
+    #[test]
+    fn tiles_keep_all_multiprocessors_busy() {
+        let of_squares = [256, 512, 1024, 2048, 4096, 8192].map(|size| chosen(DType::F32, [size; 3]));
+        let expected = [(32, 32, 1), (32, 32, 1), (128, 64, 1), (128, 256, 1), (128, 256, 1), (128, 256, 1)];
+        assert_eq!(of_squares, expected);
+        assert_eq!(chosen(DType::F32, [64, 8192, 8192]), (64, 64, 1));
+        assert_eq!(chosen(DType::F32, [8192, 64, 8192]), (64, 64, 1));
+        // 33 x 32 tiles of 128 x 128 are 8 for each multiprocessor, and 17 x 32 larger ones nearly 5.
+        assert_eq!(chosen(DType::F32, [4095, 4097, 1023]), (128, 128, 1));
+        assert_eq!(chosen(DType::F64, [4096; 3]), (128, 128, 1));
+        assert_eq!(chosen(DType::F64, [1; 3]), (32, 32, 1));
+    }
+
+    #[test]
+    fn long_sums_are_split() {
+        let (_, _, splits) = chosen(DType::F32, [64, 64, 65536]);
+        assert!(splits >= 16, "{splits}");
+        assert_eq!(chosen(DType::F32, [64, 64, 64]).2, 1);
+        assert_eq!(chosen(DType::F32, [64, 64, 0]).2, 1);
+    }
+
+    #[test]
+    fn options_are_kept_or_refused() {
+        let orders = (Order::ColumnMajor, Order::RowMajor);
+        let task = Task { dtype: DType::F32, orders, sizes: [128; 3], multiprocessors: 132 };
+        let tiling = Tiling::choose(task, Some((64, 64)), Some(3)).unwrap();
+        assert_eq!((tiling.variant.entry, tiling.splits), ("gemm_tiles_f32_64x64_a_cols_b_rows", 3));
+        let error = |tile, splits| Tiling::choose(task, tile, splits).unwrap_err().to_string();
+        let tiles = "there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32";
+        assert_eq!(error(Some((3, 4)), None), format!("invalid option: a tile of 3 x 4: {tiles}"));
+        assert_eq!(error(None, Some(0)), "invalid option: sums split among other than 1 to 64 blocks");
+        assert_eq!(error(None, Some(65)), "invalid option: sums split among other than 1 to 64 blocks");
+    }
+}
