@@ -19,7 +19,7 @@
 //!                              32..35      lane0 ...
 //! ```
 //! `A` and `B` go through shared memory in steps of [`Tile::step`] places of the sums, so that what a thread loads lies side by side; copies
-//! transpose an operand that lies otherwise. [`STAGES`] steps are there or on their way (`cp.async`): one barrier a step, and no
+//! transpose an operand that lies otherwise. [`Tile::stages`] steps are there or on their way (`cp.async`): one barrier a step, and no
 //! registers for what is on its way. What is multiplied next is loaded while the last is multiplied, across the barrier too.
 //!
 //! Where there are few tiles, more warps than one work at an element. Small tiles have [`Tile::slices`]: groups of warps that share the
@@ -63,9 +63,6 @@ use self::{
 };
 use crate::{DType, Scalar, Variant, entries::entries, gemm_args::GemmArgs, unroll::unroll};
 
-/// Steps in shared memory: one that is multiplied, the others on their way.
-pub const STAGES: u32 = 3;
-
 /// The argument of every entry, passed by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +88,8 @@ pub struct Tile {
     pub thread: (u32, u32),
     /// Columns of `A` and rows of `B` that are staged at a time.
     pub step: u32,
+    /// Steps in shared memory: one that is multiplied, the others on their way.
+    pub stages: u32,
     /// Blocks that a multiprocessor has registers for.
     pub residents: u32,
 }
@@ -129,7 +128,7 @@ impl Tile {
     /// Bytes of dynamic shared memory of a block: all stages of both operands, or the sums of half the slices.
     #[must_use]
     pub const fn shared_bytes<T>(self) -> u32 {
-        let staged = STAGES * (self.staged_a::<T>() + self.staged_b::<T>());
+        let staged = self.stages * (self.staged_a::<T>() + self.staged_b::<T>());
         let sums = self.slices / 2 * self.area();
         (if sums > staged { sums } else { staged }) * size_of::<T>() as u32
     }
@@ -147,7 +146,7 @@ impl Tile {
 
 macro_rules! tiles {
     ($($index:literal: $T:ident, $dtype:ident, $down:literal x $across:literal x $slices:literal warps, $rows:literal x $cols:literal,
-        steps of $step:literal, $residents:literal resident:
+        $stages:literal steps of $step:literal, $residents:literal resident:
         $rows_rows:ident $rows_cols:ident $cols_rows:ident $cols_cols:ident;)*) => {
         entries! {$(
             $rows_rows(TilesArgs<$T>): Some(DType::$dtype), u32, 32 lanes, TILES[$index].block_size(); TILES[$index].shared_bytes::<$T>(), "`A` by rows, `B` by rows." =>
@@ -161,34 +160,34 @@ macro_rules! tiles {
         )*}
         /// The tile of four variants each.
         const TILES: &[Tile] = &[$(Tile {
-            warps: ($down, $across), slices: $slices, thread: ($rows, $cols), step: $step, residents: $residents
+            warps: ($down, $across), slices: $slices, thread: ($rows, $cols), step: $step, stages: $stages, residents: $residents
         }),*];
     };
 }
 
 tiles! {
-    0: f32, F32, 2 x 4 x 1 warps, 8 x 16, steps of 8, 1 resident:
+    0: f32, F32, 2 x 4 x 1 warps, 8 x 16, 5 steps of 8, 1 resident:
         gemm_tiles_f32_128x256_a_rows_b_rows gemm_tiles_f32_128x256_a_rows_b_cols
         gemm_tiles_f32_128x256_a_cols_b_rows gemm_tiles_f32_128x256_a_cols_b_cols;
-    1: f32, F32, 2 x 2 x 1 warps, 8 x 16, steps of 8, 2 resident:
+    1: f32, F32, 2 x 2 x 1 warps, 8 x 16, 3 steps of 8, 2 resident:
         gemm_tiles_f32_128x128_a_rows_b_rows gemm_tiles_f32_128x128_a_rows_b_cols
         gemm_tiles_f32_128x128_a_cols_b_rows gemm_tiles_f32_128x128_a_cols_b_cols;
-    2: f32, F32, 2 x 2 x 2 warps, 8 x 8, steps of 16, 1 resident:
+    2: f32, F32, 2 x 2 x 2 warps, 8 x 8, 3 steps of 16, 1 resident:
         gemm_tiles_f32_128x64_a_rows_b_rows gemm_tiles_f32_128x64_a_rows_b_cols
         gemm_tiles_f32_128x64_a_cols_b_rows gemm_tiles_f32_128x64_a_cols_b_cols;
-    3: f32, F32, 1 x 2 x 4 warps, 8 x 8, steps of 32, 1 resident:
+    3: f32, F32, 1 x 2 x 4 warps, 8 x 8, 3 steps of 32, 1 resident:
         gemm_tiles_f32_64x64_a_rows_b_rows gemm_tiles_f32_64x64_a_rows_b_cols
         gemm_tiles_f32_64x64_a_cols_b_rows gemm_tiles_f32_64x64_a_cols_b_cols;
-    4: f32, F32, 1 x 1 x 4 warps, 4 x 8, steps of 32, 3 resident:
+    4: f32, F32, 1 x 1 x 4 warps, 4 x 8, 3 steps of 32, 3 resident:
         gemm_tiles_f32_32x32_a_rows_b_rows gemm_tiles_f32_32x32_a_rows_b_cols
         gemm_tiles_f32_32x32_a_cols_b_rows gemm_tiles_f32_32x32_a_cols_b_cols;
-    5: f64, F64, 2 x 4 x 1 warps, 8 x 8, steps of 8, 1 resident:
+    5: f64, F64, 2 x 4 x 1 warps, 8 x 8, 3 steps of 8, 1 resident:
         gemm_tiles_f64_128x128_a_rows_b_rows gemm_tiles_f64_128x128_a_rows_b_cols
         gemm_tiles_f64_128x128_a_cols_b_rows gemm_tiles_f64_128x128_a_cols_b_cols;
-    6: f64, F64, 2 x 2 x 2 warps, 4 x 4, steps of 16, 1 resident:
+    6: f64, F64, 2 x 2 x 2 warps, 4 x 4, 3 steps of 16, 1 resident:
         gemm_tiles_f64_64x32_a_rows_b_rows gemm_tiles_f64_64x32_a_rows_b_cols
         gemm_tiles_f64_64x32_a_cols_b_rows gemm_tiles_f64_64x32_a_cols_b_cols;
-    7: f64, F64, 1 x 2 x 2 warps, 4 x 4, steps of 16, 2 resident:
+    7: f64, F64, 1 x 2 x 2 warps, 4 x 4, 3 steps of 16, 2 resident:
         gemm_tiles_f64_32x32_a_rows_b_rows gemm_tiles_f64_32x32_a_rows_b_cols
         gemm_tiles_f64_32x32_a_cols_b_rows gemm_tiles_f64_32x32_a_cols_b_cols;
 }
@@ -275,34 +274,36 @@ unsafe fn multiply<
     let staged = dynamic_shared_mem::<T>();
     let (size_a, size_b) = const { (TILES[TILE].staged_a::<T>(), TILES[TILE].staged_b::<T>()) };
     let stage_of_a = |stage: u32| staged.offset(stage * size_a);
-    let stage_of_b = |stage: u32| staged.offset(STAGES * size_a + stage * size_b);
-    let next = |stage: u32| if stage == STAGES - 1 { 0 } else { stage + 1 };
+    let stage_of_b = |stage: u32| staged.offset(tile.stages * size_a + stage * size_b);
+    let next = |stage: u32| if stage == tile.stages - 1 { 0 } else { stage + 1 };
     // SAFETY: a stage is loaded after its copies have been waited for and a barrier has been passed, and copied to after a
     // barrier that everybody came to with all of it loaded.
     unsafe {
         let mut stage = 0;
-        while stage < STAGES - 1 {
+        while stage < tile.stages - 1 {
             a.copy_step(stage_of_a(stage));
             b.copy_step(stage_of_b(stage));
             shared::commit_copies();
             stage += 1;
         }
-        shared::wait_copies::<{ STAGES - 2 }>();
+        wait_for_next_step::<TILE>();
         thread::sync_threads();
-        let (mut here, mut free) = (0, STAGES - 1);
+        let (mut here, mut free) = (0, tile.stages - 1);
         let mut loaded = sums.load(stage_of_a(here), stage_of_b(here), 0);
         let mut steps = k.div_ceil(tile.step);
         while steps > 0 {
             unroll!(P in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
                 if P < places {
                     if P == places - 1 {
-                        shared::wait_copies::<{ STAGES - 2 }>();
+                        wait_for_next_step::<TILE>();
                         thread::sync_threads();
                         here = next(here);
                     }
                     let now = loaded;
                     loaded = sums.load(stage_of_a(here), stage_of_b(here), (P + 1) % places);
+                    sums.add(now);
                     if P == 0 {
+                        // A block of its own between the products, or else the compiler mixes their order.
                         // What is loaded at the end, though not multiplied, is the step after the last one.
                         if steps > 1 {
                             a.copy_step(stage_of_a(free));
@@ -311,13 +312,23 @@ unsafe fn multiply<
                         shared::commit_copies();
                         free = next(free);
                     }
-                    sums.add(now);
                 }
             });
             steps -= 1;
         }
         // None of what was copied beyond the end is on its way when the shared memory is used again, or the block ends.
         shared::wait_copies::<0>();
+    }
+}
+
+/// Waits for the thread's copies of the step after the one that is multiplied.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn wait_for_next_step<const TILE: usize>() {
+    const { assert!(matches!(TILES[TILE].stages, 3 | 5)) }
+    match const { TILES[TILE].stages } {
+        3 => shared::wait_copies::<1>(),
+        _ => shared::wait_copies::<3>(),
     }
 }
 
