@@ -32,27 +32,33 @@ const MOST_SPLITS: u32 = 64;
 impl Tiling {
     /// The cheapest, of those with the tile and the splits that are forced.
     pub(super) fn choose(task: Task, tile: Option<(u32, u32)>, splits: Option<u32>) -> Result<Self> {
-        let fits = |tiling: &Self| tile.is_none_or(|forced| (tiling.tile.rows(), tiling.tile.cols()) == forced);
-        let with_splits = |tiling: Self| Self { splits: splits.unwrap_or(tiling.splits), ..tiling };
-        let cheapest = Self::candidates(task).filter(fits).map(with_splits).min_by_key(|tiling| tiling.cost(task));
         if splits.is_some_and(|splits| splits == 0 || splits > MOST_SPLITS) {
             return Err(Error::InvalidOption(format!("sums split among other than 1 to {MOST_SPLITS} blocks")));
         }
+        let is_forced = |candidate: Tile| tile.is_none_or(|tile| (candidate.rows(), candidate.cols()) == tile);
+        let can_split = |candidate: Tile| candidate.has_splits() || splits.is_none_or(|splits| splits == 1);
+        let cheapest = Self::candidates(task)
+            .filter(|candidate| is_forced(candidate.tile) && can_split(candidate.tile))
+            .map(|candidate| Self { splits: splits.unwrap_or(candidate.splits), ..candidate })
+            .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
-            let (rows, cols) = tile.expect("nothing but a tile can be missing");
-            let mut exist: Vec<_> =
-                Self::candidates(task).map(|Self { tile, .. }| (tile.rows(), tile.cols())).collect();
-            exist.dedup();
-            let exist: Vec<_> = exist.into_iter().map(|(rows, cols)| format!("{rows} x {cols}")).collect();
-            Error::InvalidOption(format!("a tile of {rows} x {cols}: there are {}", exist.join(", ")))
+            let (rows, cols) = tile.expect("there are tiles, and such that have splits");
+            let mut others: Vec<_> = Self::candidates(task).map(|candidate| candidate.tile).collect();
+            others.dedup();
+            let exists = others.iter().any(|&tile| is_forced(tile));
+            others.retain(|&tile| !exists || tile.has_splits());
+            let others: Vec<_> = others.iter().map(|tile| format!("{} x {}", tile.rows(), tile.cols())).collect();
+            let what = if exists { "split sums of a tile" } else { "a tile" };
+            Error::InvalidOption(format!("{what} of {rows} x {cols}: there are {}", others.join(", ")))
         })
     }
 
-    /// Every tile, from the largest, with as many splits as leave each two steps or more: powers of two.
+    /// Every tile, from the largest; those that have splits with as many as leave each two steps or more, powers of two.
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
         let (a, b) = task.orders;
         tiles(task.dtype, a == Order::RowMajor, b == Order::RowMajor).flat_map(move |(tile, variant)| {
-            let most = (task.sizes[2].div_ceil(tile.step) / 2).clamp(1, MOST_SPLITS);
+            let most = if tile.has_splits() { MOST_SPLITS } else { 1 };
+            let most = (task.sizes[2].div_ceil(tile.step) / 2).clamp(1, most);
             (0..=most.ilog2()).map(move |log| Self { tile, variant, splits: 1 << log })
         })
     }
@@ -62,22 +68,23 @@ impl Tiling {
     }
 
     /// What the busiest multiprocessor has to do: about how many products of elements as the largest tile computes in the time.
-    fn cost(&self, task: Task) -> u64 {
-        /// What it takes to exchange the sums of a block with another one, in places of the sums.
-        const EXCHANGE: u64 = 32;
+    fn cost(&self, task: Task) -> u128 {
+        /// Estimates, in places of the sums: what it takes to have memory for an exchange of sums, and to exchange those of a block.
+        const MEMORY: u32 = 256;
+        const EXCHANGE: u32 = 32;
         let Self { tile, splits, .. } = *self;
         let blocks = self.blocks(task).div_ceil(u64::from(task.multiprocessors));
-        let places = u64::from(task.sizes[2].div_ceil(tile.step).div_ceil(splits) * tile.step);
-        let exchange = if splits > 1 { u64::from(splits + 1) * EXCHANGE } else { 0 };
-        // Percent of the speed of the largest tile, as measured on an H200; and what is left of it with half the warps.
+        let places = task.sizes[2].div_ceil(tile.step).div_ceil(splits) * tile.step;
+        let exchange = if splits > 1 { MEMORY + splits * EXCHANGE } else { 0 };
+        // Percent of the speed of the largest tile, as measured on an H200; and what is left of it with 4 warps where others have 8.
         let speed = match tile.thread {
             (8, 16) => 100,
             (8, 8) => 85,
             _ => 75,
         };
         let warps = u64::from(tile.block_size() / 32) * blocks.min(u64::from(tile.residents));
-        let speed = if warps < 8 { speed * 6 / 10 } else { speed };
-        blocks * u64::from(tile.area()) * (places + exchange) * 100 / speed
+        let speed = if warps < 8 { speed * 9 / 10 } else { speed };
+        u128::from(blocks) * u128::from(tile.area()) * (u128::from(places) + u128::from(exchange)) * 100 / speed
     }
 }
 
@@ -100,6 +107,8 @@ mod tests {
         assert_eq!(chosen(DType::F32, [8192, 64, 8192]), (64, 64, 1));
         // 33 x 32 tiles of 128 x 128 are 8 for each multiprocessor, and 17 x 32 larger ones nearly 5.
         assert_eq!(chosen(DType::F32, [4095, 4097, 1023]), (128, 128, 1));
+        assert_eq!(chosen(DType::F32, [1408; 3]), (128, 128, 1));
+        assert_eq!(chosen(DType::F32, [i32::MAX as u32; 3]).2, 1);
         assert_eq!(chosen(DType::F64, [4096; 3]), (128, 128, 1));
         assert_eq!(chosen(DType::F64, [1; 3]), (32, 32, 1));
     }
@@ -121,6 +130,8 @@ mod tests {
         let error = |tile, splits| Tiling::choose(task, tile, splits).unwrap_err().to_string();
         let tiles = "there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32";
         assert_eq!(error(Some((3, 4)), None), format!("invalid option: a tile of 3 x 4: {tiles}"));
+        let split = "invalid option: split sums of a tile of 128 x 256: there are 128 x 64, 64 x 64, 32 x 32";
+        assert_eq!(error(Some((128, 256)), Some(2)), split);
         assert_eq!(error(None, Some(0)), "invalid option: sums split among other than 1 to 64 blocks");
         assert_eq!(error(None, Some(65)), "invalid option: sums split among other than 1 to 64 blocks");
     }
