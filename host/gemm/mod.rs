@@ -120,7 +120,7 @@ enum Plan<T> {
     /// There are no elements to compute.
     Nothing,
     Cpu,
-    Gpu(gpu::Plan<T>),
+    Gpu(Box<gpu::Plan<T>>),
 }
 
 impl<T: Scalar> Plan<T> {
@@ -130,7 +130,7 @@ impl<T: Scalar> Plan<T> {
         match c.device().backend() {
             Backend::Cpu { .. } => Ok(if is_empty { Self::Nothing } else { Self::Cpu }),
             _ if is_empty => gpu::Plan::new(options, a, b, c).map(|_| Self::Nothing),
-            _ => Ok(Self::Gpu(gpu::Plan::new(options, a, b, c)?.prepare(c)?)),
+            _ => Ok(Self::Gpu(Box::new(gpu::Plan::new(options, a, b, c)?.prepare(c)?))),
         }
     }
 

@@ -63,7 +63,7 @@ impl<T: Scalar, const TILE: usize, const ROWS: usize, const COLS: usize> ThreadT
                 unroll!(C in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
                     if (C as usize) < COLS {
                         let (row, col) = (R as usize % ROWS, C as usize % COLS);
-                        let col = if R % 2 == 0 { col } else { COLS - 1 - col };
+                        let col = if R.is_multiple_of(2) { col } else { COLS - 1 - col };
                         self.sums[row][col] = a[row].mul_add(b[col], self.sums[row][col]);
                     }
                 });
