@@ -67,8 +67,11 @@ fn every_kernel<T: Scalar>(device: &Device) {
             let case = format!("{name}, {options:?}");
             let narrow = device.upload_with(&matrix, options).unwrap();
             check_product(&case, &matrix, &narrow, T::from_f64(1.5), T::from_f64(-0.5));
-            let wide = device.upload_with(&wide, options).unwrap();
-            check_product(&format!("{case}, 64-bit offsets"), &matrix, &wide, T::from_f64(1.5), T::from_f64(-0.5));
+            // On the emulator not for the largest ones, which take most of the time: narrow offsets there stand for both.
+            if device.is_cuda() || matrix.nnz() < 10_000 {
+                let wide = device.upload_with(&wide, options).unwrap();
+                check_product(&format!("{case}, 64-bit offsets"), &matrix, &wide, T::from_f64(1.5), T::from_f64(-0.5));
+            }
         }
     }
 }
