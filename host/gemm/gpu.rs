@@ -2,11 +2,7 @@
 
 use std::ptr;
 
-use kernels_gpu::{
-    DType, Variant,
-    gemm_args::GemmArgs,
-    gemm_tiles::{Tile, TilesArgs},
-};
+use kernels_gpu::{DType, Variant, gemm_args::GemmArgs, gemm_tiles::TilesArgs};
 
 use super::{
     GemmKernel, GemmOptions, Product,
@@ -56,9 +52,10 @@ pub(super) fn candidates<T: Scalar>(
     c: &DenseMut<'_, T>,
 ) -> Result<Vec<GemmOptions>> {
     let (task, _) = task(a, b, c)?;
-    let options =
-        |Tiling { tile, splits, .. }| GemmOptions::default().tile(Tile::rows(tile), tile.cols()).splits(splits);
-    Ok(Tiling::candidates(task).map(options).collect())
+    let candidates = Tiling::candidates(task);
+    let options = candidates
+        .map(|Tiling { tile, splits, .. }| GemmOptions::default().tile(tile.rows(), tile.cols()).splits(splits));
+    Ok(options.collect())
 }
 
 /// `A` and `B`, or what takes their places if the transpose of `C` is computed.
