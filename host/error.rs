@@ -110,6 +110,15 @@ pub enum Error {
         available: Option<(u64, u64)>,
     },
 
+    /// An iterative method cannot go on: the matrix is not of the kind that it is for, or numbers overflow.
+    #[error("iteration {iteration}: {problem}")]
+    Breakdown {
+        /// The iteration that failed, counted from 1; 0 before the first.
+        iteration: usize,
+        /// What was found.
+        problem: String,
+    },
+
     /// A kernel on the emulated device did what a kernel must not do.
     #[error("{0}")]
     KernelCheck(Box<cuda_std::emulator::Finding>),
@@ -138,6 +147,8 @@ pub enum ErrorKind {
     NoDevice,
     /// Not enough memory, on the device or the host.
     OutOfMemory,
+    /// An iterative method cannot go on.
+    Breakdown,
     /// A kernel broke a rule on the emulated device.
     KernelCheck,
     /// The driver failed.
@@ -158,6 +169,7 @@ impl Error {
             Error::Io { .. } => ErrorKind::Io,
             Error::NoDevice { .. } | Error::DriverTooOld { .. } => ErrorKind::NoDevice,
             Error::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Error::Breakdown { .. } => ErrorKind::Breakdown,
             Error::KernelCheck(_) => ErrorKind::KernelCheck,
             Error::Driver { .. } => ErrorKind::Driver,
         }

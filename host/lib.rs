@@ -46,6 +46,7 @@
 //! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
 //! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 
+mod cg;
 mod dense;
 mod device;
 mod device_matrix;
@@ -67,6 +68,9 @@ mod spmv;
 pub mod strategies;
 mod structure;
 
+pub use cg::{
+    Cg, CgInfo, CgMethod, CgProgress, CgReason, Jacobi, LinearOperator, Preconditioner, Preconditioning, Tol,
+};
 pub use dense::{DenseLayout, DenseMut, DenseRef, Order};
 pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
 pub use device_matrix::{DeviceMatrix, KernelChoice};

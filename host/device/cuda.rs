@@ -36,6 +36,7 @@ struct Gpu {
     context: Arc<CudaContext>,
     capability: (u32, u32),
     multiprocessors: u32,
+    shared_bytes: u32,
     /// Users' modules. Of this crate's own, each entry point is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
@@ -113,11 +114,14 @@ impl Stream {
         let (major, minor) = context.compute_capability().map_err(driver("reading the compute capability"))?;
         let multiprocessors = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
         let multiprocessors = multiprocessors.map_err(driver("counting the multiprocessors"))? as u32;
+        let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let shared_bytes = context.attribute(shared).map_err(driver("reading the shared memory's size"))? as u32;
         let queue = context.new_stream().map_err(driver("creating a stream"))?;
         let gpu = Gpu {
             context,
             capability: (major as u32, minor as u32),
             multiprocessors,
+            shared_bytes,
             modules: Mutex::default(),
             functions: Mutex::default(),
         };
@@ -178,6 +182,22 @@ impl Stream {
         self.gpu.multiprocessors
     }
 
+    /// The most shared memory of a block.
+    pub(super) fn shared_bytes(&self) -> u32 {
+        self.gpu.shared_bytes
+    }
+
+    /// Fails if an operation queued earlier has; whether all have finished.
+    pub(super) fn is_idle(&self) -> Result<bool> {
+        self.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
+        // SAFETY: the queue is live.
+        match unsafe { sys::cuStreamQuery(self.queue.cu_stream()) }.result() {
+            Ok(()) => Ok(true),
+            Err(error) if error.0 == CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            Err(error) => Err(driver("looking at the queue")(error)),
+        }
+    }
+
     /// The error of an allocation of `bytes`, with the sizes if memory is what lacks.
     pub(super) fn allocation_error(&self, error: DriverError, bytes: usize) -> Error {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
@@ -219,9 +239,10 @@ impl Stream {
         let function = self.function(module, entry, shape.dynamic_shared_bytes)?;
         self.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
         let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
+        let launch = if shape.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
         // SAFETY: the parameter is the one struct that the entry takes; the rest is the caller's promise.
         unsafe {
-            result::launch_kernel(
+            launch(
                 function.cu_function(),
                 (shape.blocks, 1, 1),
                 (shape.block_size, 1, 1),
@@ -361,7 +382,7 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// Queues the launches.
-    pub(super) fn launch(&self) -> Result<()> {
+    pub(crate) fn launch(&self) -> Result<()> {
         self.stream.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
         // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
         // launches touch is alive, as whoever recorded them saw to.

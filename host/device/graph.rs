@@ -6,7 +6,7 @@ use std::{
 };
 
 #[cfg(feature = "cuda")]
-use super::cuda::Recording;
+pub(crate) use super::cuda::Recording;
 use super::{Backend, Device, Mode};
 use crate::Result;
 

@@ -84,7 +84,7 @@ impl Device {
         if entry.contains('\0') || kernel.ptx.is_some_and(|ptx| ptx.contains('\0')) {
             return invalid("a NUL in the entry's name or the PTX");
         }
-        let shape = Shape { blocks, block_size, dynamic_shared_bytes: 0 };
+        let shape = Shape { blocks, block_size, dynamic_shared_bytes: 0, cooperative: false };
         let launch = match self.backend() {
             Backend::Cpu { .. } => return invalid("the CPU runs no kernels: use the emulated device or a GPU"),
             Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, shape),

@@ -7,7 +7,7 @@ use kernels_gpu::Variant;
 use super::cuda::{ModuleSource, Stream};
 #[cfg(not(feature = "cuda"))]
 use super::graph::Stream;
-use super::{Array, Backend, Buffer, Device};
+use super::{Array, Backend, Buffer, Device, Mailbox};
 use crate::{Element, Error, Result};
 
 /// What becomes of the launches of an operation. On the CPU and in the emulator it is always the first.
@@ -50,6 +50,8 @@ pub(crate) struct Shape {
     pub(crate) blocks: u32,
     pub(crate) block_size: u32,
     pub(crate) dynamic_shared_bytes: u32,
+    /// Whether all blocks run at the same time.
+    pub(crate) cooperative: bool,
 }
 
 impl<'a> KernelLaunch<'a> {
@@ -63,7 +65,7 @@ impl<'a> KernelLaunch<'a> {
         blocks: u32,
     ) -> Self {
         let Variant { entry, block_size, dynamic_shared_bytes, .. } = *variant;
-        let shape = Shape { blocks, block_size, dynamic_shared_bytes };
+        let shape = Shape { blocks, block_size, dynamic_shared_bytes, cooperative: false };
         match device.backend() {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
             Backend::Emulated { seed } => Self::emulated(*seed, entry, shape),
@@ -110,6 +112,28 @@ impl<'a> KernelLaunch<'a> {
             (Self::Cuda(_), Buffer::Cuda(buffer)) => buffer.address(),
             #[cfg(feature = "cuda")]
             _ => unreachable!("the array is on the launch's device"),
+        }
+    }
+
+    /// The address of words that the kernel writes and the host reads meanwhile.
+    pub(crate) fn mailbox(&mut self, mailbox: &'a mut Mailbox) -> *mut u64 {
+        match self {
+            Self::Emulated(launch) => launch.borrow_mut("mailbox", mailbox.words_mut()),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(_) => mailbox.address(),
+        }
+    }
+
+    /// Has all blocks run at the same time, each with so many bytes of dynamic shared memory, always the same for a kernel on a
+    /// device.
+    pub(crate) fn cooperative(self, dynamic_shared_bytes: u32) -> Self {
+        match self {
+            Self::Emulated(launch) => Self::Emulated(launch.dynamic_shared_bytes(dynamic_shared_bytes).cooperative()),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(mut launch) => {
+                launch.shape = Shape { dynamic_shared_bytes, cooperative: true, ..launch.shape };
+                Self::Cuda(launch)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod graph;
 mod info;
 mod kernel;
 mod launch;
+mod mailbox;
 mod pinned;
 mod timing;
 mod vector;
@@ -14,7 +15,7 @@ use std::fmt;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
-pub(crate) use graph::Exclusive;
+pub(crate) use graph::{Exclusive, Recording};
 pub use graph::Graph;
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
@@ -25,6 +26,7 @@ pub use vector::DeviceVec;
 use cuda::Stream;
 pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, Mode};
+pub(crate) use mailbox::Mailbox;
 pub(crate) use vector::{Array, Buffer, check_length};
 
 use crate::{Error, Result};
@@ -175,6 +177,24 @@ impl Device {
             Backend::Cpu { .. } | Backend::Emulated { .. } => 132,
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => stream.multiprocessors(),
+        }
+    }
+
+    /// The most shared memory that a block can have, for choosing kernels: without a GPU as much as on a large one.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        match &self.backend {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => 227 << 10,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.shared_bytes(),
+        }
+    }
+
+    /// Whether everything queued here has finished, without waiting for it.
+    pub(crate) fn is_idle(&self) -> Result<bool> {
+        match &self.backend {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(true),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.is_idle(),
         }
     }
 

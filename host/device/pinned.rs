@@ -1,6 +1,9 @@
 //! Host memory that the GPU copies from and to at full speed.
 
-use std::ops::{Deref, DerefMut};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::atomic::AtomicU64,
+};
 #[cfg(feature = "cuda")]
 use std::ptr::NonNull;
 
@@ -57,6 +60,20 @@ impl Device {
             _ => Memory::Ordinary(host_zeros(self, len)?),
         };
         Ok(PinnedVec(memory))
+    }
+}
+
+impl PinnedVec<u64> {
+    /// An element that a kernel may write at the same time.
+    pub(super) fn word(&mut self, index: usize) -> &AtomicU64 {
+        let words: *mut [u64] = match &mut self.0 {
+            Memory::Ordinary(values) => values.as_mut_slice(),
+            #[cfg(feature = "cuda")]
+            Memory::Pinned { values, .. } => values.as_ptr(),
+        };
+        assert!(index < words.len());
+        // SAFETY: the element is live and aligned. Where a kernel writes it, the host reaches it by this alone.
+        unsafe { AtomicU64::from_ptr(words.cast::<u64>().add(index)) }
     }
 }
 

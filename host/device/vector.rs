@@ -225,7 +225,8 @@ impl<T: Element> Buffer<T> {
         Ok(values)
     }
 
-    fn download(&self, device: &Device, first: usize, target: &mut [T]) -> Result<()> {
+    /// Copies elements from number `first` on, after everything queued before has finished.
+    pub(crate) fn download(&self, device: &Device, first: usize, target: &mut [T]) -> Result<()> {
         let range = first..first + target.len();
         match (self, device.backend()) {
             (Self::Host(values), _) => target.copy_from_slice(&values[range]),
@@ -242,7 +243,8 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    fn overwrite(&mut self, device: &Device, source: &[T]) -> Result<()> {
+    /// Overwrites all elements. Waits until the copy is done.
+    pub(crate) fn overwrite(&mut self, device: &Device, source: &[T]) -> Result<()> {
         match (self, device.backend()) {
             (Self::Host(values), _) => values.copy_from_slice(source),
             (Self::Shared(_), _) => unreachable!("nothing writes a shared array"),
@@ -256,6 +258,28 @@ impl<T: Element> Buffer<T> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl<T: Element> DeviceVec<T> {
+    /// Overwrites all elements by those of a vector of the same length on the same device. Queued there, nothing waits.
+    pub(crate) fn assign(&mut self, source: &Self) -> Result<()> {
+        match (&mut self.buffer, &source.buffer, self.device.backend(), source.device.backend()) {
+            #[cfg(feature = "cuda")]
+            (Buffer::Cuda(own), Buffer::Cuda(source), Backend::Cuda(stream), Backend::Cuda(foreign)) if own.len > 0 => {
+                let foreign: &[&super::cuda::Stream] = if stream.is(foreign) { &[] } else { &[foreign] };
+                stream.with_joined(foreign, || {
+                    let copy = stream.queue().memcpy_dtod(&source.slice, &mut own.slice);
+                    copy.map_err(driver("copying on the device"))
+                })
+            }
+            (own, source, ..) => {
+                if let (Some(own), Some(source)) = (own.as_host_mut(), source.as_host()) {
+                    own.copy_from_slice(source);
+                }
+                Ok(())
+            }
+        }
     }
 }
 

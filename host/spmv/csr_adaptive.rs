@@ -10,7 +10,7 @@ use kernels_gpu::{
     spmv_csr_adaptive::{Args, VARIANTS, grid_size},
 };
 
-use super::{Chosen, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
+use super::{Chosen, Csr, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{Buffer, Exclusive, KernelLaunch},
@@ -156,6 +156,10 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
         // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
         // variant for `T` and `O` takes.
         unsafe { launch.run_variant(variant, &args) }
+    }
+
+    fn csr(&self) -> Option<Csr<'_, T>> {
+        as_type(&self.csr).map(Csr::Device)
     }
 
     fn exclusive(&self) -> Option<&dyn Exclusive> {

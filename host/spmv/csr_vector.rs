@@ -7,7 +7,7 @@ use kernels_gpu::{
     spmv_csr_vector::{Args, VARIANTS, grid_size},
 };
 
-use super::{Chosen, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
+use super::{Chosen, Csr, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
 use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::KernelLaunch};
 
 /// The name of the family and of its PTX module.
@@ -64,5 +64,8 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
         // borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for `T` and `O` takes.
         unsafe { launch.run_variant(variant, &args) }
+    }
+    fn csr(&self) -> Option<Csr<'_, T>> {
+        as_type(&self.csr).map(Csr::Device)
     }
 }

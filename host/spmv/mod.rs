@@ -14,18 +14,18 @@ mod options;
 mod scale;
 mod upload;
 
-use std::fmt;
+use std::{any::Any, fmt, sync::Arc};
 
 #[cfg(feature = "rayon")]
 pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
-pub(crate) use csr::CsrArrays;
+pub(crate) use csr::{CsrArrays, lanes as csr_lanes};
 use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use upload::Upload;
 
 use crate::{
-    DType, DeviceMatrix, DeviceVec, Graph, KernelChoice, Result, Scalar,
+    CsrMatrix, DType, DeviceMatrix, DeviceVec, Graph, KernelChoice, Result, Scalar,
     device::{Exclusive, Mode, check_length},
 };
 
@@ -34,10 +34,23 @@ pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
 
+    /// The matrix in CSR with 32-bit offsets, if that is how it is stored.
+    fn csr(&self) -> Option<Csr<'_, T>> {
+        None
+    }
+
     /// Held while the launches of one product are queued, for they share memory of the matrix.
     fn exclusive(&self) -> Option<&dyn Exclusive> {
         None
     }
+}
+
+/// A stored matrix in CSR.
+#[derive(Debug)]
+pub(crate) enum Csr<'a, T> {
+    Host(&'a CsrMatrix<T>),
+    /// On a GPU or in the emulator.
+    Device(&'a Arc<CsrArrays<T, u32>>),
 }
 
 /// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device.
@@ -63,6 +76,11 @@ impl<T> Chosen<T> {
     fn new(operator: impl Spmv<T> + 'static, choice: KernelChoice) -> Self {
         Self { operator: Box::new(operator), choice, options: SpmvOptions::default() }
     }
+}
+
+/// A value as one of the type `U`, if it is.
+fn as_type<U: 'static>(value: &impl Any) -> Option<&U> {
+    (value as &dyn Any).downcast_ref()
 }
 
 /// The variant for elements of this type.

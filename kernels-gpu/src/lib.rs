@@ -8,6 +8,8 @@
 #[allow(dead_code)]
 mod atomic_add;
 #[allow(dead_code)]
+pub mod cg_state;
+#[allow(dead_code)]
 mod dense;
 #[allow(unused_imports, unused_macros)]
 mod entries;
@@ -17,10 +19,20 @@ pub mod gemm_args;
 mod output;
 #[allow(dead_code, unreachable_pub)]
 mod row_sum;
+#[allow(dead_code)]
+pub mod sums;
 #[allow(unused_imports, unused_macros)]
 mod unroll;
 mod variant;
 
+#[cfg(feature = "cg_csr")]
+pub mod cg_csr;
+#[cfg(feature = "cg_persistent")]
+pub mod cg_persistent;
+#[cfg(feature = "cg_steps")]
+pub mod cg_steps;
+#[cfg(feature = "csr_diagonal")]
+pub mod csr_diagonal;
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
 #[cfg(feature = "gemm_tiles")]
@@ -56,6 +68,14 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 
 /// Every family that this build holds, in the order of the file names.
 pub const FAMILIES: &[Family] = &[
+    #[cfg(feature = "cg_csr")]
+    Family { name: "cg_csr", variants: cg_csr::VARIANTS },
+    #[cfg(feature = "cg_persistent")]
+    Family { name: "cg_persistent", variants: cg_persistent::VARIANTS },
+    #[cfg(feature = "cg_steps")]
+    Family { name: "cg_steps", variants: cg_steps::VARIANTS },
+    #[cfg(feature = "csr_diagonal")]
+    Family { name: "csr_diagonal", variants: csr_diagonal::VARIANTS },
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
     #[cfg(feature = "gemm_tiles")]

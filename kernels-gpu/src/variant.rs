@@ -51,6 +51,12 @@ pub trait Scalar: GpuFloat {
 
     /// A number of entries, rounded.
     fn from_count(count: u64) -> Self;
+
+    /// The value, exactly.
+    fn widen(self) -> f64;
+
+    /// The nearest value.
+    fn narrow(value: f64) -> Self;
 }
 
 impl Scalar for f32 {
@@ -60,6 +66,16 @@ impl Scalar for f32 {
     fn from_count(count: u64) -> Self {
         count as f32
     }
+
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self as f64
+    }
+
+    #[inline(always)]
+    fn narrow(value: f64) -> Self {
+        value as f32
+    }
 }
 
 impl Scalar for f64 {
@@ -68,6 +84,16 @@ impl Scalar for f64 {
     #[inline(always)]
     fn from_count(count: u64) -> Self {
         count as f64
+    }
+
+    #[inline(always)]
+    fn widen(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn narrow(value: f64) -> Self {
+        value
     }
 }
 

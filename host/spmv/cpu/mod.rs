@@ -13,13 +13,18 @@ mod scatter;
 pub(crate) use csr::middle_row;
 pub(super) use scatter::Transposed;
 
-use super::{Product, Spmv};
-use crate::{Result, Scalar, formats::rows::for_blocks};
+use super::{Csr, Product, Spmv};
+use crate::{CsrMatrix, Result, Scalar, formats::rows::for_blocks};
 
 /// A matrix in host memory. A COO matrix is sorted by row.
 pub(super) trait CpuSpmv<T>: std::fmt::Debug + Send + Sync {
     /// `y = alpha * A * x + beta * y`; the lengths fit.
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]);
+
+    /// The matrix itself, if it is in CSR with 32-bit offsets.
+    fn csr(&self) -> Option<&CsrMatrix<T>> {
+        None
+    }
 }
 
 /// The operator of a matrix on the CPU.
@@ -34,6 +39,10 @@ impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
         let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
         self.0.spmv(alpha, x, beta, y);
         Ok(())
+    }
+
+    fn csr(&self) -> Option<Csr<'_, T>> {
+        self.0.csr().map(Csr::Host)
     }
 }
 

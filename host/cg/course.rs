@@ -1,0 +1,154 @@
+//! The host's side of a solution: rounds of iterations, queued ahead of the device, until the residual is small.
+
+use std::{ops::ControlFlow, thread};
+
+use kernels_gpu::cg_state::status;
+
+use super::{
+    info::{CgInfo, CgProgress, CgReason, Tol},
+    operator::LinearOperator,
+    persistent::Persistent,
+    steps::Steps,
+    workspace::{Step, Workspace},
+};
+use crate::{DeviceVec, Error, Result, Scalar, device::Mode};
+
+/// A residual counts as small enough if it is at most so many times the norm to reach: what the method updates and what belongs to `x`
+/// differ by rounding.
+const ACCEPTED: f64 = 1.01;
+
+/// What a solution is made with.
+pub(super) struct Course<'a, 'b, T: Scalar> {
+    pub(super) operator: &'a dyn LinearOperator<T>,
+    pub(super) workspace: &'b mut Workspace<T>,
+    pub(super) steps: &'b mut Steps<'a, T>,
+    pub(super) persistent: Option<&'b mut Persistent<'a, T>>,
+    pub(super) tolerance: Tol,
+    pub(super) max_iterations: usize,
+    pub(super) callback: Option<&'b mut dyn FnMut(CgProgress) -> ControlFlow<()>>,
+}
+
+impl<T: Scalar> Course<'_, '_, T> {
+    /// Solves for the `x` in the workspace, which is the first guess.
+    pub(super) fn run(&mut self, b: &DeviceVec<T>) -> Result<CgInfo> {
+        let (mut residual, b_norm) = self.residual(b)?;
+        if !residual.is_finite() || !b_norm.is_finite() {
+            return Err(breakdown(0, "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow"));
+        }
+        let target = self.tolerance.norm(b_norm);
+        let mut info = CgInfo {
+            iterations: 0,
+            residual_norm: residual,
+            relative_residual: 0.0,
+            history: vec![residual],
+            reason: CgReason::Converged,
+        };
+        if b_norm == 0.0 {
+            let zeros = vec![T::default(); self.workspace.x.len()];
+            self.workspace.x.copy_from(&zeros)?;
+            info.residual_norm = 0.0;
+            return Ok(info);
+        }
+        let mut goal = target;
+        while residual > goal {
+            if info.iterations >= self.max_iterations {
+                info.reason = CgReason::MaxIterations;
+                break;
+            }
+            let reason = self.round(target, &mut info.history)?;
+            info.iterations = info.history.len() - 1;
+            let before = residual;
+            (residual, _) = self.residual(b)?;
+            info.residual_norm = residual;
+            info.reason = reason;
+            if reason != CgReason::Converged {
+                break;
+            }
+            goal = ACCEPTED * target;
+            if residual > goal && residual > 0.5 * before {
+                info.reason = CgReason::RoundingLimit;
+                break;
+            }
+        }
+        info.relative_residual = info.residual_norm / b_norm;
+        Ok(info)
+    }
+
+    /// Computes `r = b - A x`; returns its norm and that of `b`.
+    fn residual(&mut self, b: &DeviceVec<T>) -> Result<(f64, f64)> {
+        let Workspace { x, q, .. } = &mut *self.workspace;
+        self.operator.apply(x, q)?;
+        self.workspace.step(Mode::Queue, Step::Residual { b })?;
+        let [rr, bb] = self.workspace.residual_sums()?;
+        Ok((rr.sqrt(), bb.sqrt()))
+    }
+
+    /// Iterates from the residual in the workspace to the norm `target`; adds the norms to the history. When it returns, nothing is
+    /// queued any more.
+    fn round(&mut self, target: f64, history: &mut Vec<f64>) -> Result<CgReason> {
+        let first = history.len() - 1;
+        let limit = u32::try_from(self.max_iterations).unwrap_or(u32::MAX);
+        let device = self.workspace.device.clone();
+        self.workspace.state.reset(&device, target * target, first as u32, limit)?;
+        self.steps.begin(self.workspace)?;
+        let mut queued = first;
+        let mut stopped = false;
+        let (status, done) = loop {
+            // Read before the norms: once the end is there, so are they, or they will soon be.
+            let end = self.workspace.state.end();
+            let idle = device.is_idle()?;
+            let mut news = false;
+            while let Some(rr) = self.workspace.state.take_norm(history.len()) {
+                history.push(rr.sqrt());
+                news = true;
+                if !stopped && let Some(callback) = &mut self.callback {
+                    let iteration = history.len() - 1;
+                    let progress = CgProgress { iteration, residual_norm: rr.sqrt(), target };
+                    stopped = callback(progress).is_break();
+                }
+            }
+            let done = history.len() - 1;
+            match end {
+                Some((status, last)) if last == done => break (status, done),
+                Some(_) => {}
+                None if stopped && idle && !news => break (status::RUNNING, done),
+                None if stopped => {}
+                // Twice what is queued at a time: the device has the next while the host hears of the last.
+                None if queued == first || done + self.at_a_time() >= queued => {
+                    queued += self.advance()?;
+                    continue;
+                }
+                None => {}
+            }
+            if !news {
+                thread::yield_now();
+            }
+        };
+        device.synchronize()?;
+        match status {
+            status::CONVERGED => Ok(CgReason::Converged),
+            status::AT_LIMIT => Ok(CgReason::MaxIterations),
+            status::INDEFINITE => Err(breakdown(done + 1, "p . A p is not positive: the matrix is not positive definite")),
+            status::INDEFINITE_PRECONDITIONER => {
+                Err(breakdown(done, "r . M r is not positive: the preconditioner is not positive definite"))
+            }
+            status::NOT_FINITE => Err(breakdown(done + 1, "a number is not finite: the matrix holds NaN or infinity, or numbers overflow")),
+            _ => Ok(CgReason::Stopped),
+        }
+    }
+
+    fn at_a_time(&self) -> usize {
+        if self.persistent.is_some() { Persistent::<T>::AT_A_TIME } else { self.steps.at_a_time() }
+    }
+
+    fn advance(&mut self) -> Result<usize> {
+        match &mut self.persistent {
+            Some(persistent) => persistent.advance(self.workspace),
+            None => self.steps.advance(self.workspace),
+        }
+    }
+}
+
+pub(super) fn breakdown(iteration: usize, problem: &str) -> Error {
+    Error::Breakdown { iteration, problem: problem.into() }
+}

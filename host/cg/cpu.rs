@@ -1,0 +1,183 @@
+//! The vector operations on the CPU: the same steps, on all cores with the feature `rayon`.
+//!
+//! Sums are those of blocks of elements, added up pairwise: the same input gives the same bits for any number of threads.
+
+use std::ops::Range;
+
+use kernels_gpu::{
+    cg_state::{counter, end_word, mail, scalar, status, step_length, verdict},
+    sums::Sum,
+};
+
+use super::workspace::{StateArrays, Step, Workspace, Z};
+use crate::{
+    DeviceVec, Scalar,
+    device::Buffer,
+    formats::rows::{BLOCK, for_blocks, join},
+};
+
+pub(super) fn step<T: Scalar>(workspace: &mut Workspace<T>, step: Step<'_, T>) {
+    if workspace.compensated { compute::<T, true>(workspace, step) } else { compute::<T, false>(workspace, step) }
+}
+
+fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, step: Step<'_, T>) {
+    let Workspace { x, r, p, q, z, state, .. } = workspace;
+    let (n, r) = (r.len(), elements_mut(r));
+    let stopped = host_mut(&mut state.counters)[counter::STOPPED] != 0;
+    let z = match z {
+        Z::Residual => Preconditioned::Residual,
+        Z::Diagonal(diagonal) => Preconditioned::Diagonal(elements(diagonal)),
+        Z::Stored(z) => Preconditioned::Stored(elements(z)),
+    };
+    let add_dots = |i: usize, r: T, sums: &mut [Sum<COMPENSATED>; 2]| {
+        add(&mut sums[0], r, z.of(i, r));
+        add(&mut sums[1], r, r);
+    };
+    match step {
+        Step::Residual { b } => {
+            let (b, q) = (elements(b), elements(q));
+            let sums = sum_blocks::<T, COMPENSATED>(0..n, r, &|i, r, sums| {
+                *r = b[i] + T::from_f64(-1.0) * q[i];
+                add(&mut sums[0], *r, *r);
+                add(&mut sums[1], b[i], b[i]);
+            });
+            let partials = host_mut(&mut state.partials);
+            partials[..2].copy_from_slice(&sums.map(Sum::total));
+        }
+        Step::Alpha => {
+            if host_mut(&mut state.counters)[counter::STATUS] != status::RUNNING {
+                host_mut(&mut state.counters)[counter::STOPPED] = 1;
+                return;
+            }
+            let p = elements(p);
+            let sums = sum_blocks::<T, COMPENSATED>(0..n, elements_mut(q), &|i, q, sums| add(&mut sums[0], p[i], *q));
+            after_product(state, sums[0].total());
+        }
+        _ if stopped => {}
+        Step::Begin { begins } => {
+            let [rz, rr] = sum_blocks(0..n, r, &|i, r, sums| add_dots(i, *r, sums)).map(Sum::total);
+            after_update(state, rz, rr, begins);
+        }
+        Step::Update => {
+            let minus_alpha = T::from_f64(-host_mut(&mut state.scalars)[scalar::ALPHA]);
+            let q = elements(q);
+            let [rz, rr] = sum_blocks(0..n, r, &|i, r, sums| {
+                *r += minus_alpha * q[i];
+                if !matches!(z, Preconditioned::Stored(_)) {
+                    add_dots(i, *r, sums);
+                }
+            })
+            .map(Sum::total);
+            if !matches!(z, Preconditioned::Stored(_)) {
+                after_update(state, rz, rr, false);
+            }
+        }
+        Step::Direction => {
+            let [alpha, beta] = [scalar::ALPHA, scalar::BETA].map(|place| T::from_f64(host_mut(&mut state.scalars)[place]));
+            let reads_old = alpha != T::default() || beta != T::default();
+            let p = elements_mut(p);
+            if reads_old {
+                for_blocks(0..n, elements_mut(x), &|block, x| {
+                    x.iter_mut().zip(&p[block]).for_each(|(x, &p)| *x += alpha * p);
+                });
+            }
+            for_blocks(0..n, p, &|block, p| {
+                for (i, p) in block.zip(p) {
+                    *p = if reads_old { z.of(i, r[i]) + beta * *p } else { z.of(i, r[i]) };
+                }
+            });
+        }
+    }
+}
+
+/// Where the preconditioned residual comes from.
+enum Preconditioned<'a, T> {
+    Residual,
+    Diagonal(&'a [T]),
+    Stored(&'a [T]),
+}
+
+impl<T: Scalar> Preconditioned<'_, T> {
+    fn of(&self, i: usize, r: T) -> T {
+        match self {
+            Self::Residual => r,
+            Self::Diagonal(diagonal) => diagonal[i] * r,
+            Self::Stored(z) => z[i],
+        }
+    }
+}
+
+fn add<T: Scalar, const COMPENSATED: bool>(sum: &mut Sum<COMPENSATED>, a: T, b: T) {
+    let (a, b) = (a.to_f64(), b.to_f64());
+    if COMPENSATED {
+        sum.add_product(a, b);
+    } else {
+        // A fused multiply-add is a function call where the target need not have the instruction.
+        *sum = sum.merge(Sum::of(a * b));
+    }
+}
+
+/// The sums that `work` adds up over all elements.
+fn sum_blocks<T: Send, const COMPENSATED: bool>(
+    range: Range<usize>,
+    elements: &mut [T],
+    work: &(impl Fn(usize, &mut T, &mut [Sum<COMPENSATED>; 2]) + Sync),
+) -> [Sum<COMPENSATED>; 2] {
+    if range.len() <= BLOCK {
+        let mut sums = [Sum::ZERO; 2];
+        range.zip(elements).for_each(|(i, element)| work(i, element, &mut sums));
+        return sums;
+    }
+    let middle = range.start + range.len() / 2;
+    let (below, above) = elements.split_at_mut(range.len() / 2);
+    let (below, above) =
+        join(|| sum_blocks(range.start..middle, below, work), || sum_blocks(middle..range.end, above, work));
+    [below[0].merge(above[0]), below[1].merge(above[1])]
+}
+
+fn after_product(state: &mut StateArrays, pq: f64) {
+    match step_length(host_mut(&mut state.scalars)[scalar::RZ], pq) {
+        Ok(alpha) => host_mut(&mut state.scalars)[scalar::ALPHA] = alpha,
+        Err(status) => end(state, status, true),
+    }
+}
+
+fn after_update(state: &mut StateArrays, rz: f64, rr: f64, begins: bool) {
+    let (scalars, counters) = (host_mut(&mut state.scalars), host_mut(&mut state.counters));
+    let iteration = counters[counter::ITERATION] + u32::from(!begins);
+    let status = verdict(rr, rz, scalars[scalar::TARGET], iteration, counters[counter::LIMIT]);
+    if status == status::NOT_FINITE {
+        return end(state, status, true);
+    }
+    (scalars[scalar::ALPHA], scalars[scalar::BETA]) =
+        if begins { (0.0, 0.0) } else { (scalars[scalar::ALPHA], rz / scalars[scalar::RZ]) };
+    scalars[scalar::RZ] = rz;
+    counters[counter::ITERATION] = iteration;
+    if !begins {
+        state.mailbox.set(mail::FIRST_NORM + iteration as usize % mail::NORMS, rr.to_bits());
+    }
+    if status != status::RUNNING {
+        end(state, status, false);
+    }
+}
+
+fn end(state: &mut StateArrays, status: u32, at_once: bool) {
+    let counters = host_mut(&mut state.counters);
+    counters[counter::STATUS] = status;
+    counters[counter::STOPPED] = u32::from(at_once);
+    state.mailbox.set(mail::END, end_word(status, counters[counter::ITERATION]));
+}
+
+fn elements<T: Scalar>(vector: &DeviceVec<T>) -> &[T] {
+    vector.buffer().as_host().expect(IN_HOST_MEMORY)
+}
+
+fn elements_mut<T: Scalar>(vector: &mut DeviceVec<T>) -> &mut [T] {
+    host_mut(vector.parts_mut().1)
+}
+
+fn host_mut<T: crate::Element>(buffer: &mut Buffer<T>) -> &mut [T] {
+    buffer.as_host_mut().expect(IN_HOST_MEMORY)
+}
+
+const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";

@@ -1,0 +1,287 @@
+//! The conjugate gradient method.
+
+mod course;
+mod cpu;
+mod diagonal;
+mod info;
+mod operator;
+mod persistent;
+mod steps;
+mod symmetry;
+mod workspace;
+
+use std::{fmt, ops::ControlFlow};
+
+pub use info::{CgInfo, CgProgress, CgReason, Tol};
+pub use operator::{Jacobi, LinearOperator, Preconditioner, Preconditioning};
+
+use course::Course;
+use persistent::Persistent;
+use steps::Steps;
+use workspace::{Workspace, Z};
+
+use crate::{
+    DeviceVec, Error, KernelChoice, Lanes, Result, Scalar,
+    device::{Backend, check_length},
+};
+
+/// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b` with a symmetric positive definite matrix `A`, or what
+/// stands for one, with or without a preconditioner.
+///
+/// ```
+/// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tol};
+///
+/// // 4 1
+/// // 1 3
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0, 1.0, 1.0, 3.0])?;
+/// let device = Device::auto();
+/// let a = device.upload(&a)?;
+/// let b = device.upload_vec(&[1.0, 2.0])?;
+/// let mut x = device.zeros(2)?; // the first guess
+/// let info = Cg::new(&a).tolerance(Tol::relative(1e-12)).preconditioner(Jacobi).solve(&b, &mut x)?;
+/// assert!(info.iterations <= 3 && info.relative_residual < 1e-12);
+/// assert!((x.to_vec()?[0] - 1.0 / 11.0).abs() < 1e-12);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// Numbers that steer the method are `f64`, and so are the sums of dots, for elements of either type; they stay on the device. Dots are
+/// summed in a fixed order: the same input on the same device gives the same bits. The device checks every iteration whether it was the
+/// last. The host hears of it later, queues iterations ahead meanwhile, and these do nothing; only products of an operator
+/// of the user's own are made, at most 4 too many.
+///
+/// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
+///
+/// Memory: 4 vectors of the size, one more each for a preconditioner and 4 more for [`CgMethod::Persistent`].
+pub struct Cg<'a, T: Scalar> {
+    operator: &'a dyn LinearOperator<T>,
+    preconditioning: Preconditioning<'a, T>,
+    tolerance: Tol,
+    max_iterations: Option<usize>,
+    method: CgMethod,
+    lanes: Lanes,
+    compensated: bool,
+    assume_symmetric: bool,
+    callback: Option<Box<dyn FnMut(CgProgress) -> ControlFlow<()> + 'a>>,
+    /// Made by the first solution.
+    prepared: Option<Prepared<'a, T>>,
+}
+
+/// How iterations are launched on a GPU. The CPU has one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CgMethod {
+    /// [`Persistent`](Self::Persistent) where the caches hold the system, otherwise [`Graph`](Self::Graph).
+    #[default]
+    Auto,
+    /// Three kernels an iteration, launched one by one.
+    Launches,
+    /// The same, recorded as a CUDA graph.
+    Graph,
+    /// One cooperative launch for many iterations, vectors and as much of the matrix as fits in shared memory: for CSR matrices whose
+    /// vectors fit there, with [`Jacobi`] or no preconditioner.
+    Persistent,
+}
+
+struct Prepared<'a, T: Scalar> {
+    // Before the workspace, so that a recording goes before what it touches.
+    steps: Steps<'a, T>,
+    persistent: Option<Persistent<'a, T>>,
+    workspace: Workspace<T>,
+}
+
+impl<'a, T: Scalar> Cg<'a, T> {
+    /// For systems with this matrix, or this operator.
+    #[must_use]
+    pub fn new(a: &'a impl LinearOperator<T>) -> Self {
+        Self {
+            operator: a,
+            preconditioning: Preconditioning::None,
+            tolerance: Tol::default(),
+            max_iterations: None,
+            method: CgMethod::Auto,
+            lanes: Lanes::Auto,
+            compensated: false,
+            assume_symmetric: false,
+            callback: None,
+            prepared: None,
+        }
+    }
+
+    /// Sets how small the residual is to become; a relative residual of `1e-6` otherwise.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: Tol) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Sets the most iterations; ten times the size of the system otherwise.
+    #[must_use]
+    pub fn max_iterations(mut self, iterations: usize) -> Self {
+        self.max_iterations = Some(iterations);
+        self
+    }
+
+    /// Sets the preconditioner: [`Jacobi`], or a reference to a [`Preconditioner`] of your own.
+    #[must_use]
+    pub fn preconditioner(mut self, preconditioner: impl Into<Preconditioning<'a, T>>) -> Self {
+        (self.preconditioning, self.prepared) = (preconditioner.into(), None);
+        self
+    }
+
+    /// Sets how iterations are launched. Means nothing on the CPU.
+    #[must_use]
+    pub fn method(mut self, method: CgMethod) -> Self {
+        (self.method, self.prepared) = (method, None);
+        self
+    }
+
+    /// Sets the GPU threads that share a row in products with a CSR matrix. Means nothing on the CPU.
+    #[must_use]
+    pub fn lanes(mut self, lanes: Lanes) -> Self {
+        (self.lanes, self.prepared) = (lanes, None);
+        self
+    }
+
+    /// Has dots of `f64` computed with compensation (Ogita, Rump & Oishi, 2005), about as if with twice the digits. Those of `f32` are
+    /// summed in `f64` in any case. Excludes [`CgMethod::Persistent`].
+    #[must_use]
+    pub fn compensated(mut self) -> Self {
+        (self.compensated, self.prepared) = (true, None);
+        self
+    }
+
+    /// Leaves out the check that a matrix is symmetric, which takes two products and a copy of both to the host, once.
+    #[must_use]
+    pub fn assume_symmetric(mut self) -> Self {
+        self.assume_symmetric = true;
+        self
+    }
+
+    /// Has `callback` called after each iteration, in order, some time later. If it breaks, the method ends when what is queued
+    /// has run, with [`CgReason::Stopped`].
+    #[must_use]
+    pub fn callback(mut self, callback: impl FnMut(CgProgress) -> ControlFlow<()> + 'a) -> Self {
+        self.callback = Some(Box::new(callback));
+        self
+    }
+
+    /// The kernels that [`solve`](Self::solve) uses, and why. Prepares them.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    pub fn describe(&mut self) -> Result<KernelChoice> {
+        self.prepare()?;
+        let device = self.operator.device();
+        Ok(match self.prepared.as_ref().map(|prepared| (&prepared.persistent, &prepared.steps)) {
+            _ if !matches!(device.backend(), Backend::Cpu { .. }) => match &self.prepared {
+                Some(Prepared { persistent: Some(persistent), .. }) => persistent.describe(),
+                Some(Prepared { steps, .. }) => steps.describe(),
+                None => unreachable!("prepared above"),
+            },
+            _ => KernelChoice { kernel: "cpu_cg".into(), reason: "the CPU's only way".into() },
+        })
+    }
+
+    /// Solves `A * x = b`; `x` is the first guess, and then the solution. Waits until it is found.
+    ///
+    /// If `b` is 0, so is `x`. An error of the method itself ([`Error::Breakdown`]) leaves in `x` the last iterate before, which of all so
+    /// far has the least error in the norm that belongs to `A`.
+    ///
+    /// `O(nnz + n)` work an iteration.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square, or vectors of another length;
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`Breakdown`](Error::Breakdown), naming the iteration, for a matrix that is found not to
+    /// be symmetric or not positive definite, a preconditioner that is not, and numbers that are not finite;
+    /// [`InvalidOption`](Error::InvalidOption) for options that do not go together, a tolerance that is negative or not finite;
+    /// [`Unsupported`](Error::Unsupported) for [`Jacobi`] with a matrix in another format than CSR; those of the
+    /// operator; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<CgInfo> {
+        let n = self.operator.size();
+        check_length("b", n, b.len())?;
+        check_length("x", n, x.len())?;
+        self.operator.device().check_same("b", b.device())?;
+        self.operator.device().check_same("x", x.device())?;
+        if !self.tolerance.is_valid() {
+            return Err(Error::InvalidOption("a tolerance that is negative or not finite".into()));
+        }
+        self.prepare()?;
+        let Self { operator, tolerance, max_iterations, callback, prepared, .. } = self;
+        let Prepared { steps, persistent, workspace } = prepared.as_mut().expect("prepared above");
+        workspace.x.assign(x)?;
+        let mut course = Course {
+            operator: *operator,
+            workspace,
+            steps,
+            persistent: persistent.as_mut(),
+            tolerance: *tolerance,
+            max_iterations: max_iterations.unwrap_or(10 * n),
+            callback: callback.as_deref_mut().map(|callback| callback as _),
+        };
+        let info = course.run(b);
+        x.assign(&workspace.x)?;
+        info
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        if self.prepared.is_some() {
+            return Ok(());
+        }
+        let (n, device) = (self.operator.size(), self.operator.device());
+        if u32::try_from(n).is_err() {
+            return Err(Error::Unsupported(format!("a system of {n} equations: 2^32 and more")));
+        }
+        let matrix = self.operator.as_matrix();
+        if let Some(matrix) = matrix {
+            check_length("the row of A", matrix.nrows(), matrix.ncols())?;
+            if !self.assume_symmetric {
+                symmetry::check(matrix)?;
+            }
+        }
+        self.check_lanes()?;
+        let (z, own) = match (self.preconditioning, matrix) {
+            (Preconditioning::None, _) => (Z::Residual, None),
+            (Preconditioning::Jacobi, Some(matrix)) => (Z::Diagonal(diagonal::inverse(matrix)?), None),
+            (Preconditioning::Jacobi, None) => {
+                return Err(Error::Unsupported("Jacobi's preconditioner of an operator that is no matrix".into()));
+            }
+            (Preconditioning::By(own), _) => (Z::Stored(device.zeros(n)?), Some(own)),
+        };
+        let persistent = match (self.method, matrix) {
+            (CgMethod::Auto | CgMethod::Persistent, Some(matrix)) if own.is_none() && !self.compensated => {
+                Persistent::new(matrix, self.lanes)?
+            }
+            _ => None,
+        };
+        let persistent = persistent.filter(|persistent| self.method == CgMethod::Persistent || persistent.pays());
+        let on_cpu = matches!(device.backend(), Backend::Cpu { .. });
+        if self.method == CgMethod::Persistent && persistent.is_none() && !on_cpu {
+            let what = "persistent kernels: for CSR matrices whose vectors fit in shared memory, dots without compensation, Jacobi or no \
+                        preconditioner";
+            return Err(Error::InvalidOption(what.into()));
+        }
+        let mut steps = Steps::new(self.operator, own, self.lanes, self.compensated)?;
+        let mut workspace = Workspace::new(device, n, z, self.compensated)?;
+        if n > 0 && persistent.is_none() && self.method != CgMethod::Launches {
+            steps.record(&mut workspace)?;
+        }
+        self.prepared = Some(Prepared { steps, persistent, workspace });
+        Ok(())
+    }
+
+    fn check_lanes(&self) -> Result<()> {
+        match self.lanes {
+            Lanes::Fixed(lanes) if !lanes.is_power_of_two() || lanes > 32 => {
+                Err(Error::InvalidOption(format!("{lanes} lanes: kernels exist for 1, 2, 4, 8, 16 and 32")))
+            }
+            Lanes::Fixed(_) | Lanes::Auto => Ok(()),
+        }
+    }
+}
+
+impl<T: Scalar> fmt::Debug for Cg<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { preconditioning, tolerance, max_iterations, method, .. } = self;
+        write!(f, "Cg({preconditioning:?}, {tolerance:?}, {max_iterations:?} iterations, {method:?})")
+    }
+}

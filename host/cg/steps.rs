@@ -1,0 +1,212 @@
+//! Iterations by kernels launched one after the other, recorded as a CUDA graph where that can be.
+
+use std::{fmt, sync::Arc};
+
+use kernels_gpu::{
+    Variant,
+    cg_csr::{self, Args, grid_size},
+    cg_state::State,
+};
+
+use super::{
+    operator::{LinearOperator, Preconditioner},
+    workspace::{Step, Workspace, Z, named},
+};
+use crate::{
+    DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
+    device::{Backend, KernelLaunch, Mode, Recording},
+    spmv::{Csr, CsrArrays, Product, Spmv, csr_lanes},
+};
+
+/// Iterations of a graph: enough that the host keeps ahead.
+const RECORDED: usize = 8;
+
+/// Iterations that are queued at a time where nothing is recorded.
+const QUEUED: usize = 2;
+
+/// The kernels of an iteration.
+pub(super) struct Steps<'a, T: Scalar> {
+    multiply: Multiply<'a, T>,
+    preconditioner: Option<&'a dyn Preconditioner<T>>,
+    recording: Option<Recording>,
+}
+
+/// How the direction is multiplied by the matrix.
+enum Multiply<'a, T: Scalar> {
+    /// Together with the dot.
+    Fused { csr: &'a Arc<CsrArrays<T, u32>>, variant: &'static Variant },
+    /// By the product that the matrix has.
+    Matrix(&'a dyn Spmv<T>),
+    /// By the user's operator.
+    Operator(&'a dyn LinearOperator<T>),
+}
+
+/// The dot is computed with the product where no row has more entries than so many lanes take in a few steps.
+const LONGEST_ROW: usize = 1024;
+
+impl<'a, T: Scalar> Steps<'a, T> {
+    pub(super) fn new(
+        operator: &'a dyn LinearOperator<T>,
+        preconditioner: Option<&'a dyn Preconditioner<T>>,
+        lanes: Lanes,
+        compensated: bool,
+    ) -> Result<Self> {
+        let multiply = match operator.as_matrix() {
+            None => Multiply::Operator(operator),
+            Some(matrix) => {
+                let product = matrix.product()?;
+                match (product.csr(), lanes_of(matrix, lanes)) {
+                    (Some(Csr::Device(csr)), Some(lanes)) => {
+                        let name = format!("t{lanes}");
+                        let prefix = if T::DTYPE == crate::DType::F32 { "cg_csr_f32_" } else { "cg_csr_f64_" };
+                        Multiply::Fused { csr, variant: variant_of::<T>(&format!("{prefix}{name}"), compensated) }
+                    }
+                    _ => Multiply::Matrix(product),
+                }
+            }
+        };
+        Ok(Self { multiply, preconditioner, recording: None })
+    }
+
+    pub(super) fn describe(&self) -> KernelChoice {
+        let (kernel, product) = match &self.multiply {
+            Multiply::Fused { variant, .. } => (variant.entry, "the product and its dot in one kernel"),
+            Multiply::Matrix(_) => ("cg_steps", "the matrix's product, then the dot"),
+            Multiply::Operator(_) => ("cg_steps", "the operator's product, then the dot"),
+        };
+        let recorded = if self.can_record() { format!("; {RECORDED} iterations a graph") } else { String::new() };
+        KernelChoice { kernel: kernel.into(), reason: format!("{product}; vectors and their dots in two more{recorded}") }
+    }
+
+    /// Whether all of an iteration is this crate's own.
+    fn can_record(&self) -> bool {
+        self.preconditioner.is_none() && !matches!(self.multiply, Multiply::Operator(_))
+    }
+
+    /// Has the iterations recorded, on a GPU.
+    pub(super) fn record(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
+        if !self.can_record() {
+            return Ok(());
+        }
+        let queue = workspace.device.clone();
+        let iterations = |mode: Mode<'_>| (0..RECORDED).try_for_each(|_| self.iterate(workspace, mode));
+        // SAFETY: the matrix is borrowed for as long as `self` lives, and whoever has the workspace keeps it as long.
+        self.recording = unsafe { queue.record(iterations) }?;
+        Ok(())
+    }
+
+    /// How many iterations [`advance`](Self::advance) queues.
+    pub(super) fn at_a_time(&self) -> usize {
+        if self.recording.is_some() { RECORDED } else { QUEUED }
+    }
+
+    /// Queues some iterations, and returns how many.
+    pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
+        if let Some(recording) = &self.recording {
+            match self.exclusive() {
+                None => recording.launch()?,
+                Some(lock) => lock.hold(&mut || recording.launch())?,
+            }
+            return Ok(RECORDED);
+        }
+        let queued = match workspace.device.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => 1,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(_) => QUEUED,
+        };
+        (0..queued).try_for_each(|_| self.iterate(workspace, Mode::Queue))?;
+        Ok(queued)
+    }
+
+    fn exclusive(&self) -> Option<&dyn crate::device::Exclusive> {
+        match &self.multiply {
+            Multiply::Matrix(product) => product.exclusive(),
+            Multiply::Fused { .. } | Multiply::Operator(_) => None,
+        }
+    }
+
+    /// `z`, `r . z` and the first direction, from the residual.
+    pub(super) fn begin(&self, workspace: &mut Workspace<T>) -> Result<()> {
+        self.precondition(workspace)?;
+        workspace.step(Mode::Queue, Step::Begin { begins: true })?;
+        workspace.step(Mode::Queue, Step::Direction)
+    }
+
+    fn iterate(&self, workspace: &mut Workspace<T>, mode: Mode<'_>) -> Result<()> {
+        self.multiply(workspace, mode)?;
+        workspace.step(mode, Step::Update)?;
+        if self.preconditioner.is_some() {
+            self.precondition(workspace)?;
+            workspace.step(mode, Step::Begin { begins: false })?;
+        }
+        workspace.step(mode, Step::Direction)
+    }
+
+    fn precondition(&self, workspace: &mut Workspace<T>) -> Result<()> {
+        match (self.preconditioner, &mut workspace.z) {
+            (Some(preconditioner), Z::Stored(z)) => preconditioner.apply(&workspace.r, z),
+            _ => Ok(()),
+        }
+    }
+
+    fn multiply(&self, workspace: &mut Workspace<T>, mode: Mode<'_>) -> Result<()> {
+        match self.multiply {
+            Multiply::Fused { csr, variant } => return launch(csr, variant, workspace, mode),
+            Multiply::Matrix(product) => {
+                let Workspace { p, q, .. } = workspace;
+                product.spmv(Product { mode, alpha: T::from_f64(1.0), x: p, beta: T::default(), y: q })?;
+            }
+            Multiply::Operator(operator) => operator.apply(&workspace.p, &mut workspace.q)?,
+        }
+        workspace.step(mode, Step::Alpha)
+    }
+}
+
+/// `q = A p` with the dot and the step length.
+fn launch<T: Scalar>(
+    csr: &CsrArrays<T, u32>,
+    variant: &'static Variant,
+    workspace: &mut Workspace<T>,
+    mode: Mode<'_>,
+) -> Result<()> {
+    let Workspace { device, p, q, state, .. } = workspace;
+    let blocks = grid_size(csr.nrows, variant.lanes, device.multiprocessors());
+    let mut launch = KernelLaunch::of_family(device, mode, "cg_csr", variant, blocks);
+    let args = Args {
+        rows: csr.nrows,
+        entries: csr.nnz,
+        row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
+        col_indices: launch.read("col_indices", csr.col_indices.array(), device),
+        values: launch.read("values", csr.values.array(), device),
+        p: launch.read("p", p.buffer().array(), device),
+        q: launch.write("q", q.parts_mut().1, device),
+        state: State {
+            scalars: launch.write("scalars", &mut state.scalars, device),
+            counters: launch.write("counters", &mut state.counters, device),
+            mailbox: launch.mailbox(&mut state.mailbox),
+        },
+        partials: launch.write("partials", &mut state.partials, device),
+    };
+    // SAFETY: a valid square matrix, aligned as allocations are, vectors of its size, each an allocation of its own, borrowed mutably
+    // where they are written; the variant is for `T`. No row has more than `LONGEST_ROW` entries.
+    unsafe { launch.run_variant(variant, &args) }
+}
+
+/// Lanes of a row, if the rows are such that the product of this file suits them.
+pub(super) fn lanes_of<T: Scalar>(matrix: &DeviceMatrix<T>, lanes: Lanes) -> Option<u32> {
+    let structure = matrix.structure().filter(|structure| structure.max_row <= LONGEST_ROW)?;
+    Some(match lanes {
+        Lanes::Fixed(lanes) => lanes,
+        Lanes::Auto => csr_lanes(structure, structure.mean_row(), structure.max_row, 32),
+    })
+}
+
+fn variant_of<T: Scalar>(entry: &str, compensated: bool) -> &'static Variant {
+    named(cg_csr::VARIANTS, entry, "", T::DTYPE, compensated)
+}
+
+impl<T: Scalar> fmt::Debug for Steps<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Steps({})", self.describe())
+    }
+}

@@ -1,0 +1,468 @@
+//! Conjugate gradients on every device, against a reference in f64.
+
+mod common;
+
+use std::{cell::Cell, ops::ControlFlow, process::ExitCode};
+
+use common::{Random, matrices::from_rows, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
+use warpsparse::{
+    Cg, CgInfo, CgMethod, CgReason, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, ErrorKind, FormatChoice, Jacobi,
+    Lanes, LinearOperator, Preconditioner, Result, Scalar, SpmvOptions, Tol, io,
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("every_method_solves_f32", every_method_solves::<f32>));
+    trials.extend(on_every_device("every_method_solves_f64", every_method_solves::<f64>));
+    trials.extend(on_emulator_and_gpu("every_number_of_lanes_f32", every_number_of_lanes::<f32>));
+    trials.extend(on_emulator_and_gpu("every_number_of_lanes_f64", every_number_of_lanes::<f64>));
+    trials.extend(on_every_device("several_blocks_f32", several_blocks::<f32>));
+    trials.extend(on_every_device("several_blocks_f64", several_blocks::<f64>));
+    trials.extend(on_every_device("degenerate_systems", degenerate_systems));
+    trials.extend(on_every_device("matrices_that_it_is_not_for", matrices_that_it_is_not_for));
+    trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
+    trials.extend(on_every_device("operators_and_preconditioners_of_ones_own", ones_own));
+    trials.extend(on_every_device("every_format", every_format));
+    trials.extend(on_every_device("one_cg_many_right_hand_sides", many_right_hand_sides));
+    trials.extend(on_every_device("callbacks_see_and_stop", callbacks));
+    trials.extend(on_every_device("rounding_limits_are_told", rounding_limits));
+    trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_cpu_and_gpu("a_stiffness_matrix", a_stiffness_matrix));
+    trials.extend(on_cpu_and_gpu("large_systems", large_systems));
+    trials.push(on_gpu("emulated_bits_are_the_gpus", emulated_bits_are_the_gpus));
+    common::run(trials)
+}
+
+const METHODS: [CgMethod; 4] = [CgMethod::Auto, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+
+/// The textbook's method in f64: the solution, and the norms of the residual.
+fn reference(matrix: &CsrMatrix<f64>, b: &[f64], jacobi: bool, tolerance: f64, limit: usize) -> (Vec<f64>, Vec<f64>) {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut diagonal = vec![0.0; b.len()];
+    matrix.triplets().filter(|&(i, j, _)| i == j).for_each(|(i, _, value)| diagonal[i] += value);
+    let precondition = |r: &[f64]| -> Vec<f64> {
+        r.iter().zip(&diagonal).map(|(r, d)| if jacobi { r / d } else { *r }).collect()
+    };
+    let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
+    let mut z = precondition(&r);
+    let mut p = z.clone();
+    let mut rz = dot(&r, &z);
+    let mut norms = vec![dot(&r, &r).sqrt()];
+    while norms[norms.len() - 1] > tolerance * norms[0] && norms.len() <= limit {
+        let q = product(matrix, &p);
+        let alpha = rz / dot(&p, &q);
+        x.iter_mut().zip(&p).for_each(|(x, p)| *x += alpha * p);
+        r.iter_mut().zip(&q).for_each(|(r, q)| *r -= alpha * q);
+        z = precondition(&r);
+        let new = dot(&r, &z);
+        p.iter_mut().zip(&z).for_each(|(p, z)| *p = z + new / rz * *p);
+        rz = new;
+        norms.push(dot(&r, &r).sqrt());
+    }
+    (x, norms)
+}
+
+fn product(matrix: &CsrMatrix<f64>, x: &[f64]) -> Vec<f64> {
+    let mut y = vec![0.0; matrix.nrows()];
+    matrix.triplets().for_each(|(i, j, value)| y[i] += value * x[j]);
+    y
+}
+
+/// `norm(b - A x) / norm(b)`.
+fn relative_residual<T: Scalar>(matrix: &CsrMatrix<T>, b: &[T], x: &[T]) -> f64 {
+    let wide = |v: &[T]| v.iter().map(|v| v.to_f64()).collect::<Vec<_>>();
+    let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let ax = product(&matrix.cast(), &wide(x));
+    let r: Vec<_> = wide(b).iter().zip(ax).map(|(b, ax)| b - ax).collect();
+    norm(&r) / norm(&wide(b))
+}
+
+/// A symmetric matrix with a dominant diagonal that varies, and about so many entries a row, some of them duplicates.
+fn dominant<T: Scalar>(n: usize, per_row: usize) -> CsrMatrix<T> {
+    let mut random = Random(n as u64);
+    let mut rows = vec![vec![]; n];
+    for i in 0..n {
+        for _ in 0..per_row / 2 {
+            let (j, value) = (random.next_below(n), random.next_unit());
+            // Halves of integers, so that no sum is rounded.
+            let value = (8.0 * value).round() / 2.0;
+            rows[i].push((j, value));
+            rows[j].push((i, value));
+        }
+    }
+    for (i, row) in rows.iter_mut().enumerate() {
+        let magnitude: f64 = row.iter().map(|(_, value): &(usize, f64)| value.abs()).sum();
+        row.push((i, magnitude + 0.5 + (i % 40) as f64));
+    }
+    from_rows(n, rows)
+}
+
+fn solve<T: Scalar>(device: &Device, cg: &mut Cg<'_, T>, b: &[T]) -> Result<(CgInfo, Vec<T>)> {
+    let b = device.upload_vec(b)?;
+    let mut x = device.zeros(b.len())?;
+    let info = cg.solve(&b, &mut x)?;
+    Ok((info, x.to_vec()?))
+}
+
+fn tolerance<T>() -> f64 {
+    if size_of::<T>() == 4 { 1e-5 } else { 1e-10 }
+}
+
+/// Solves by every method, with and without Jacobi, and compares solution, residual, history and the number of iterations.
+fn check_methods<T: Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>, lanes: Lanes, methods: &[CgMethod]) {
+    let n = matrix.nrows();
+    let solution: Vec<f64> = Random(3).vector(n);
+    let b: Vec<T> = product(&matrix.cast(), &solution).into_iter().map(T::from_f64).collect();
+    let on_device = device.upload(matrix).unwrap();
+    for &method in methods {
+        for jacobi in [false, true] {
+            let case = format!("{case}, {method:?}, Jacobi {jacobi}, {lanes:?}");
+            let mut cg = Cg::new(&on_device).tolerance(Tol::relative(tolerance::<T>())).method(method).lanes(lanes);
+            if jacobi {
+                cg = cg.preconditioner(Jacobi);
+            }
+            let (info, x) = solve(device, &mut cg, &b).unwrap_or_else(|error| panic!("{case}: {error}"));
+            let wide: Vec<f64> = b.iter().map(|b| b.to_f64()).collect();
+            let (_, norms) = reference(&matrix.cast(), &wide, jacobi, tolerance::<T>(), 10 * n);
+            assert_eq!(info.reason, CgReason::Converged, "{case}");
+            let expected = norms.len() - 1;
+            assert!(info.iterations.abs_diff(expected) <= 1 + expected / 20, "{case}: {} for {expected}", info.iterations);
+            assert_eq!(info.history.len(), info.iterations + 1, "{case}");
+            for (i, (found, norm)) in info.history.iter().zip(&norms).enumerate().take(5) {
+                assert!((found - norm).abs() <= 1e-3 * norm, "{case}: norm {i} is {found}, not {norm}");
+            }
+            let residual = relative_residual(matrix, &b, &x);
+            assert!(residual <= 1.1 * tolerance::<T>(), "{case}: {residual}");
+            assert!((info.relative_residual - residual).abs() <= 0.1 * tolerance::<T>(), "{case}: {info:?}, {residual}");
+        }
+    }
+}
+
+fn every_method_solves<T: Scalar>(device: &Device) {
+    check_methods("a grid", device, &io::generate::poisson2d::<T>(9).unwrap(), Lanes::Auto, &METHODS);
+    check_methods("dominant", device, &dominant::<T>(150, 12), Lanes::Auto, &METHODS);
+}
+
+fn every_number_of_lanes<T: Scalar>(device: &Device) {
+    let methods = [CgMethod::Launches, CgMethod::Persistent];
+    for lanes in [1, 2, 4, 8, 16, 32] {
+        check_methods("dominant", device, &dominant::<T>(99, 40), Lanes::Fixed(lanes), &methods);
+    }
+}
+
+/// More work than one block of the persistent kernel takes.
+fn several_blocks<T: Scalar>(device: &Device) {
+    check_methods("several blocks", device, &dominant::<T>(801, 14), Lanes::Auto, &METHODS);
+}
+
+fn degenerate_systems(device: &Device) {
+    for method in METHODS {
+        let none = device.upload(&from_rows::<f64>(0, vec![])).unwrap();
+        let (info, _) = solve(device, &mut Cg::new(&none).method(method).preconditioner(Jacobi), &[]).unwrap();
+        assert_eq!((info.iterations, info.residual_norm, info.reason), (0, 0.0, CgReason::Converged));
+
+        let one = device.upload(&from_rows::<f64>(1, vec![vec![(0, 4.0)]])).unwrap();
+        let (info, x) = solve(device, &mut Cg::new(&one).method(method), &[8.0]).unwrap();
+        assert_eq!((info.iterations, x), (1, vec![2.0]));
+
+        let two = device.upload(&from_rows::<f64>(2, vec![vec![(0, 2.0), (1, 1.0)], vec![(0, 1.0), (1, 2.0)]])).unwrap();
+        let (info, x) = solve(device, &mut Cg::new(&two).method(method).preconditioner(Jacobi), &[3.0, 3.0]).unwrap();
+        assert_eq!((info.iterations, x), (1, vec![1.0, 1.0]));
+        let (info, x) = solve(device, &mut Cg::new(&two).method(method).tolerance(Tol::relative(1e-14)), &[4.0, 5.0]).unwrap();
+        assert!(info.iterations == 2 && (x[0] - 1.0).abs() < 1e-14 && (x[1] - 2.0).abs() < 1e-14, "{info:?} {x:?}");
+
+        // b = 0, whatever the first guess.
+        let b = device.upload_vec(&[0.0, 0.0]).unwrap();
+        let mut x = device.upload_vec(&[5.0, 6.0]).unwrap();
+        let info = Cg::new(&two).method(method).solve(&b, &mut x).unwrap();
+        assert_eq!((info.iterations, info.relative_residual, x.to_vec().unwrap()), (0, 0.0, vec![0.0, 0.0]));
+
+        // The first guess is the solution.
+        let b = device.upload_vec(&[4.0, 5.0]).unwrap();
+        let mut x = device.upload_vec(&[1.0, 2.0]).unwrap();
+        let info = Cg::new(&two).method(method).solve(&b, &mut x).unwrap();
+        assert_eq!((info.iterations, info.history.len(), info.reason), (0, 1, CgReason::Converged));
+        assert_eq!(x.to_vec().unwrap(), [1.0, 2.0]);
+
+        // No iterations allowed.
+        let mut x = device.upload_vec(&[1.0, 1.0]).unwrap();
+        let info = Cg::new(&two).method(method).max_iterations(0).solve(&b, &mut x).unwrap();
+        assert_eq!((info.iterations, info.reason), (0, CgReason::MaxIterations));
+        assert_eq!(x.to_vec().unwrap(), [1.0, 1.0]);
+        let info = Cg::new(&two).method(method).max_iterations(1).solve(&b, &mut x).unwrap();
+        assert_eq!((info.iterations, info.reason), (1, CgReason::MaxIterations));
+
+        // No tolerance at all: as far as the numbers go.
+        let grid = io::generate::poisson2d::<f64>(6).unwrap();
+        let on_device = device.upload(&grid).unwrap();
+        let b: Vec<f64> = Random(5).vector(36);
+        let (info, x) = solve(device, &mut Cg::new(&on_device).method(method).tolerance(Tol::relative(0.0)), &b).unwrap();
+        assert!(relative_residual(&grid, &b, &x) < 1e-14, "{info:?}");
+
+        // NaN in b, and infinity in the guess.
+        let error = solve(device, &mut Cg::new(&two).method(method), &[f64::NAN, 1.0]).unwrap_err();
+        assert!(matches!(error, Error::Breakdown { iteration: 0, .. }), "{error}");
+        let (b, mut x) = (device.upload_vec(&[1.0, 1.0]).unwrap(), device.upload_vec(&[f64::INFINITY, 1.0]).unwrap());
+        let error = Cg::new(&two).method(method).solve(&b, &mut x).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Breakdown);
+    }
+}
+
+fn matrices_that_it_is_not_for(device: &Device) {
+    let error_of = |matrix: &CsrMatrix<f64>, jacobi: bool, method: CgMethod, b: &[f64]| {
+        let matrix = device.upload(matrix).unwrap();
+        let mut cg = Cg::new(&matrix).method(method);
+        if jacobi {
+            cg = cg.preconditioner(Jacobi);
+        }
+        solve(device, &mut cg, b)
+    };
+    let diagonal = |values: &[f64]| from_rows::<f64>(values.len(), values.iter().enumerate().map(|(i, &v)| vec![(i, v)]).collect());
+    for method in METHODS {
+        // p . A p = 0 at first.
+        let indefinite = diagonal(&[1.0, -1.0, 2.0]);
+        let error = error_of(&indefinite, false, method, &[1.0, 1.0, 0.0]).unwrap_err();
+        assert!(matches!(error, Error::Breakdown { iteration: 1, .. }), "{error}");
+        assert!(error.to_string().contains("not positive definite"), "{error}");
+        // Positive at first, negative later: x stays what the first iteration made of it.
+        let later = from_rows::<f64>(2, vec![vec![(0, 1.0), (1, 2.0)], vec![(0, 2.0), (1, 1.0)]]);
+        let later = device.upload(&later).unwrap();
+        let (b, mut x) = (device.upload_vec(&[1.0, 0.0]).unwrap(), device.zeros(2).unwrap());
+        let error = Cg::new(&later).method(method).solve(&b, &mut x).unwrap_err();
+        assert!(matches!(error, Error::Breakdown { iteration: 2, .. }), "{error}");
+        assert_eq!(x.to_vec().unwrap(), [1.0, 0.0]);
+
+        // Singular: solved where b allows it, otherwise it breaks down or ends at the limit, and says so.
+        let singular = from_rows::<f64>(2, vec![vec![(0, 1.0), (1, -1.0)], vec![(0, -1.0), (1, 1.0)]]);
+        let (info, _) = error_of(&singular, false, method, &[1.0, -1.0]).unwrap();
+        assert_eq!(info.reason, CgReason::Converged);
+        match error_of(&singular, true, method, &[1.0, 0.0]) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Breakdown),
+            Ok((info, _)) => assert_ne!(info.reason, CgReason::Converged),
+        }
+
+        let unsymmetric = from_rows::<f64>(3, vec![vec![(0, 4.0), (1, 1.0)], vec![(1, 4.0)], vec![(2, 4.0)]]);
+        let error = error_of(&unsymmetric, false, method, &[1.0, 1.0, 1.0]).unwrap_err();
+        assert!(error.to_string().contains("not symmetric"), "{error}");
+
+        for bad in [0.0, -2.0, f64::NAN, f64::MIN_POSITIVE / 1e10] {
+            let error = error_of(&diagonal(&[1.0, 1.0, bad, 1.0, bad]), true, method, &[1.0; 5]).unwrap_err();
+            assert!(error.to_string().contains("row 2"), "{bad}: {error}");
+        }
+        let error = error_of(&from_rows::<f64>(2, vec![vec![(0, 1.0)], vec![]]), true, method, &[1.0; 2]).unwrap_err();
+        assert!(error.to_string().contains("row 1"), "{error}");
+
+        // NaN, met by the second component of b alone.
+        let nan = diagonal(&[1.0, f64::NAN]);
+        let error = error_of(&nan, false, method, &[1.0, 1.0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Breakdown, "{error}");
+    }
+}
+
+fn what_does_not_fit(device: &Device) {
+    let matrix = device.upload(&io::generate::poisson2d::<f32>(3).unwrap()).unwrap();
+    let (b, mut short) = (device.zeros(9).unwrap(), device.zeros(8).unwrap());
+    let error = Cg::new(&matrix).solve(&b, &mut short).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "x", expected: 9, found: 8 }), "{error}");
+    let wide = device.upload(&from_rows::<f32>(3, vec![vec![(0, 1.0)]; 2])).unwrap();
+    let (b, mut x) = (device.zeros(2).unwrap(), device.zeros(2).unwrap());
+    let error = Cg::new(&wide).solve(&b, &mut x).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "the row of A", .. }), "{error}");
+    let (b, mut x) = (device.zeros(9).unwrap(), device.zeros(9).unwrap());
+    for tolerance in [-1.0, f64::NAN, f64::INFINITY] {
+        let error = Cg::new(&matrix).tolerance(Tol::absolute(tolerance)).solve(&b, &mut x).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    }
+    let error = Cg::new(&matrix).lanes(Lanes::Fixed(3)).solve(&b, &mut x).unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    if device.describe().starts_with("cpu") {
+        return;
+    }
+    let error = Cg::new(&matrix).compensated().method(CgMethod::Persistent).solve(&b, &mut x).unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    let elsewhere = Device::cpu().zeros(9).unwrap();
+    let error = Cg::new(&matrix).solve(&elsewhere, &mut x).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { what: "b", .. }), "{error}");
+}
+
+/// A matrix that hides that it is one, and counts its products.
+struct Hidden<'a> {
+    matrix: &'a DeviceMatrix<f64>,
+    products: Cell<usize>,
+}
+
+impl LinearOperator<f64> for Hidden<'_> {
+    fn size(&self) -> usize {
+        self.matrix.nrows()
+    }
+    fn device(&self) -> &Device {
+        self.matrix.device()
+    }
+    fn apply(&self, x: &DeviceVec<f64>, y: &mut DeviceVec<f64>) -> Result<()> {
+        self.products.set(self.products.get() + 1);
+        self.matrix.spmv(1.0, x, 0.0, y)
+    }
+}
+
+/// A diagonal as a matrix.
+struct Diagonal(DeviceMatrix<f64>);
+
+impl Preconditioner<f64> for Diagonal {
+    fn apply(&self, r: &DeviceVec<f64>, z: &mut DeviceVec<f64>) -> Result<()> {
+        self.0.spmv(1.0, r, 0.0, z)
+    }
+}
+
+fn ones_own(device: &Device) {
+    let matrix = dominant::<f64>(120, 8);
+    let on_device = device.upload(&matrix).unwrap();
+    let b: Vec<f64> = Random(7).vector(120);
+    let mut jacobi = Cg::new(&on_device).method(CgMethod::Launches).preconditioner(Jacobi);
+    let (expected, x) = solve(device, &mut jacobi, &b).unwrap();
+
+    let mut inverse = vec![0.0; 120];
+    matrix.triplets().filter(|&(i, j, _)| i == j).for_each(|(i, _, value)| inverse[i] += value);
+    let rows = inverse.iter().enumerate().map(|(i, value)| vec![(i, 1.0 / value)]).collect();
+    let inverse = Diagonal(device.upload(&from_rows::<f64>(120, rows)).unwrap());
+    let hidden = Hidden { matrix: &on_device, products: Cell::new(0) };
+    for compensated in [false, true] {
+        hidden.products.set(0);
+        let mut cg = Cg::new(&hidden).preconditioner(&inverse);
+        if compensated {
+            cg = cg.compensated();
+        }
+        let (info, found) = solve(device, &mut cg, &b).unwrap();
+        assert_eq!((info.iterations, info.reason), (expected.iterations, CgReason::Converged));
+        found.iter().zip(&x).for_each(|(found, x)| assert!((found - x).abs() <= 1e-12 * (1.0 + x.abs()), "{found} {x}"));
+        // One before, one after, and at most 4 too many.
+        let products = hidden.products.get();
+        assert!((info.iterations + 2..=info.iterations + 6).contains(&products), "{products}, {info:?}");
+    }
+    let error = solve(device, &mut Cg::new(&hidden).preconditioner(Jacobi), &b).unwrap_err();
+    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+}
+
+fn every_format(device: &Device) {
+    let matrix = io::generate::poisson2d::<f64>(8).unwrap();
+    let b: Vec<f64> = Random(7).vector(64);
+    for format in [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Hyb] {
+        let on_device = device.upload_with(&matrix, &SpmvOptions::default().format(format)).unwrap();
+        for compensated in [false, true] {
+            let mut cg = Cg::new(&on_device).tolerance(Tol::relative(1e-11));
+            if compensated {
+                cg = cg.compensated();
+            }
+            let (info, x) = solve(device, &mut cg, &b).unwrap();
+            assert_eq!(info.reason, CgReason::Converged, "{format:?}");
+            assert!(relative_residual(&matrix, &b, &x) < 1.1e-11, "{format:?}");
+        }
+    }
+    let dia = device.upload_with(&matrix, &SpmvOptions::default().format(FormatChoice::Dia)).unwrap();
+    let jacobi = solve(device, &mut Cg::new(&dia).preconditioner(Jacobi), &b);
+    assert!(matches!(jacobi, Err(Error::Unsupported(_))) || device.describe().starts_with("cpu"), "{jacobi:?}");
+}
+
+fn many_right_hand_sides(device: &Device) {
+    let matrix = dominant::<f64>(100, 6);
+    let on_device = device.upload(&matrix).unwrap();
+    for method in METHODS {
+        let mut cg = Cg::new(&on_device).preconditioner(Jacobi).tolerance(Tol::relative(1e-10)).method(method);
+        for seed in 0..3 {
+            let b: Vec<f64> = Random(seed).vector(100);
+            let (info, x) = solve(device, &mut cg, &b).unwrap();
+            assert!(relative_residual(&matrix, &b, &x) < 1.1e-10, "{method:?}, {seed}: {info:?}");
+            let alone = Cg::new(&on_device).preconditioner(Jacobi).tolerance(Tol::relative(1e-10)).method(method);
+            assert_eq!((info, x), solve(device, &mut { alone }, &b).unwrap());
+            // An error in between leaves nothing behind.
+            assert!(solve(device, &mut cg, &[f64::NAN; 100]).is_err());
+        }
+    }
+}
+
+fn callbacks(device: &Device) {
+    let on_device = device.upload(&io::generate::poisson2d::<f64>(12).unwrap()).unwrap();
+    let b: Vec<f64> = Random(8).vector(144);
+    for method in METHODS {
+        let mut seen = Vec::new();
+        let callback = |progress: warpsparse::CgProgress| {
+            assert!(progress.target > 0.0);
+            seen.push((progress.iteration, progress.residual_norm));
+            ControlFlow::Continue(())
+        };
+        let (info, _) = solve(device, &mut Cg::new(&on_device).method(method).callback(callback), &b).unwrap();
+        let expected: Vec<_> = info.history.iter().copied().enumerate().skip(1).collect();
+        assert_eq!(seen, expected, "{method:?}");
+
+        let stop = |progress: warpsparse::CgProgress| {
+            if progress.iteration < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let (info, _) = solve(device, &mut Cg::new(&on_device).method(method).callback(stop), &b).unwrap();
+        assert!(info.iterations >= 3, "{info:?}");
+        assert!(matches!(info.reason, CgReason::Stopped | CgReason::Converged), "{info:?}");
+    }
+}
+
+/// A residual that the element type has not the digits for.
+fn rounding_limits(device: &Device) {
+    let matrix = io::generate::poisson2d::<f32>(10).unwrap();
+    let on_device = device.upload(&matrix).unwrap();
+    let b: Vec<f32> = Random(9).vector(100);
+    let (info, x) = solve(device, &mut Cg::new(&on_device).tolerance(Tol::relative(1e-12)), &b).unwrap();
+    assert_eq!(info.reason, CgReason::RoundingLimit, "{info:?}");
+    assert!(info.relative_residual < 1e-5 && relative_residual(&matrix, &b, &x) < 1e-5, "{info:?}");
+}
+
+fn same_input_same_bits(device: &Device) {
+    let on_device = device.upload(&dominant::<f32>(400, 10)).unwrap();
+    let b: Vec<f32> = Random(9).vector(400);
+    for method in METHODS {
+        let run = || solve(device, &mut Cg::new(&on_device).preconditioner(Jacobi).method(method), &b).unwrap();
+        assert_eq!(run(), run(), "{method:?}");
+    }
+}
+
+fn a_stiffness_matrix(device: &Device) {
+    let matrix = CsrMatrix::<f64>::read_matrix_market("tests/data/bcsstk16.mtx.gz");
+    let matrix = matrix.or_else(|_| CsrMatrix::read_matrix_market("data/bcsstk16.mtx.gz")).unwrap();
+    let b = vec![1.0; matrix.nrows()];
+    let (_, norms) = reference(&matrix, &b, true, 1e-8, 10_000);
+    let expected = norms.len() - 1;
+    let on_device = device.upload(&matrix).unwrap();
+    for method in METHODS {
+        let mut cg = Cg::new(&on_device).preconditioner(Jacobi).tolerance(Tol::relative(1e-8)).method(method);
+        let (info, x) = solve(device, &mut cg, &b).unwrap();
+        assert_eq!(info.reason, CgReason::Converged);
+        assert!(info.iterations.abs_diff(expected) * 20 <= expected, "{} iterations for {expected}", info.iterations);
+        assert!(relative_residual(&matrix, &b, &x) < 1.02e-8);
+    }
+}
+
+/// Grids of many blocks, rows that no multiple divides.
+fn large_systems(device: &Device) {
+    let matrix = io::generate::poisson2d::<f64>(301).unwrap();
+    let on_device = device.upload(&matrix).unwrap();
+    let b: Vec<f64> = Random(10).vector(301 * 301);
+    let (expected, _) = solve(device, &mut Cg::new(&on_device), &b).unwrap();
+    for method in METHODS {
+        let (info, x) = solve(device, &mut Cg::new(&on_device).method(method), &b).unwrap();
+        assert!(info.iterations.abs_diff(expected.iterations) <= 2, "{method:?}: {}", info.iterations);
+        assert!(relative_residual(&matrix, &b, &x) < 1.02e-6, "{method:?}");
+    }
+}
+
+fn emulated_bits_are_the_gpus(device: &Device) {
+    fn both<T: Scalar>(device: &Device, method: CgMethod) {
+        let emulated = Device::emulated(0);
+        let matrix = dominant::<T>(700, 12);
+        let b: Vec<T> = Random(4).vector(700);
+        let run = |device: &Device| {
+            let on_device = device.upload(&matrix).unwrap();
+            solve(device, &mut Cg::new(&on_device).preconditioner(Jacobi).method(method), &b).unwrap()
+        };
+        assert_eq!(run(device), run(&emulated), "{method:?}");
+    }
+    for method in [CgMethod::Launches, CgMethod::Persistent] {
+        both::<f32>(device, method);
+        both::<f64>(device, method);
+    }
+}
