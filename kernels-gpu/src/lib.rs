@@ -21,6 +21,8 @@ mod row_sum;
 mod unroll;
 mod variant;
 
+#[cfg(feature = "cg_ladder")]
+pub mod cg_ladder;
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
 #[cfg(feature = "gemm_tiles")]
@@ -56,6 +58,8 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 
 /// Every family that this build holds, in the order of the file names.
 pub const FAMILIES: &[Family] = &[
+    #[cfg(feature = "cg_ladder")]
+    Family { name: "cg_ladder", variants: cg_ladder::VARIANTS },
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
     #[cfg(feature = "gemm_tiles")]
