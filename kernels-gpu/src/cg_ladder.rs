@@ -246,25 +246,37 @@ unsafe fn sum_of_thread<T: Summand>(args: &DotArgs<T>) -> f64 {
     let (n, threads) = (u64::from(args.n), u64::from(thread::grid_dim_x() * BLOCK_SIZE));
     let mut i = u64::from(thread::block_idx_x() * BLOCK_SIZE + thread::thread_idx_x());
     let mut sum = 0.0;
-    while i < n {
+    // Whole steps, whose loads stand before the first use of any. Under a condition each, LLVM would widen the `f32`s at
+    // once, and so wait for every load by itself.
+    while i + u64::from(ELEMENTS_PER_STEP - 1) * threads < n {
         let mut a = [T::ZERO; ELEMENTS_PER_STEP as usize];
         let mut b = [T::ZERO; ELEMENTS_PER_STEP as usize];
         unroll!(K in [0, 1, 2, 3] {
-            let i = i + u64::from(K) * threads;
-            if i < n {
-                // SAFETY: i < n.
-                unsafe {
-                    a[K as usize] = mem::load_readonly(args.a.add(i as usize));
-                    b[K as usize] = mem::load_readonly(args.b.add(i as usize));
-                }
-            }
+            // SAFETY: the step ends below n.
+            (a[K as usize], b[K as usize]) = unsafe { elements(args, i + u64::from(K) * threads) };
         });
         unroll!(K in [0, 1, 2, 3] {
             sum = GpuFloat::mul_add(a[K as usize].widen(), b[K as usize].widen(), sum);
         });
         i += u64::from(ELEMENTS_PER_STEP) * threads;
     }
+    while i < n {
+        // SAFETY: i < n.
+        let (a, b) = unsafe { elements(args, i) };
+        sum = GpuFloat::mul_add(a.widen(), b.widen(), sum);
+        i += threads;
+    }
     sum
+}
+
+/// The two elements at `i`.
+///
+/// # Safety
+/// The rules at the head of this module; `i < n`.
+#[inline(always)]
+unsafe fn elements<T: Scalar>(args: &DotArgs<T>, i: u64) -> (T, T) {
+    // SAFETY: i < n.
+    unsafe { (mem::load_readonly(args.a.add(i as usize)), mem::load_readonly(args.b.add(i as usize))) }
 }
 
 /// The block's sum, and that of all blocks if this is the last to come.
