@@ -5,7 +5,10 @@ mod common;
 use std::process::ExitCode;
 
 use common::{Random, assert_within, on_device, on_emulator_and_gpu};
-use kernels_gpu::cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, dot_grid_size, jacobi_grid_size};
+use kernels_gpu::{
+    cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, VARIANTS, dot_grid_size, jacobi_grid_size},
+    gemm_tiles,
+};
 use warpsparse::{Device, DeviceVec, Error, Kernel, Scalar};
 
 fn main() -> ExitCode {
@@ -23,20 +26,11 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-/// The kernel of an operation in the element type of a test.
-fn kernel<T: Scalar, Args>(operation: &str) -> Kernel<Args> {
-    let entry = match (operation, size_of::<T>()) {
-        ("alpha", 4) => "cg_ladder_alpha_f32",
-        ("alpha", 8) => "cg_ladder_alpha_f64",
-        ("beta", 4) => "cg_ladder_beta_f32",
-        ("beta", 8) => "cg_ladder_beta_f64",
-        ("jacobi", 4) => "cg_ladder_jacobi_f32",
-        ("jacobi", 8) => "cg_ladder_jacobi_f64",
-        ("dot", 4) => "cg_ladder_dot_f32",
-        ("dot", 8) => "cg_ladder_dot_f64",
-        _ => unreachable!("{operation}"),
-    };
-    Kernel::embedded("cg_ladder", entry).unwrap()
+/// The kernel of a step in the element type of a test.
+fn kernel<T: Scalar, Args>(step: &str) -> Kernel<Args> {
+    let wanted = format!("cg_ladder_{step}_f{}", 8 * size_of::<T>());
+    let variant = VARIANTS.iter().find(|variant| variant.entry == wanted).unwrap();
+    Kernel::embedded("cg_ladder", variant.entry).unwrap()
 }
 
 fn scalars<T: Scalar>(device: &Device) {
@@ -201,10 +195,7 @@ fn what_is_not_embedded(_: &Device) {
         assert!(text.contains(part) && text.contains(entry) && text.contains(family), "{text}");
     }
     // A kernel with dynamic shared memory, whose arguments have the right size.
-    let of_gemm =
-        |entry| Kernel::<[u8; size_of::<kernels_gpu::gemm_args::GemmArgs<f32>>()]>::embedded("gemm_tiles", entry);
-    let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == "gemm_tiles").unwrap();
-    let variant = family.variants.iter().find(|variant| variant.dynamic_shared_bytes > 0).unwrap();
-    let text = of_gemm(variant.entry).unwrap_err().to_string();
+    let variant = gemm_tiles::VARIANTS.iter().find(|variant| variant.dynamic_shared_bytes > 0).unwrap();
+    let text = Kernel::<gemm_tiles::TilesArgs<f32>>::embedded("gemm_tiles", variant.entry).unwrap_err().to_string();
     assert!(text.contains("dynamic shared memory"), "{text}");
 }
