@@ -1,5 +1,5 @@
-//! The small steps of the preconditioned conjugate gradient method that vendors' libraries have no function for, each a
-//! kernel of its own, as programs have it that call such libraries one operation after the other.
+//! Steps of the preconditioned conjugate gradient method, each a kernel of its own, for programs that have vendors'
+//! libraries do the others, one operation after the other.
 //!
 //! # The mathematics
 //! ```text

@@ -1,5 +1,5 @@
 //! Conjugate gradients preconditioned by the diagonal (Jacobi), as programs have them that call NVIDIA's libraries: the
-//! product by cuSPARSE, dot products and sums by cuBLAS, and kernels of `cg_ladder` for what neither has.
+//! product by cuSPARSE, dot products and sums by cuBLAS, and the rest by kernels of our `cg_ladder`.
 //!
 //! ```text
 //! q = A p              cusparseSpMV
