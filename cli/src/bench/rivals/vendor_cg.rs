@@ -15,13 +15,17 @@
 //! All of it is queued on one queue of ours, which the libraries are told of, so that it can be recorded as one graph.
 
 mod steps;
+mod vectors;
 
 use std::{sync::Arc, time::Duration};
 
 use cudarc::{cusparse::sys::cusparseSpMVAlg_t as Algorithm, driver::CudaStream};
 use warpsparse::{CsrMatrix, Device, Scalar};
 
-use self::steps::{Dots, Kernels, Steps, Vectors};
+use self::{
+    steps::{Dots, Kernels, Steps},
+    vectors::Vectors,
+};
 use super::{
     Rival, cublas,
     cusparse::{self, Format, Product, Set},
