@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("lengths_are_checked", lengths_are_checked));
     trials.extend(on_every_device("operations_are_timed", operations_are_timed));
     trials.push(on_gpu("a_gpu_describes_itself", a_gpu_describes_itself));
+    trials.extend(on_every_device("queues_of_gpus_have_a_handle", queues_of_gpus_have_a_handle));
     trials.push(on_gpu("auto_is_the_gpu", |_| assert!(Device::auto().is_cuda())));
     trials.push(test("device_names", device_names));
     trials.push(test("a_missing_device_is_an_error", a_missing_device_is_an_error));
@@ -104,6 +105,15 @@ fn a_gpu_describes_itself(gpu: &Device) {
     assert!(info.memory_bytes.unwrap() > 1 << 30 && info.l2_bytes.unwrap() > 0 && info.parallel_units > 0);
     assert!(cuda.driver_cuda >= (12, 0));
     assert!(gpu.describe().starts_with(&format!("cuda:0, {}", info.name)), "{}", gpu.describe());
+}
+
+/// One for each queue, the same for each handle of it.
+fn queues_of_gpus_have_a_handle(device: &Device) {
+    let handle = device.cuda_stream();
+    assert_eq!(handle.is_some(), device.is_cuda());
+    assert_eq!(device.clone().cuda_stream(), handle);
+    let other = device.new_queue().unwrap();
+    assert_eq!(other.cuda_stream() == handle, !device.is_cuda());
 }
 
 fn device_names() {

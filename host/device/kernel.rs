@@ -1,6 +1,8 @@
-//! Kernels of the user's own.
+//! Kernels of the user's own, and this crate's with arguments of the user's own.
 
 use std::fmt;
+
+use kernels_gpu::{FAMILIES, Variant};
 
 use super::{Backend, Device, DeviceVec, KernelLaunch, launch::Shape};
 #[cfg(feature = "cuda")]
@@ -38,25 +40,88 @@ use crate::{Element, Error, Result};
 /// assert_eq!(y.to_vec()?, [10.5, 20.5, 30.5]);
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
+///
+/// The kernels of this crate can be launched in the same way: see [`embedded`](Self::embedded).
 pub struct Kernel<Args> {
     entry: &'static str,
-    call: unsafe fn(Args),
+    call: Call<Args>,
     block_size: u32,
-    ptx: Option<&'static str>,
+    ptx: Ptx,
+}
+
+/// The kernel as a function of the host, for the emulator.
+#[derive(Clone, Copy)]
+enum Call<Args> {
+    ByValue(unsafe fn(Args)),
+    /// Takes a pointer to the arguments.
+    ByPointer(unsafe fn(*const ())),
+}
+
+/// Where the PTX comes from that a GPU runs.
+#[derive(Clone, Copy)]
+enum Ptx {
+    None,
+    Text(&'static str),
+    /// The PTX of a family of this crate, for the GPU at hand.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU runs PTX"))]
+    Family(&'static str),
 }
 
 impl<Args> Kernel<Args> {
     /// The kernel `call`, whose name in the PTX is `entry`, for blocks of `block_size` threads.
     #[must_use]
     pub const fn new(entry: &'static str, call: unsafe fn(Args), block_size: u32) -> Self {
-        Self { entry, call, block_size, ptx: None }
+        Self { entry, call: Call::ByValue(call), block_size, ptx: Ptx::None }
     }
 
     /// The same kernel with the PTX that a GPU runs it from, such as `cuda_builder` makes.
     #[must_use]
     pub const fn with_ptx(mut self, ptx: &'static str) -> Self {
-        self.ptx = Some(ptx);
+        self.ptx = Ptx::Text(ptx);
         self
+    }
+
+    /// A kernel of this crate, which has its PTX with it: the entry point `entry` of a family of
+    /// `kernels_gpu::FAMILIES`. The family's module has `Args`, the size of the grid, and the rules of safety.
+    ///
+    /// ```
+    /// use kernels_gpu::cg_ladder::{JacobiArgs, jacobi_grid_size};
+    /// use warpsparse::{Device, Kernel};
+    ///
+    /// let jacobi = Kernel::<JacobiArgs<f64>>::embedded("cg_ladder", "cg_ladder_jacobi_f64")?;
+    /// let device = Device::emulated(0); // or a GPU
+    /// let inverse_diagonal = device.upload_vec(&[0.5, 0.25])?;
+    /// let (r, mut z) = (device.upload_vec(&[2.0, 8.0])?, device.zeros(2)?);
+    /// let mut launch = device.launch(&jacobi, jacobi_grid_size(2))?;
+    /// let args = JacobiArgs {
+    ///     n: 2,
+    ///     inverse_diagonal: launch.read("inverse_diagonal", &inverse_diagonal)?,
+    ///     r: launch.read("r", &r)?,
+    ///     z: launch.write("z", &mut z)?,
+    /// };
+    /// // SAFETY: each vector has 2 elements, and the grid is that for 2.
+    /// unsafe { launch.run(args)? }
+    /// assert_eq!(z.to_vec()?, [1.0, 2.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if there is no such family or entry, if its arguments have another size than `Args`, or
+    /// if it takes dynamic shared memory, which launches here have none of.
+    pub fn embedded(family: &'static str, entry: &'static str) -> Result<Self> {
+        let invalid = |problem: String| Error::InvalidOption(format!("kernel {entry} of {family}: {problem}"));
+        let known = FAMILIES.iter().find(|known| known.name == family);
+        let known = known.ok_or_else(|| invalid("there is no such family".into()))?;
+        let variant = known.variants.iter().find(|variant| variant.entry == entry);
+        let &Variant { entry, block_size, dynamic_shared_bytes, args_bytes, call, .. } =
+            variant.ok_or_else(|| invalid("the family has no such entry".into()))?;
+        if args_bytes != size_of::<Args>() {
+            return Err(invalid(format!("its arguments have {args_bytes} bytes, not {}", size_of::<Args>())));
+        }
+        if dynamic_shared_bytes != 0 {
+            return Err(invalid(format!("it takes {dynamic_shared_bytes} bytes of dynamic shared memory")));
+        }
+        Ok(Self { entry, call: Call::ByPointer(call), block_size, ptx: Ptx::Family(known.name) })
     }
 }
 
@@ -81,7 +146,7 @@ impl Device {
         if block_size == 0 || block_size > 1024 {
             return invalid(&format!("blocks of {block_size} threads, where a block has 1 to 1024"));
         }
-        if entry.contains('\0') || kernel.ptx.is_some_and(|ptx| ptx.contains('\0')) {
+        if entry.contains('\0') || matches!(kernel.ptx, Ptx::Text(ptx) if ptx.contains('\0')) {
             return invalid("a NUL in the entry's name or the PTX");
         }
         let shape = Shape { blocks, block_size, dynamic_shared_bytes: 0, cooperative: false };
@@ -90,8 +155,12 @@ impl Device {
             Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, shape),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
-                let Some(ptx) = kernel.ptx else { return invalid("it has no PTX for a GPU: see Kernel::with_ptx") };
-                KernelLaunch::on_gpu(stream, Mode::Queue, ModuleSource::Text(ptx), entry, shape)
+                let module = match kernel.ptx {
+                    Ptx::None => return invalid("it has no PTX for a GPU: see Kernel::with_ptx"),
+                    Ptx::Text(ptx) => ModuleSource::Text(ptx),
+                    Ptx::Family(family) => ModuleSource::Family(family),
+                };
+                KernelLaunch::on_gpu(stream, Mode::Queue, module, entry, shape)
             }
         };
         Ok(Launch { device: self, kernel, launch })
@@ -132,11 +201,19 @@ impl<'a, Args: Copy> Launch<'a, Args> {
     /// [`Error::DriverTooOld`] on a GPU.
     ///
     /// # Safety
-    /// The kernel's own rules hold for `args`, whose pointers all come from this launch. A GPU's PTX takes the same
-    /// struct as the Rust function.
+    /// `Args` is the struct that the kernel takes, its PTX as well as the Rust function, and the kernel's own rules hold
+    /// for `args`. The pointers there come from this launch. On a GPU they may also be to other memory of this GPU, if it
+    /// stays allocated until the launch has run, and what else touches it is ordered with the launch, such as by
+    /// [`Device::cuda_stream`].
     pub unsafe fn run(self, args: Args) -> Result<()> {
+        let call = || match self.kernel.call {
+            // SAFETY: the caller's promise.
+            Call::ByValue(call) => unsafe { call(args) },
+            // SAFETY: the caller's promise; it reads the one struct.
+            Call::ByPointer(call) => unsafe { call(std::ptr::from_ref(&args).cast()) },
+        };
         // SAFETY: the caller's promise.
-        unsafe { self.launch.run(&args, || (self.kernel.call)(args)) }
+        unsafe { self.launch.run(&args, call) }
     }
 }
 

@@ -171,6 +171,18 @@ impl Device {
         }
     }
 
+    /// The driver's handle of this queue, a `CUstream`, for other libraries that work on the GPU: what they queue on it
+    /// runs in one order with the operations here. It is of the device's primary context, and lives as long as a handle
+    /// of this queue or a vector on it. None where this is no GPU.
+    #[must_use]
+    pub fn cuda_stream(&self) -> Option<*mut std::ffi::c_void> {
+        match &self.backend {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => None,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => Some(stream.queue().cu_stream().cast()),
+        }
+    }
+
     /// Multiprocessors, for choosing kernels: without a GPU as many as a large one has.
     pub(crate) fn multiprocessors(&self) -> u32 {
         match &self.backend {

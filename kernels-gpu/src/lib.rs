@@ -27,6 +27,8 @@ mod variant;
 
 #[cfg(feature = "cg_csr")]
 pub mod cg_csr;
+#[cfg(feature = "cg_ladder")]
+pub mod cg_ladder;
 #[cfg(feature = "cg_persistent")]
 pub mod cg_persistent;
 #[cfg(feature = "cg_steps")]
@@ -70,6 +72,8 @@ pub use variant::{DType, Family, Offset, Scalar, Variant};
 pub const FAMILIES: &[Family] = &[
     #[cfg(feature = "cg_csr")]
     Family { name: "cg_csr", variants: cg_csr::VARIANTS },
+    #[cfg(feature = "cg_ladder")]
+    Family { name: "cg_ladder", variants: cg_ladder::VARIANTS },
     #[cfg(feature = "cg_persistent")]
     Family { name: "cg_persistent", variants: cg_persistent::VARIANTS },
     #[cfg(feature = "cg_steps")]

@@ -1,9 +1,10 @@
-//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`.
+//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, and what solvers take of it.
 //!
 //! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a stream of its own in
 //! the context of our products, on as many sets of the same matrices, timed by events just as ours are.
 
 mod library;
+mod vector;
 
 use std::sync::Arc;
 
@@ -13,29 +14,41 @@ use cudarc::{
 };
 use warpsparse::Scalar;
 
-use self::library::{Handle, check};
+use self::library::check;
 use super::{
     Run,
     stream::{driver, new_stream, time_each},
 };
 use crate::measure::{GemmProblem, Measurement, Shape};
 
-pub(super) use self::library::describe;
+pub(super) use self::{
+    library::{Handle, describe},
+    vector::Scalars,
+};
 
 /// What cuBLAS and its bindings ask of an element type.
 pub(crate) trait Number: DeviceRepr + ValidAsZeroBits + Copy + 'static {
     const NAME: &'static str;
     const GEMM: Gemm<Self>;
+    const DOT: vector::Dot<Self>;
+    const AXPY: vector::Axpy<Self>;
+    const SCAL: vector::Scal<Self>;
 }
 
 impl Number for f32 {
     const NAME: &'static str = "cublasSgemm";
     const GEMM: Gemm<Self> = sys::cublasSgemm_v2;
+    const DOT: vector::Dot<Self> = sys::cublasSdot_v2;
+    const AXPY: vector::Axpy<Self> = sys::cublasSaxpy_v2;
+    const SCAL: vector::Scal<Self> = sys::cublasSscal_v2;
 }
 
 impl Number for f64 {
     const NAME: &'static str = "cublasDgemm";
     const GEMM: Gemm<Self> = sys::cublasDgemm_v2;
+    const DOT: vector::Dot<Self> = sys::cublasDdot_v2;
+    const AXPY: vector::Axpy<Self> = sys::cublasDaxpy_v2;
+    const SCAL: vector::Scal<Self> = sys::cublasDscal_v2;
 }
 
 /// The function for an element type.

@@ -14,17 +14,19 @@ use std::time::Duration;
 use cudarc::cusparse::sys::cusparseSpMVAlg_t as Algorithm;
 use warpsparse::{CooMatrix, CsrMatrix, Scalar};
 
-use self::{
-    library::{Handle, find_preprocess},
-    product::{Product, Set},
-};
+use self::library::find_preprocess;
 use super::{
     Run,
     stream::{driver, new_stream, time_each},
 };
 use crate::measure::{Measurement, Problem};
 
-pub(super) use self::{library::describe, matrix::Number, spmm::dense_runs};
+pub(super) use self::{
+    library::{Handle, describe},
+    matrix::Number,
+    product::{Product, Set},
+    spmm::dense_runs,
+};
 
 /// A format that cuSPARSE multiplies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    fn algorithms(self) -> [(&'static str, Algorithm); 3] {
+    pub(super) fn algorithms(self) -> [(&'static str, Algorithm); 3] {
         match self {
             Self::Csr => [
                 ("ALG_DEFAULT", Algorithm::CUSPARSE_SPMV_ALG_DEFAULT),
@@ -68,7 +70,7 @@ impl Format {
 }
 
 /// What is compared must be there, and cuSPARSE be told of it in the indices that it is used with.
-fn check_size<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(), String> {
+pub(super) fn check_size<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(), String> {
     if matrix.nnz() == 0 {
         return Err("the matrix has no entries".into());
     }
@@ -83,12 +85,12 @@ pub(super) fn runs<T: Scalar + Number>(
     measurement: &Measurement<'_, Problem<T>>,
     format: Format,
 ) -> Result<Vec<Run>, String> {
-    let Problem { matrix, reference, .. } = measurement.problem;
+    let Problem { matrix, x, reference, .. } = measurement.problem;
     check_size(matrix)?;
     let stream = new_stream(measurement.device)?;
     let handle = Handle::new(&stream)?;
     let (bytes, rows) = (format.bytes(measurement.problem), format.rows(matrix));
-    let sets = (0..measurement.rotation(bytes)).map(|_| Set::new(&stream, measurement.problem, format, &rows));
+    let sets = (0..measurement.rotation(bytes)).map(|_| Set::new(&stream, matrix, x, format, &rows));
     let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
 
     let preprocessed = find_preprocess().is_some();

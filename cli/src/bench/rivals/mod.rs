@@ -4,6 +4,8 @@ mod cpu;
 mod cublas;
 mod cusparse;
 mod stream;
+#[cfg_attr(not(test), expect(dead_code, reason = "no command measures solvers yet"))]
+pub(crate) mod vendor_cg;
 
 use clap::ValueEnum;
 use serde::Serialize;

@@ -7,13 +7,27 @@ use warpsparse::Device;
 
 /// A new stream in the primary context of the device.
 pub(super) fn new_stream(device: &Device) -> Result<Arc<CudaStream>, String> {
+    primary_context(device)?.new_stream().map_err(driver("creating a stream"))
+}
+
+/// The queue as a stream, on which libraries then work in one order with our own kernels.
+///
+/// # Safety
+/// A handle of the queue is kept for as long as the stream, and what is allocated on it.
+pub(super) unsafe fn stream_of(queue: &Device) -> Result<Arc<CudaStream>, String> {
+    let raw = queue.cuda_stream().ok_or("not a CUDA device")?;
+    // SAFETY: queues are streams of the primary context; the rest is the caller's promise.
+    Ok(unsafe { primary_context(queue)?.wrap_borrowed_stream(raw.cast()) })
+}
+
+fn primary_context(device: &Device) -> Result<Arc<CudaContext>, String> {
     let name = device.to_string();
     let index = name.strip_prefix("cuda:").and_then(|index| index.parse().ok()).ok_or("not a CUDA device")?;
     let context = CudaContext::new(index).map_err(driver("creating a context"))?;
     // SAFETY: everything here happens on one stream, whose order is all that is needed; events of cudarc's own would
     // get between the measured products.
     unsafe { context.disable_event_tracking() };
-    context.new_stream().map_err(driver("creating a stream"))
+    Ok(context)
 }
 
 /// As `Device::time_each`: operations queued back to back with an event between.

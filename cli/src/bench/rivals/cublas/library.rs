@@ -1,20 +1,24 @@
 //! cuBLAS as a library: whether it is there, its context, its errors.
 
-use std::{ffi::CStr, ptr::null_mut, sync::Arc};
+use std::{
+    ffi::{CStr, c_void},
+    ptr::null_mut,
+    sync::Arc,
+};
 
 use cudarc::{
     cublas::sys::{
         self, cublasHandle_t as RawHandle, cublasMath_t::CUBLAS_DEFAULT_MATH, cublasStatus_t as Status,
         libraryPropertyType as Property,
     },
-    driver::CudaStream,
+    driver::{CudaSlice, CudaStream, DevicePtr},
 };
 use warpsparse::Device;
 
 use crate::bench::rivals::stream::{driver, new_stream};
 
 /// The functions without which there is nothing to compare: the bindings panic where one is missing.
-const FUNCTIONS: [&CStr; 8] = [
+const FUNCTIONS: [&CStr; 16] = [
     c"cublasCreate_v2",
     c"cublasDestroy_v2",
     c"cublasGetProperty",
@@ -23,6 +27,14 @@ const FUNCTIONS: [&CStr; 8] = [
     c"cublasSetMathMode",
     c"cublasSgemm_v2",
     c"cublasDgemm_v2",
+    c"cublasSetPointerMode_v2",
+    c"cublasSetWorkspace_v2",
+    c"cublasSdot_v2",
+    c"cublasDdot_v2",
+    c"cublasSaxpy_v2",
+    c"cublasDaxpy_v2",
+    c"cublasSscal_v2",
+    c"cublasDscal_v2",
 ];
 
 /// The library and its version, or why it cannot be used. To be asked before anything else.
@@ -48,25 +60,38 @@ fn property(which: Property) -> Result<i32, String> {
 }
 
 /// cuBLAS's context, bound to a stream.
-pub(super) struct Handle {
+pub(in super::super) struct Handle {
     pub(super) raw: RawHandle,
     pub(super) stream: Arc<CudaStream>,
+    /// What it works in, if it is not to choose for itself.
+    workspace: Option<CudaSlice<u8>>,
 }
 
 impl Handle {
-    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self, String> {
+    pub(in super::super) fn new(stream: &Arc<CudaStream>) -> Result<Self, String> {
         // The library works in the thread's current context.
         stream.context().bind_to_thread().map_err(driver("entering the context"))?;
         let mut raw = null_mut();
         // SAFETY: writes the one handle.
         check("cublasCreate", unsafe { sys::cublasCreate_v2(&mut raw) })?;
-        let handle = Self { raw, stream: Arc::clone(stream) };
+        let handle = Self { raw, stream: Arc::clone(stream), workspace: None };
         // SAFETY: the handle is alive, and the stream lives as long. The driver's stream and the runtime's, which the
         // function takes, are one type under two names.
         check("cublasSetStream", unsafe { sys::cublasSetStream_v2(raw, stream.cu_stream().cast()) })?;
         // SAFETY: the handle is alive.
         check("cublasSetMathMode", unsafe { sys::cublasSetMathMode(raw, CUBLAS_DEFAULT_MATH) })?;
         Ok(handle)
+    }
+
+    /// Has the library work in so many bytes, allocated now, rather than in memory that it sees to by itself: within a
+    /// recorded graph that would be allocated anew at each launch.
+    pub(in super::super) fn allocate_workspace(&mut self, bytes: usize) -> Result<(), String> {
+        let workspace = self.stream.alloc_zeros::<u8>(bytes).map_err(driver("allocating the workspace"))?;
+        let address = workspace.device_ptr(&self.stream).0 as *mut c_void;
+        // SAFETY: the handle is alive, and keeps the memory, which nothing else uses.
+        check("cublasSetWorkspace", unsafe { sys::cublasSetWorkspace_v2(self.raw, address, bytes) })?;
+        self.workspace = Some(workspace);
+        Ok(())
     }
 }
 

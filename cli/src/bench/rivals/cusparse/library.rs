@@ -57,13 +57,13 @@ pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
 }
 
 /// cuSPARSE's context, bound to a stream.
-pub(super) struct Handle {
+pub(in super::super) struct Handle {
     pub(super) raw: RawHandle,
     pub(super) stream: Arc<CudaStream>,
 }
 
 impl Handle {
-    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self, String> {
+    pub(in super::super) fn new(stream: &Arc<CudaStream>) -> Result<Self, String> {
         // The library works in the thread's current context.
         stream.context().bind_to_thread().map_err(driver("entering the context"))?;
         let mut raw = null_mut();

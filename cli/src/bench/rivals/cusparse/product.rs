@@ -9,31 +9,31 @@ use cudarc::{
     },
     driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, sys::CUdeviceptr},
 };
-use warpsparse::Scalar;
+use warpsparse::{CsrMatrix, Scalar};
 
 use super::{
     Format,
     library::{Handle, check, find_preprocess},
     matrix::{Arrays, MatrixDescriptor, Number, scalars},
 };
-use crate::{bench::rivals::stream::driver, measure::Problem};
+use crate::bench::rivals::stream::driver;
 
 /// The matrix and its vectors on the device.
-pub(super) struct Set<T> {
+pub(in super::super) struct Set<T> {
     arrays: Arrays<T>,
     x: CudaSlice<T>,
     pub(super) y: CudaSlice<T>,
 }
 
 impl<T: Scalar + Number> Set<T> {
-    /// `row_array` is what [`Format::rows`] gives for the problem's matrix.
-    pub(super) fn new(
+    /// `row_array` is what [`Format::rows`] gives for the matrix.
+    pub(in super::super) fn new(
         stream: &Arc<CudaStream>,
-        problem: &Problem<T>,
+        matrix: &CsrMatrix<T>,
+        x: &[T],
         format: Format,
         row_array: &[u32],
     ) -> Result<Self, String> {
-        let Problem { matrix, x, .. } = problem;
         let failed = driver("copying to the device");
         Ok(Self {
             arrays: Arrays::new(stream, matrix, format, row_array)?,
@@ -41,10 +41,15 @@ impl<T: Scalar + Number> Set<T> {
             y: stream.alloc_zeros(matrix.nrows()).map_err(&failed)?,
         })
     }
+
+    /// The addresses of `x` and `y`.
+    pub(in super::super) fn addresses(&mut self, stream: &CudaStream) -> (*mut T, *mut T) {
+        (self.x.device_ptr_mut(stream).0 as *mut T, self.y.device_ptr_mut(stream).0 as *mut T)
+    }
 }
 
 /// `y = A x` of one set by one algorithm, ready to be queued.
-pub(super) struct Product<'a, T> {
+pub(in super::super) struct Product<'a, T> {
     handle: &'a Handle,
     matrix: MatrixDescriptor,
     x: VectorDescriptor,
@@ -58,7 +63,7 @@ pub(super) struct Product<'a, T> {
 
 impl<'a, T: Scalar + Number> Product<'a, T> {
     /// Has cuSPARSE prepare the product, if it has a function for that.
-    pub(super) fn new(handle: &'a Handle, set: &'a mut Set<T>, algorithm: Algorithm) -> Result<Self, String> {
+    pub(in super::super) fn new(handle: &'a Handle, set: &'a mut Set<T>, algorithm: Algorithm) -> Result<Self, String> {
         let stream = &handle.stream;
         let matrix_descriptor = MatrixDescriptor::new(stream, &set.arrays)?;
         let x_descriptor = VectorDescriptor::new(set.arrays.columns, set.x.device_ptr(stream).0, T::DATA_TYPE)?;
@@ -98,7 +103,7 @@ impl<'a, T: Scalar + Number> Product<'a, T> {
     }
 
     /// Queues the product.
-    pub(super) fn multiply(&self) -> Result<(), String> {
+    pub(in super::super) fn multiply(&self) -> Result<(), String> {
         let (matrix, x, y) = (self.matrix.0, self.x.0, self.y.0);
         let (one, zero) = scalars::<T>();
         let workspace = self.workspace.device_ptr(&self.handle.stream).0 as *mut c_void;
