@@ -16,6 +16,7 @@ use crate::prebuilt::ARCHS;
 /// The packages and targets that run on devices.
 const BUILT: &[&str] = &[
     "--package=warpsparse",
+    "--test=cg",
     "--test=cg_ladder",
     "--test=device",
     "--test=gemm",
