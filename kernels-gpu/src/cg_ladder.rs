@@ -141,34 +141,6 @@ pub const fn dot_grid_size(n: u32) -> u32 {
     }
 }
 
-/// An element type whose products are added up in `f64`.
-trait Summand: Scalar {
-    fn widen(self) -> f64;
-    fn round(sum: f64) -> Self;
-}
-
-impl Summand for f32 {
-    #[inline(always)]
-    fn widen(self) -> f64 {
-        self.into()
-    }
-    #[inline(always)]
-    fn round(sum: f64) -> Self {
-        sum as f32
-    }
-}
-
-impl Summand for f64 {
-    #[inline(always)]
-    fn widen(self) -> f64 {
-        self
-    }
-    #[inline(always)]
-    fn round(sum: f64) -> Self {
-        sum
-    }
-}
-
 /// The step that is one thread's: how far to go along `p`.
 ///
 /// # Safety
@@ -220,7 +192,7 @@ unsafe fn jacobi<T: Scalar>(args: JacobiArgs<T>) {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn dot<T: Summand>(args: DotArgs<T>) {
+unsafe fn dot<T: Scalar>(args: DotArgs<T>) {
     const { assert!(BLOCK_SIZE == 8 * WARP_SIZE) }
     let sums = shared_array![f64; BLOCK_SIZE as usize];
     let thread = thread::thread_idx_x();
@@ -242,7 +214,7 @@ unsafe fn dot<T: Summand>(args: DotArgs<T>) {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn sum_of_thread<T: Summand>(args: &DotArgs<T>) -> f64 {
+unsafe fn sum_of_thread<T: Scalar>(args: &DotArgs<T>) -> f64 {
     let (n, threads) = (u64::from(args.n), u64::from(thread::grid_dim_x() * BLOCK_SIZE));
     let mut i = u64::from(thread::block_idx_x() * BLOCK_SIZE + thread::thread_idx_x());
     let mut sum = 0.0;
@@ -284,7 +256,7 @@ unsafe fn elements<T: Scalar>(args: &DotArgs<T>, i: u64) -> (T, T) {
 /// # Safety
 /// The rules at the head of this module; all lanes of one warp call it, and each thread's sum is stored.
 #[inline(always)]
-unsafe fn add_block<T: Summand>(args: &DotArgs<T>, sums: Shared<f64>) {
+unsafe fn add_block<T: Scalar>(args: &DotArgs<T>, sums: Shared<f64>) {
     let (lane, block, blocks) = (thread::thread_idx_x(), thread::block_idx_x(), thread::grid_dim_x());
     // SAFETY: a sum for each thread, a partial for each block; all 32 lanes are here.
     unsafe {
@@ -308,7 +280,7 @@ unsafe fn add_block<T: Summand>(args: &DotArgs<T>, sums: Shared<f64>) {
             let sum = sum_of_lanes(sum_of_partials(args, lane, blocks));
             if lane == 0 {
                 atomic_store_u32_device(args.arrivals, Relaxed, 0);
-                mem::store(args.result, T::round(sum));
+                mem::store(args.result, T::narrow(sum));
             }
         }
     }
