@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("one_cg_many_right_hand_sides", many_right_hand_sides));
     trials.extend(on_every_device("callbacks_see_and_stop", callbacks));
     trials.extend(on_every_device("rounding_limits_are_told", rounding_limits));
+    trials.extend(on_every_device("two_precisions", two_precisions));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_cpu_and_gpu("a_stiffness_matrix", a_stiffness_matrix));
     trials.extend(on_cpu_and_gpu("large_systems", large_systems));
@@ -412,6 +413,40 @@ fn rounding_limits(device: &Device) {
     assert!(info.relative_residual < 1e-5 && relative_residual(&matrix, &b, &x) < 1e-5, "{info:?}");
 }
 
+/// A matrix of `f32`, a residual that only `f64` can have.
+fn two_precisions(device: &Device) {
+    let matrix = dominant::<f32>(200, 10);
+    let on_device = device.upload(&matrix).unwrap();
+    let b: Vec<f64> = Random(12).vector(200);
+    for method in METHODS {
+        for jacobi in [false, true] {
+            let mut cg = Cg::new(&on_device).tolerance(Tol::relative(1e-12)).method(method);
+            if jacobi {
+                cg = cg.preconditioner(Jacobi);
+            }
+            let (_, norms) = reference(&matrix.cast(), &b, jacobi, 1e-12, 1000);
+            let b_on_device = device.upload_vec(&b).unwrap();
+            for guess in [0.0, 3.0] {
+                let mut x = device.upload_vec(&vec![guess; 200]).unwrap();
+                let info = cg.solve_mixed(&b_on_device, &mut x).unwrap();
+                let case = format!("{method:?}, Jacobi {jacobi}, from {guess}");
+                assert_eq!(info.reason, CgReason::Converged, "{case}");
+                let residual = relative_residual(&matrix.cast(), &b, &x.to_vec().unwrap());
+                assert!(residual < 1.02e-12 && (info.relative_residual - residual).abs() < 1e-14, "{case}: {residual} {info:?}");
+                assert!(guess > 0.0 || info.iterations.abs_diff(norms.len() - 1) <= 1 + norms.len() / 20, "{case}: {info:?}");
+                assert_eq!(info.history.len(), info.iterations + 1, "{case}");
+            }
+        }
+    }
+    let mut zero = device.upload_vec(&[1.0; 200]).unwrap();
+    Cg::new(&on_device).solve_mixed(&device.zeros(200).unwrap(), &mut zero).unwrap();
+    assert_eq!(zero.to_vec().unwrap(), [0.0; 200]);
+    let dia = SpmvOptions::default().format(FormatChoice::Dia);
+    let dia = device.upload_with(&io::generate::poisson2d::<f32>(3).unwrap(), &dia).unwrap();
+    let result = Cg::new(&dia).solve_mixed(&device.zeros(9).unwrap(), &mut device.zeros(9).unwrap());
+    assert!(matches!(result, Err(Error::Unsupported(_))) || device.describe().starts_with("cpu"), "{result:?}");
+}
+
 fn same_input_same_bits(device: &Device) {
     let on_device = device.upload(&dominant::<f32>(400, 10)).unwrap();
     let b: Vec<f32> = Random(9).vector(400);
@@ -434,6 +469,18 @@ fn a_stiffness_matrix(device: &Device) {
         assert_eq!(info.reason, CgReason::Converged);
         assert!(info.iterations.abs_diff(expected) * 20 <= expected, "{} iterations for {expected}", info.iterations);
         assert!(relative_residual(&matrix, &b, &x) < 1.02e-8);
+    }
+    // In two precisions, for the matrix as f32 has it.
+    let matrix = matrix.cast::<f32>();
+    let (_, norms) = reference(&matrix.cast(), &b, true, 1e-8, 10_000);
+    let expected = norms.len() - 1;
+    let on_device = device.upload(&matrix).unwrap();
+    for method in METHODS {
+        let mut cg = Cg::new(&on_device).preconditioner(Jacobi).tolerance(Tol::relative(1e-8)).method(method);
+        let (b, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(b.len()).unwrap());
+        let info = cg.solve_mixed(&b, &mut x).unwrap();
+        assert_eq!(info.reason, CgReason::Converged);
+        assert!(info.iterations.abs_diff(expected) * 20 <= expected, "{} iterations for {expected}", info.iterations);
     }
 }
 

@@ -13,13 +13,45 @@ use super::{
 };
 use crate::{DeviceVec, Error, Result, Scalar, device::Mode};
 
+/// What is solved, and where the solution is.
+pub(super) trait System<T: Scalar> {
+    /// Computes `r = b - A x` in the workspace; returns its norm and that of `b`.
+    fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)>;
+
+    /// Makes `x` 0.
+    fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()>;
+
+    /// What share of the residual is left when it is replaced, if it is; the direction goes on then.
+    fn replaced_at(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// The solution is the `x` in the workspace.
+pub(super) struct Plain<'a, T: Scalar> {
+    pub(super) operator: &'a dyn LinearOperator<T>,
+    pub(super) b: &'a DeviceVec<T>,
+}
+
+impl<T: Scalar> System<T> for Plain<'_, T> {
+    fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)> {
+        let Workspace { x, q, .. } = &mut *workspace;
+        self.operator.apply(x, q)?;
+        workspace.step(Mode::Queue, Step::Residual { b: self.b })?;
+        workspace.residual_norms()
+    }
+
+    fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
+        workspace.x.copy_from(&vec![T::default(); workspace.x.len()])
+    }
+}
+
 /// A residual counts as small enough if it is at most so many times the norm to reach: what the method updates and what belongs to `x`
 /// differ by rounding.
 const ACCEPTED: f64 = 1.01;
 
 /// What a solution is made with.
 pub(super) struct Course<'a, 'b, T: Scalar> {
-    pub(super) operator: &'a dyn LinearOperator<T>,
     pub(super) workspace: &'b mut Workspace<T>,
     pub(super) steps: &'b mut Steps<'a, T>,
     pub(super) persistent: Option<&'b mut Persistent<'a, T>>,
@@ -29,11 +61,12 @@ pub(super) struct Course<'a, 'b, T: Scalar> {
 }
 
 impl<T: Scalar> Course<'_, '_, T> {
-    /// Solves for the `x` in the workspace, which is the first guess.
-    pub(super) fn run(&mut self, b: &DeviceVec<T>) -> Result<CgInfo> {
-        let (mut residual, b_norm) = self.residual(b)?;
+    /// Solves the system, whose `x` is the first guess.
+    pub(super) fn run(&mut self, system: &mut impl System<T>) -> Result<CgInfo> {
+        let (mut residual, b_norm) = system.residual(self.workspace)?;
         if !residual.is_finite() || !b_norm.is_finite() {
-            return Err(breakdown(0, "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow"));
+            let problem = "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
+            return Err(breakdown(0, problem));
         }
         let target = self.tolerance.norm(b_norm);
         let mut info = CgInfo {
@@ -44,8 +77,7 @@ impl<T: Scalar> Course<'_, '_, T> {
             reason: CgReason::Converged,
         };
         if b_norm == 0.0 {
-            let zeros = vec![T::default(); self.workspace.x.len()];
-            self.workspace.x.copy_from(&zeros)?;
+            system.set_zero(self.workspace)?;
             info.residual_norm = 0.0;
             return Ok(info);
         }
@@ -55,13 +87,17 @@ impl<T: Scalar> Course<'_, '_, T> {
                 info.reason = CgReason::MaxIterations;
                 break;
             }
-            let reason = self.round(target, &mut info.history)?;
+            let goes_on = info.iterations > 0 && system.replaced_at().is_some();
+            let of_round = system.replaced_at().map_or(target, |share| target.max(share * residual));
+            let reason = self.round(of_round, goes_on, &mut info.history);
             info.iterations = info.history.len() - 1;
             let before = residual;
-            (residual, _) = self.residual(b)?;
+            // In any case, for it completes x.
+            let now = system.residual(self.workspace);
+            info.reason = reason?;
+            (residual, _) = now?;
             info.residual_norm = residual;
-            info.reason = reason;
-            if reason != CgReason::Converged {
+            if info.reason != CgReason::Converged {
                 break;
             }
             goal = ACCEPTED * target;
@@ -74,23 +110,14 @@ impl<T: Scalar> Course<'_, '_, T> {
         Ok(info)
     }
 
-    /// Computes `r = b - A x`; returns its norm and that of `b`.
-    fn residual(&mut self, b: &DeviceVec<T>) -> Result<(f64, f64)> {
-        let Workspace { x, q, .. } = &mut *self.workspace;
-        self.operator.apply(x, q)?;
-        self.workspace.step(Mode::Queue, Step::Residual { b })?;
-        let [rr, bb] = self.workspace.residual_sums()?;
-        Ok((rr.sqrt(), bb.sqrt()))
-    }
-
-    /// Iterates from the residual in the workspace to the norm `target`; adds the norms to the history. When it returns, nothing is
-    /// queued any more.
-    fn round(&mut self, target: f64, history: &mut Vec<f64>) -> Result<CgReason> {
+    /// Iterates from the residual in the workspace to the norm `target`; adds the norms to the history. The direction `goes_on`, or is
+    /// a new one. When it returns, nothing is queued any more.
+    fn round(&mut self, target: f64, goes_on: bool, history: &mut Vec<f64>) -> Result<CgReason> {
         let first = history.len() - 1;
         let limit = u32::try_from(self.max_iterations).unwrap_or(u32::MAX);
         let device = self.workspace.device.clone();
         self.workspace.state.reset(&device, target * target, first as u32, limit)?;
-        self.steps.begin(self.workspace)?;
+        self.steps.begin(self.workspace, goes_on)?;
         let mut queued = first;
         let mut stopped = false;
         let (status, done) = loop {

@@ -11,7 +11,7 @@ use kernels_gpu::{
 
 use super::workspace::{StateArrays, Step, Workspace, Z};
 use crate::{
-    DeviceVec, Scalar,
+    CsrMatrix, DeviceVec, Scalar,
     device::Buffer,
     formats::rows::{BLOCK, for_blocks, join},
 };
@@ -88,6 +88,26 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
             });
         }
     }
+}
+
+/// `r = b - A x` and its sums in `f64`, after `x = x + dx` and `dx = 0`: see the kernel family `cg_mixed`.
+pub(super) fn replace_residual(workspace: &mut Workspace<f32>, matrix: &CsrMatrix<f32>, b: &[f64], x: &mut [f64]) {
+    let dx = elements_mut(&mut workspace.x);
+    for_blocks(0..x.len(), x, &|block, x| x.iter_mut().zip(&dx[block]).for_each(|(x, &dx)| *x += f64::from(dx)));
+    dx.fill(0.0);
+    let x = &*x;
+    let row_sum = |row: usize| {
+        let entries = matrix.row_offsets()[row] as usize..matrix.row_offsets()[row + 1] as usize;
+        let product = |entry: usize| f64::from(matrix.values()[entry]) * x[matrix.col_indices()[entry] as usize];
+        entries.map(product).sum::<f64>()
+    };
+    let sums = sum_blocks::<f32, false>(0..b.len(), elements_mut(&mut workspace.r), &|row, r, sums| {
+        let residual = b[row] - row_sum(row);
+        *r = residual as f32;
+        add(&mut sums[0], residual, residual);
+        add(&mut sums[1], b[row], b[row]);
+    });
+    host_mut(&mut workspace.state.partials)[..2].copy_from_slice(&sums.map(Sum::total));
 }
 
 /// Where the preconditioned residual comes from.
@@ -168,11 +188,11 @@ fn end(state: &mut StateArrays, status: u32, at_once: bool) {
     state.mailbox.set(mail::END, end_word(status, counters[counter::ITERATION]));
 }
 
-fn elements<T: Scalar>(vector: &DeviceVec<T>) -> &[T] {
+pub(super) fn elements<T: Scalar>(vector: &DeviceVec<T>) -> &[T] {
     vector.buffer().as_host().expect(IN_HOST_MEMORY)
 }
 
-fn elements_mut<T: Scalar>(vector: &mut DeviceVec<T>) -> &mut [T] {
+pub(super) fn elements_mut<T: Scalar>(vector: &mut DeviceVec<T>) -> &mut [T] {
     host_mut(vector.parts_mut().1)
 }
 

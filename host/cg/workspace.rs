@@ -115,11 +115,11 @@ impl<T: Scalar> Workspace<T> {
         })
     }
 
-    /// `r . r` and `b . b`, which the step [`Residual`](Step::Residual) has left.
-    pub(super) fn residual_sums(&self) -> Result<[f64; 2]> {
+    /// The norms of `r` and of `b`, whose squares the step [`Residual`](Step::Residual) has left.
+    pub(super) fn residual_norms(&self) -> Result<(f64, f64)> {
         let mut sums = [0.0; 2];
         self.state.partials.download(&self.device, 0, &mut sums)?;
-        Ok(sums)
+        Ok((sums[0].sqrt(), sums[1].sqrt()))
     }
 
     /// Queues, loads or records a vector operation; the CPU does it at once.

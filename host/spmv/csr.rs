@@ -74,7 +74,7 @@ pub(super) fn choose<T: Scalar, O: Offset>(
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us as chosen by the mean alone / by the best number of lanes: R-MAT 17/8 17.1
 /// (1) / 13.9 (4); pubmed 12.0 (1) / 6.5 (8); cora 8.4 (1) / 5.6 (8); NotreDame_www 12.9 (1) / 11.3 (2).
-pub(crate) fn lanes(structure: &Structure, mean: f64, longest: usize, most: u32) -> u32 {
+pub(super) fn lanes(structure: &Structure, mean: f64, longest: usize, most: u32) -> u32 {
     /// Threads that a large GPU works on at a time, almost three times over: that much keeps it busy to the end.
     const FILL: usize = 3 << 18;
     let row = mean * structure.spread(longest).sqrt();

@@ -19,7 +19,7 @@ use std::{any::Any, fmt, sync::Arc};
 #[cfg(feature = "rayon")]
 pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
-pub(crate) use csr::{CsrArrays, lanes as csr_lanes};
+pub(crate) use csr::CsrArrays;
 use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use upload::Upload;

@@ -1,12 +1,13 @@
 //! Many iterations of the conjugate gradient method in one cooperative launch.
 //!
 //! # The mathematics
-//! That of `cg_steps`, with no preconditioner or a diagonal one. Where a block needs the direction of another's rows, it forms
-//! `p = z + beta * p_old` from the two that these have left in global memory, which saves a barrier: an iteration has two,
-//! each together with a sum over the grid.
+//! That of `cg_steps`, with no preconditioner or a diagonal one. A block has some rows of the matrix, and keeps for itself the direction
+//! in all their columns: its own rows, and those of other blocks, its halo. It gets the halo's `z` each iteration, and forms
+//! `p = z + beta * p` of it as the rows' own blocks do, to the bit.
 //! ```text
-//! product     q = A (z + beta p_old) for the block's rows         -> barrier 1, p . q
-//! update      p, r, z; z and p for the others, x meanwhile        -> barrier 2, r . z and r . r
+//! product     q = A p for the block's rows                                      -> sum over the grid: p . q
+//! update      r = r - alpha q, z = M r, leaves z for the other blocks           -> sums over the grid: r . z and r . r
+//! step        fetches z of the halo meanwhile; x = x + alpha p, p = z + beta p
 //! ```
 //!
 //! # When to use it
@@ -16,27 +17,28 @@
 //!
 //! # Blocks, rows, shared memory
 //! ```text
-//! block b     rows block_rows[b]..block_rows[b + 1], of about as many entries as those of any other block
-//! its memory  | x | r | z | p | q | diagonal | offsets of its rows | values | columns |    of its first entries, as many as fit
+//! block b     consecutive rows, with about as many entries as those of any other block; columns are places in its own p, in 16 bits
+//! its memory  | x | r | q | diagonal | p of rows, p of halo | z of halo | offsets of rows | values | columns |   of its first entries
 //! ```
 //!
-//! # Barriers with sums
-//! Each block leaves its part of a sum in a slot of global memory, with the number of the barrier in the same 64-bit words, and
-//! reads the slots of all until they bear that number. Nothing else is exchanged at barrier 1; at barrier 2 fences order `z` and `p`
-//! before. Two sets of slots and two copies of `z` and `p` take turns, so that no block overwrites what another still reads.
+//! # Exchange without fences
+//! What goes from block to block, sums and elements of `z`, goes in 64-bit words, half of each a number that says of which iteration it is: who
+//! needs it reads the word until it bears that number (the LL protocol of NVIDIA's NCCL). So data need no other word to be
+//! ordered with, and no fence. A word is written anew only after a sum to which its readers have added something that they computed from it.
+//! One barrier with fences, at the beginning, orders what launches do before and after.
 //!
 //! # Bytes moved
-//! The matrix that does not fit, from the L2 cache, and `p` and `z` of the columns of the block, an iteration.
+//! An iteration: the halo's `z` and the entries that do not fit, from the L2 cache; a few words for each block.
 //!
 //! # Safety
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says. None overlaps another, and nothing else accesses
 //!    any of them during the launch, but for the host the mailbox.
-//! 2. `row_offsets` starts at 0 and never falls, and the entries that it names exist; every column index is below `rows`.
-//!    `block_rows` starts at 0, never falls and ends at `rows`.
-//! 3. The launch is cooperative, of [`BLOCK_SIZE`] threads a block in one dimension, at most [`BLOCK_SIZE`] blocks, and
-//!    `shared_bytes` of dynamic shared memory, at least [`vector_bytes`] of each block's rows.
-//! 4. No slot holds a number from `epoch` to `epoch + iterations`.
+//! 2. `shares` describes each row once, and the rows, entries, halo rows and column words that it names exist; `row_offsets` starts at 0
+//!    and never falls. A block's columns are below the number of its rows and its halo's rows together.
+//! 3. The launch is cooperative, of [`BLOCK_SIZE`] threads a block in one dimension, at most [`MOST_BLOCKS`] blocks, and
+//!    `shared_bytes` of dynamic shared memory, at least [`vector_bytes`] of each block's rows and halo.
+//! 4. No word of `slots` and `words` holds a number from `epoch` to `epoch + iterations`.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -60,6 +62,11 @@ use crate::{
 pub const BLOCK_SIZE: u32 = 768;
 const WARPS: u32 = BLOCK_SIZE / WARP_SIZE;
 
+/// The most blocks of a grid.
+pub const MOST_BLOCKS: u32 = 256;
+/// The most warps that wait for slots, a lane for each.
+const MOST_WARPS: u32 = MOST_BLOCKS / WARP_SIZE;
+
 /// Words of a slot: two dots of two halves.
 const SLOT_WORDS: usize = 4;
 
@@ -70,47 +77,68 @@ pub const fn slot_words(blocks: u32) -> usize {
 }
 
 /// Bytes of static shared memory, which `shared_bytes` leaves room for.
-pub const STATIC_SHARED_BYTES: u32 = 2 * WARPS * 2 * 8;
+pub const STATIC_SHARED_BYTES: u32 = (WARPS + MOST_WARPS) * 2 * 8;
 
-/// Bytes of shared memory for the vectors and offsets of so many rows; what is left is for entries.
+/// The most rows and halo rows of a block: as many as 16 bits tell apart.
+pub const MOST_PLACES: u32 = 1 << 16;
+
+/// Bytes of shared memory for the vectors and offsets of so many rows, and so many halo rows; what is left is for entries.
 #[must_use]
-pub const fn vector_bytes(rows: u32, element_bytes: u32) -> u32 {
-    let places = rows.next_multiple_of(4);
-    6 * places * element_bytes + (places + 4) * 4
+pub const fn vector_bytes(rows: u32, halo: u32, element_bytes: u32) -> u32 {
+    let rows = rows.next_multiple_of(4);
+    let halo = halo.next_multiple_of(4);
+    (5 * rows + 2 * halo) * element_bytes + (rows + 4) * 4
+}
+
+/// Bytes of shared memory for two entries.
+#[must_use]
+pub const fn bytes_of_two_entries(element_bytes: u32) -> u32 {
+    2 * element_bytes + 4
+}
+
+/// Numbers that describe a block's share, in this order: its first row, how many rows, its first entry, how many entries, its first
+/// halo row and how many, its first word of columns, and 0.
+pub const SHARE_NUMBERS: usize = 8;
+
+/// Words for the `z` of a row.
+#[must_use]
+pub const fn words_of_row(element_bytes: usize) -> usize {
+    element_bytes / 4
 }
 
 /// The arguments of every entry, passed by value: elements `T`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Args<T> {
-    /// Rows, and columns, of the matrix.
-    pub rows: u32,
     /// Whether there is a `diagonal`.
     pub has_diagonal: u32,
     /// The most iterations of this launch.
     pub iterations: u32,
-    /// The number of the launch's first barrier.
+    /// The number of the launch's first exchange.
     pub epoch: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
-    /// The first row of each block, and after the last `rows`.
-    pub block_rows: *const u32,
-    /// `rows + 1` offsets.
+    /// [`SHARE_NUMBERS`] for each block.
+    pub shares: *const u32,
+    /// An offset more than the matrix has rows.
     pub row_offsets: *const u32,
-    /// The column indices.
-    pub col_indices: *const u32,
+    /// Columns of entries as places in the block's own direction: its rows, then its halo. Two in a word, the first in the lower half; each
+    /// block's from a word of its own on.
+    pub columns: *const u32,
     /// The values.
     pub values: *const T,
-    /// The inverse of the diagonal, `rows` elements.
+    /// The rows of the blocks' halos.
+    pub halo: *const u32,
+    /// The inverse of the diagonal, an element for each row, and so have the next three.
     pub diagonal: *const T,
-    /// The solution, `rows` elements, and so have the next two.
+    /// The solution.
     pub x: *mut T,
     /// The residual.
     pub r: *mut T,
     /// The direction.
     pub p: *mut T,
-    /// Two times `rows` pairs of `z` and `p`.
-    pub pairs: *mut T,
+    /// [`words_of_row`] for each row.
+    pub words: *mut u64,
     /// [`slot_words`] words.
     pub slots: *mut u64,
     /// How the method stands.
@@ -151,15 +179,16 @@ unsafe fn iterate<T: Scalar, const LANES: u32>(args: Args<T>) {
         let mut rz = state.scalar(scalar::RZ);
         let exchange = Exchange::new(&args);
         let share = Share::load(&args);
-        exchange.all_sum::<2, true>([0.0; 2], args.epoch);
+        exchange.leave::<2, true>([0.0; 2], args.epoch);
+        exchange.collect::<2, true>(args.epoch);
 
-        let mut beta = T::ZERO;
         let mut status = status::RUNNING;
         let mut done = 0;
         while status == status::RUNNING && done < args.iterations {
-            let pq = share.product::<LANES>(&args, done % 2, beta);
             done += 1;
-            let [pq] = exchange.all_sum::<1, false>([pq], args.epoch + done);
+            let epoch = args.epoch + done;
+            exchange.leave::<1, false>([share.product::<LANES>(&args)], epoch);
+            let [pq] = exchange.collect::<1, false>(epoch);
             let alpha = match cg_state::step_length(rz, pq) {
                 Ok(alpha) => T::narrow(alpha),
                 Err(error) => {
@@ -167,21 +196,26 @@ unsafe fn iterate<T: Scalar, const LANES: u32>(args: Args<T>) {
                     break;
                 }
             };
-            let dots = share.update(&args, done % 2, alpha, beta);
-            let [rz_new, rr] = exchange.all_sum::<2, true>(dots, args.epoch + done);
+            exchange.leave::<2, false>(share.update(&args, alpha, epoch), epoch);
+            // While others arrive.
+            let inverse_rz = 1.0 / rz;
+            share.fetch_halo(&args, epoch);
+            let [rz_new, rr] = exchange.collect::<2, false>(epoch);
             status = cg_state::verdict(rr, rz_new, target, iteration + 1, limit);
             if status == status::NOT_FINITE {
                 break;
             }
             iteration += 1;
-            share.step(alpha);
-            beta = T::narrow(rz_new / rz);
+            // The inverse of the least numbers overflows.
+            let beta = if inverse_rz.is_finite() { rz_new * inverse_rz } else { rz_new / rz };
+            share.step(alpha, T::narrow(beta));
             rz = rz_new;
             if thread::index_1d() == 0 {
                 state.post_norm(iteration, rr);
             }
+            thread::sync_threads();
         }
-        share.store(&args, beta);
+        share.store(&args);
         if thread::index_1d() == 0 {
             state.set_scalar(scalar::RZ, rz);
             state.set_counter(counter::ITERATION, iteration);
@@ -197,14 +231,18 @@ struct Share<T> {
     first_row: u32,
     rows: u32,
     first_entry: u32,
+    first_halo: u32,
+    halo: u32,
+    first_word: u32,
     /// Entries that are in shared memory: the first ones.
     cached: u32,
     x: Shared<T>,
     r: Shared<T>,
-    z: Shared<T>,
-    p: Shared<T>,
     q: Shared<T>,
     diagonal: Shared<T>,
+    p: Shared<T>,
+    p_of_halo: Shared<T>,
+    z_of_halo: Shared<T>,
     /// Relative to the first entry.
     offsets: Shared<u32>,
     values: Shared<T>,
@@ -212,98 +250,92 @@ struct Share<T> {
 }
 
 impl<T: Scalar> Share<T> {
-    /// Fetches the rows, and leaves `z` and `p` for the other blocks, such that `z + 0 * p` is the direction.
+    /// Fetches the share.
     ///
     /// # Safety
     /// The rules at the head of this module; all threads of the block call it.
     #[inline(always)]
     unsafe fn load(args: &Args<T>) -> Self {
-        // SAFETY: rows and entries of the block exist, and the shared memory has room for them by the third rule.
+        // SAFETY: what the share names exists, and the shared memory has room for it by the third rule.
         unsafe {
-            let block = thread::block_idx_x() as usize;
-            let first_row = mem::load_readonly(args.block_rows.add(block));
-            let rows = mem::load_readonly(args.block_rows.add(block + 1)) - first_row;
-            let first_entry = mem::load_readonly(args.row_offsets.add(first_row as usize));
-            let entries = mem::load_readonly(args.row_offsets.add((first_row + rows) as usize)) - first_entry;
-            let places = rows.next_multiple_of(4);
+            let share = args.shares.add(SHARE_NUMBERS * thread::block_idx_x() as usize);
+            let [first_row, rows, first_entry, entries] = mem::load_readonly_v4(share);
+            let [first_halo, halo, first_word, _] = mem::load_readonly_v4(share.add(4));
+            let (rows_4, halo_4) = (rows.next_multiple_of(4), halo.next_multiple_of(4));
+            let element_bytes = size_of::<T>() as u32;
+            let room = args.shared_bytes - vector_bytes(rows, halo, element_bytes);
+            let room = room / bytes_of_two_entries(element_bytes) * 2;
+            let cached = if entries.next_multiple_of(2) <= room { entries } else { room };
             let vectors = dynamic_shared_mem::<T>();
-            let offsets = vectors.offset(6 * places).cast::<u32>();
-            let values = offsets.offset(places + 4).cast::<T>();
-            let room = (args.shared_bytes - vector_bytes(rows, size_of::<T>() as u32)) / (size_of::<T>() as u32 + 4);
-            // The columns after the values stay aligned.
-            let cached = if entries < room { entries } else { room & !3 };
+            let p = vectors.offset(4 * rows_4);
+            let z_of_halo = p.offset(rows_4 + halo_4);
+            let offsets = z_of_halo.offset(halo_4).cast::<u32>();
+            let values = offsets.offset(rows_4 + 4).cast::<T>();
             let share = Self {
                 first_row,
                 rows,
                 first_entry,
+                first_halo,
+                halo,
+                first_word,
                 cached,
                 x: vectors,
-                r: vectors.offset(places),
-                z: vectors.offset(2 * places),
-                p: vectors.offset(3 * places),
-                q: vectors.offset(4 * places),
-                diagonal: vectors.offset(5 * places),
+                r: vectors.offset(rows_4),
+                q: vectors.offset(2 * rows_4),
+                diagonal: vectors.offset(3 * rows_4),
+                p,
+                p_of_halo: p.offset(rows),
+                z_of_halo,
                 offsets,
                 values,
-                columns: values.offset(cached).cast::<u32>(),
+                columns: values.offset(cached.next_multiple_of(2)).cast::<u32>(),
             };
-            let mut row = thread::thread_idx_x();
-            while row <= rows {
+            for_each(rows + 1, |row| {
                 let offset = mem::load_readonly(args.row_offsets.add((first_row + row) as usize));
                 share.offsets.store(row, offset - first_entry);
-                row += BLOCK_SIZE;
-            }
-            share.for_rows(|row, at| {
-                let p = mem::load(args.p.add(at));
+            });
+            for_each(rows, |row| {
+                let at = (first_row + row) as usize;
                 share.x.store(row, mem::load(args.x.add(at)));
                 share.r.store(row, mem::load(args.r.add(at)));
-                share.z.store(row, p);
-                share.p.store(row, T::ZERO);
+                share.p.store(row, mem::load(args.p.add(at)));
                 let diagonal = if args.has_diagonal != 0 { mem::load_readonly(args.diagonal.add(at)) } else { T::ONE };
                 share.diagonal.store(row, diagonal);
-                mem::store_v2(args.pairs.add(2 * at), [p, T::ZERO]);
             });
-            let mut entry = thread::thread_idx_x();
-            while entry < cached {
+            for_each(halo, |place| {
+                let row = mem::load_readonly(args.halo.add((first_halo + place) as usize));
+                share.p_of_halo.store(place, mem::load(args.p.add(row as usize)));
+            });
+            for_each(cached, |entry| {
                 let at = first_entry as usize + entry as usize;
                 share.values.store(entry, mem::load_streaming(args.values.add(at)));
-                share.columns.store(entry, mem::load_streaming(args.col_indices.add(at)));
-                entry += BLOCK_SIZE;
-            }
+            });
+            for_each(cached.div_ceil(2), |word| {
+                let at = first_word as usize + word as usize;
+                share.columns.store(word, mem::load_streaming(args.columns.add(at)));
+            });
             share
         }
     }
 
-    /// Calls `work` for each row of this thread with its number in the block, and in the matrix.
-    #[inline(always)]
-    fn for_rows(&self, mut work: impl FnMut(u32, usize)) {
-        let mut row = thread::thread_idx_x();
-        while row < self.rows {
-            work(row, (self.first_row + row) as usize);
-            row += BLOCK_SIZE;
-        }
-    }
-
-    /// `q = A (z + beta p)` for the rows of the block, and this thread's part of `(z + beta p) . q`.
+    /// `q = A p` for the rows of the block, and this thread's part of `p . q`.
     ///
     /// # Safety
-    /// The rules at the head of this module; all threads of the block call it, after a barrier that has made the pairs of all
-    /// blocks, in the copy of that number, visible.
+    /// The rules at the head of this module; all threads of the block call it, after a barrier of the block that has made `p` visible.
     #[inline(always)]
-    unsafe fn product<const LANES: u32>(&self, args: &Args<T>, copy: u32, beta: T) -> f64 {
+    unsafe fn product<const LANES: u32>(&self, args: &Args<T>) -> f64 {
         let lane = thread::thread_idx_x() % LANES;
-        let pairs = args.pairs.wrapping_add(2 * copy as usize * args.rows as usize);
         let mut dot = 0.0;
         let mut first = 0;
         while first < self.rows {
             let row = first + thread::thread_idx_x() / LANES;
             let ours = row < self.rows;
-            // SAFETY: rows of the block and their entries; columns are rows too; all lanes of a warp come to the shuffles.
+            // SAFETY: rows of the block and their entries; all lanes of a warp come to the shuffles.
             unsafe {
                 let mut sum = T::ZERO;
                 if ours {
                     let (begin, end) = (self.offsets.load(row), self.offsets.load(row + 1));
-                    sum = self.row_sum::<LANES>(args, pairs, begin + lane, end, beta);
+                    sum = self.row_sum::<LANES>(args, begin + lane, end);
                 }
                 let mut distance = LANES / 2;
                 while distance > 0 {
@@ -312,8 +344,7 @@ impl<T: Scalar> Share<T> {
                 }
                 if ours && lane == 0 {
                     self.q.store(row, sum);
-                    let p = beta.mul_add(self.p.load(row), self.z.load(row));
-                    dot = GpuFloat::mul_add(p.widen(), sum.widen(), dot);
+                    dot = GpuFloat::mul_add(self.p.load(row).widen(), sum.widen(), dot);
                 }
             }
             first += BLOCK_SIZE / LANES;
@@ -326,30 +357,31 @@ impl<T: Scalar> Share<T> {
     /// # Safety
     /// As for [`product`](Self::product), and the entries are the block's.
     #[inline(always)]
-    unsafe fn row_sum<const LANES: u32>(&self, args: &Args<T>, pairs: *const T, mut entry: u32, end: u32, beta: T) -> T {
+    unsafe fn row_sum<const LANES: u32>(&self, args: &Args<T>, mut entry: u32, end: u32) -> T {
         let mut sum = T::ZERO;
         while entry < end {
-            let mut columns = [0; 4];
+            let mut words = [0; 4];
             let mut values = [T::ZERO; 4];
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise; columns are places in `p` by the second rule.
             unsafe {
                 unroll!(K in [0, 1, 2, 3] {
                     let at = entry + K * LANES;
                     if at < end {
                         if at < self.cached {
-                            columns[K as usize] = self.columns.load(at);
+                            words[K as usize] = self.columns.load(at / 2);
                             values[K as usize] = self.values.load(at);
                         } else {
-                            let at = self.first_entry as usize + at as usize;
-                            columns[K as usize] = mem::load_readonly(args.col_indices.add(at));
+                            let (word, at) = (self.first_word + at / 2, self.first_entry as usize + at as usize);
+                            words[K as usize] = mem::load_readonly(args.columns.add(word as usize));
                             values[K as usize] = mem::load_readonly(args.values.add(at));
                         }
                     }
                 });
                 unroll!(K in [0, 1, 2, 3] {
-                    if entry + K * LANES < end {
-                        let [z, p] = mem::load_v2(pairs.add(2 * columns[K as usize] as usize));
-                        sum = values[K as usize].mul_add(beta.mul_add(p, z), sum);
+                    let at = entry + K * LANES;
+                    if at < end {
+                        let column = words[K as usize] >> (16 * (at % 2)) & 0xffff;
+                        sum = values[K as usize].mul_add(self.p.load(column), sum);
                     }
                 });
             }
@@ -358,39 +390,63 @@ impl<T: Scalar> Share<T> {
         sum
     }
 
-    /// The new direction, residual and `z` of the block's rows, also for the other blocks; and this thread's part of `r . z` and
-    /// `r . r`.
+    /// The new residual and `z` of the block's rows, `z` also for the other blocks; and this thread's part of `r . z` and `r . r`.
     ///
     /// # Safety
-    /// The rules at the head of this module; after a barrier of the block that has made `q` visible, and of the grid after which nobody
-    /// reads the copy of that number.
+    /// The rules at the head of this module; after a barrier of the block that has made `q` visible, and a sum over the grid after which
+    /// nobody reads the `z` before.
     #[inline(always)]
-    unsafe fn update(&self, args: &Args<T>, copy: u32, alpha: T, beta: T) -> [f64; 2] {
-        let pairs = args.pairs.wrapping_add(2 * copy as usize * args.rows as usize);
+    unsafe fn update(&self, args: &Args<T>, alpha: T, epoch: u32) -> [f64; 2] {
         let mut dots = [0.0; 2];
         // SAFETY: a thread has rows of its own.
-        self.for_rows(|row, at| unsafe {
-            let p = beta.mul_add(self.p.load(row), self.z.load(row));
+        for_each(self.rows, |row| unsafe {
             let r = (-alpha).mul_add(self.q.load(row), self.r.load(row));
             let z = self.diagonal.load(row) * r;
-            mem::store_v2(pairs.add(2 * at), [z, p]);
-            self.p.store(row, p);
+            let words = args.words.add((self.first_row + row) as usize * const { words_of_row(size_of::<T>()) });
+            if size_of::<T>() == 4 {
+                atomic_store_u64_device(words, Relaxed, word(epoch, (z.widen() as f32).to_bits()));
+            } else {
+                leave(words, epoch, z.widen());
+            }
             self.r.store(row, r);
-            self.z.store(row, z);
             dots[0] = GpuFloat::mul_add(r.widen(), z.widen(), dots[0]);
             dots[1] = GpuFloat::mul_add(r.widen(), r.widen(), dots[1]);
         });
         dots
     }
 
-    /// `x = x + alpha p` for the rows of this thread.
+    /// Waits for `z` of the halo.
     ///
     /// # Safety
     /// The rules at the head of this module.
     #[inline(always)]
-    unsafe fn step(&self, alpha: T) {
-        // SAFETY: a thread has rows of its own.
-        self.for_rows(|row, _| unsafe { self.x.store(row, alpha.mul_add(self.p.load(row), self.x.load(row))) });
+    unsafe fn fetch_halo(&self, args: &Args<T>, epoch: u32) {
+        // SAFETY: rows of the halo; a thread has places of its own.
+        for_each(self.halo, |place| unsafe {
+            let row = mem::load_readonly(args.halo.add((self.first_halo + place) as usize));
+            let words = args.words.add(row as usize * const { words_of_row(size_of::<T>()) });
+            let z = if size_of::<T>() == 4 { f64::from(wait_f32(words, epoch)) } else { wait_f64(words, epoch) };
+            self.z_of_halo.store(place, T::narrow(z));
+        });
+    }
+
+    /// `x = x + alpha p` and `p = z + beta p`.
+    ///
+    /// # Safety
+    /// The rules at the head of this module; a barrier of the block is between this and a product, before and after.
+    #[inline(always)]
+    unsafe fn step(&self, alpha: T, beta: T) {
+        // SAFETY: a thread has rows and places of its own.
+        unsafe {
+            for_each(self.rows, |row| {
+                let p = self.p.load(row);
+                self.x.store(row, alpha.mul_add(p, self.x.load(row)));
+                self.p.store(row, beta.mul_add(p, self.diagonal.load(row) * self.r.load(row)));
+            });
+            for_each(self.halo, |place| {
+                self.p_of_halo.store(place, beta.mul_add(self.p_of_halo.load(place), self.z_of_halo.load(place)));
+            });
+        }
     }
 
     /// Leaves the vectors for the next launch.
@@ -398,17 +454,28 @@ impl<T: Scalar> Share<T> {
     /// # Safety
     /// The rules at the head of this module.
     #[inline(always)]
-    unsafe fn store(&self, args: &Args<T>, beta: T) {
+    unsafe fn store(&self, args: &Args<T>) {
         // SAFETY: a thread has rows of its own.
-        self.for_rows(|row, at| unsafe {
+        for_each(self.rows, |row| unsafe {
+            let at = (self.first_row + row) as usize;
             mem::store(args.x.add(at), self.x.load(row));
             mem::store(args.r.add(at), self.r.load(row));
-            mem::store(args.p.add(at), beta.mul_add(self.p.load(row), self.z.load(row)));
+            mem::store(args.p.add(at), self.p.load(row));
         });
     }
 }
 
-/// What barriers need: room for the sums of warps, before and after the exchange.
+/// Calls `work` for each of `count` numbers that is this thread's.
+#[inline(always)]
+fn for_each(count: u32, mut work: impl FnMut(u32)) {
+    let mut number = thread::thread_idx_x();
+    while number < count {
+        work(number);
+        number += BLOCK_SIZE;
+    }
+}
+
+/// What sums over the grid need: slots, and room for the sums of warps.
 struct Exchange {
     slots: *mut u64,
     before: Shared<f64>,
@@ -421,86 +488,83 @@ impl Exchange {
         Self {
             slots: args.slots,
             before: shared_array![f64; 2 * WARPS as usize],
-            after: shared_array![f64; 2 * WARPS as usize],
+            after: shared_array![f64; 2 * MOST_WARPS as usize],
         }
     }
 
-    /// Waits until all blocks are here, and returns the sums over the grid of what each thread has, the same in every thread. If
-    /// `PUBLISH`, what a block has written to global memory is visible to all after it. One dot has another set of slots than two.
+    /// The slot of a block. One dot has other slots than two.
+    #[inline(always)]
+    fn slot<const DOTS: usize>(&self, block: u32) -> *mut u64 {
+        self.slots.wrapping_add(((DOTS - 1) * thread::grid_dim_x() as usize + block as usize) * SLOT_WORDS)
+    }
+
+    /// Leaves the block's sums of what each thread has. If `FENCED`, what the block has read and written comes before what others do after
+    /// they have collected.
     ///
     /// # Safety
-    /// The rules at the head of this module; all threads call it, in turns with one dot and with two, each time with a new number.
+    /// The rules at the head of this module; all threads of the grid call it, then [`collect`](Self::collect) with the same number, in turns
+    /// with one dot and with two, each time with a new number.
     #[inline(always)]
-    unsafe fn all_sum<const DOTS: usize, const PUBLISH: bool>(&self, dots: [f64; DOTS], epoch: u32) -> [f64; DOTS] {
+    unsafe fn leave<const DOTS: usize, const FENCED: bool>(&self, dots: [f64; DOTS], epoch: u32) {
         let (lane, warp) = (thread::thread_idx_x() % WARP_SIZE, thread::thread_idx_x() / WARP_SIZE);
-        let blocks = thread::grid_dim_x();
-        let set = (DOTS - 1) * SLOT_WORDS * blocks as usize;
-        let slot = |block: u32| self.slots.wrapping_add(set + SLOT_WORDS * block as usize);
-        // SAFETY: whole warps come to the shuffles, all threads to the barriers; places are below what there is room for. Sums of warps
-        // are read before the next barrier of the block, after which alone they are overwritten.
+        // SAFETY: whole warps come to the shuffles, all threads to the barrier; places are below what there is room for. Sums of warps are
+        // read before the barrier in `collect`, after which alone they are overwritten.
         unsafe {
             let dots = over_warp(dots);
             if lane == 0 {
-                unroll!(D in [0, 1] {
-                    if (D as usize) < DOTS {
-                        self.before.store(D * WARPS + warp, dots[D as usize % DOTS]);
-                    }
-                });
+                each::<DOTS>(|dot| self.before.store(dot as u32 * WARPS + warp, dots[dot]));
             }
             thread::sync_threads();
             if warp == 0 {
                 let mut of_block = [0.0; DOTS];
-                unroll!(D in [0, 1] {
-                    if (D as usize) < DOTS {
-                        of_block[D as usize % DOTS] = if lane < WARPS { self.before.load(D * WARPS + lane) } else { 0.0 };
-                    }
-                });
+                if lane < WARPS {
+                    each::<DOTS>(|dot| of_block[dot] = self.before.load(dot as u32 * WARPS + lane));
+                }
                 let of_block = over_warp(of_block);
                 if lane == 0 {
-                    if PUBLISH {
+                    if FENCED {
                         device_thread_fence(Release);
                     }
-                    unroll!(D in [0, 1] {
-                        if (D as usize) < DOTS {
-                            let bits = of_block[D as usize % DOTS].to_bits();
-                            let own = slot(thread::block_idx_x()).wrapping_add(2 * D as usize);
-                            atomic_store_u64_device(own, Relaxed, word(epoch, bits as u32));
-                            atomic_store_u64_device(own.wrapping_add(1), Relaxed, word(epoch, (bits >> 32) as u32));
-                        }
-                    });
+                    let slot = self.slot::<DOTS>(thread::block_idx_x());
+                    each::<DOTS>(|dot| leave(slot.wrapping_add(2 * dot), epoch, of_block[dot]));
                 }
             }
-            let mut of_grid = [0.0; DOTS];
-            if thread::thread_idx_x() < blocks {
-                let theirs = slot(thread::thread_idx_x());
-                unroll!(D in [0, 1] {
-                    if (D as usize) < DOTS {
-                        of_grid[D as usize % DOTS] = wait(theirs.wrapping_add(2 * D as usize), epoch);
+        }
+    }
+
+    /// Waits for the sums of all blocks, and returns their sums, the same in every thread. A barrier of the block.
+    ///
+    /// # Safety
+    /// As for [`leave`](Self::leave).
+    #[inline(always)]
+    unsafe fn collect<const DOTS: usize, const FENCED: bool>(&self, epoch: u32) -> [f64; DOTS] {
+        // The last warps, for the first have the halo to wait for.
+        let place = BLOCK_SIZE - 1 - thread::thread_idx_x();
+        let (lane, warp) = (place % WARP_SIZE, place / WARP_SIZE);
+        let warps = thread::grid_dim_x().div_ceil(WARP_SIZE);
+        // SAFETY: as in `leave`. The sums are read before the barrier there, after which alone they are overwritten.
+        unsafe {
+            if warp < warps {
+                let mut of_grid = [0.0; DOTS];
+                if place < thread::grid_dim_x() {
+                    let slot = self.slot::<DOTS>(place);
+                    each::<DOTS>(|dot| of_grid[dot] = wait_f64(slot.wrapping_add(2 * dot), epoch));
+                    if FENCED {
+                        device_thread_fence(Acquire);
                     }
-                });
-                if PUBLISH {
-                    device_thread_fence(Acquire);
                 }
-            }
-            let of_grid = over_warp(of_grid);
-            if lane == 0 {
-                unroll!(D in [0, 1] {
-                    if (D as usize) < DOTS {
-                        self.after.store(D * WARPS + warp, of_grid[D as usize % DOTS]);
-                    }
-                });
+                let of_grid = over_warp(of_grid);
+                if lane == 0 {
+                    each::<DOTS>(|dot| self.after.store(dot as u32 * MOST_WARPS + warp, of_grid[dot]));
+                }
             }
             thread::sync_threads();
             let mut sums = [0.0; DOTS];
-            let mut warp = 0;
-            while warp < blocks.div_ceil(WARP_SIZE) {
-                unroll!(D in [0, 1] {
-                    if (D as usize) < DOTS {
-                        sums[D as usize % DOTS] += self.after.load(D * WARPS + warp);
-                    }
-                });
-                warp += 1;
-            }
+            unroll!(W in [0, 1, 2, 3, 4, 5, 6, 7] {
+                if W < warps {
+                    each::<DOTS>(|dot| sums[dot] += self.after.load(dot as u32 * MOST_WARPS + W));
+                }
+            });
             sums
         }
     }
@@ -511,12 +575,23 @@ fn word(epoch: u32, half: u32) -> u64 {
     u64::from(epoch) << 32 | u64::from(half)
 }
 
-/// The number in two words, once both bear that number of the barrier.
+/// Leaves a number in two words.
 ///
 /// # Safety
-/// The words are live global memory, which atomics alone access.
+/// The words are live global memory, which atomics alone access, and so for the next two.
 #[inline(always)]
-unsafe fn wait(words: *const u64, epoch: u32) -> f64 {
+unsafe fn leave(words: *mut u64, epoch: u32, number: f64) {
+    let bits = number.to_bits();
+    // SAFETY: the caller's promise.
+    unsafe {
+        atomic_store_u64_device(words, Relaxed, word(epoch, bits as u32));
+        atomic_store_u64_device(words.wrapping_add(1), Relaxed, word(epoch, (bits >> 32) as u32));
+    }
+}
+
+/// The number in two words, once both are of that exchange.
+#[inline(always)]
+unsafe fn wait_f64(words: *const u64, epoch: u32) -> f64 {
     loop {
         // SAFETY: the caller's promise.
         let (low, high) =
@@ -527,6 +602,28 @@ unsafe fn wait(words: *const u64, epoch: u32) -> f64 {
     }
 }
 
+/// The number in a word, once it is of that exchange.
+#[inline(always)]
+unsafe fn wait_f32(word: *const u64, epoch: u32) -> f32 {
+    loop {
+        // SAFETY: the caller's promise.
+        let word = unsafe { atomic_load_u64_device(word, Relaxed) };
+        if (word >> 32) as u32 == epoch {
+            return f32::from_bits(word as u32);
+        }
+    }
+}
+
+/// `work` for each of one or two dots.
+#[inline(always)]
+fn each<const DOTS: usize>(mut work: impl FnMut(usize)) {
+    unroll!(D in [0, 1] {
+        if (D as usize) < DOTS {
+            work(D as usize % DOTS);
+        }
+    });
+}
+
 /// The sums over a warp, in every lane.
 ///
 /// # Safety
@@ -534,13 +631,8 @@ unsafe fn wait(words: *const u64, epoch: u32) -> f64 {
 #[inline(always)]
 unsafe fn over_warp<const DOTS: usize>(mut dots: [f64; DOTS]) -> [f64; DOTS] {
     unroll!(DISTANCE in [16, 8, 4, 2, 1] {
-        unroll!(D in [0, 1] {
-            if (D as usize) < DOTS {
-                // SAFETY: all 32 lanes are here.
-                dots[D as usize % DOTS] +=
-                    unsafe { warp::warp_shuffle_xor(u32::MAX, dots[D as usize % DOTS], DISTANCE, WARP_SIZE).0 };
-            }
-        });
+        // SAFETY: all 32 lanes are here.
+        each::<DOTS>(|dot| dots[dot] += unsafe { warp::warp_shuffle_xor(u32::MAX, dots[dot], DISTANCE, WARP_SIZE).0 });
     });
     dots
 }

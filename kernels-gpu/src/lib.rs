@@ -29,6 +29,8 @@ mod variant;
 pub mod cg_csr;
 #[cfg(feature = "cg_ladder")]
 pub mod cg_ladder;
+#[cfg(feature = "cg_mixed")]
+pub mod cg_mixed;
 #[cfg(feature = "cg_persistent")]
 pub mod cg_persistent;
 #[cfg(feature = "cg_steps")]
@@ -74,6 +76,8 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "cg_csr", variants: cg_csr::VARIANTS },
     #[cfg(feature = "cg_ladder")]
     Family { name: "cg_ladder", variants: cg_ladder::VARIANTS },
+    #[cfg(feature = "cg_mixed")]
+    Family { name: "cg_mixed", variants: cg_mixed::VARIANTS },
     #[cfg(feature = "cg_persistent")]
     Family { name: "cg_persistent", variants: cg_persistent::VARIANTS },
     #[cfg(feature = "cg_steps")]
