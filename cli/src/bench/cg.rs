@@ -63,7 +63,7 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
         longer one's wall time with all that belongs to it but what the first solution prepares for all. Of the libraries it \
         is the time of the iterations alone, by the device's clock unless the host waits for each dot. Iterations are so many \
         as take about 0.1 s, but no more than the system takes to a relative residual of 1e-10 (f32: 1e-4), and 25 at least. \
-        Medians are of 5 to 50 such pairs, or solutions. Ratios are the time of an iteration of the libraries captured in a \
+        Medians are of 5 to 50 such pairs, or solutions; ± is half the distance of the quartiles. Ratios are the time of an iteration of the libraries captured in a \
         graph over that of the row: below 1 the row is slower. The bound is the time that a copy takes for the bytes that an \
         iteration moves at least: the matrix and 13 vectors; it is told for systems larger than four times the L2 cache.",
 };
