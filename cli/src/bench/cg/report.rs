@@ -159,7 +159,7 @@ impl Report<CgResult> {
             let of = &result.to_tolerance;
             vec![
                 format!("{} {}", result.name, result.dtype),
-                of.tolerance.to_string(),
+                format!("{:e}", of.tolerance),
                 of.iterations.to_string(),
                 short(of.ms),
                 format!("{:.2e}", of.relative_residual),
