@@ -18,6 +18,7 @@ use self::reference::Errors;
 pub(crate) use self::{
     gemm::{GemmProblem, GemmReport, Shape, kernel_name, kernels, parse_kernel},
     kernel::KernelName,
+    random::random_elements,
     reference::Reduction,
     spmm::{DenseProblem, DenseProblems, DenseReport},
     spmv::Problem,

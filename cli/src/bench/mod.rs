@@ -1,5 +1,6 @@
 //! `warpsparse bench`: many products measured beside those of other libraries.
 
+mod cg;
 mod compare;
 mod formats;
 mod graphs;
@@ -39,6 +40,12 @@ pub(crate) enum Command {
     ///
     /// C = A B, row-major. The report on stdout is Markdown: `warpsparse bench sgemm 1024 4096x512x64 --json sgemm.json`.
     Sgemm(sgemm::Options),
+    /// Measures conjugate gradients: a ladder from the way that NVIDIA's sample calls cuSPARSE and cuBLAS to one launch for
+    /// many iterations, and the CPU.
+    ///
+    /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
+    /// `warpsparse bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
+    Cg(cg::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
     /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
@@ -51,6 +58,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Spmm(options) => spmm::run(options),
         Command::Graphs(options) => graphs::run(options),
         Command::Sgemm(options) => sgemm::run(options),
+        Command::Cg(options) => cg::run(options),
         Command::Formats(options) => formats::run(options),
         Command::Compare(options) => compare::run(options),
     }

@@ -97,7 +97,8 @@ pub(crate) struct Session<'a> {
     pub(crate) rivals: Vec<Rival>,
     cache: Cache,
     repeats: usize,
-    copy_bandwidth: f64,
+    /// In bytes a second.
+    pub(crate) copy_bandwidth: f64,
     bar: ProgressBar,
     skipped: Vec<Skipped>,
 }

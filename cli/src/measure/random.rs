@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use warpsparse::{Device, Error, Result, Scalar};
 
 /// Random numbers from -1 to 1: others for another stream.
-pub(super) fn random_elements<T: Scalar>(count: usize, stream: u64) -> Result<Vec<T>> {
+pub(crate) fn random_elements<T: Scalar>(count: usize, stream: u64) -> Result<Vec<T>> {
     /// Each piece of the elements has a seed of its own, so that threads share the work.
     const PIECE: usize = 1 << 16;
     let mut elements = zeros(count)?;

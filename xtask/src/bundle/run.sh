@@ -7,8 +7,9 @@
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
 #   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; in
-#                       every format: formats.json, formats.md; SpMM: spmm.json, spmm.md; and dense products beside
-#                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md
+#                       every format: formats.json, formats.md; SpMM: spmm.json, spmm.md; dense products beside
+#                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md; and
+#                       conjugate gradients beside both libraries: cg.json, cg.md
 #   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
 #   ./run.sh all        all of these
 set -eu
@@ -97,7 +98,8 @@ bench() {
     ./warpsparse bench spmm --device cuda --json spmm.json >spmm.md
     ./warpsparse bench sgemm --device cuda --json sgemm.json >sgemm.md
     ./warpsparse bench sgemm --ladder --device cuda --json sgemm_ladder.json >>sgemm.md
-    cat formats.md spmm.md sgemm.md
+    ./warpsparse bench cg --device cuda --json cg.json >cg.md
+    cat formats.md spmm.md sgemm.md cg.md
 }
 
 graphs() {
@@ -109,5 +111,5 @@ graphs() {
 case "${1:-}" in
 tests | sanitize | planted | lanes | bench | graphs) "$1" ;;
 all) ./warpsparse info; tests; sanitize; lanes; bench; graphs; planted ;;
-*) sed -n '2,14s/^# \{0,1\}//p' run.sh; exit 2 ;;
+*) sed -n '2,15s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

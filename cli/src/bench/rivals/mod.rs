@@ -4,7 +4,6 @@ mod cpu;
 mod cublas;
 mod cusparse;
 mod stream;
-#[cfg_attr(not(test), expect(dead_code, reason = "no command measures solvers yet"))]
 pub(crate) mod vendor_cg;
 
 use clap::ValueEnum;

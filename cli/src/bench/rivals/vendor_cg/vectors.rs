@@ -39,6 +39,7 @@ impl<T: Number> Vectors<T> {
     }
 
     /// `x`.
+    #[cfg(test)]
     pub(super) fn solution(&self) -> &CudaSlice<T> {
         &self.x
     }
