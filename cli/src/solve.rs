@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "ones", value_name = "FILE|ones|random")]
     rhs: Rhs,
     /// How small the norm of the residual is to become, relative to that of the right-hand side.
-    #[arg(long, default_value = "1e-6", value_parser = parse_tolerance)]
+    #[arg(long, default_value = "1e-6", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tol: f64,
     /// The most iterations [default: ten times the rows].
     #[arg(long, value_name = "N")]
