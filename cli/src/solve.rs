@@ -75,7 +75,7 @@ enum PreconditionerName {
 #[derive(Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum MethodName {
-    /// persistent where the caches hold the system, otherwise graph.
+    /// Persistent where the caches hold the system, otherwise graph.
     Auto,
     /// Three kernels an iteration, launched one by one.
     Launches,
@@ -98,7 +98,7 @@ impl From<MethodName> for CgMethod {
 
 fn parse_tolerance(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(tolerance) if tolerance >= 0.0 && tolerance < f64::INFINITY => Ok(tolerance),
+        Ok(tolerance) if (0.0..f64::INFINITY).contains(&tolerance) => Ok(tolerance),
         _ => Err("a tolerance is a number from 0 on, such as 1e-6".into()),
     }
 }

@@ -104,7 +104,7 @@ fn a_stiffness_matrix_is_solved() {
         "4884 x 4884, 290378 entries",
         "b          ones; all f64",
         "device     cpu",
-        " threads\n",
+        " thread",
         "kernel     cpu_cg",
         "Jacobi's preconditioner",
         "result     converged after ",

@@ -17,19 +17,20 @@ const MOST_TICKS: usize = 9;
 /// Points beyond two for a pixel are not seen.
 const MOST_POINTS: usize = 2 * WIDTH as usize;
 
+/// Without variables, which few viewers but browsers know.
 const STYLE: &str = "\
-    svg{--back:#fff;--text:#1b1f24;--quiet:#57606a;--grid:#d0d7de;--line:#0b5cad;--target:#b45309}\
+    text{font:12px system-ui,sans-serif;fill:#57606a}\
+    .title{font-size:14px;fill:#1b1f24}\
+    .back{fill:#fff}\
+    .grid{stroke:#d0d7de}\
+    .axis{stroke:#57606a}\
+    .line{stroke:#0b5cad;stroke-width:1.5;fill:none;stroke-linejoin:round}\
+    .dot{fill:#0b5cad}\
+    .target{stroke:#b45309;stroke-width:1.5;stroke-dasharray:6 4}\
+    .goal{fill:#b45309}\
     @media(prefers-color-scheme:dark){\
-    svg{--back:#12161b;--text:#e6edf3;--quiet:#9aa5b1;--grid:#343c46;--line:#6cb6ff;--target:#f5a742}}\
-    text{font:12px system-ui,sans-serif;fill:var(--quiet)}\
-    .title{font-size:14px;fill:var(--text)}\
-    .back{fill:var(--back)}\
-    .grid{stroke:var(--grid)}\
-    .axis{stroke:var(--quiet)}\
-    .line{stroke:var(--line);stroke-width:1.5;fill:none;stroke-linejoin:round}\
-    .dot{fill:var(--line)}\
-    .target{stroke:var(--target);stroke-width:1.5;stroke-dasharray:6 4}\
-    .goal{fill:var(--target)}";
+    text{fill:#9aa5b1}.title{fill:#e6edf3}.back{fill:#12161b}.grid{stroke:#343c46}.axis{stroke:#9aa5b1}\
+    .line{stroke:#6cb6ff}.dot{fill:#6cb6ff}.target{stroke:#f5a742}.goal{fill:#f5a742}}";
 
 /// The file's text.
 pub(super) fn text(history: &History<'_>) -> String {

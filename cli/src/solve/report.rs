@@ -90,6 +90,7 @@ impl fmt::Display for Report {
         writeln!(f, "b          {rhs}; all {dtype}")?;
         write!(f, "device     {device}")?;
         match self.threads {
+            Some(1) => writeln!(f, "\n           1 thread")?,
             Some(threads) => writeln!(f, "\n           {threads} threads")?,
             None => writeln!(f)?,
         }
