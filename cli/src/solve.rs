@@ -162,15 +162,17 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let solved = cg.solve(&b, &mut x);
     course.borrow_mut().end();
     if let Err(error @ Error::Breakdown { iteration: 1.., .. }) = solved {
-        let norms = &course.borrow().norms;
-        write_files(options, first_norm, norms, &x.to_vec()?)?;
+        // Of two errors, the other is the one to tell last.
+        if let Err(problem) = write_files(options, first_norm, &course.borrow().norms, &x.to_vec()?) {
+            eprintln!("error: {problem}");
+        }
         return Err(error.into());
     }
     solved?;
 
     // The first one may have waited for kernels and memory.
     x.copy_from(&first_guess)?;
-    course.borrow_mut().begin("again, for the time");
+    course.borrow_mut().begin("timing");
     let start = Instant::now();
     let solved = cg.solve(&b, &mut x);
     let time = start.elapsed();

@@ -29,7 +29,7 @@ impl Course {
 
     /// Starts anew, with a bar on stderr if that is a terminal.
     pub(super) fn begin(&mut self, doing: &'static str) {
-        let style = ProgressStyle::with_template("{prefix} {bar:30} {msg}").expect("a valid template");
+        let style = ProgressStyle::with_template("{prefix} {bar:20} {msg}").expect("a valid template");
         // An error on the way leaves no bar behind.
         self.bar = ProgressBar::new(LENGTH).with_style(style).with_prefix(doing).with_finish(ProgressFinish::AndClear);
         self.norms.clear();

@@ -61,7 +61,7 @@ pub(super) fn text(history: &History<'_>) -> String {
             @if let Some(target) = target {
                 @let y = coordinate(axes.y(target));
                 line.target x1=(LEFT) x2=(RIGHT) y1=(y) y2=(y) {}
-                text.goal x=(RIGHT) y=(y) dy="-5" text-anchor="end" { "target " (format!("{:e}", history.tolerance)) }
+                text.goal x=(LEFT + 8.0) y=(y) dy="-5" { "target " (format!("{:e}", history.tolerance)) }
             }
             @match thinned.as_slice() {
                 [] => {}

@@ -31,3 +31,30 @@ fn write_text<T: Scalar>(output: &mut impl Write, elements: &[T]) -> io::Result<
         DType::F64 => writeln!(output, "{:?}", element.to_f64()),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use warpsparse::io::MatrixMarketReader;
+
+    use super::*;
+
+    /// The elements as a reader of matrices finds them; it stores no zeros.
+    fn read_back<T: Scalar>(elements: &[T]) -> Vec<T> {
+        let mut text = Vec::new();
+        write_text(&mut text, elements).unwrap();
+        let column = MatrixMarketReader::new(&text[..], "x.mtx", 0).read_coo::<T>().unwrap();
+        assert_eq!((column.nrows(), column.ncols()), (elements.len(), 1));
+        column.values().to_vec()
+    }
+
+    #[test]
+    fn every_number_reads_back() {
+        let numbers =
+            [1.0 / 3.0, -1e-300, f64::MIN_POSITIVE / 3.0, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, 12345.0];
+        assert_eq!(read_back(&numbers), numbers);
+        let numbers = [1.0 / 3.0, -1e-30, f32::MIN_POSITIVE / 3.0, f32::MAX, 16_777_217.0, -0.1];
+        assert_eq!(read_back(&numbers), numbers);
+        assert!(read_back(&[f64::NAN])[0].is_nan());
+        assert!(read_back::<f64>(&[]).is_empty());
+    }
+}
