@@ -41,9 +41,8 @@ fn reference(matrix: &CsrMatrix<f64>, b: &[f64], jacobi: bool, tolerance: f64, l
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let mut diagonal = vec![0.0; b.len()];
     matrix.triplets().filter(|&(i, j, _)| i == j).for_each(|(i, _, value)| diagonal[i] += value);
-    let precondition = |r: &[f64]| -> Vec<f64> {
-        r.iter().zip(&diagonal).map(|(r, d)| if jacobi { r / d } else { *r }).collect()
-    };
+    let precondition =
+        |r: &[f64]| -> Vec<f64> { r.iter().zip(&diagonal).map(|(r, d)| if jacobi { r / d } else { *r }).collect() };
     let (mut x, mut r) = (vec![0.0; b.len()], b.to_vec());
     let mut z = precondition(&r);
     let mut p = z.clone();
@@ -127,14 +126,21 @@ fn check_methods<T: Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>, 
             let (_, norms) = reference(&matrix.cast(), &wide, jacobi, tolerance::<T>(), 10 * n);
             assert_eq!(info.reason, CgReason::Converged, "{case}");
             let expected = norms.len() - 1;
-            assert!(info.iterations.abs_diff(expected) <= 1 + expected / 20, "{case}: {} for {expected}", info.iterations);
+            assert!(
+                info.iterations.abs_diff(expected) <= 1 + expected / 20,
+                "{case}: {} for {expected}",
+                info.iterations
+            );
             assert_eq!(info.history.len(), info.iterations + 1, "{case}");
             for (i, (found, norm)) in info.history.iter().zip(&norms).enumerate().take(5) {
                 assert!((found - norm).abs() <= 1e-3 * norm, "{case}: norm {i} is {found}, not {norm}");
             }
             let residual = relative_residual(matrix, &b, &x);
             assert!(residual <= 1.1 * tolerance::<T>(), "{case}: {residual}");
-            assert!((info.relative_residual - residual).abs() <= 0.1 * tolerance::<T>(), "{case}: {info:?}, {residual}");
+            assert!(
+                (info.relative_residual - residual).abs() <= 0.1 * tolerance::<T>(),
+                "{case}: {info:?}, {residual}"
+            );
         }
     }
 }
@@ -166,10 +172,12 @@ fn degenerate_systems(device: &Device) {
         let (info, x) = solve(device, &mut Cg::new(&one).method(method), &[8.0]).unwrap();
         assert_eq!((info.iterations, x), (1, vec![2.0]));
 
-        let two = device.upload(&from_rows::<f64>(2, vec![vec![(0, 2.0), (1, 1.0)], vec![(0, 1.0), (1, 2.0)]])).unwrap();
+        let two =
+            device.upload(&from_rows::<f64>(2, vec![vec![(0, 2.0), (1, 1.0)], vec![(0, 1.0), (1, 2.0)]])).unwrap();
         let (info, x) = solve(device, &mut Cg::new(&two).method(method).preconditioner(Jacobi), &[3.0, 3.0]).unwrap();
         assert_eq!((info.iterations, x), (1, vec![1.0, 1.0]));
-        let (info, x) = solve(device, &mut Cg::new(&two).method(method).tolerance(Tol::relative(1e-14)), &[4.0, 5.0]).unwrap();
+        let (info, x) =
+            solve(device, &mut Cg::new(&two).method(method).tolerance(Tol::relative(1e-14)), &[4.0, 5.0]).unwrap();
         assert!(info.iterations == 2 && (x[0] - 1.0).abs() < 1e-14 && (x[1] - 2.0).abs() < 1e-14, "{info:?} {x:?}");
 
         // b = 0, whatever the first guess.
@@ -197,8 +205,14 @@ fn degenerate_systems(device: &Device) {
         let grid = io::generate::poisson2d::<f64>(6).unwrap();
         let on_device = device.upload(&grid).unwrap();
         let b: Vec<f64> = Random(5).vector(36);
-        let (info, x) = solve(device, &mut Cg::new(&on_device).method(method).tolerance(Tol::relative(0.0)), &b).unwrap();
+        let (info, x) =
+            solve(device, &mut Cg::new(&on_device).method(method).tolerance(Tol::relative(0.0)), &b).unwrap();
         assert!(relative_residual(&grid, &b, &x) < 1e-14, "{info:?}");
+        let on_device = device.upload(&grid.cast::<f32>()).unwrap();
+        let b: Vec<f32> = Random(5).vector(36);
+        let (info, x) =
+            solve(device, &mut Cg::new(&on_device).method(method).tolerance(Tol::relative(0.0)), &b).unwrap();
+        assert!(relative_residual(&grid.cast(), &b, &x) < 1e-5, "{info:?}");
 
         // NaN in b, and infinity in the guess.
         let error = solve(device, &mut Cg::new(&two).method(method), &[f64::NAN, 1.0]).unwrap_err();
@@ -218,7 +232,9 @@ fn matrices_that_it_is_not_for(device: &Device) {
         }
         solve(device, &mut cg, b)
     };
-    let diagonal = |values: &[f64]| from_rows::<f64>(values.len(), values.iter().enumerate().map(|(i, &v)| vec![(i, v)]).collect());
+    let diagonal = |values: &[f64]| {
+        from_rows::<f64>(values.len(), values.iter().enumerate().map(|(i, &v)| vec![(i, v)]).collect())
+    };
     for method in METHODS {
         // p . A p = 0 at first.
         let indefinite = diagonal(&[1.0, -1.0, 2.0]);
@@ -334,7 +350,10 @@ fn ones_own(device: &Device) {
         }
         let (info, found) = solve(device, &mut cg, &b).unwrap();
         assert_eq!((info.iterations, info.reason), (expected.iterations, CgReason::Converged));
-        found.iter().zip(&x).for_each(|(found, x)| assert!((found - x).abs() <= 1e-12 * (1.0 + x.abs()), "{found} {x}"));
+        found
+            .iter()
+            .zip(&x)
+            .for_each(|(found, x)| assert!((found - x).abs() <= 1e-12 * (1.0 + x.abs()), "{found} {x}"));
         // One before, one after, and at most 4 too many.
         let products = hidden.products.get();
         assert!((info.iterations + 2..=info.iterations + 6).contains(&products), "{products}, {info:?}");
@@ -432,8 +451,14 @@ fn two_precisions(device: &Device) {
                 let case = format!("{method:?}, Jacobi {jacobi}, from {guess}");
                 assert_eq!(info.reason, CgReason::Converged, "{case}");
                 let residual = relative_residual(&matrix.cast(), &b, &x.to_vec().unwrap());
-                assert!(residual < 1.02e-12 && (info.relative_residual - residual).abs() < 1e-14, "{case}: {residual} {info:?}");
-                assert!(guess > 0.0 || info.iterations.abs_diff(norms.len() - 1) <= 1 + norms.len() / 20, "{case}: {info:?}");
+                assert!(
+                    residual < 1.02e-12 && (info.relative_residual - residual).abs() < 1e-14,
+                    "{case}: {residual} {info:?}"
+                );
+                assert!(
+                    guess > 0.0 || info.iterations.abs_diff(norms.len() - 1) <= 1 + norms.len() / 20,
+                    "{case}: {info:?}"
+                );
                 assert_eq!(info.history.len(), info.iterations + 1, "{case}");
             }
         }

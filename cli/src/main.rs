@@ -6,6 +6,7 @@ mod info;
 mod measure;
 mod reorder;
 mod sgemm;
+mod solve;
 mod source;
 mod spmm;
 mod spmv;
@@ -22,12 +23,14 @@ use warpsparse::{Error, ErrorKind};
 
 /// Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU.
 ///
-/// Exit status: 0 done, 1 failure, 2 wrong usage, 4 no such device.
+/// Exit status: 0 done, 1 failure, 2 wrong usage, 3 not converged, 4 no such device.
 #[derive(Parser)]
 #[command(name = "warpsparse", version)]
 enum Command {
     /// Shows the driver, the devices, the kernels they would run, and why a GPU is not used.
     Info(info::Options),
+    /// Solves a system of equations by conjugate gradients: iterations, residual and time.
+    Solve(solve::Options),
     /// Multiplies a sparse matrix by a vector: the kernel chosen, its time, bandwidth and error.
     Spmv(spmv::Options),
     /// Multiplies a sparse matrix by a dense one: the kernel chosen, its time, bandwidth, speed and error.
@@ -52,6 +55,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Info(options) => info::run(&options),
+        Command::Solve(options) => solve::run(&options),
         Command::Spmv(options) => spmv::run(&options),
         Command::Spmm(options) => spmm::run(&options),
         Command::Sgemm(options) => sgemm::run(&options),
@@ -73,6 +77,9 @@ fn main() -> ExitCode {
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
+    if failure.is::<solve::NotConverged>() {
+        return 3;
+    }
     match failure.downcast_ref::<Error>() {
         Some(Error::InvalidOption(_)) => 2,
         Some(error) if error.kind() == ErrorKind::NoDevice => 4,

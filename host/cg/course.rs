@@ -65,7 +65,8 @@ impl<T: Scalar> Course<'_, '_, T> {
     pub(super) fn run(&mut self, system: &mut impl System<T>) -> Result<CgInfo> {
         let (mut residual, b_norm) = system.residual(self.workspace)?;
         if !residual.is_finite() || !b_norm.is_finite() {
-            let problem = "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
+            let problem =
+                "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
             return Err(breakdown(0, problem));
         }
         let target = self.tolerance.norm(b_norm);
@@ -155,11 +156,17 @@ impl<T: Scalar> Course<'_, '_, T> {
         match status {
             status::CONVERGED => Ok(CgReason::Converged),
             status::AT_LIMIT => Ok(CgReason::MaxIterations),
-            status::INDEFINITE => Err(breakdown(done + 1, "p . A p is not positive: the matrix is not positive definite")),
+            status::UNDERFLOW => Ok(CgReason::RoundingLimit),
+            status::INDEFINITE => {
+                Err(breakdown(done + 1, "p . A p is not positive: the matrix is not positive definite"))
+            }
             status::INDEFINITE_PRECONDITIONER => {
                 Err(breakdown(done, "r . M r is not positive: the preconditioner is not positive definite"))
             }
-            status::NOT_FINITE => Err(breakdown(done + 1, "a number is not finite: the matrix holds NaN or infinity, or numbers overflow")),
+            status::NOT_FINITE => Err(breakdown(
+                done + 1,
+                "a number is not finite: the matrix holds NaN or infinity, or numbers overflow",
+            )),
             _ => Ok(CgReason::Stopped),
         }
     }

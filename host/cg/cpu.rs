@@ -56,7 +56,7 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
         _ if stopped => {}
         Step::Begin { begins } => {
             let [rz, rr] = sum_blocks(0..n, r, &|i, r, sums| add_dots(i, *r, sums)).map(Sum::total);
-            after_update(state, rz, rr, begins);
+            after_update::<T>(state, rz, rr, begins);
         }
         Step::Update => {
             let minus_alpha = T::from_f64(-host_mut(&mut state.scalars)[scalar::ALPHA]);
@@ -69,11 +69,12 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
             })
             .map(Sum::total);
             if !matches!(z, Preconditioned::Stored(_)) {
-                after_update(state, rz, rr, false);
+                after_update::<T>(state, rz, rr, false);
             }
         }
         Step::Direction => {
-            let [alpha, beta] = [scalar::ALPHA, scalar::BETA].map(|place| T::from_f64(host_mut(&mut state.scalars)[place]));
+            let [alpha, beta] =
+                [scalar::ALPHA, scalar::BETA].map(|place| T::from_f64(host_mut(&mut state.scalars)[place]));
             let reads_old = alpha != T::default() || beta != T::default();
             let p = elements_mut(p);
             if reads_old {
@@ -162,10 +163,10 @@ fn after_product(state: &mut StateArrays, pq: f64) {
     }
 }
 
-fn after_update(state: &mut StateArrays, rz: f64, rr: f64, begins: bool) {
+fn after_update<T>(state: &mut StateArrays, rz: f64, rr: f64, begins: bool) {
     let (scalars, counters) = (host_mut(&mut state.scalars), host_mut(&mut state.counters));
     let iteration = counters[counter::ITERATION] + u32::from(!begins);
-    let status = verdict(rr, rz, scalars[scalar::TARGET], iteration, counters[counter::LIMIT]);
+    let status = verdict(rr, rz, scalars[scalar::TARGET], iteration, counters[counter::LIMIT], size_of::<T>());
     if status == status::NOT_FINITE {
         return end(state, status, true);
     }

@@ -69,7 +69,7 @@ pub enum CgReason {
     /// The iterations have reached their limit.
     MaxIterations,
     /// The element type is not precise enough for a smaller residual: the residual that the method updates is as small as asked for,
-    /// that of `x` is not, and to start again from there did not halve it.
+    /// that of `x` is not, and to start again from there did not halve it; or numbers underflow.
     RoundingLimit,
     /// The callback said so.
     Stopped,

@@ -41,7 +41,8 @@ impl<'a> Mixed<'a> {
             Some(matrix) => matrix.product()?.csr(),
             None => None,
         };
-        let unsupported = || Error::Unsupported("two precisions with anything but a CSR matrix with 32-bit offsets".into());
+        let unsupported =
+            || Error::Unsupported("two precisions with anything but a CSR matrix with 32-bit offsets".into());
         Ok(Self { csr: csr.ok_or_else(unsupported)?, b, x })
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kernels_gpu::{
     Variant,
     cg_persistent::{
-        Args, BLOCK_SIZE, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, VARIANTS, bytes_of_two_entries, slot_words,
-        vector_bytes, words_of_row,
+        Args, BLOCK_SIZE, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, VARIANTS, bytes_of_two_entries,
+        slot_words, vector_bytes, words_of_row,
     },
     cg_state::State,
 };
@@ -67,11 +67,13 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         let mut cached = 0;
         for share in shares.numbers.chunks(SHARE_NUMBERS) {
             let (rows, entries, halo) = (share[1], share[3], share[5]);
-            let fits = rows.saturating_add(halo) <= MOST_PLACES && vector_bytes(rows, halo, element_bytes) <= shared_bytes;
+            let fits =
+                rows.saturating_add(halo) <= MOST_PLACES && vector_bytes(rows, halo, element_bytes) <= shared_bytes;
             if !fits {
                 return Ok(None);
             }
-            let room = (shared_bytes - vector_bytes(rows, halo, element_bytes)) / bytes_of_two_entries(element_bytes) * 2;
+            let room =
+                (shared_bytes - vector_bytes(rows, halo, element_bytes)) / bytes_of_two_entries(element_bytes) * 2;
             cached += entries.min(room) as usize;
         }
         let lanes = match lanes {
@@ -198,7 +200,8 @@ impl Shares {
                 true => column - rows[0],
                 false => places[column as usize].1,
             };
-            let word_of = |pair: &[u32]| pair.iter().rev().fold(0, |word, &column| word << 16 | place_of(column) & 0xffff);
+            let word_of =
+                |pair: &[u32]| pair.iter().rev().fold(0, |word, &column| word << 16 | place_of(column) & 0xffff);
             shares.columns.extend(columns.chunks(2).map(word_of));
         }
         shares

@@ -75,7 +75,10 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Multiply::Operator(_) => ("cg_steps", "the operator's product, then the dot"),
         };
         let recorded = if self.can_record() { format!("; {RECORDED} iterations a graph") } else { String::new() };
-        KernelChoice { kernel: kernel.into(), reason: format!("{product}; vectors and their dots in two more{recorded}") }
+        KernelChoice {
+            kernel: kernel.into(),
+            reason: format!("{product}; vectors and their dots in two more{recorded}"),
+        }
     }
 
     /// Whether all of an iteration is this crate's own.

@@ -15,8 +15,8 @@ use std::fmt;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
-pub(crate) use graph::{Exclusive, Recording};
 pub use graph::Graph;
+pub(crate) use graph::{Exclusive, Recording};
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
 pub use pinned::PinnedVec;

@@ -1,11 +1,11 @@
 //! Host memory that the GPU copies from and to at full speed.
 
+#[cfg(feature = "cuda")]
+use std::ptr::NonNull;
 use std::{
     ops::{Deref, DerefMut},
     sync::atomic::AtomicU64,
 };
-#[cfg(feature = "cuda")]
-use std::ptr::NonNull;
 
 #[cfg(feature = "cuda")]
 use super::{Backend, vector::byte_size};

@@ -201,7 +201,7 @@ unsafe fn iterate<T: Scalar, const LANES: u32>(args: Args<T>) {
             let inverse_rz = 1.0 / rz;
             share.fetch_halo(&args, epoch);
             let [rz_new, rr] = exchange.collect::<2, false>(epoch);
-            status = cg_state::verdict(rr, rz_new, target, iteration + 1, limit);
+            status = cg_state::verdict(rr, rz_new, target, iteration + 1, limit, size_of::<T>());
             if status == status::NOT_FINITE {
                 break;
             }

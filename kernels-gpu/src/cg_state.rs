@@ -48,6 +48,8 @@ pub mod status {
     pub const INDEFINITE_PRECONDITIONER: u32 = 4;
     /// A number is infinite or NaN.
     pub const NOT_FINITE: u32 = 5;
+    /// `r . z` is so small that the products of vectors underflow.
+    pub const UNDERFLOW: u32 = 6;
 }
 
 /// Places in [`State::mailbox`].
@@ -91,14 +93,18 @@ pub fn step_length(rz: f64, pq: f64) -> Result<f64, u32> {
     }
 }
 
-/// The status after an iteration.
+/// The status after an iteration with vectors of so many bytes an element.
 #[inline(always)]
 #[must_use]
-pub fn verdict(rr: f64, rz: f64, target: f64, iteration: u32, limit: u32) -> u32 {
+pub fn verdict(rr: f64, rz: f64, target: f64, iteration: u32, limit: u32, element_bytes: usize) -> u32 {
+    // From there on elements of vectors, the roots of such numbers, lose digits, or products of them do.
+    let least = if element_bytes == 4 { 1e-64 } else { 1e-290 };
     if !rr.is_finite() || !rz.is_finite() {
         status::NOT_FINITE
     } else if rr <= target {
         status::CONVERGED
+    } else if rz > -least && rz < least {
+        status::UNDERFLOW
     } else if rz <= 0.0 {
         status::INDEFINITE_PRECONDITIONER
     } else if iteration >= limit {
@@ -180,11 +186,12 @@ impl State {
 
     /// Goes on, or not, from the new residual. `begins` where it is that of the start, which no iteration led to.
     #[inline(always)]
-    pub(crate) unsafe fn after_update(&self, rz: f64, rr: f64, begins: bool) {
+    pub(crate) unsafe fn after_update(&self, rz: f64, rr: f64, begins: bool, element_bytes: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             let iteration = self.counter(counter::ITERATION) + u32::from(!begins);
-            let status = verdict(rr, rz, self.scalar(scalar::TARGET), iteration, self.counter(counter::LIMIT));
+            let (target, limit) = (self.scalar(scalar::TARGET), self.counter(counter::LIMIT));
+            let status = verdict(rr, rz, target, iteration, limit, element_bytes);
             if status == status::NOT_FINITE {
                 return self.end(status, self.counter(counter::ITERATION), true);
             }

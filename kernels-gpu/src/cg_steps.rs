@@ -278,7 +278,7 @@ impl<T: Scalar, const COMPENSATED: bool> Dots<'_, T, COMPENSATED> {
         // SAFETY: the rules at the head of this module.
         unsafe {
             if let Some([rz, rr]) = args.over_grid(sums) {
-                args.state.after_update(rz.total(), rr.total(), begins);
+                args.state.after_update(rz.total(), rr.total(), begins, size_of::<T>());
             }
         }
     }

@@ -66,7 +66,8 @@ pub const fn grid_size(rows: u32) -> u32 {
 #[inline(always)]
 unsafe fn invert<T: Scalar>(args: Args<T>) {
     let lane = thread::thread_idx_x() % LANES;
-    let row = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / LANES) + u64::from(thread::thread_idx_x() / LANES);
+    let row =
+        u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / LANES) + u64::from(thread::thread_idx_x() / LANES);
     let ours = row < u64::from(args.rows);
     let mut sum = T::ZERO;
     // SAFETY: row < rows where it is used; entries between offsets exist; all lanes of a warp come to the shuffles.

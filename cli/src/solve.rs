@@ -1,0 +1,225 @@
+//! `warpsparse solve`: one system of equations, solved by conjugate gradients and timed.
+
+mod course;
+mod history;
+mod plot;
+mod report;
+mod system;
+mod vector;
+
+use std::{
+    cell::RefCell,
+    error, fmt,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use warpsparse::{Cg, CgMethod, CgReason, Device, Error, Preconditioning, Scalar, Tol, io::MatrixSource};
+
+use self::{
+    course::Course,
+    history::{History, HistoryOut},
+    report::{Ended, Report},
+    system::{Rhs, System},
+};
+use crate::{
+    Outcome, convert, emit,
+    measure::{DTypeName, MatrixReport},
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as `spmv` takes them: symmetric and positive definite.
+    matrix: MatrixSource,
+    /// The right-hand side: ones, random (numbers from -1 to 1, always the same), or a Matrix Market file of one column.
+    #[arg(long, default_value = "ones", value_name = "FILE|ones|random")]
+    rhs: Rhs,
+    /// How small the norm of the residual is to become, relative to that of the right-hand side.
+    #[arg(long, default_value = "1e-6", value_parser = parse_tolerance, allow_negative_numbers = true)]
+    tol: f64,
+    /// The most iterations [default: ten times the rows].
+    #[arg(long, value_name = "N")]
+    max_iters: Option<usize>,
+    /// The preconditioner; jacobi is the inverse of the diagonal.
+    #[arg(long, value_enum, default_value = "jacobi")]
+    precond: PreconditionerName,
+    /// The element type.
+    #[arg(long, value_enum, default_value = "f64")]
+    dtype: DTypeName,
+    /// How iterations are launched on a GPU.
+    #[arg(long, value_enum, default_value = "auto")]
+    method: MethodName,
+    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Write the solution, .mtx or .mtx.gz, as a Matrix Market array that reads back to the same bits.
+    #[arg(long, value_name = "FILE", value_parser = convert::parse_out)]
+    x_out: Option<PathBuf>,
+    /// Write the residual's norm after each iteration as a table, .csv, or draw it, .svg.
+    #[arg(long, value_name = "FILE", value_parser = history::parse_out)]
+    history: Option<HistoryOut>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum PreconditionerName {
+    None,
+    Jacobi,
+}
+
+#[derive(Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum MethodName {
+    /// Persistent where the caches hold the system, otherwise graph.
+    Auto,
+    /// Three kernels an iteration, launched one by one.
+    Launches,
+    /// The same as a CUDA graph.
+    Graph,
+    /// One launch for many iterations.
+    Persistent,
+}
+
+impl From<MethodName> for CgMethod {
+    fn from(name: MethodName) -> Self {
+        match name {
+            MethodName::Auto => Self::Auto,
+            MethodName::Launches => Self::Launches,
+            MethodName::Graph => Self::Graph,
+            MethodName::Persistent => Self::Persistent,
+        }
+    }
+}
+
+fn parse_tolerance(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(tolerance) if (0.0..f64::INFINITY).contains(&tolerance) => Ok(tolerance),
+        _ => Err("a tolerance is a number from 0 on, such as 1e-6".into()),
+    }
+}
+
+/// The method ended without a residual as small as asked for: not an error of the library, but of exit status 3.
+#[derive(Debug)]
+pub(crate) struct NotConverged(String);
+
+impl fmt::Display for NotConverged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not converged: {}", self.0)
+    }
+}
+
+impl error::Error for NotConverged {}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let device = Device::from_name(&options.device)?;
+    // Before a long solution, whose outcome would be lost.
+    [options.x_out.as_deref(), options.history.as_ref().map(HistoryOut::path)]
+        .into_iter()
+        .flatten()
+        .try_for_each(check_folder)?;
+    match options.dtype {
+        DTypeName::F32 => solve::<f32>(options, &device),
+        DTypeName::F64 => solve::<f64>(options, &device),
+    }
+}
+
+fn check_folder(path: &Path) -> Result<(), String> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(format!("{}: there is no folder {}", path.display(), folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
+    let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
+    let first_guess = vec![T::default(); b.len()];
+    // With a first guess of 0, the first residual is b.
+    let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
+    let course = RefCell::new(Course::new(first_norm));
+    let limit = options.max_iters.unwrap_or(10 * b.len());
+
+    let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
+    let mut x = device.upload_vec(&first_guess)?;
+    let mut cg = Cg::new(&a)
+        .tolerance(Tol::relative(options.tol))
+        .max_iterations(limit)
+        .method(options.method.into())
+        .preconditioner(match options.precond {
+            PreconditionerName::None => Preconditioning::None,
+            PreconditionerName::Jacobi => Preconditioning::Jacobi,
+        })
+        .callback(|progress| course.borrow_mut().hear(progress));
+    let choice = cg.describe()?;
+
+    course.borrow_mut().begin("solving");
+    let solved = cg.solve(&b, &mut x);
+    course.borrow_mut().end();
+    if let Err(error @ Error::Breakdown { iteration: 1.., .. }) = solved {
+        // Of two errors, the other is the one to tell last.
+        if let Err(problem) = write_files(options, first_norm, &course.borrow().norms, &x.to_vec()?) {
+            eprintln!("error: {problem}");
+        }
+        return Err(error.into());
+    }
+    solved?;
+
+    // The first one may have waited for kernels and memory.
+    x.copy_from(&first_guess)?;
+    course.borrow_mut().begin("timing");
+    let start = Instant::now();
+    let solved = cg.solve(&b, &mut x);
+    let time = start.elapsed();
+    course.borrow_mut().end();
+    let info = solved?;
+
+    let report = Report {
+        schema: "warpsparse.solve",
+        version: 1,
+        matrix: MatrixReport::new(&options.matrix, &matrix.structure()),
+        rhs: options.rhs.to_string(),
+        device: device.describe(),
+        threads: report::threads(device)?,
+        dtype: options.dtype,
+        preconditioner: options.precond,
+        method: options.method,
+        tolerance: options.tol,
+        max_iterations: limit,
+        kernel: choice.kernel,
+        reason: choice.reason,
+        converged: info.reason == CgReason::Converged,
+        ended: Ended::from(info.reason),
+        iterations: info.iterations,
+        residual_norm: info.residual_norm,
+        relative_residual: info.relative_residual,
+        seconds: time.as_secs_f64(),
+        seconds_per_iteration: (info.iterations > 0).then(|| time.as_secs_f64() / info.iterations as f64),
+        history: info.history,
+    };
+    emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
+    write_files(options, first_norm, &report.history, &x.to_vec()?)?;
+    match report.failure() {
+        None => Ok(()),
+        Some(why) => Err(NotConverged(why).into()),
+    }
+}
+
+/// Writes what was asked for in files.
+fn write_files<T: Scalar>(options: &Options, b_norm: f64, norms: &[f64], x: &[T]) -> Result<(), String> {
+    if let Some(path) = &options.x_out {
+        vector::write(path, x).map_err(|error| format!("{}: {error}", path.display()))?;
+        eprintln!("{}: {} numbers", path.display(), x.len());
+    }
+    if let Some(out) = &options.history {
+        let history = History { title: options.matrix.to_string(), norms, b_norm, tolerance: options.tol };
+        out.write(&history).map_err(|error| format!("{}: {error}", out.path().display()))?;
+        eprintln!("{}: {} norms", out.path().display(), norms.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! What the command finds out.
+
+use std::fmt;
+
+use serde::Serialize;
+use warpsparse::{CgReason, Device, Result};
+
+use super::{MethodName, PreconditionerName};
+use crate::measure::{DTypeName, MatrixReport};
+
+/// Everything about one solution; its JSON form is stable within a version.
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) schema: &'static str,
+    pub(super) version: u32,
+    pub(super) matrix: MatrixReport,
+    /// `ones`, `random`, or a file.
+    pub(super) rhs: String,
+    pub(super) device: String,
+    /// Threads that the CPU uses; null for other devices.
+    pub(super) threads: Option<usize>,
+    pub(super) dtype: DTypeName,
+    pub(super) preconditioner: PreconditionerName,
+    /// The one asked for.
+    pub(super) method: MethodName,
+    /// Relative to the norm of the right-hand side.
+    pub(super) tolerance: f64,
+    pub(super) max_iterations: usize,
+    pub(super) kernel: String,
+    pub(super) reason: String,
+    pub(super) converged: bool,
+    pub(super) ended: Ended,
+    pub(super) iterations: usize,
+    /// `|b - A x|` in the 2-norm, computed from the solution.
+    pub(super) residual_norm: f64,
+    pub(super) relative_residual: f64,
+    /// The time of the second of two solutions.
+    pub(super) seconds: f64,
+    /// Null if there were no iterations.
+    pub(super) seconds_per_iteration: Option<f64>,
+    /// The norm of the residual before the first iteration and after each, as the method updates it.
+    pub(super) history: Vec<f64>,
+}
+
+/// Why the method ended.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ended {
+    Converged,
+    MaxIterations,
+    RoundingLimit,
+    Stopped,
+}
+
+impl From<CgReason> for Ended {
+    fn from(reason: CgReason) -> Self {
+        match reason {
+            CgReason::Converged => Self::Converged,
+            CgReason::MaxIterations => Self::MaxIterations,
+            CgReason::RoundingLimit => Self::RoundingLimit,
+            _ => Self::Stopped,
+        }
+    }
+}
+
+/// The threads that products and vectors take on the CPU.
+pub(super) fn threads(device: &Device) -> Result<Option<usize>> {
+    let on_cpu = device.shares_memory_with(&Device::cpu());
+    Ok(if on_cpu { Some(device.info()?.parallel_units) } else { None })
+}
+
+impl Report {
+    /// Why it did not converge, if it did not.
+    pub(super) fn failure(&self) -> Option<String> {
+        let why = match self.ended {
+            Ended::Converged => return None,
+            Ended::MaxIterations => format!("the iterations reached their limit, {}", self.max_iterations),
+            Ended::RoundingLimit => format!("{} is not precise enough for a smaller residual", self.dtype),
+            Ended::Stopped => "the method was stopped".into(),
+        };
+        let Self { relative_residual, tolerance, .. } = self;
+        Some(format!("{why}; the relative residual is {relative_residual:.2e}, asked for was {tolerance:e}"))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rhs, device, dtype, kernel, reason, iterations, relative_residual, tolerance, seconds, .. } = self;
+        write!(f, "{}", self.matrix)?;
+        writeln!(f, "b          {rhs}; all {dtype}")?;
+        write!(f, "device     {device}")?;
+        match self.threads {
+            Some(1) => writeln!(f, "\n           1 thread")?,
+            Some(threads) => writeln!(f, "\n           {threads} threads")?,
+            None => writeln!(f)?,
+        }
+        writeln!(f, "kernel     {kernel}")?;
+        writeln!(f, "           {reason}")?;
+        let preconditioner = match self.preconditioner {
+            PreconditionerName::None => "no preconditioner",
+            PreconditionerName::Jacobi => "Jacobi's preconditioner",
+        };
+        writeln!(f, "           {preconditioner}")?;
+        let ended = match self.ended {
+            Ended::Converged => "converged",
+            Ended::MaxIterations | Ended::RoundingLimit | Ended::Stopped => "not converged",
+        };
+        writeln!(f, "result     {ended} after {iterations} iterations")?;
+        writeln!(f, "residual   {relative_residual:.2e} relative to b, asked for {tolerance:e}")?;
+        writeln!(f, "time       {:.3} ms, the second of two solutions", 1e3 * seconds)?;
+        match self.seconds_per_iteration {
+            Some(seconds) => writeln!(f, "           {:.2} µs an iteration", 1e6 * seconds),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The system of equations that the command line names.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use warpsparse::{
+    CsrMatrix, Result, Scalar,
+    io::{MatrixMarketReader, MatrixSource},
+};
+
+use crate::source;
+
+/// Where the right-hand side comes from.
+#[derive(Clone)]
+pub(super) enum Rhs {
+    Ones,
+    Random,
+    File(PathBuf),
+}
+
+impl FromStr for Rhs {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Infallible> {
+        Ok(match text {
+            "ones" => Self::Ones,
+            "random" => Self::Random,
+            path => Self::File(path.into()),
+        })
+    }
+}
+
+impl fmt::Display for Rhs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ones => f.write_str("ones"),
+            Self::Random => f.write_str("random"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// `A x = b`, with as many elements of `b` as `A` has rows, and columns.
+pub(super) struct System<T> {
+    pub(super) matrix: CsrMatrix<T>,
+    pub(super) b: Vec<T>,
+}
+
+impl<T: Scalar> System<T> {
+    pub(super) fn load(source: &MatrixSource, rhs: &Rhs) -> std::result::Result<Self, Box<dyn std::error::Error>> {
+        let matrix = source::load::<T>(source)?;
+        let (rows, columns) = (matrix.nrows(), matrix.ncols());
+        if rows != columns {
+            let problem = format!("{source}: {rows} x {columns}, and conjugate gradients are for square matrices");
+            return Err(problem.into());
+        }
+        let b = match rhs {
+            Rhs::Ones => vec![T::from_f64(1.0); rows],
+            Rhs::Random => {
+                let mut random = Pcg64::seed_from_u64(1);
+                (0..rows).map(|_| T::from_f64(random.random_range(-1.0..1.0))).collect()
+            }
+            Rhs::File(path) => read_column(path, rows)?,
+        };
+        Ok(Self { matrix, b })
+    }
+}
+
+/// Reads a matrix of one column, in either layout of Matrix Market: what it leaves out is 0, duplicates are summed.
+fn read_column<T: Scalar>(path: &Path, rows: usize) -> std::result::Result<Vec<T>, Box<dyn std::error::Error>> {
+    let read = || -> Result<_> { MatrixMarketReader::open(path)?.read_coo::<T>() };
+    let column = read()?;
+    // The length is the matrix's: a size line that promises more gets no memory.
+    if (column.nrows(), column.ncols()) != (rows, 1) {
+        let (found_rows, found_columns) = (column.nrows(), column.ncols());
+        let path = path.display();
+        return Err(format!("{path}: {found_rows} x {found_columns}, and the right-hand side is {rows} x 1").into());
+    }
+    let mut elements = vec![T::default(); rows];
+    column.triplets().for_each(|(row, _, value)| elements[row] += value);
+    Ok(elements)
+}

@@ -1,0 +1,327 @@
+//! `warpsparse solve` as a user runs it.
+
+use std::{fs, path::PathBuf, process::Output};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use warpsparse::{CooMatrix, CsrMatrix, io::MatrixSource};
+
+fn warpsparse(arguments: &[&str]) -> Output {
+    Command::cargo_bin("warpsparse").unwrap().args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn stdout(arguments: &[&str]) -> String {
+    let output = warpsparse(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("no {key} in {value}"))
+}
+
+fn data(name: &str) -> String {
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data"));
+    root.join(name).to_str().unwrap().to_owned()
+}
+
+/// A path that nothing has yet.
+fn scratch(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_file(&path);
+    path.to_str().unwrap().to_owned()
+}
+
+/// Solves on the CPU.
+#[track_caller]
+fn solve(arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(&[&["solve", "--device", "cpu", "--json"], arguments].concat())).unwrap()
+}
+
+/// The status and what is on stderr.
+fn failure(arguments: &[&str]) -> (i32, String) {
+    let output = warpsparse(&[&["solve"], arguments].concat());
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn matrix(source: &str) -> CsrMatrix<f64> {
+    source.parse::<MatrixSource>().unwrap().load().unwrap()
+}
+
+/// The one column of a file.
+fn vector(path: &str) -> Vec<f64> {
+    let column = CooMatrix::<f64>::read_matrix_market(path).unwrap();
+    assert_eq!(column.ncols(), 1);
+    let mut elements = vec![0.0; column.nrows()];
+    column.triplets().for_each(|(row, _, value)| elements[row] += value);
+    elements
+}
+
+fn product(matrix: &CsrMatrix<f64>, x: &[f64]) -> Vec<f64> {
+    let mut y = vec![0.0; matrix.nrows()];
+    matrix.triplets().for_each(|(row, column, value)| y[row] += value * x[column]);
+    y
+}
+
+fn norm(x: &[f64]) -> f64 {
+    x.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+fn relative_residual(matrix: &CsrMatrix<f64>, b: &[f64], x: &[f64]) -> f64 {
+    let ax = product(matrix, x);
+    norm(&b.iter().zip(ax).map(|(b, ax)| b - ax).collect::<Vec<_>>()) / norm(b)
+}
+
+fn history(report: &Value) -> Vec<f64> {
+    report["history"].as_array().unwrap().iter().map(|norm| norm.as_f64().unwrap()).collect()
+}
+
+/// The table of a CSV file.
+fn table(path: &str) -> Vec<(usize, f64)> {
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.strip_prefix("iteration,residual_norm\n").unwrap();
+    let row = |line: &str| {
+        let (iteration, norm) = line.split_once(',').unwrap();
+        (iteration.parse().unwrap(), norm.parse().unwrap())
+    };
+    rows.lines().map(row).collect()
+}
+
+/// A symmetric matrix that is positive definite in its first rows only.
+fn indefinite() -> String {
+    let path = scratch("indefinite.mtx");
+    let header = "%%MatrixMarket matrix coordinate real symmetric";
+    fs::write(&path, format!("{header}\n4 4 6\n1 1 4\n2 2 3\n3 3 2\n4 4 0.01\n2 1 1\n4 3 2\n")).unwrap();
+    path
+}
+
+#[test]
+fn a_stiffness_matrix_is_solved() {
+    let text = stdout(&["solve", &data("bcsstk16.mtx.gz"), "--device", "cpu"]);
+    let parts = [
+        "bcsstk16.mtx.gz",
+        "4884 x 4884, 290378 entries",
+        "b          ones; all f64",
+        "device     cpu",
+        " thread",
+        "kernel     cpu_cg",
+        "Jacobi's preconditioner",
+        "result     converged after ",
+        "relative to b, asked for 1e-6",
+        "the second of two solutions",
+        "µs an iteration",
+    ];
+    for part in parts {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
+}
+
+#[test]
+fn json_has_the_course_of_the_solution() {
+    let report = solve(&["gen:poisson2d:20"]);
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.solve".into(), &1.into()));
+    let fields = [
+        ("rhs", "ones"),
+        ("device", "cpu"),
+        ("dtype", "f64"),
+        ("preconditioner", "jacobi"),
+        ("method", "auto"),
+        ("kernel", "cpu_cg"),
+        ("ended", "converged"),
+    ];
+    for (key, value) in fields {
+        assert_eq!(report[key], value, "{key}");
+    }
+    assert_eq!((&report["matrix"]["rows"], &report["matrix"]["source"]), (&400.into(), &"gen:poisson2d:20".into()));
+    assert!(report["converged"] == true && report["max_iterations"] == 4000);
+    assert!(number(&report, "threads") >= 1.0 && report["reason"].is_string());
+
+    let (history, iterations) = (history(&report), number(&report, "iterations"));
+    assert_eq!(history.len() as f64, iterations + 1.0);
+    assert_eq!(history[0], 20.0, "the norm of 400 ones");
+    let residual = number(&report, "relative_residual");
+    assert!(residual <= 1.01e-6 && (number(&report, "residual_norm") / 20.0 / residual - 1.0).abs() < 1e-12);
+    let each = number(&report, "seconds") / iterations;
+    assert!((number(&report, "seconds_per_iteration") / each - 1.0).abs() < 1e-12);
+
+    let single = solve(&["gen:poisson2d:20", "--dtype", "f32", "--tol", "1e-4", "--precond", "none"]);
+    assert!(single["dtype"] == "f32" && single["preconditioner"] == "none" && single["converged"] == true);
+    // Without equations there is nothing to do.
+    let empty = solve(&["gen:poisson2d:0"]);
+    assert!(empty["converged"] == true && empty["iterations"] == 0 && empty["seconds_per_iteration"].is_null());
+}
+
+#[test]
+fn the_solution_is_one_and_can_be_read_back() {
+    let source = "gen:poisson2d:20";
+    let a = matrix(source);
+    let (x, xz, again) = (scratch("x.mtx"), scratch("x.mtx.gz"), scratch("again.mtx"));
+    for out in [&x, &xz] {
+        solve(&[source, "--x-out", out, "--tol", "1e-9"]);
+    }
+    assert!(fs::read_to_string(&x).unwrap().starts_with("%%MatrixMarket matrix array real general\n400 1\n"));
+    assert_eq!(fs::read(&xz).unwrap()[..2], [0x1f, 0x8b], "gzip");
+    let solution = vector(&x);
+    assert!(relative_residual(&a, &[1.0; 400], &solution) <= 1.1e-9);
+    assert_eq!(vector(&xz), solution, "the same bits");
+
+    // The solution as the next right-hand side.
+    let report = solve(&[source, "--rhs", &xz, "--x-out", &again, "--tol", "1e-9"]);
+    assert_eq!(report["rhs"], *xz);
+    assert!((history(&report)[0] / norm(&solution) - 1.0).abs() < 1e-12);
+    assert!(relative_residual(&a, &solution, &vector(&again)) <= 1.1e-9);
+
+    // In f32, with the digits that it takes.
+    solve(&[source, "--x-out", &x, "--dtype", "f32", "--tol", "1e-3"]);
+    let text = fs::read_to_string(&x).unwrap();
+    let numbers: Vec<&str> = text.lines().skip(2).collect();
+    assert_eq!(numbers.len(), 400);
+    numbers.iter().for_each(|number| assert_eq!(format!("{:?}", number.parse::<f32>().unwrap()), *number));
+}
+
+#[test]
+fn right_hand_sides_come_from_sparse_files_too() {
+    let (b, x) = (scratch("sparse_b.mtx"), scratch("sparse_x.mtx"));
+    // The second element twice: duplicates are summed.
+    fs::write(&b, "%%MatrixMarket matrix coordinate real general\n9 1 3\n2 1 1.5\n9 1 -4\n2 1 0.5\n").unwrap();
+    let report = solve(&["gen:poisson2d:3", "--rhs", &b, "--x-out", &x, "--tol", "1e-10"]);
+    assert_eq!(history(&report)[0], 20f64.sqrt());
+    let expected = [0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -4.0];
+    assert!(relative_residual(&matrix("gen:poisson2d:3"), &expected, &vector(&x)) <= 1.1e-10);
+
+    let zeros = scratch("zeros.mtx");
+    fs::write(&zeros, "%%MatrixMarket matrix coordinate real general\n9 1 0\n").unwrap();
+    let report = solve(&["gen:poisson2d:3", "--rhs", &zeros, "--history", &scratch("zeros.svg")]);
+    assert!(report["iterations"] == 0 && report["relative_residual"] == 0.0);
+}
+
+#[test]
+fn random_right_hand_sides_are_the_same_each_time() {
+    let paths = [scratch("random_0.mtx"), scratch("random_1.mtx")];
+    let reports = paths.each_ref().map(|path| solve(&["gen:poisson2d:20", "--rhs", "random", "--x-out", path]));
+    assert_eq!(reports[0]["history"], reports[1]["history"]);
+    assert_eq!(reports[0]["rhs"], "random");
+    let texts = paths.map(|path| fs::read_to_string(path).unwrap());
+    assert_eq!(texts[0], texts[1]);
+    assert_ne!(reports[0]["history"], solve(&["gen:poisson2d:20"])["history"]);
+}
+
+#[test]
+fn histories_are_tables_and_pictures() {
+    let (csv, svg) = (scratch("history.csv"), scratch("history.svg"));
+    let report = solve(&["gen:poisson2d:20", "--history", &csv]);
+    let (table, history) = (table(&csv), history(&report));
+    assert_eq!(table.len(), history.len());
+    for (place, (row, norm)) in table.iter().zip(history).enumerate() {
+        // Reading JSON rounds.
+        assert!(row.0 == place && (row.1 / norm - 1.0).abs() < 1e-14, "{place}: {row:?} and {norm}");
+    }
+
+    let text = stdout(&["solve", "gen:poisson2d:20", "--device", "cpu", "--history", &svg]);
+    assert!(text.contains("converged after"), "{text}");
+    let picture = fs::read_to_string(&svg).unwrap();
+    let parts =
+        ["<svg xmlns", "gen:poisson2d:20", "<path class=\"line\" d=\"M", "stroke-dasharray", "target 1e-6", ">-6<"];
+    for part in parts.into_iter().chain(["prefers-color-scheme:dark", ">iteration<", "</svg>"]) {
+        assert!(picture.contains(part), "no `{part}` in:\n{picture}");
+    }
+    let path = picture.split("d=\"M").nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!(path.matches('L').count(), table.len() - 1);
+}
+
+#[test]
+fn what_does_not_converge_is_told_with_all_that_is_known() {
+    let (x, csv) = (scratch("limited.mtx"), scratch("limited.csv"));
+    let arguments = ["gen:poisson2d:20", "--device", "cpu", "--max-iters", "5", "--x-out", &x, "--history", &csv];
+    let output = warpsparse(&[&["solve"], &arguments[..]].concat());
+    let (text, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(3), "{error}");
+    assert!(text.contains("not converged after 5 iterations"), "{text}");
+    assert!(error.contains("error: not converged: the iterations reached their limit, 5; "), "{error}");
+    assert_eq!((table(&csv).len(), vector(&x).len()), (6, 400));
+
+    let output = warpsparse(&[&["solve", "--json"], &arguments[..]].concat());
+    assert_eq!(output.status.code(), Some(3));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["converged"] == false && report["ended"] == "max_iterations" && report["iterations"] == 5);
+
+    let (status, error) = failure(&["gen:poisson2d:20", "--device", "cpu", "--dtype", "f32", "--tol", "1e-12"]);
+    assert!(status == 3 && error.contains("f32 is not precise enough"), "{status}: {error}");
+}
+
+#[test]
+fn a_breakdown_leaves_what_there_is() {
+    let (x, csv, svg) = (scratch("broken.mtx"), scratch("broken.csv"), scratch("broken.svg"));
+    let broken = indefinite();
+    let (status, error) = failure(&[&broken, "--device", "cpu", "--x-out", &x, "--history", &csv]);
+    assert_eq!(status, 1, "{error}");
+    let message = error.lines().last().unwrap();
+    assert!(message.starts_with("error: iteration ") && message.contains("not positive definite"), "{error}");
+    let iteration: usize = message["error: iteration ".len()..].split(':').next().unwrap().parse().unwrap();
+    let table = table(&csv);
+    assert_eq!((table.len(), table[0]), (iteration, (0, 2.0)), "the norms before the iteration that failed");
+    assert_eq!(vector(&x).len(), 4);
+    assert_eq!(failure(&[&broken, "--device", "cpu", "--history", &svg]).0, 1);
+    assert!(fs::read_to_string(&svg).unwrap().ends_with("</svg>"));
+}
+
+#[test]
+fn what_does_not_fit_is_a_failure_that_names_the_file() {
+    let oblong = "gen:uniform:9:2:8";
+    let (status, error) = failure(&[oblong, "--device", "cpu"]);
+    assert!(status == 1 && error.contains("gen:uniform:9:2:8: 9 x 8, and"), "{status}: {error}");
+
+    let b = scratch("short.mtx");
+    for (content, size) in
+        [("3 1\n1\n2\n3\n", "3 x 1"), ("1 4\n1\n2\n3\n4\n", "1 x 4"), ("4 2\n1\n1\n1\n1\n1\n1\n1\n1\n", "4 x 2")]
+    {
+        fs::write(&b, format!("%%MatrixMarket matrix array real general\n{content}")).unwrap();
+        let (status, error) = failure(&["gen:poisson2d:2", "--device", "cpu", "--rhs", &b]);
+        let expected = format!("short.mtx: {size}, and the right-hand side is 4 x 1");
+        assert!(status == 1 && error.contains(&expected), "{status}: {error}");
+    }
+    fs::write(&b, "%%MatrixMarket matrix array real general\n4 1\n1\nnothing\n").unwrap();
+    let (status, error) = failure(&["gen:poisson2d:2", "--device", "cpu", "--rhs", &b]);
+    assert!(status == 1 && error.contains("short.mtx:4: "), "{status}: {error}");
+    let (status, error) = failure(&["gen:poisson2d:2", "--device", "cpu", "--rhs", "no/such/b.mtx"]);
+    assert!(status == 1 && error.contains("no/such/b.mtx"), "{status}: {error}");
+    let (status, error) = failure(&["gen:poisson2d:2", "--device", "cpu", "--x-out", "no/such/x.mtx"]);
+    assert!(status == 1 && error.contains("no/such/x.mtx: there is no folder no/such"), "{status}: {error}");
+
+    let hollow = scratch("hollow.mtx");
+    fs::write(&hollow, "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 1\n2 1 0.5\n").unwrap();
+    let (status, error) = failure(&[&hollow, "--device", "cpu"]);
+    assert!(status == 1 && error.contains("Jacobi's preconditioner, row 1: "), "{status}: {error}");
+}
+
+#[test]
+fn wrong_usage_and_missing_devices_have_their_own_status() {
+    let grid = "gen:poisson2d:4";
+    let cases: [(&[&str], &str); 8] = [
+        (&[], "MATRIX"),
+        (&[grid, "--history", "h.png"], "ends in .csv or .svg"),
+        (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
+        (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
+        (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
+        (&[grid, "--precond", "ilu"], "none, jacobi"),
+        (&[grid, "--method", "fast"], "auto, launches, graph, persistent"),
+        (&[grid, "--device", "tpu"], "`tpu`"),
+    ];
+    for (arguments, expected) in cases {
+        let (status, error) = failure(arguments);
+        assert!(status == 2 && error.contains(expected), "{arguments:?}: {status}: {error}");
+    }
+    let (status, error) = failure(&[grid, "--device", "cuda:77"]);
+    assert!(status == 4 && error.contains("CUDA device 77"), "{status}: {error}");
+}
+
+#[test]
+fn the_emulated_device_solves_by_every_method() {
+    for method in ["auto", "launches", "graph", "persistent"] {
+        let arguments = ["solve", "gen:poisson2d:4", "--device", "emulated", "--method", method, "--json"];
+        let report: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
+        assert!(report["converged"] == true && report["threads"].is_null() && report["method"] == method, "{report}");
+        assert!(report["kernel"].as_str().unwrap().starts_with("cg_"), "{report}");
+    }
+}
