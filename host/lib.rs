@@ -1,7 +1,8 @@
 //! Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU with the same API.
 //!
 //! Today that is the product of a sparse matrix with a dense vector, `y = alpha * A * x + beta * y`, for matrices in six
-//! formats, and with a dense matrix, `C = alpha * A * B + beta * C`, for CSR, and that of two dense matrices; all in `f32` and `f64`.
+//! formats, and with a dense matrix, `C = alpha * A * B + beta * C`, for CSR, that of two dense matrices, and the solution of
+//! `A * x = b` by conjugate gradients; all in `f32` and `f64`.
 //!
 //! ```
 //! use warpsparse::{CsrMatrix, Device};
@@ -33,6 +34,8 @@
 //! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, which is a vector and a [`DenseLayout`];
 //!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
 //! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
+//! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with
+//!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]).
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!

@@ -34,7 +34,8 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-const METHODS: [CgMethod; 4] = [CgMethod::Auto, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+const METHODS: [CgMethod; 5] =
+    [CgMethod::Auto, CgMethod::InStep, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
 
 /// The textbook's method in f64: the solution, and the norms of the residual.
 fn reference(matrix: &CsrMatrix<f64>, b: &[f64], jacobi: bool, tolerance: f64, limit: usize) -> (Vec<f64>, Vec<f64>) {

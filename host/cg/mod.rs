@@ -75,7 +75,10 @@ pub enum CgMethod {
     /// [`Persistent`](Self::Persistent) where the caches hold the system, otherwise [`Graph`](Self::Graph).
     #[default]
     Auto,
-    /// Three kernels an iteration, launched one by one.
+    /// Three kernels an iteration, launched one by one, the host waiting for every 20th to read whether it was the last: as is common, to
+    /// compare with.
+    InStep,
+    /// The same without waiting, as all that follow.
     Launches,
     /// The same, recorded as a CUDA graph.
     Graph,
@@ -275,9 +278,10 @@ impl<'a, T: Scalar> Cg<'a, T> {
                         preconditioner";
             return Err(Error::InvalidOption(what.into()));
         }
-        let mut steps = Steps::new(self.operator, own, self.lanes, self.compensated)?;
+        let in_step = self.method == CgMethod::InStep;
+        let mut steps = Steps::new(self.operator, own, self.lanes, self.compensated, in_step)?;
         let mut workspace = Workspace::new(device, n, z, self.compensated)?;
-        if n > 0 && persistent.is_none() && self.method != CgMethod::Launches {
+        if n > 0 && persistent.is_none() && !matches!(self.method, CgMethod::InStep | CgMethod::Launches) {
             steps.record(&mut workspace)?;
         }
         self.prepared = Some(Prepared { steps, persistent, workspace });

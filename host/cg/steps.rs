@@ -24,11 +24,16 @@ const RECORDED: usize = 8;
 /// Iterations that are queued at a time where nothing is recorded.
 const QUEUED: usize = 2;
 
+/// The same, where the host waits for them.
+const IN_STEP: usize = 20;
+
 /// The kernels of an iteration.
 pub(super) struct Steps<'a, T: Scalar> {
     multiply: Multiply<'a, T>,
     preconditioner: Option<&'a dyn Preconditioner<T>>,
     recording: Option<Recording>,
+    /// Whether the host waits for the iterations that it has queued.
+    in_step: bool,
 }
 
 /// How the direction is multiplied by the matrix.
@@ -50,6 +55,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
         preconditioner: Option<&'a dyn Preconditioner<T>>,
         lanes: Lanes,
         compensated: bool,
+        in_step: bool,
     ) -> Result<Self> {
         let multiply = match operator.as_matrix() {
             None => Multiply::Operator(operator),
@@ -65,7 +71,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
                 }
             }
         };
-        Ok(Self { multiply, preconditioner, recording: None })
+        Ok(Self { multiply, preconditioner, recording: None, in_step })
     }
 
     pub(super) fn describe(&self) -> KernelChoice {
@@ -74,7 +80,8 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Multiply::Matrix(_) => ("cg_steps", "the matrix's product, then the dot"),
             Multiply::Operator(_) => ("cg_steps", "the operator's product, then the dot"),
         };
-        let recorded = if self.can_record() { format!("; {RECORDED} iterations a graph") } else { String::new() };
+        let recorded =
+            if self.recording.is_some() { format!("; {RECORDED} iterations a graph") } else { String::new() };
         KernelChoice {
             kernel: kernel.into(),
             reason: format!("{product}; vectors and their dots in two more{recorded}"),
@@ -100,7 +107,11 @@ impl<'a, T: Scalar> Steps<'a, T> {
 
     /// How many iterations [`advance`](Self::advance) queues.
     pub(super) fn at_a_time(&self) -> usize {
-        if self.recording.is_some() { RECORDED } else { QUEUED }
+        match self.recording {
+            Some(_) => RECORDED,
+            None if self.in_step => IN_STEP,
+            None => QUEUED,
+        }
     }
 
     /// Queues some iterations, and returns how many.
@@ -115,9 +126,12 @@ impl<'a, T: Scalar> Steps<'a, T> {
         let queued = match workspace.device.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => 1,
             #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => QUEUED,
+            Backend::Cuda(_) => self.at_a_time(),
         };
         (0..queued).try_for_each(|_| self.iterate(workspace, Mode::Queue))?;
+        if self.in_step {
+            workspace.state.counters.to_vec(&workspace.device)?;
+        }
         Ok(queued)
     }
 

@@ -236,6 +236,8 @@ struct Share<T> {
     first_word: u32,
     /// Entries that are in shared memory: the first ones.
     cached: u32,
+    /// Whether these are all.
+    is_cached: bool,
     x: Shared<T>,
     r: Shared<T>,
     q: Shared<T>,
@@ -279,6 +281,7 @@ impl<T: Scalar> Share<T> {
                 halo,
                 first_word,
                 cached,
+                is_cached: cached == entries,
                 x: vectors,
                 r: vectors.offset(rows_4),
                 q: vectors.offset(2 * rows_4),
@@ -335,7 +338,11 @@ impl<T: Scalar> Share<T> {
                 let mut sum = T::ZERO;
                 if ours {
                     let (begin, end) = (self.offsets.load(row), self.offsets.load(row + 1));
-                    sum = self.row_sum::<LANES>(args, begin + lane, end);
+                    sum = if self.is_cached {
+                        self.row_sum::<LANES, true>(args, begin + lane, end)
+                    } else {
+                        self.row_sum::<LANES, false>(args, begin + lane, end)
+                    };
                 }
                 let mut distance = LANES / 2;
                 while distance > 0 {
@@ -352,37 +359,37 @@ impl<T: Scalar> Share<T> {
         dot
     }
 
-    /// The sum over every `LANES`th entry of the block from `entry` to `end`.
+    /// The sum over every `LANES`th entry of the block from `entry` to `end`, all of them `CACHED`, or perhaps not.
+    ///
+    /// Loads do not depend on whether there is another entry, for branches would keep them from overlapping: beyond the last one it is loaded
+    /// again.
     ///
     /// # Safety
     /// As for [`product`](Self::product), and the entries are the block's.
     #[inline(always)]
-    unsafe fn row_sum<const LANES: u32>(&self, args: &Args<T>, mut entry: u32, end: u32) -> T {
+    unsafe fn row_sum<const LANES: u32, const CACHED: bool>(&self, args: &Args<T>, mut entry: u32, end: u32) -> T {
         let mut sum = T::ZERO;
         while entry < end {
             let mut words = [0; 4];
             let mut values = [T::ZERO; 4];
+            let place = |k: u32| if entry + k * LANES < end { entry + k * LANES } else { end - 1 };
             // SAFETY: the caller's promise; columns are places in `p` by the second rule.
             unsafe {
                 unroll!(K in [0, 1, 2, 3] {
-                    let at = entry + K * LANES;
-                    if at < end {
-                        if at < self.cached {
-                            words[K as usize] = self.columns.load(at / 2);
-                            values[K as usize] = self.values.load(at);
-                        } else {
-                            let (word, at) = (self.first_word + at / 2, self.first_entry as usize + at as usize);
-                            words[K as usize] = mem::load_readonly(args.columns.add(word as usize));
-                            values[K as usize] = mem::load_readonly(args.values.add(at));
-                        }
+                    let at = place(K);
+                    if CACHED || at < self.cached {
+                        words[K as usize] = self.columns.load(at / 2);
+                        values[K as usize] = self.values.load(at);
+                    } else {
+                        let (word, at) = (self.first_word + at / 2, self.first_entry as usize + at as usize);
+                        words[K as usize] = mem::load_readonly(args.columns.add(word as usize));
+                        values[K as usize] = mem::load_readonly(args.values.add(at));
                     }
                 });
                 unroll!(K in [0, 1, 2, 3] {
-                    let at = entry + K * LANES;
-                    if at < end {
-                        let column = words[K as usize] >> (16 * (at % 2)) & 0xffff;
-                        sum = values[K as usize].mul_add(self.p.load(column), sum);
-                    }
+                    let column = words[K as usize] >> (16 * (place(K) % 2)) & 0xffff;
+                    let with = values[K as usize].mul_add(self.p.load(column), sum);
+                    sum = if entry + K * LANES < end { with } else { sum };
                 });
             }
             entry += 4 * LANES;

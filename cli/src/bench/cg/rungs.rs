@@ -20,12 +20,13 @@ pub(super) enum Rung {
 pub(super) const CAPTURED: &str = "captured in a graph";
 
 /// From the most obvious down.
-pub(super) const RUNGS: [(&str, Rung); 9] = [
+pub(super) const RUNGS: [(&str, Rung); 10] = [
     ("sample style", Rung::Vendor(Way::HostSync)),
     ("scalars on the device", Rung::Vendor(Way::DeviceScalars)),
     (CAPTURED, Rung::Vendor(Way::Captured)),
     ("own dots", Rung::Vendor(Way::OwnDots)),
-    ("fused, launched", Rung::Ours(CgMethod::Launches)),
+    ("fused, every 20th read", Rung::Ours(CgMethod::InStep)),
+    ("fused, end in pinned memory", Rung::Ours(CgMethod::Launches)),
     ("fused, graph", Rung::Ours(CgMethod::Graph)),
     ("persistent", Rung::Ours(CgMethod::Persistent)),
     ("automatic", Rung::Ours(CgMethod::Auto)),
