@@ -76,7 +76,8 @@ impl<'a> KernelLaunch<'a> {
 
     pub(super) fn emulated(seed: u64, entry: &'static str, shape: Shape) -> Self {
         let launch = emulator::Launch::new(shape.blocks, shape.block_size).name(entry).seed(seed);
-        Self::Emulated(launch.dynamic_shared_bytes(shape.dynamic_shared_bytes))
+        let launch = launch.dynamic_shared_bytes(shape.dynamic_shared_bytes);
+        Self::Emulated(if shape.cooperative { launch.cooperative() } else { launch })
     }
 
     #[cfg(feature = "cuda")]

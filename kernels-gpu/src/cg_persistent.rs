@@ -361,9 +361,6 @@ impl<T: Scalar> Share<T> {
 
     /// The sum over every `LANES`th entry of the block from `entry` to `end`, all of them `CACHED`, or perhaps not.
     ///
-    /// Loads do not depend on whether there is another entry, for branches would keep them from overlapping: beyond the last one it is loaded
-    /// again.
-    ///
     /// # Safety
     /// As for [`product`](Self::product), and the entries are the block's.
     #[inline(always)]
@@ -372,24 +369,27 @@ impl<T: Scalar> Share<T> {
         while entry < end {
             let mut words = [0; 4];
             let mut values = [T::ZERO; 4];
-            let place = |k: u32| if entry + k * LANES < end { entry + k * LANES } else { end - 1 };
             // SAFETY: the caller's promise; columns are places in `p` by the second rule.
             unsafe {
                 unroll!(K in [0, 1, 2, 3] {
-                    let at = place(K);
-                    if CACHED || at < self.cached {
-                        words[K as usize] = self.columns.load(at / 2);
-                        values[K as usize] = self.values.load(at);
-                    } else {
-                        let (word, at) = (self.first_word + at / 2, self.first_entry as usize + at as usize);
-                        words[K as usize] = mem::load_readonly(args.columns.add(word as usize));
-                        values[K as usize] = mem::load_readonly(args.values.add(at));
+                    let at = entry + K * LANES;
+                    if at < end {
+                        if CACHED || at < self.cached {
+                            words[K as usize] = self.columns.load(at / 2);
+                            values[K as usize] = self.values.load(at);
+                        } else {
+                            let (word, at) = (self.first_word + at / 2, self.first_entry as usize + at as usize);
+                            words[K as usize] = mem::load_readonly(args.columns.add(word as usize));
+                            values[K as usize] = mem::load_readonly(args.values.add(at));
+                        }
                     }
                 });
                 unroll!(K in [0, 1, 2, 3] {
-                    let column = words[K as usize] >> (16 * (place(K) % 2)) & 0xffff;
-                    let with = values[K as usize].mul_add(self.p.load(column), sum);
-                    sum = if entry + K * LANES < end { with } else { sum };
+                    let at = entry + K * LANES;
+                    if at < end {
+                        let column = words[K as usize] >> (16 * (at % 2)) & 0xffff;
+                        sum = values[K as usize].mul_add(self.p.load(column), sum);
+                    }
                 });
             }
             entry += 4 * LANES;

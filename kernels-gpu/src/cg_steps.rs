@@ -26,7 +26,7 @@
 //!    [`PARTIALS`](crate::sums::PARTIALS) elements. None overlaps another.
 //! 2. `preconditioner` is one of [`preconditioner`]; `diagonal` is a vector where it says so, and so is `z`.
 //! 3. Nothing else accesses what the launch writes meanwhile.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has at most [`MOST_BLOCKS`](crate::sums::MOST_BLOCKS) blocks, at least one.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has at most [`MOST_BLOCKS`] blocks, at least one.
 
 use cuda_std::{mem, thread};
 
