@@ -464,6 +464,11 @@ fn two_precisions(device: &Device) {
             }
         }
     }
+    // Solved to the last digit of f32 in two iterations: the direction after them is rounding alone.
+    let two = device.upload(&from_rows::<f32>(2, vec![vec![(0, 4.0), (1, 1.0)], vec![(0, 1.0), (1, 3.0)]])).unwrap();
+    let (b_of_two, mut x) = (device.upload_vec(&[1.0, 2.0]).unwrap(), device.zeros(2).unwrap());
+    let info = Cg::new(&two).tolerance(Tol::relative(1e-14)).solve_mixed(&b_of_two, &mut x).unwrap();
+    assert!(info.relative_residual < 1.02e-14 && info.iterations <= 8, "{info:?}");
     let mut zero = device.upload_vec(&[1.0; 200]).unwrap();
     Cg::new(&on_device).solve_mixed(&device.zeros(200).unwrap(), &mut zero).unwrap();
     assert_eq!(zero.to_vec().unwrap(), [0.0; 200]);

@@ -50,6 +50,11 @@ impl<T: Scalar> System<T> for Plain<'_, T> {
 /// differ by rounding.
 const ACCEPTED: f64 = 1.01;
 
+/// A direction goes on with a replaced residual that is at most so many times the one that it was made with,
+const MOST_DRIFT: f64 = 2.0;
+/// and at least such a share of what the round was to reach.
+const LEAST_LEFT: f64 = 0.01;
+
 /// What a solution is made with.
 pub(super) struct Course<'a, 'b, T: Scalar> {
     pub(super) workspace: &'b mut Workspace<T>,
@@ -83,12 +88,12 @@ impl<T: Scalar> Course<'_, '_, T> {
             return Ok(info);
         }
         let mut goal = target;
+        let mut goes_on = false;
         while residual > goal {
             if info.iterations >= self.max_iterations {
                 info.reason = CgReason::MaxIterations;
                 break;
             }
-            let goes_on = info.iterations > 0 && system.replaced_at().is_some();
             let of_round = system.replaced_at().map_or(target, |share| target.max(share * residual));
             let reason = self.round(of_round, goes_on, &mut info.history);
             info.iterations = info.history.len() - 1;
@@ -98,6 +103,11 @@ impl<T: Scalar> Course<'_, '_, T> {
             info.reason = reason?;
             (residual, _) = now?;
             info.residual_norm = residual;
+            // Where rounding has taken over, the direction belongs to another residual: where that of x is another than the updated one,
+            // and where a system of few different eigenvalues was solved all at once, to the last digit.
+            let updated = info.history[info.iterations];
+            let is_trusted = residual <= MOST_DRIFT * updated && residual >= LEAST_LEFT * of_round;
+            goes_on = system.replaced_at().is_some() && is_trusted;
             if info.reason != CgReason::Converged {
                 break;
             }

@@ -311,7 +311,7 @@ impl Cg<'_, f32> {
     /// let a = device.upload(&a)?;
     /// let (b, mut x) = (device.upload_vec(&[1.0f64, 2.0])?, device.zeros(2)?);
     /// let info = Cg::new(&a).tolerance(Tol::relative(1e-12)).preconditioner(Jacobi).solve_mixed(&b, &mut x)?;
-    /// assert!(info.relative_residual < 2e-12 && (x.to_vec()?[0] - 1.0 / 11.0).abs() < 1e-11);
+    /// assert!(info.relative_residual < 2e-12 && (x.to_vec()?[0] - 1.0 / 11.0).abs() < 1e-11, "{info:?}");
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
