@@ -49,7 +49,7 @@ use crate::{
 /// Numbers that steer the method are `f64`, and so are the sums of dots, for elements of either type; they stay on the device. Dots are
 /// summed in a fixed order: the same input on the same device gives the same bits. The device checks every iteration whether it was the
 /// last. The host hears of it later, queues iterations ahead meanwhile, and these do nothing; only products of an operator
-/// of the user's own are made, at most 4 too many.
+/// of the user's own are made, at most 4 too many (40 with [`CgMethod::InStep`]).
 ///
 /// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
 ///
