@@ -2,6 +2,7 @@
 
 mod cg;
 mod compare;
+mod first_use;
 mod formats;
 mod graphs;
 mod html;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
     /// `warpsparse bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
     Cg(cg::Options),
+    /// Measures how long a program takes from its start to its first result.
+    FirstUse(first_use::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
     /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
@@ -59,6 +62,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Graphs(options) => graphs::run(options),
         Command::Sgemm(options) => sgemm::run(options),
         Command::Cg(options) => cg::run(options),
+        Command::FirstUse(options) => first_use::run(options),
         Command::Formats(options) => formats::run(options),
         Command::Compare(options) => compare::run(options),
     }

@@ -323,7 +323,7 @@ pub(crate) fn least_time(
     Ok(least)
 }
 
-fn machine(device: &Device, copy_bandwidth: f64) -> Result<Machine> {
+pub(crate) fn machine(device: &Device, copy_bandwidth: f64) -> Result<Machine> {
     let info = device.info()?;
     let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     Ok(Machine {
