@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    env,
     ffi::c_void,
     fmt,
     hash::{Hash, Hasher},
@@ -40,6 +41,8 @@ struct Gpu {
     capability: (u32, u32),
     multiprocessors: u32,
     shared_bytes: u32,
+    /// Whether PTX is compiled even where there is machine code.
+    compile_all: bool,
     /// Users' modules, and this crate's own as machine code. Of PTX, each entry point of theirs is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
@@ -125,6 +128,7 @@ impl Stream {
             capability: (major as u32, minor as u32),
             multiprocessors,
             shared_bytes,
+            compile_all: env::var_os("WARPSPARSE_PTX").is_some_and(|value| value == "1"),
             modules: Mutex::default(),
             functions: Mutex::default(),
         };
@@ -288,9 +292,10 @@ impl Stream {
     /// The module of one of this crate's families: all of it as machine code, or the entry point alone, compiled now.
     fn family(&self, source: ModuleSource, family: &'static str, entry: &str) -> Result<Arc<CudaModule>> {
         let embedded = self.embedded(family)?;
-        if let Some(code) = embedded.machine_code(self.gpu.capability.0) {
+        let code = embedded.machine_code(self.gpu.capability.0).filter(|_| !self.gpu.compile_all);
+        if let Some(code) = code {
             let load = || self.gpu.context.load_module(Ptx::from_binary(code)).map_err(driver(family));
-            // A driver older than the assembler does not load it, nor does one that is told to compile everything.
+            // A driver older than the assembler does not load it.
             if let Ok(module) = self.module(source, load) {
                 return Ok(module);
             }

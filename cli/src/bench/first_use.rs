@@ -19,7 +19,7 @@ use self::{
     report::{FirstUse, Start},
 };
 use super::{
-    report::{Method, Report, Skipped},
+    report::{Method, Report},
     session::{machine, write},
 };
 use crate::{Outcome, emit};
@@ -53,7 +53,7 @@ enum Cache {
     Cold,
     /// One in which an earlier program left what it compiled.
     Warm,
-    /// An empty one, and the order to compile PTX even where there is machine code.
+    /// An empty one, and PTX is compiled even where there is machine code.
     Ptx,
 }
 
@@ -62,7 +62,11 @@ enum Cache {
 struct Done {
     /// Since 1970, of the first result.
     unix_ns: u128,
-    /// Until the device was ready: the driver's start and its context.
+    /// The device is a GPU.
+    cuda: bool,
+    /// The driver's start.
+    driver_us: f64,
+    /// From there until something had been copied to the device: its context, and a first allocation.
     device_us: f64,
     /// From there to the first result.
     operation_us: f64,
@@ -86,20 +90,19 @@ pub(crate) fn measure(
     operations: &[Operation],
 ) -> Result<Report<FirstUse>, Box<dyn std::error::Error>> {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let chosen = Device::from_name(device)?;
     let operations = if operations.is_empty() { Operation::ALL } else { operations };
-    let mut skipped = Vec::new();
     let mut results = Vec::new();
+    // A driver starts faster while another program has the GPU open: this one must not, until all have run.
     for &operation in operations {
         let starts = |cache| starts(device, operation, repeats, cache);
-        let cold = starts(Cache::Cold)?;
-        let warm = starts(Cache::Warm)?;
-        // A driver may not know the order.
-        let ptx = chosen.is_cuda().then(|| starts(Cache::Ptx)).transpose().unwrap_or_else(|error| {
-            skipped.push(Skipped { what: format!("{operation} from PTX"), reason: error.to_string() });
-            None
-        });
-        results.push(FirstUse { operation, modules: operation.modules(), cold, warm, ptx });
+        let (cold, cuda) = starts(Cache::Cold)?;
+        let (warm, _) = starts(Cache::Warm)?;
+        let ptx = if cuda { Some(starts(Cache::Ptx)?.0) } else { None };
+        results.push(FirstUse { operation, modules: operation.modules(), cold, warm, ptx, held: None });
+    }
+    let chosen = Device::from_name(device)?;
+    for result in results.iter_mut().filter(|_| chosen.is_cuda()) {
+        result.held = Some(starts(device, result.operation, repeats, Cache::Warm)?.0);
     }
     Ok(Report {
         schema: SCHEMA,
@@ -109,17 +112,17 @@ pub(crate) fn measure(
         machine: machine(&chosen, chosen.measure_copy_bandwidth()?)?,
         method: Method { repeats, cache: "as named", rivals: Vec::new(), text: report::method(repeats) },
         results,
-        skipped,
+        skipped: Vec::new(),
     })
 }
 
-/// Starts the program so many times.
+/// Starts the program so many times; and whether it ran on a GPU.
 fn starts(
     device: &str,
     operation: Operation,
     repeats: usize,
     cache: Cache,
-) -> Result<Start, Box<dyn std::error::Error>> {
+) -> Result<(Start, bool), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     if matches!(cache, Cache::Warm) {
         start(device, operation, cache, folder.path())?;
@@ -130,7 +133,7 @@ fn starts(
         let folder = if matches!(cache, Cache::Warm) { folder.path() } else { empty.path() };
         times.push(start(device, operation, cache, folder)?);
     }
-    Ok(Start::of(&times))
+    Ok((Start::of(&times), times.iter().all(|(_, done)| done.cuda)))
 }
 
 /// Starts the program once; the time until it had its result, with what it says itself.
@@ -143,10 +146,7 @@ fn start(
     let mut program = Command::new(env::current_exe()?);
     program.args(["bench", "first-use", "--child", "--device", device, "--operation", &operation.to_string()]);
     program.env("CUDA_CACHE_PATH", folder).env("CUDA_CACHE_DISABLE", "0");
-    match cache {
-        Cache::Ptx => program.env("CUDA_FORCE_PTX_JIT", "1"),
-        Cache::Cold | Cache::Warm => program.env_remove("CUDA_FORCE_PTX_JIT"),
-    };
+    program.env("WARPSPARSE_PTX", if matches!(cache, Cache::Ptx) { "1" } else { "0" });
     let started = unix_time()?;
     let output = program.output()?;
     if !output.status.success() {
@@ -161,13 +161,18 @@ fn child(options: &Options) -> Outcome {
         return Err("a program does one operation".into());
     };
     let begun = Instant::now();
+    // Where there is no driver, the device may be the CPU.
+    let _ = Device::cuda_count();
+    let started = Instant::now();
     let device = Device::from_name(&options.device)?;
     device.upload_vec(&[0_f32])?;
     let ready = Instant::now();
     operation.run(&device)?;
     let done = Done {
         unix_ns: unix_time()?,
-        device_us: (ready - begun).as_secs_f64() * 1e6,
+        cuda: device.is_cuda(),
+        driver_us: (started - begun).as_secs_f64() * 1e6,
+        device_us: (ready - started).as_secs_f64() * 1e6,
         operation_us: ready.elapsed().as_secs_f64() * 1e6,
     };
     emit(&serde_json::to_string(&done)?)
