@@ -13,8 +13,8 @@ const DT: f64 = 2e-4; // the plate's side and its diffusivity are 1
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::from_name(&env::args().nth(1).unwrap_or("auto".into()))?;
     let cells = if device.to_string() == "emulated" { 20 } else { 256 };
-    let n = env::args().nth(2).map_or(Some(cells), |text| text.parse().ok()).filter(|&n| n >= 2);
-    let n = n.ok_or("CELLS along a side: a number, 2 or more")?;
+    let n = env::args().nth(2).map_or(Some(cells), |text| text.parse().ok()).filter(|n| (2..10_000).contains(n));
+    let n = n.ok_or("CELLS along a side: a number from 2 to 9999")?;
     let a = device.upload(&implicit_euler(n, DT * (n * n) as f64)?)?;
     println!("heat on {n} x {n} cells, on {}", device.describe());
     let centre = |cell: usize| (cell as f64 + 0.5) / n as f64;
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     draw(&pictures, n, &env::args().nth(3).unwrap_or("target/heat.png".into()))
 }
 
-/// `I + r L`: `L` is the 5-point stencil, with as much on the diagonal as there are neighbours, for nothing leaves the plate.
+/// `I + r L`. `L` is the 5-point stencil, with the number of neighbours on the diagonal: nothing leaves the plate.
 fn implicit_euler(n: usize, r: f64) -> warpsparse::Result<CsrMatrix<f64>> {
     let (offsets, columns, mut values) = generate::poisson2d(n)?.into_csr_data();
     for i in 0..n * n {

@@ -1,7 +1,7 @@
 //! PageRank of a university's web: `cargo run --release --example pagerank [DEVICE] [GRAPH] [PICTURE]`.
 //!
-//! A surfer follows a random link of the page, or else, 15 times of 100 and where there are no links, goes to any page. That
-//! goes by way of one more vertex, linked from and to all pages, so that a step of the surfer is one sparse product.
+//! A surfer follows a random link, or else, in 15 of 100 steps and where there are none, goes to any page. That goes by
+//! way of one more vertex, linked from and to all pages, so that a step of the surfer is one sparse product.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 use std::{env, error::Error};
 
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     draw(&pages, &env::args().nth(3).unwrap_or("target/pagerank.svg".into()))
 }
 
-/// Column j: where the surfer goes from page j, with which probability. The last row and column are the vertex of jumps.
+/// Column j: where the surfer goes from page j, how probably. The last row and column are the vertex of jumps.
 fn surfer(links: &CsrMatrix<f64>) -> warpsparse::Result<CsrMatrix<f64>> {
     let (n, mut steps) = (links.nrows(), vec![]);
     for (page, (targets, _)) in (0..).zip(links.rows()) {
