@@ -1,6 +1,6 @@
 //! Two layers of a graph convolutional network: `cargo run --release --example gcn [DEVICE] [GRAPH] [PICTURE]`.
 //!
-//! `Y = S relu(S X W1) W2`, with `S = D^-1/2 (A + I) D^-1/2` (Kipf & Welling, 2017). The file is `A + I`: who cites whom
+//! `Y = S relu(S X W1) W2`, `S = D^-1/2 (A + I) D^-1/2` (Kipf & Welling, 2017). The file is `A + I`, who cites whom
 //! and no more. Features and weights are random here, nothing is learnt. All layers stay on the device. So does ReLU,
 //! without a kernel of its own: `max(1 x, 0 x)` is what `spmm_reduce` makes of two entries on the diagonal.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
