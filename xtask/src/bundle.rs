@@ -30,6 +30,10 @@ const BUILT: &[&str] = &[
     "--test=spmv_formats",
     "--test=spmv_properties",
     "--test=structure",
+    "--example=heat",
+    "--example=pagerank",
+    "--example=gcn",
+    "--example=interop",
     "--package=warpsparse-cli",
     "--bin=warpsparse",
     "--package=warpsparse-test-kernels",
@@ -37,8 +41,11 @@ const BUILT: &[&str] = &[
     "--example=planted",
 ];
 
-/// Collect the device tests, the commands, the PTX and a script that runs them, in one folder to copy to another machine
-/// of the same processor architecture.
+/// The example that is a package of its own.
+const OWN_KERNEL: &[&str] = &["--manifest-path=examples/own-kernel/Cargo.toml", "--bin=own-kernel"];
+
+/// Collect the device tests, the examples, the commands, the PTX and a script that runs them, in one folder to copy to
+/// another machine of the same processor architecture.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The folder, made anew.
@@ -51,11 +58,20 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if out.exists() {
         fs::remove_dir_all(&out).with_context(|| format!("removing {}", out.display()))?;
     }
-    fs::create_dir_all(out.join("tests"))?;
+    for folder in ["tests", "examples"] {
+        fs::create_dir_all(out.join(folder))?;
+    }
 
-    for (target, executable) in executables(root)? {
-        let folder = if target.kind.iter().any(|kind| kind == "test") { "tests" } else { "." };
+    for (target, executable) in executables(root, BUILT)? {
+        let folder = match target.kind.first().map(String::as_str) {
+            Some("test") => "tests",
+            Some("example") if target.name != "planted" => "examples",
+            _ => ".",
+        };
         fs::copy(&executable, out.join(folder).join(target.name))?;
+    }
+    for (target, executable) in executables(root, OWN_KERNEL)? {
+        fs::copy(&executable, out.join("examples").join(target.name))?;
     }
     let toolchain = KernelToolchain::find()?;
     for &arch in ARCHS {
@@ -84,18 +100,18 @@ struct Target {
 }
 
 /// Builds with cargo, optimised and without symbols; the targets that came out and their files.
-fn executables(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
+fn executables(root: &Path, built: &[&str]) -> Result<Vec<(Target, PathBuf)>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root)
         .arg("build")
-        .args(BUILT)
+        .args(built)
         .args(["--release", "--message-format=json-render-diagnostics"])
         .args(["--config", "profile.release.strip=true"])
         .stderr(Stdio::inherit())
         .output()
         .context("running cargo")?;
     if !output.status.success() {
-        bail!("cargo build {} failed", BUILT.join(" "));
+        bail!("cargo build {} failed", built.join(" "));
     }
     let messages = String::from_utf8(output.stdout)?;
     let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<Message>, _>>()?;

@@ -11,6 +11,7 @@
 #                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md; and
 #                       conjugate gradients beside both libraries: cg.json, cg.md
 #   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
+#   ./run.sh examples   the examples of the library on the GPU; their pictures: heat.png, pagerank.svg, gcn.svg
 #   ./run.sh all        all of these
 set -eu
 cd "$(dirname "$0")"
@@ -108,8 +109,16 @@ graphs() {
     cat graphs.md
 }
 
+examples() {
+    examples/heat cuda 256 heat.png
+    examples/pagerank cuda data/NotreDame_www.mtx.gz pagerank.svg
+    examples/gcn cuda data/cora.mtx.gz gcn.svg
+    examples/interop cuda
+    examples/own-kernel cuda
+}
+
 case "${1:-}" in
-tests | sanitize | planted | lanes | bench | graphs) "$1" ;;
-all) ./warpsparse info; tests; sanitize; lanes; bench; graphs; planted ;;
+tests | sanitize | planted | lanes | bench | graphs | examples) "$1" ;;
+all) ./warpsparse info; tests; examples; sanitize; lanes; bench; graphs; planted ;;
 *) sed -n '2,15s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

@@ -1,0 +1,79 @@
+//! PageRank of a university's web: `cargo run --release --example pagerank [DEVICE] [GRAPH] [PICTURE]`.
+//!
+//! A surfer follows a random link, or else, in 15 of 100 steps and where there are none, goes to any page. That goes by
+//! way of one more vertex, linked from and to all pages, so that a step of the surfer is one sparse product.
+#![allow(clippy::print_stdout, reason = "an example prints what it finds")]
+use std::{env, error::Error};
+
+use plotters::prelude::*;
+use warpsparse::{CooMatrix, CsrMatrix, Device, io::MatrixSource};
+
+const FOLLOW: f64 = 0.85;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = Device::from_name(&env::args().nth(1).unwrap_or("auto".into()))?;
+    let source = if device.to_string() == "emulated" { "gen:rmat:9:8" } else { "tests/data/NotreDame_www.mtx.gz" };
+    let source: MatrixSource = env::args().nth(2).unwrap_or(source.into()).parse()?;
+    let links = source.load().map_err(|error| format!("{error}; a random GRAPH: gen:rmat:18:4"))?;
+    let n = Some(links.nrows()).filter(|&n| n > 0 && n == links.ncols()).ok_or("GRAPH: a square matrix with rows")?;
+    let a = device.upload(&surfer(&links)?)?;
+    println!("{source}: {n} pages, {} links, on {}", links.nnz(), device.describe());
+    let (mut now, mut next) = (device.upload_vec(&vec![1.0; n + 1])?, device.zeros(n + 1)?);
+    let (mut rank, mut steps, mut residual) = (vec![], 0, f64::INFINITY);
+    while residual > 1e-10 && steps < 500 {
+        for _ in 0..10 {
+            a.spmv(1.0, &now, 0.0, &mut next)?;
+            std::mem::swap(&mut now, &mut next);
+        }
+        rank = now.to_vec()?[..n].to_vec();
+        let total: f64 = rank.iter().sum();
+        rank.iter_mut().for_each(|rank| *rank /= total);
+        (steps, residual) = (steps + 10, difference(&links, &rank));
+    }
+    println!("{steps} steps; by the definition, on the host, the ranks are off by {residual:.1e} in the 1-norm");
+    let mut pages: Vec<(f64, usize)> = rank.into_iter().zip(0..).collect();
+    pages.sort_by(|a, b| b.0.total_cmp(&a.0));
+    pages.iter().take(10).for_each(|(rank, page)| println!("page {page:6}: {rank:.6}"));
+    assert!(residual < 1e-10, "the ranks are what the definition says");
+    draw(&pages, &env::args().nth(3).unwrap_or("target/pagerank.svg".into()))
+}
+
+/// Column j: where the surfer goes from page j, how probably. The last row and column are the vertex of jumps.
+fn surfer(links: &CsrMatrix<f64>) -> warpsparse::Result<CsrMatrix<f64>> {
+    let (n, mut steps) = (links.nrows(), vec![]);
+    for (page, (targets, _)) in (0..).zip(links.rows()) {
+        steps.extend(targets.iter().map(|&target| (target, page, FOLLOW / targets.len() as f64)));
+        steps.push((n as u32, page, if targets.is_empty() { 1.0 } else { 1.0 - FOLLOW }));
+        steps.push((page, n as u32, 1.0 / n as f64));
+    }
+    let (to, (from, probability)) = steps.into_iter().map(|(to, from, p)| (to, (from, p))).unzip();
+    Ok(CsrMatrix::from(&CooMatrix::try_from_triplets(n + 1, n + 1, to, from, probability)?))
+}
+
+/// The 1-norm of the ranks minus `FOLLOW * (what links bring + share of pages without links) + (1 - FOLLOW) / n`.
+fn difference(links: &CsrMatrix<f64>, rank: &[f64]) -> f64 {
+    let pages = || links.rows().map(|(targets, _)| targets).zip(rank);
+    let endings: f64 = pages().filter(|(targets, _)| targets.is_empty()).map(|(_, rank)| rank).sum();
+    let mut expected = vec![(FOLLOW * endings + 1.0 - FOLLOW) / rank.len() as f64; rank.len()];
+    pages().for_each(|(to, rank)| to.iter().for_each(|&i| expected[i as usize] += FOLLOW * rank / to.len() as f64));
+    rank.iter().zip(expected).map(|(rank, expected)| (rank - expected).abs()).sum()
+}
+
+/// The ranks by place as SVG.
+fn draw(pages: &[(f64, usize)], path: &str) -> Result<(), Box<dyn Error>> {
+    let area = SVGBackend::new(path, (640, 420)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area);
+    chart.margin(20).x_label_area_size(44).y_label_area_size(72).caption("PageRank by place", ("sans-serif", 18));
+    let (x, y) = (1.0..pages.len() as f64, pages[pages.len() - 1].0..pages[0].0);
+    let mut chart = chart.build_cartesian_2d(x.log_scale(), y.log_scale())?;
+    let mut mesh = chart.configure_mesh();
+    mesh.x_desc("place").x_label_formatter(&|x| format!("{x:e}")).light_line_style(TRANSPARENT);
+    mesh.y_desc("rank").y_label_formatter(&|y| format!("{y:e}")).draw()?;
+    let places = (0..).map(|k| 10f64.powf(k as f64 / 40.0)).take_while(|&place| place <= pages.len() as f64);
+    let curve = places.map(|place| (place.floor(), pages[place as usize - 1].0));
+    chart.draw_series(LineSeries::new(curve, BLUE.stroke_width(2)))?;
+    area.present().map_err(|error| format!("{path}: {error}"))?;
+    println!("picture: {path}");
+    Ok(())
+}
