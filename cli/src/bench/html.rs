@@ -148,6 +148,11 @@ fn unit(kind: Kind) -> &'static str {
     }
 }
 
+/// With more digits where two would hide which side of 1 it is on, or be all that there is.
+fn ratio(ratio: f64) -> String {
+    if ratio < 0.0995 || (0.995..1.005).contains(&ratio) { format!("{ratio:.3}×") } else { format!("{ratio:.2}×") }
+}
+
 /// All that is known of a time.
 fn told(way: &super::reading::Way, timed: &super::reading::Timed, flops: f64) -> String {
     let us = timed.us;

@@ -178,10 +178,6 @@ impl Kind {
         }
     }
 
-    pub(crate) fn schema(self) -> &'static str {
-        self.benchmark().schema
-    }
-
     /// What it is called.
     pub(crate) fn title(self) -> &'static str {
         match self {

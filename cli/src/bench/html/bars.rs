@@ -14,7 +14,7 @@ use crate::{
 /// A plot for each element type.
 pub(super) fn plots(reading: &Reading) -> Markup {
     html! {
-        div.panels {
+        div.panels.single[reading.dtypes().len() == 1] {
             @for dtype in reading.dtypes() { (plot(reading, dtype)) }
         }
     }
@@ -29,17 +29,17 @@ fn plot(reading: &Reading, dtype: DTypeName) -> Markup {
     html! {
         div.panel {
             h3 { (dtype) span.quiet { " " (unit(kind)) } }
-            @for case in &cases {
+            div.cases { @for case in &cases {
                 div.case {
                     div.name { (case.label()) @if let Some(size) = size(case) { span.quiet { " " (size) } } }
                     @for (way, timed) in drawn(case) {
                         (bar(kind, case, way, &timed, most, roof))
                     }
                     @for way in case.ways.iter().filter(|way| way.timed.is_err() && is_drawn(way)) {
-                        div.bar { div.who { (shown_name(way)) } div.track {} div.value.quiet title=(reason(way)) { "refused" } }
+                        div.bar { div.who { (shown_name(way)) } div.track {} div.value.quiet title=(reason(way)) { span.wide { "refused" } } }
                     }
                 }
-            }
+            } }
         }
     }
 }
@@ -74,8 +74,8 @@ fn bar(kind: Kind, case: &Case, way: &Way, timed: &Timed, most: f64, roof: Optio
                 span.fill.(class) style=(format!("width:{:.2}%", percent(speed))) {}
             }
             div.value {
-                (short(speed))
-                @if let Some(ratio) = ratio { " " b.(if ratio >= 1.0 { "good" } else { "bad" }) { (format!("{ratio:.2}×")) } }
+                span { (short(speed)) }
+                @if let Some(ratio) = ratio { b.(if ratio >= 1.0 { "good" } else { "bad" }) { (super::ratio(ratio)) } }
             }
         }
     }

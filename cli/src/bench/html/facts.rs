@@ -117,7 +117,7 @@ pub(super) fn duration(seconds: f64) -> String {
 pub(super) fn count(number: usize) -> String {
     match number as f64 {
         number @ ..1e4 => format!("{number}"),
-        number @ ..1e6 => format!("{:.0} k", number / 1e3),
+        number @ ..9.995e5 => format!("{:.0} k", number / 1e3),
         number @ ..1e7 => format!("{:.1} M", number / 1e6),
         number => format!("{:.0} M", number / 1e6),
     }

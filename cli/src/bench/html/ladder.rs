@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{facts::count, speed, told};
 use crate::bench::{
-    cg::CAPTURED,
+    cg::{CAPTURED, CPU},
     reading::{By, Case, Kind, Reading, Timed, Way},
     table::short,
 };
@@ -54,11 +54,12 @@ fn plot(kind: Kind, case: &Case) -> Markup {
                 @match &way.timed {
                     Ok(timed) => {
                         @let now = percent(of(timed), most);
-                        @let from = std::mem::replace(&mut before, now);
+                        // The CPU is no step from the GPU.
+                        @let from = if way.name == CPU { 0.0 } else { std::mem::replace(&mut before, now) };
                         (step(kind, case, way, timed, (from, now), line))
                     }
                     Err(reason) => {
-                        div.bar title=(reason) { div.who { (way.name) } div.track {} div.value.quiet { "–" } }
+                        div.bar title=(reason) { div.who { (way.name) } div.track { (rule(line)) } div.value.quiet { span { "–" } } }
                     }
                 }
             }
@@ -66,7 +67,7 @@ fn plot(kind: Kind, case: &Case) -> Markup {
                 div.bar title=(told(way, &timed, case.flops)) {
                     div.who { (way.name) }
                     div.track { span.fill.theirs style=(format!("width:{:.2}%", percent(of(&timed), most))) {} }
-                    div.value { (value(kind, case, &timed)) }
+                    div.value { span { (value(kind, case, &timed)) } }
                 }
             }
         }
@@ -81,7 +82,8 @@ fn percent(speed: f64, most: f64) -> f64 {
 fn step(kind: Kind, case: &Case, way: &Way, timed: &Timed, (from, now): (f64, f64), line: Option<f64>) -> Markup {
     let place = |from: f64, to: f64| format!("left:{:.2}%;width:{:.2}%", from, to - from);
     let is_theirs = way.by == By::Rival;
-    let ratio = beside(kind, case).map(|(_, rival)| rival.us.median / timed.us.median);
+    let rival = beside(kind, case).filter(|(rival, _)| rival.name != way.name);
+    let ratio = rival.map(|(_, rival)| rival.us.median / timed.us.median);
     html! {
         div.bar title=(told(way, timed, case.flops)) {
             div.who.strong[way.by == By::Chosen] { (way.name) }
@@ -89,22 +91,27 @@ fn step(kind: Kind, case: &Case, way: &Way, timed: &Timed, (from, now): (f64, f6
                 span.fill.faint.theirs[is_theirs].ours[!is_theirs] style=(place(0.0, from.min(now))) {}
                 @if now > from { span.fill.theirs[is_theirs].chosen[!is_theirs] style=(place(from, now)) {} }
                 @if now < from { span.fill.lost style=(place(now, from)) {} }
-                @if let Some(line) = line { span.roof style=(format!("left:{line:.2}%")) {} }
+                (rule(line))
             }
             div.value {
-                (value(kind, case, timed))
+                span { (value(kind, case, timed)) }
                 @if let Some(ratio) = ratio {
-                    " " span.(if ratio >= 1.0 { "good" } else { "quiet" }) { (short(ratio)) "×" }
+                    span.(if ratio >= 1.0 { "good" } else { "quiet" }) { (super::ratio(ratio)) }
                 }
             }
         }
     }
 }
 
+/// Where the other library is.
+fn rule(line: Option<f64>) -> Markup {
+    html! { @if let Some(line) = line { span.roof style=(format!("left:{line:.2}%")) {} } }
+}
+
 /// An iteration is told by its time.
 fn value(kind: Kind, case: &Case, timed: &Timed) -> String {
     match kind {
-        Kind::Cg => format!("{} µs", short(timed.us.median)),
+        Kind::Cg => short(timed.us.median),
         _ => short(speed(kind, case.flops, timed)),
     }
 }

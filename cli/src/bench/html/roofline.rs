@@ -83,8 +83,10 @@ fn plot(points: &[Point], copy_gb_per_s: f64, peak_tflop_per_s: Option<f64>) -> 
     let (Some((least, greatest)), Some((slowest, fastest))) = (intensities, speeds) else {
         return html! { p { "There is nothing to plot." } };
     };
-    let x = LogScale::new(least / 1.3, greatest * 1.3, LEFT, RIGHT);
     let peak = peak_tflop_per_s.map_or(f64::INFINITY, |peak| 1e3 * peak);
+    // Both roofs are to be seen.
+    let corner = Some(peak / copy_gb_per_s).filter(|corner| corner.is_finite()).unwrap_or(0.0);
+    let x = LogScale::new(least / 1.3, (1.3 * greatest).max(2.0 * corner), LEFT, RIGHT);
     let roof = |intensity: f64| (copy_gb_per_s * intensity).min(peak);
     let y = LogScale::new(slowest / 1.5, fastest.max(roof(x.to)) * 1.5, BOTTOM, TOP);
     // The slope begins where it enters the plot, and ends at the level or at the right.

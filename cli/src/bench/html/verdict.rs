@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{
     scale::{LogScale, range},
-    speed, unit,
+    ratio, speed, unit,
 };
 use crate::{
     bench::{
@@ -151,7 +151,7 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
     html! {
         div.verdict {
             div.what { b { (verdict.title()) } span.quiet { "beside " (verdict.rival) } }
-            div.mean.(class(mean)) { (format!("{mean:.2}×")) }
+            div.mean.(class(mean)) { (ratio(mean)) }
             div.strip {
                 @for (place, _) in powers(x) { span.rule style=(format!("left:{place:.2}%")) {} }
                 span.one style=(format!("left:{:.2}%", x.at(1.0))) {}
@@ -162,7 +162,7 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
             }
             div.quiet.note {
                 @if lost == 0 { "faster on all " (count) } @else { "slower on " b.bad { (lost) } " of " (count) }
-                ", lowest " (format!("{:.2}×", lowest.ratio)) " on " (lowest.label)
+                ", lowest " (ratio(lowest.ratio)) " on " (lowest.label)
             }
         }
     }
@@ -194,7 +194,7 @@ fn losses(verdicts: &[Verdict]) -> Markup {
             ul.losses {
                 @for (verdict, duel) in losses {
                     li title=(duel.title) {
-                        b.bad { (format!("{:.2}×", duel.ratio)) } " " (verdict.title()) " " (duel.label)
+                        b.bad { (ratio(duel.ratio)) } " " (verdict.title()) " " (duel.label)
                         span.quiet { " beside " (verdict.rival) }
                     }
                 }
