@@ -76,8 +76,11 @@ pub(super) fn measure(options: &Options) -> crate::Outcome<Finished> {
         DTypeName::F64 => measure_system::<f64>(session, source, dtype),
     })?;
     // Products have other words for their method.
-    report.method =
-        Method { cache: "as it comes".into(), text: format!("{}. {}", BENCHMARK.product, BENCHMARK.figures), ..report.method };
+    report.method = Method {
+        cache: "as it comes".into(),
+        text: format!("{}. {}", BENCHMARK.product, BENCHMARK.figures),
+        ..report.method
+    };
     Ok(Finished::new(&report, report.to_string(), Ok(()))?)
 }
 
@@ -94,7 +97,11 @@ impl Options {
 }
 
 /// None if the method fails on the matrix, as where it is not positive definite.
-fn measure_system<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<Option<CgResult>> {
+fn measure_system<T: Number>(
+    session: &mut Session<'_>,
+    source: &MatrixSource,
+    dtype: DTypeName,
+) -> Result<Option<CgResult>> {
     let name = suite::name(source);
     let matrix = session.load(|| source::load::<T>(source))?;
     let b = random_elements::<T>(matrix.nrows(), 0)?;

@@ -16,6 +16,8 @@ use nvml_wrapper::{
 use serde::{Deserialize, Serialize};
 use warpsparse::Device;
 
+use super::rivals::device_index;
+
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Gpu {
@@ -66,9 +68,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 impl Watch {
     /// Of the GPU that a device is, or why there is nothing to be known.
     pub(crate) fn new(device: &Device) -> Result<Self, String> {
-        let name = device.to_string();
-        let index = name.strip_prefix("cuda:").and_then(|index| index.parse().ok()).ok_or("not a CUDA device")?;
-        let context = CudaContext::new(index).map_err(|error| error.to_string())?;
+        let index = device_index(device)?;
+        let context = CudaContext::new(index as usize).map_err(|error| error.to_string())?;
         let uuid = uuid(context.uuid().map_err(|error| error.to_string())?.bytes.map(|byte| byte as u8));
         let nvml = Nvml::init().map_err(|error| format!("NVML: {error}"))?;
         let found = nvml.device_by_uuid(uuid.as_str()).map(drop);

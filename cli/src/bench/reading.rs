@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    all, cg, formats, graphs,
+    all, cg, formats,
     gpu::{Gpu, UnderLoad},
+    graphs,
     report::{Machine, Method, Skipped},
     session::Benchmark,
     sgemm, spmm, spmv,
@@ -164,8 +165,7 @@ impl Reading {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats];
+    pub(crate) const ALL: [Self; 6] = [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats];
 
     fn benchmark(self) -> &'static Benchmark<'static> {
         match self {
@@ -314,7 +314,8 @@ impl RawCase {
             _ => (2.0 * entries * columns, None),
         };
         let is_last = |place: usize| place + 1 == self.kernels.len();
-        let kernel_by = self.kernels.iter().enumerate().map(|(place, _)| if is_last(place) { By::Chosen } else { By::Ours });
+        let kernel_by =
+            self.kernels.iter().enumerate().map(|(place, _)| if is_last(place) { By::Chosen } else { By::Ours });
         let kernel_by: Vec<By> = kernel_by.collect();
         let automatic_is_there = self.rungs.iter().any(|rung| rung.name == cg::AUTOMATIC && rung.time_us.is_some());
         let rung_by = |rung: &RawWay| match rung.name.as_str() {

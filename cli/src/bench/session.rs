@@ -169,7 +169,8 @@ impl Conditions {
             }
             for &dtype in &dtypes {
                 if let Some(budget) = self.basics.budget.filter(|&budget| start.elapsed() >= budget) {
-                    session.skip(format!("{name} {dtype}"), format!("its turn came after {:.0} s", budget.as_secs_f64()));
+                    session
+                        .skip(format!("{name} {dtype}"), format!("its turn came after {:.0} s", budget.as_secs_f64()));
                     session.bar.inc(1);
                     continue;
                 }
@@ -197,7 +198,6 @@ impl Conditions {
             skipped: session.skipped,
         })
     }
-
 }
 
 impl Basics {
@@ -301,12 +301,29 @@ impl<'a> Session<'a> {
     ) -> Vec<RivalReport> {
         let mut reports = Vec::new();
         for &rival in rivals {
-            match runs(rival).and_then(|runs| fastest(rival, runs, our_us)) {
+            match runs(rival).and_then(|runs| fastest(rival, self.right(rival, runs, matrix)?, our_us)) {
                 Ok(report) => reports.push(report),
                 Err(reason) => self.skip(format!("{} on {matrix}", rival.name()), reason),
             }
         }
         reports
+    }
+
+    /// Those of a library's runs whose results are right; it fails if there were others only. What is wrong is told.
+    fn right(&mut self, rival: Rival, runs: Vec<Run>, matrix: &str) -> std::result::Result<Vec<Run>, String> {
+        // A NaN is wrong too.
+        let is_right = |run: &Run| (0.0..=1.0).contains(&run.figures.error_over_bound);
+        let (right, wrong): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_right);
+        let reason = |run: &Run| {
+            format!("its result is wrong, off by {:.1e} times what rounding explains", run.figures.error_over_bound)
+        };
+        if let (true, Some(run)) = (right.is_empty(), wrong.first()) {
+            return Err(reason(run));
+        }
+        for run in &wrong {
+            self.skip(format!("{} {} on {matrix}", rival.name(), run.variant), reason(run));
+        }
+        Ok(right)
     }
 
     pub(crate) fn skip(&mut self, what: String, reason: String) {

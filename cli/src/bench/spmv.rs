@@ -42,7 +42,11 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     Ok(Finished::new(&report, report.to_string(), report.check())?)
 }
 
-fn measure_matrix<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<[MatrixResult; 1]> {
+fn measure_matrix<T: Number>(
+    session: &mut Session<'_>,
+    source: &MatrixSource,
+    dtype: DTypeName,
+) -> Result<[MatrixResult; 1]> {
     let name = suite::name(source);
     let problem = session.load(|| Problem::<T>::load(source))?;
     let measurement = session.measurement(&problem)?;

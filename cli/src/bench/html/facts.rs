@@ -110,7 +110,11 @@ pub(super) fn moment(date: &str) -> String {
 }
 
 pub(super) fn duration(seconds: f64) -> String {
-    if seconds < 90.0 { format!("{seconds:.1} s") } else { format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0) }
+    if seconds < 90.0 {
+        format!("{seconds:.1} s")
+    } else {
+        format!("{:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+    }
 }
 
 /// A large number, short.

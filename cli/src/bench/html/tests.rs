@@ -101,7 +101,8 @@ fn a_ladder_has_steps() {
     let page = page(&report("sgemm", vec![result])).unwrap();
     assert_balanced(&page);
     // From nothing to 1/8, to 1/2, back to 1/4, to all.
-    let steps = [(0.0, 0.0), (0.0, 12.5), (0.0, 12.5), (12.5, 37.5), (0.0, 25.0), (25.0, 25.0), (0.0, 25.0), (25.0, 75.0)];
+    let steps =
+        [(0.0, 0.0), (0.0, 12.5), (0.0, 12.5), (12.5, 37.5), (0.0, 25.0), (25.0, 25.0), (0.0, 25.0), (25.0, 75.0)];
     let step = |(from, width)| format!("{from:.2}%;width:{width:.2}%");
     assert_eq!(widths(&page), steps.map(step));
     // Beside cuBLAS, which is at 80 %.
@@ -110,9 +111,7 @@ fn a_ladder_has_steps() {
 
 #[test]
 fn iterations_are_beside_the_libraries_in_a_graph() {
-    let rung = |name: &str, kernel: &str, median| {
-        json!({ "rung": name, "kernel": kernel, "time_us": times(median), "iterations": 100, "repeats": 5 })
-    };
+    let rung = |name: &str, kernel: &str, median| json!({ "rung": name, "kernel": kernel, "time_us": times(median), "iterations": 100, "repeats": 5 });
     let rungs = json!([
         rung("sample style", "cuSPARSE CSR_ALG1", 100.0),
         rung("captured in a graph", "cuSPARSE CSR_ALG1", 30.0),

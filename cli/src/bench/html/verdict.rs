@@ -1,15 +1,19 @@
 //! What it comes to: how often we are as fast as others, where we lose first of all.
 
+use clap::ValueEnum;
 use maud::{Markup, html};
 
 use super::{
+    ratio,
     scale::{LogScale, range},
-    ratio, speed, unit,
+    speed, unit,
 };
 use crate::{
     bench::{
         cg::CAPTURED,
         reading::{Document, Kind, Reading, Section, Way},
+        report::Skipped,
+        rivals::Rival,
         table::{self, short},
     },
     measure::DTypeName,
@@ -118,11 +122,11 @@ pub(crate) fn headline(document: &Document) -> Result<String, String> {
 }
 
 pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
-    let verdicts = verdicts(readings);
+    let (verdicts, absent) = (verdicts(readings), absent(readings));
     let ratios = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(|duel| duel.ratio));
     let Some((least, greatest)) = range(ratios) else {
         return html! {
-            section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } }
+            section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (absent) }
         };
     };
     let x = LogScale::new((least / 1.1).min(0.45), (greatest * 1.1).max(2.2), 0.0, 100.0);
@@ -140,6 +144,22 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
                 }
             }
             (losses(&verdicts))
+            (absent)
+        }
+    }
+}
+
+/// Libraries that are compared with elsewhere, and not in this report.
+fn absent(readings: &[(&Section, Reading)]) -> Markup {
+    let is_library = |what: &str| Rival::value_variants().iter().any(|rival| rival.name() == what);
+    let skipped = readings.iter().flat_map(|(_, reading)| &reading.skipped);
+    let mut absent: Vec<&Skipped> = skipped.filter(|skipped| is_library(&skipped.what)).collect();
+    absent.sort_by_key(|skipped| (&skipped.what, &skipped.reason));
+    absent.dedup_by_key(|skipped| (&skipped.what, &skipped.reason));
+    html! {
+        @if !absent.is_empty() {
+            h3 { "Not compared with" }
+            ul { @for Skipped { what, reason } in absent { li { b { (what) } ": " (reason) } } }
         }
     }
 }
