@@ -2,6 +2,9 @@
 
 use std::{fs, process::Command};
 
+/// What follows a commit that is not all that was built from.
+const CHANGED: &str = ", changed since";
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-env=WARPSPARSE_COMMIT={}", commit());
@@ -16,7 +19,8 @@ fn packaged() -> Option<String> {
     let text = fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let hash: String = text.split_once("\"sha1\"")?.1.chars().filter(|digit| digit.is_ascii_alphanumeric()).collect();
     // A hash, and not what comes after it.
-    (hash.len() >= 40).then(|| hash[..40].to_owned())
+    let mark = if text.contains("\"dirty\": true") { CHANGED } else { "" };
+    (hash.len() >= 40).then(|| hash[..40].to_owned() + mark)
 }
 
 fn checked_out() -> Option<String> {
@@ -34,7 +38,7 @@ fn checked_out() -> Option<String> {
     }
     println!("cargo:rerun-if-changed=src");
     let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|changes| !changes.is_empty());
-    Some(if is_changed { hash + ", changed since" } else { hash })
+    Some(if is_changed { hash + CHANGED } else { hash })
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     reading::{Document, Kind, Reading, Section},
     report::{Machine, Skipped},
-    table::short,
+    table,
 };
 use crate::measure::DTypeName;
 
@@ -23,7 +23,9 @@ pub(crate) use self::verdict::headline;
 /// The page of any benchmark's report. All text in it is escaped by the template.
 pub(crate) fn page(report: &Value) -> Result<String, String> {
     let document = Document::read(report)?;
-    let readings = document.readings()?;
+    let mut readings = document.readings()?;
+    // In one order, whatever was measured first.
+    readings.sort_by_key(|(_, reading)| reading.kind);
     let Document { machine, date, warpsparse, .. } = &document;
     let body = html! {
         header {
@@ -99,7 +101,7 @@ fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
 fn method(section: &Section, reading: &Reading) -> Markup {
     let Reading { method, skipped, .. } = reading;
     html! {
-        details {
+        details.method {
             summary { "How it was measured" @if !skipped.is_empty() { ", and " (skipped.len()) " skipped" } }
             @for paragraph in method.text.split("\n\n") { p { (paragraph) } }
             @for rival in &method.rivals { p { "Compared with " (rival) "." } }
@@ -145,6 +147,16 @@ fn unit(kind: Kind) -> &'static str {
         Kind::Spmm | Kind::Graphs | Kind::Formats => "GFLOP/s",
         Kind::Sgemm => "TFLOP/s",
         Kind::Cg => "thousand iterations/s",
+    }
+}
+
+/// About three digits, of small figures too.
+fn short(figure: f64) -> String {
+    match figure {
+        0.0 => "0".into(),
+        ..0.00995 => format!("{figure:.1e}"),
+        ..0.0995 => format!("{figure:.3}"),
+        _ => table::short(figure),
     }
 }
 

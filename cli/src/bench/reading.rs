@@ -58,7 +58,8 @@ pub(crate) struct Reading {
     pub(crate) skipped: Vec<Skipped>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the order of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Spmv,
     Spmm,

@@ -2,12 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{facts::count, speed, told, unit};
+use super::{facts::count, short, speed, told, unit};
 use crate::{
-    bench::{
-        reading::{By, Case, Kind, Reading, Timed, Way},
-        table::short,
-    },
+    bench::reading::{By, Case, Kind, Reading, Timed, Way},
     measure::DTypeName,
 };
 

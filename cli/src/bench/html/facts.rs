@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::short;
 use crate::bench::{
     gpu::{Gpu, Range, UnderLoad},
     reading::{Document, Section},
     report::Machine,
-    table::short,
 };
 
 pub(super) fn section(document: &Document) -> Markup {

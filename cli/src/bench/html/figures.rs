@@ -2,11 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::told;
-use crate::bench::{
-    reading::{By, Case, Reading, Timed, Way},
-    table::short,
-};
+use super::{short, told};
+use crate::bench::reading::{By, Case, Reading, Timed, Way};
 
 pub(super) fn table(reading: &Reading) -> Markup {
     html! {

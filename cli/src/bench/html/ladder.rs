@@ -2,11 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::{facts::count, speed, told};
+use super::{facts::count, short, speed, told};
 use crate::bench::{
     cg::{CAPTURED, CPU},
     reading::{By, Case, Kind, Reading, Timed, Way},
-    table::short,
 };
 
 /// Whether a report is that of a ladder.

@@ -5,13 +5,12 @@ use maud::{Markup, html};
 use super::{
     peak,
     scale::{LogScale, range},
-    told,
+    short, told,
 };
 use crate::{
     bench::{
         reading::{By, Kind, Reading, Section},
         report::Machine,
-        table::short,
     },
     measure::DTypeName,
 };

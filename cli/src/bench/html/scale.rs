@@ -32,7 +32,12 @@ impl LogScale {
         let values = decades.flat_map(|decade| digits.iter().map(move |digit| digit * 10f64.powi(decade)));
         let inside = values.filter(|value| (self.from..=self.to).contains(value));
         // Rounded to the digits that a tick has: 0.3 and not 0.30000000000000004.
-        inside.map(|value| (self.at(value), format!("{}", (value * 1e6).round() / 1e6))).collect()
+        let text = |value: f64| match value {
+            ..9999.0 => format!("{}", (value * 1e6).round() / 1e6),
+            // With a narrow space, as in 10 000.
+            _ => format!("{:.0}\u{202f}000", value / 1e3),
+        };
+        inside.map(|value| (self.at(value), text(value))).collect()
     }
 }
 
@@ -53,6 +58,7 @@ mod tests {
         let texts =
             |from, to| LogScale::new(from, to, 0.0, 100.0).decades().into_iter().map(|tick| tick.1).collect::<Vec<_>>();
         assert_eq!(texts(0.9, 1100.0), ["1", "10", "100", "1000"]);
+        assert_eq!(texts(900.0, 110_000.0), ["1000", "10\u{202f}000", "100\u{202f}000"]);
         assert_eq!(texts(0.9, 21.0), ["1", "2", "5", "10", "20"]);
         assert_eq!(texts(0.14, 0.31), ["0.15", "0.2", "0.25", "0.3"]);
         let scale = LogScale::new(1.0, 100.0, 50.0, 10.0);

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::{
     ratio,
     scale::{LogScale, range},
-    speed, unit,
+    short, speed, unit,
 };
 use crate::{
     bench::{
@@ -14,7 +14,7 @@ use crate::{
         reading::{Document, Kind, Reading, Section, Way},
         report::Skipped,
         rivals::Rival,
-        table::{self, short},
+        table,
     },
     measure::DTypeName,
     statistics::geometric_mean,
