@@ -1,4 +1,5 @@
-//! Embeds the kernels: the prebuilt PTX where it matches the kernel sources, otherwise PTX built here and now.
+//! Embeds the kernels: the prebuilt PTX where it matches the kernel sources, with its machine code, otherwise PTX built
+//! here and now.
 
 use std::process::ExitCode;
 
@@ -18,7 +19,15 @@ mod prebuilt;
 
 #[cfg(feature = "cuda")]
 mod cuda {
-    use std::{env, error::Error, fmt::Write, fs, fs::File, io::Write as _, path::PathBuf};
+    use std::{
+        env,
+        error::Error,
+        fmt::Write,
+        fs,
+        fs::File,
+        io::Write as _,
+        path::{Path, PathBuf},
+    };
 
     use flate2::{Compression, write::DeflateEncoder};
 
@@ -35,20 +44,28 @@ mod cuda {
             println!("cargo::rerun-if-env-changed={variable}");
         }
 
-        let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedPtx] = &[\n");
-        for (file, path) in prebuilt.load_or_build(&out_dir)? {
-            let (family, arch) = (&file.family, file.arch.compute_capability());
-            let deflated = out_dir.join(format!("{family}.{arch}.deflate"));
-            let mut encoder = DeflateEncoder::new(File::create(&deflated)?, Compression::best());
-            encoder.write_all(&fs::read(path)?)?;
-            encoder.finish()?;
-            writeln!(
-                table,
-                "    EmbeddedPtx {{ family: {family:?}, arch: {arch}, deflated: include_bytes!({deflated:?}) }},"
-            )?;
+        let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedModule] = &[\n");
+        for ready in prebuilt.load_or_build(&out_dir)? {
+            let (family, arch) = (&ready.file.family, ready.file.arch.compute_capability());
+            let ptx = deflated(&ready.ptx, &out_dir.join(format!("{family}.{arch}.ptx.deflate")))?;
+            let cubin = match &ready.cubin {
+                Some(cubin) => {
+                    format!("Some({})", deflated(cubin, &out_dir.join(format!("{family}.{arch}.cubin.deflate")))?)
+                }
+                None => "None".to_owned(),
+            };
+            writeln!(table, "    EmbeddedModule {{ family: {family:?}, arch: {arch}, ptx: {ptx}, cubin: {cubin} }},")?;
         }
         table += "];\n";
         fs::write(out_dir.join("embedded.rs"), table)?;
         Ok(())
+    }
+
+    /// Compresses a file to `target`; the expression that embeds it.
+    fn deflated(file: &Path, target: &Path) -> Result<String, Box<dyn Error>> {
+        let mut encoder = DeflateEncoder::new(File::create(target)?, Compression::best());
+        encoder.write_all(&fs::read(file)?)?;
+        encoder.finish()?;
+        Ok(format!("include_bytes!({target:?})"))
     }
 }

@@ -39,6 +39,9 @@
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
+//! [`guide`] tells which format and kernel to choose, what waits for what, what precision to expect, and has a cheat-sheet from
+//! nalgebra-sparse, sprs and SciPy.
+//!
 //! | feature | default | meaning |
 //! |---|---|---|
 //! | `cuda` | yes | GPUs; the driver is looked for at run time, so the program also runs where there is none |
@@ -56,6 +59,8 @@ mod device_matrix;
 mod error;
 mod formats;
 mod gemm;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod interop;
 #[cfg(feature = "io")]
 pub mod io;

@@ -1,4 +1,5 @@
-//! The kernels, as PTX compiled into the library: one module per kernel family and architecture.
+//! The kernels, compiled into the library: one module per kernel family and architecture, as PTX, and where an assembler
+//! has made it, as machine code too.
 
 use std::io::Read;
 
@@ -6,24 +7,35 @@ use flate2::read::DeflateDecoder;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// One PTX module.
+/// One module.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct EmbeddedPtx {
+pub(crate) struct EmbeddedModule {
     /// The kernel family, as in `kernels_gpu::FAMILIES`.
     pub(crate) family: &'static str,
     /// The oldest device that it runs on: ten times the major compute capability, plus the minor one.
     pub(crate) arch: u32,
-    /// The module, compressed.
-    deflated: &'static [u8],
+    /// Its PTX, compressed.
+    ptx: &'static [u8],
+    /// Its machine code, compressed: a driver loads it in a millisecond, where it takes tenths of a second to compile PTX.
+    cubin: Option<&'static [u8]>,
 }
 
-impl EmbeddedPtx {
-    /// The module, with no NUL at its end.
+impl EmbeddedModule {
+    /// The PTX, with no NUL at its end.
     pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        DeflateDecoder::new(self.deflated).read_to_string(&mut text).expect("the build compressed it");
-        text
+        String::from_utf8(inflate(self.ptx)).expect("PTX is text")
     }
+
+    /// The machine code, if there is some that this device (its major compute capability) runs: not newer ones.
+    pub(crate) fn machine_code(&self, major: u32) -> Option<Vec<u8>> {
+        self.cubin.filter(|_| self.arch / 10 == major).map(inflate)
+    }
+}
+
+fn inflate(deflated: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    DeflateDecoder::new(deflated).read_to_end(&mut bytes).expect("the build compressed it");
+    bytes
 }
 
 /// The PTX ISA that a driver must know to load a module, such as `7.0`.
@@ -54,11 +66,11 @@ pub(crate) fn only(text: &str, entry: &str) -> String {
 
 /// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
 /// architecture that the device understands. `None` where the device is older than all of them.
-pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&'static EmbeddedPtx> {
+pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&'static EmbeddedModule> {
     best_of(EMBEDDED, family, compute_capability)
 }
 
-fn best_of<'a>(modules: &'a [EmbeddedPtx], family: &str, (major, minor): (u32, u32)) -> Option<&'a EmbeddedPtx> {
+fn best_of<'a>(modules: &'a [EmbeddedModule], family: &str, (major, minor): (u32, u32)) -> Option<&'a EmbeddedModule> {
     modules
         .iter()
         .filter(|module| module.family == family && module.arch <= 10 * major + minor)
@@ -69,10 +81,10 @@ fn best_of<'a>(modules: &'a [EmbeddedPtx], family: &str, (major, minor): (u32, u
 mod tests {
     use super::*;
 
-    const fn module(family: &'static str, arch: u32) -> EmbeddedPtx {
-        EmbeddedPtx { family, arch, deflated: &[] }
+    const fn module(family: &'static str, arch: u32) -> EmbeddedModule {
+        EmbeddedModule { family, arch, ptx: &[], cubin: None }
     }
-    const MODULES: &[EmbeddedPtx] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
+    const MODULES: &[EmbeddedModule] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
 
     #[test]
     fn the_newest_module_that_the_device_understands_is_chosen() {
@@ -99,6 +111,21 @@ mod tests {
                 assert_eq!(isa(&alone), isa(&text));
                 assert_eq!(alone.matches('{').count(), alone.matches('}').count());
                 assert!(alone.contains("ret;") && alone.ends_with('\n'));
+            }
+        }
+    }
+
+    #[test]
+    fn machine_code_is_of_the_devices_own_generation_and_has_every_entry() {
+        for module in EMBEDDED {
+            let major = module.arch / 10;
+            assert_eq!(module.machine_code(major + 1), None);
+            let Some(code) = module.machine_code(major) else { continue };
+            assert!(code.starts_with(b"\x7fELF"));
+            let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == module.family).unwrap();
+            for variant in family.variants {
+                let section = format!("\0.text.{}\0", variant.entry);
+                assert!(code.windows(section.len()).any(|bytes| bytes == section.as_bytes()), "{}", variant.entry);
             }
         }
     }

@@ -15,7 +15,8 @@
 //!
 //! It takes a rustc with its own library sources: the `rust-src` component of a rustup toolchain, or a distribution's
 //! packages ([`KernelToolchain`] says where it looks). A crate that ships its PTX spares its users even that:
-//! [`Prebuilt`] keeps PTX files, knows when they no longer match the kernel sources, and rebuilds exactly those.
+//! [`Prebuilt`] keeps PTX files, knows when they no longer match the kernel sources, and rebuilds exactly those. Beside
+//! them it keeps the machine code (cubins) that `ptxas` made of them, which a driver loads without compiling anything.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -36,8 +37,8 @@ mod toolchain;
 pub use arch::Arch;
 pub use builder::CudaBuilder;
 pub use error::CudaBuilderError;
-pub use manifest::{FileRecord, Manifest};
-pub use prebuilt::{Prebuilt, PtxFile, Stale, StaleReason};
+pub use manifest::{CubinRecord, FileRecord, Manifest};
+pub use prebuilt::{Prebuilt, PtxFile, ReadyFile, Stale, StaleReason};
 pub use ptx::PtxInfo;
 pub use sources::SourceTree;
 pub use toolchain::{KernelToolchain, Rejected};

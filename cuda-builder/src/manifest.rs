@@ -27,6 +27,18 @@ pub struct FileRecord {
     /// What the PTX says of itself.
     #[serde(flatten)]
     pub info: PtxInfo,
+    /// Its machine code, where that is kept beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cubin: Option<CubinRecord>,
+}
+
+/// What is known of the machine code that an assembler made of a PTX file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CubinRecord {
+    /// SHA-256 of its bytes.
+    pub hash: String,
+    /// The assembler's version.
+    pub ptxas: String,
 }
 
 impl Manifest {
@@ -84,7 +96,8 @@ mod tests {
             entries: [("entry".to_owned(), 56)].into(),
         };
         let [source_hash, ptx_hash, rustc] = ["s", "p", "rustc 1.96.0"].map(str::to_owned);
-        let record = FileRecord { source_hash, ptx_hash, rustc, info };
+        let cubin = Some(CubinRecord { hash: "c".to_owned(), ptxas: "ptxas 13.0".to_owned() });
+        let record = FileRecord { source_hash, ptx_hash, rustc, info, cubin };
         let manifest = Manifest { files: [("a.sm_80.ptx".to_owned(), record)].into(), ..Manifest::default() };
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("manifest.json");

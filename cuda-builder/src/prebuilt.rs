@@ -1,13 +1,13 @@
-//! PTX that a crate ships, so that its users need no kernel toolchain.
+//! PTX that a crate ships, so that its users need no kernel toolchain, and the machine code made of it.
 
 use std::{
-    fmt, fs,
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    Arch, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo,
-    sources::{SourceTree, hash_sources, hash_text, read_text},
+    Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo,
+    sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
 };
 
 /// A directory of prebuilt PTX: one file a kernel family and architecture, and a manifest that says what each was
@@ -16,6 +16,9 @@ use crate::{
 /// A family `foo` is a feature of the kernel crate that compiles `src/foo.rs` and `src/foo/`; the crate's other files
 /// belong to all families. A file is stale when its family's sources, or the flags it is built with, are not the ones
 /// in the manifest; neither the compiler's version nor where the sources lie plays a part in that.
+///
+/// Beside `foo.sm_80.ptx` may lie `foo.sm_80.cubin`, what an assembler made of it: it is used as long as the PTX is the
+/// one that it was made of, and never rebuilt here.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Prebuilt {
@@ -42,6 +45,23 @@ impl PtxFile {
     pub fn name(&self) -> String {
         format!("{}.{}.ptx", self.family, self.arch)
     }
+
+    /// The name of its machine code: `foo.sm_80.cubin`.
+    #[must_use]
+    pub fn cubin_name(&self) -> String {
+        format!("{}.{}.cubin", self.family, self.arch)
+    }
+}
+
+/// A PTX file to embed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyFile {
+    /// Which one.
+    pub file: PtxFile,
+    /// Where it lies.
+    pub ptx: PathBuf,
+    /// Where its machine code lies, if there is some.
+    pub cubin: Option<PathBuf>,
 }
 
 /// A file that must be built again, and why.
@@ -177,7 +197,7 @@ impl Prebuilt {
         let mut problems: Vec<_> = self.stale()?.iter().map(Stale::to_string).collect();
         let manifest = self.manifest()?;
         for file in self.files() {
-            let (name, path) = (file.name(), self.dir.join(file.name()));
+            let (name, path, cubin) = (file.name(), self.dir.join(file.name()), file.cubin_name());
             let Some(record) = manifest.files.get(&name).filter(|_| path.is_file()) else {
                 continue;
             };
@@ -188,9 +208,15 @@ impl Prebuilt {
             if info != record.info {
                 problems.push(format!("{name}: .version, .target or entries differ from the manifest's"));
             }
+            if record.cubin.is_some() && self.cubin(&file, record)?.is_none() {
+                problems.push(format!("{cubin}: missing, or not the one that was assembled"));
+            }
+            if record.cubin.is_none() && self.dir.join(&cubin).is_file() {
+                problems.push(format!("{cubin}: not in the manifest"));
+            }
         }
-        let known: Vec<_> = self.files().iter().map(PtxFile::name).collect();
-        let on_disk = self.ptx_on_disk()?;
+        let known = self.names();
+        let on_disk = self.on_disk()?;
         let strangers = manifest.files.keys().chain(&on_disk).filter(|name| !known.contains(name));
         problems.extend(strangers.map(|name| format!("{name}: belongs to no kernel family and architecture")));
         problems.dedup();
@@ -217,25 +243,46 @@ impl Prebuilt {
             ptx_hash: hash_text(&read_text(&ptx)?),
             rustc: toolchain.version.clone(),
             info: PtxInfo::read(&ptx)?,
+            cubin: None,
         })
     }
 
     /// Builds these files anew in the directory, brings the manifest up to date, and removes files and records that
-    /// belong to no family.
+    /// belong to no family. Machine code of what has changed is removed.
     ///
     /// # Errors
     /// As [`CudaBuilder::build`]; files built before the failure are written, and stay stale in the manifest.
     pub fn refresh(&self, files: &[PtxFile], toolchain: &KernelToolchain) -> Result<(), CudaBuilderError> {
         let mut manifest = self.manifest()?;
         for file in files {
-            let record = self.build(file, toolchain, &self.dir.join(file.name()))?;
+            let mut record = self.build(file, toolchain, &self.dir.join(file.name()))?;
+            let old = manifest.files.remove(&file.name()).filter(|old| old.ptx_hash == record.ptx_hash);
+            record.cubin = old.and_then(|old| old.cubin);
+            if record.cubin.is_none() {
+                self.remove(&file.cubin_name())?;
+            }
             manifest.files.insert(file.name(), record);
         }
-        let known: Vec<_> = self.files().iter().map(PtxFile::name).collect();
+        let known = self.names();
         manifest.files.retain(|name, _| known.contains(name));
-        for name in self.ptx_on_disk()?.iter().filter(|name| !known.contains(name)) {
-            let path = self.dir.join(name);
-            fs::remove_file(&path).map_err(CudaBuilderError::io("remove", &path))?;
+        for name in self.on_disk()?.iter().filter(|name| !known.contains(name)) {
+            self.remove(name)?;
+        }
+        manifest.write(&self.manifest_path())
+    }
+
+    /// Keeps what an assembler of this version made of PTX files of the directory.
+    ///
+    /// # Errors
+    /// Where something cannot be read or written.
+    pub fn keep_cubins(&self, cubins: &[(PtxFile, Vec<u8>)], ptxas: &str) -> Result<(), CudaBuilderError> {
+        let mut manifest = self.manifest()?;
+        for (file, bytes) in cubins {
+            let path = self.dir.join(file.cubin_name());
+            fs::write(&path, bytes).map_err(CudaBuilderError::io("write", &path))?;
+            if let Some(record) = manifest.files.get_mut(&file.name()) {
+                record.cubin = Some(CubinRecord { hash: hash_bytes(bytes), ptxas: ptxas.to_owned() });
+            }
         }
         manifest.write(&self.manifest_path())
     }
@@ -244,23 +291,39 @@ impl Prebuilt {
     ///
     /// # Errors
     /// As [`CudaBuilder::build`], where anything is stale.
-    pub fn load_or_build(&self, out_dir: &Path) -> Result<Vec<(PtxFile, PathBuf)>, CudaBuilderError> {
-        let stale = self.stale()?;
-        if stale.is_empty() {
-            return Ok(self.files().into_iter().map(|file| (file.clone(), self.dir.join(file.name()))).collect());
-        }
-        let toolchain = KernelToolchain::find()
-            .map_err(|source| CudaBuilderError::StalePrebuilt { stale: stale.clone(), source: Box::new(source) })?;
+    pub fn load_or_build(&self, out_dir: &Path) -> Result<Vec<ReadyFile>, CudaBuilderError> {
+        let (stale, manifest) = (self.stale()?, self.manifest()?);
+        let find = || {
+            KernelToolchain::find()
+                .map_err(|source| CudaBuilderError::StalePrebuilt { stale: stale.clone(), source: Box::new(source) })
+        };
+        let toolchain = (!stale.is_empty()).then(find).transpose()?;
         let mut ready = Vec::new();
         for file in self.files() {
-            let mut path = self.dir.join(file.name());
-            if stale.iter().any(|stale| stale.file == file) {
-                path = out_dir.join(file.name());
-                self.build(&file, &toolchain, &path)?;
-            }
-            ready.push((file, path));
+            let ready_file = match (&toolchain, manifest.files.get(&file.name())) {
+                (Some(toolchain), _) if stale.iter().any(|stale| stale.file == file) => {
+                    let ptx = out_dir.join(file.name());
+                    self.build(&file, toolchain, &ptx)?;
+                    ReadyFile { file, ptx, cubin: None }
+                }
+                (_, record) => {
+                    let cubin = record.map(|record| self.cubin(&file, record)).transpose()?.flatten();
+                    ReadyFile { ptx: self.dir.join(file.name()), cubin, file }
+                }
+            };
+            ready.push(ready_file);
         }
         Ok(ready)
+    }
+
+    /// The machine code of a file, if it is the one of the record.
+    fn cubin(&self, file: &PtxFile, record: &FileRecord) -> Result<Option<PathBuf>, CudaBuilderError> {
+        let path = self.dir.join(file.cubin_name());
+        let Some(recorded) = record.cubin.as_ref().filter(|_| path.is_file()) else {
+            return Ok(None);
+        };
+        let bytes = fs::read(&path).map_err(CudaBuilderError::io("read", &path))?;
+        Ok((hash_bytes(&bytes) == recorded.hash).then_some(path))
     }
 
     fn builder(&self, family: &str) -> CudaBuilder {
@@ -279,10 +342,25 @@ impl Prebuilt {
         self.dir.join("manifest.json")
     }
 
-    fn ptx_on_disk(&self) -> Result<Vec<String>, CudaBuilderError> {
+    /// The names that files of the directory may have.
+    fn names(&self) -> Vec<String> {
+        self.files().iter().flat_map(|file| [file.name(), file.cubin_name()]).collect()
+    }
+
+    /// The PTX and the machine code that lie in the directory.
+    fn on_disk(&self) -> Result<Vec<String>, CudaBuilderError> {
         let read = fs::read_dir(&self.dir).map_err(CudaBuilderError::io("read", &self.dir))?;
         let names = read.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names.filter(|name| name.ends_with(".ptx")).collect())
+        Ok(names.filter(|name| name.ends_with(".ptx") || name.ends_with(".cubin")).collect())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), CudaBuilderError> {
+        match fs::remove_file(self.dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(CudaBuilderError::io("remove", &self.dir.join(name))(error))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -318,6 +396,7 @@ mod tests {
                 ptx_hash: hash_text(&text),
                 rustc: "rustc 1.96.0".to_owned(),
                 info: PtxInfo::parse(&text).unwrap(),
+                cubin: None,
             };
             manifest.files.insert(file.name(), record);
         }
@@ -341,7 +420,26 @@ mod tests {
         assert_eq!(prebuilt.verify().unwrap(), [""; 0]);
         let loaded = prebuilt.load_or_build(&root.path().join("out")).unwrap();
         assert_eq!(loaded.len(), 4);
-        assert!(loaded.iter().all(|(_, path)| path.starts_with(prebuilt.dir())));
+        assert!(loaded.iter().all(|ready| ready.ptx.starts_with(prebuilt.dir()) && ready.cubin.is_none()));
+    }
+
+    #[test]
+    fn machine_code_is_used_as_long_as_it_is_what_was_assembled() {
+        let (root, prebuilt) = project();
+        let file = PtxFile { family: "one".to_owned(), arch: Arch::Sm90 };
+        prebuilt.keep_cubins(&[(file.clone(), vec![1, 2, 3])], "ptxas 13.0").unwrap();
+        assert_eq!(prebuilt.verify().unwrap(), [""; 0]);
+        let cubins = || {
+            let ready = prebuilt.load_or_build(&root.path().join("out")).unwrap();
+            ready.into_iter().filter_map(|ready| Some((ready.file, ready.cubin?))).collect::<Vec<_>>()
+        };
+        assert_eq!(cubins(), [(file, prebuilt.dir().join("one.sm_90.cubin"))]);
+        write(&root, "ptx/one.sm_90.cubin", "other");
+        assert_eq!(cubins(), []);
+        write(&root, "ptx/two.sm_75.cubin", "stranger");
+        let problems = prebuilt.verify().unwrap().join("\n");
+        assert!(problems.contains("one.sm_90.cubin: missing, or not the one"), "{problems}");
+        assert!(problems.contains("two.sm_75.cubin: not in the manifest"), "{problems}");
     }
 
     #[test]

@@ -84,6 +84,11 @@ pub(crate) fn hash_text(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
+/// The hash of the bytes of a file.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 /// A file's text, its lines ending in `\n` whatever the checkout made of them.
 pub(crate) fn read_text(path: &Path) -> Result<String, CudaBuilderError> {
     let text = fs::read_to_string(path).map_err(CudaBuilderError::io("read", path))?;

@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    env,
     ffi::c_void,
     fmt,
     hash::{Hash, Hasher},
@@ -26,7 +27,10 @@ use super::{
     info::{CudaInfo, DeviceInfo},
     launch::Shape,
 };
-use crate::{Error, Result, ptx};
+use crate::{
+    Error, Result,
+    ptx::{self, EmbeddedModule},
+};
 
 /// The oldest CUDA version whose driver has every function that the bindings use.
 const OLDEST_DRIVER: (u32, u32) = (12, 0);
@@ -37,7 +41,9 @@ struct Gpu {
     capability: (u32, u32),
     multiprocessors: u32,
     shared_bytes: u32,
-    /// Users' modules. Of this crate's own, each entry point is a module by itself.
+    /// Whether PTX is compiled even where there is machine code.
+    compile_all: bool,
+    /// Users' modules, and this crate's own as machine code. Of PTX, each entry point of theirs is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
 }
@@ -122,6 +128,7 @@ impl Stream {
             capability: (major as u32, minor as u32),
             multiprocessors,
             shared_bytes,
+            compile_all: env::var_os("WARPSPARSE_PTX").is_some_and(|value| value == "1"),
             modules: Mutex::default(),
             functions: Mutex::default(),
         };
@@ -268,8 +275,8 @@ impl Stream {
         }
         // The lock is free meanwhile: compiling a module takes long, and others may launch.
         let loaded = match module {
-            ModuleSource::Text(text) => self.module(module, text)?,
-            ModuleSource::Family(family) => self.compile(module, ptx::only(&self.embedded(family)?, entry))?,
+            ModuleSource::Text(text) => self.module(module, || self.compile(module, text.to_owned()))?,
+            ModuleSource::Family(family) => self.family(module, family, entry)?,
         };
         let function = loaded.load_function(entry).map_err(driver(entry))?;
         if dynamic_shared_bytes > 0 {
@@ -282,12 +289,27 @@ impl Stream {
         Ok(functions().entry((module, entry)).or_insert(function).clone())
     }
 
-    fn module(&self, source: ModuleSource, text: &'static str) -> Result<Arc<CudaModule>> {
+    /// The module of one of this crate's families: all of it as machine code, or the entry point alone, compiled now.
+    fn family(&self, source: ModuleSource, family: &'static str, entry: &str) -> Result<Arc<CudaModule>> {
+        let embedded = self.embedded(family)?;
+        let code = embedded.machine_code(self.gpu.capability.0).filter(|_| !self.gpu.compile_all);
+        if let Some(code) = code {
+            let load = || self.gpu.context.load_module(Ptx::from_binary(code)).map_err(driver(family));
+            // A driver older than the assembler does not load it.
+            if let Ok(module) = self.module(source, load) {
+                return Ok(module);
+            }
+        }
+        self.compile(source, ptx::only(&embedded.text(), entry))
+    }
+
+    /// The module of this source, loaded if this is the first use.
+    fn module(&self, source: ModuleSource, load: impl FnOnce() -> Result<Arc<CudaModule>>) -> Result<Arc<CudaModule>> {
         let mut modules = self.gpu.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(&source) {
             return Ok(Arc::clone(module));
         }
-        let module = self.compile(source, text.to_owned())?;
+        let module = load()?;
         modules.insert(source, Arc::clone(&module));
         Ok(module)
     }
@@ -303,17 +325,16 @@ impl Stream {
         })
     }
 
-    /// The PTX of one of this crate's families that suits the GPU.
-    fn embedded(&self, family: &'static str) -> Result<String> {
+    /// The one of a family's modules that suits the GPU.
+    fn embedded(&self, family: &'static str) -> Result<&'static EmbeddedModule> {
         let (major, minor) = self.gpu.capability;
-        let module = ptx::best_for(family, self.gpu.capability).ok_or_else(|| Error::NoDevice {
+        ptx::best_for(family, self.gpu.capability).ok_or_else(|| Error::NoDevice {
             wanted: format!("GPU that runs {family}"),
             reason: format!(
                 "cuda:{} has compute capability {major}.{minor}, older than any kernel",
                 self.device_index()
             ),
-        })?;
-        Ok(module.text())
+        })
     }
 }
 

@@ -90,7 +90,9 @@ impl Device {
 
     /// The CUDA device number `index`, in the driver's order.
     ///
-    /// The first call for a device creates its context, which takes tenths of a second.
+    /// The first call for a device creates its context, which takes tenths of a second. Kernels are loaded when first used: as machine
+    /// code in a millisecond or two on GPUs of compute capability 8.x and 9.x, elsewhere, or with a driver older than CUDA 13.0, or
+    /// where the environment variable `WARPSPARSE_PTX` is 1, compiled by the driver, which keeps what it compiles.
     ///
     /// # Errors
     /// [`Error::NoDevice`] if there is no driver, no such device, or the crate was built without the feature `cuda`;

@@ -1,4 +1,5 @@
-//! `cargo xtask ptxas`: assembles the prebuilt PTX and guards what it costs in registers and local memory.
+//! `cargo xtask ptxas`: assembles the prebuilt PTX, guards what it costs in registers and local memory, and keeps the
+//! machine code.
 //! `cargo xtask test-kernels`: builds and assembles the kernels that test `cuda_std`.
 
 use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
@@ -10,11 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::prebuilt::{ARCHS, prebuilt};
 
-/// Assemble every prebuilt PTX file with `ptxas` ($PTXAS, or from the PATH), and fail on spills, on local memory, and on
-/// more registers than ptx/registers.json allows.
+/// The architectures whose machine code is kept: data centres' GPUs of compute capability 8.x and 9.x. Others compile PTX.
+const CUBIN_ARCHS: &[Arch] = &[Arch::Sm80, Arch::Sm90];
+
+/// Assemble every prebuilt PTX file with `ptxas` ($PTXAS, or from the PATH), and fail on spills, on local memory, on
+/// more registers than ptx/registers.json allows, and where the machine code in ptx/ is not what it gives.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Record the register counts of this run as the ceilings.
+    /// Record the register counts of this run as the ceilings, and keep its machine code.
     #[arg(long)]
     update: bool,
 }
@@ -45,14 +49,26 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let path = prebuilt.dir().join("registers.json");
     let ceilings = if options.update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
 
-    let mut problems = Vec::new();
+    let manifest = prebuilt.manifest()?;
+    let (mut problems, mut cubins) = (Vec::new(), Vec::new());
     let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     println!(
         "{version}\n{:8} {:40} {:>9} {:>7} {:>7} {:>6}",
         "arch", "entry", "registers", "shared", "spilled", "stack"
     );
     for file in prebuilt.files() {
-        for (entry, usage) in assemble(&ptxas, &prebuilt.dir().join(file.name()), file.arch)? {
+        let (usages, cubin) = assemble(&ptxas, &prebuilt.dir().join(file.name()), file.arch)?;
+        if CUBIN_ARCHS.contains(&file.arch) {
+            let kept = manifest.files.get(&file.name()).and_then(|record| record.cubin.as_ref());
+            // Of another version it differs, and need not be worse.
+            if !options.update && kept.is_none_or(|kept| kept.ptxas == version) {
+                let same = fs::read(prebuilt.dir().join(file.cubin_name())).is_ok_and(|kept| kept == cubin);
+                let differs = || format!("{}: not what this ptxas makes of {}", file.cubin_name(), file.name());
+                problems.extend((!same).then(differs));
+            }
+            cubins.push((file.clone(), cubin));
+        }
+        for (entry, usage) in usages {
             let Usage { registers, shared, spilled, stack } = usage;
             println!("{:8} {entry:40} {registers:9} {shared:7} {spilled:7} {stack:6}", file.arch);
             if spilled > 0 || stack > 0 {
@@ -71,6 +87,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         }
     }
     if options.update {
+        prebuilt.keep_cubins(&cubins, &version)?;
         let ceilings = Ceilings { schema: 1, ptxas: version, registers: measured };
         fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
     }
@@ -90,7 +107,7 @@ pub(crate) fn test_kernels(root: &Path) -> Result<()> {
     for arch in ARCHS {
         let ptx = scratch.path().join(format!("test_kernels.{arch}.ptx"));
         CudaBuilder::new(root.join("tests/kernels")).arch(*arch).copy_to(&ptx).build()?;
-        println!("{arch}: {} kernels assembled", assemble(&ptxas, &ptx, *arch)?.len());
+        println!("{arch}: {} kernels assembled", assemble(&ptxas, &ptx, *arch)?.0.len());
     }
     Ok(())
 }
@@ -112,11 +129,13 @@ fn version(ptxas: &str) -> Result<String> {
     Ok(format!("ptxas {}", release.unwrap_or("of unknown version")))
 }
 
-fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<BTreeMap<String, Usage>> {
+/// What the entries cost, and the machine code.
+fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<(BTreeMap<String, Usage>, Vec<u8>)> {
     let scratch = tempfile::tempdir()?;
+    let cubin = scratch.path().join("cubin");
     let run = Command::new(ptxas)
         .args(["-v", "-arch", arch.as_str(), "-o"])
-        .arg(scratch.path().join("cubin"))
+        .arg(&cubin)
         .arg(ptx)
         .output()
         .with_context(|| format!("cannot run {ptxas}: set PTXAS to the path of ptxas"))?;
@@ -124,7 +143,7 @@ fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<BTreeMap<String, Usag
     if !run.status.success() {
         bail!("ptxas does not assemble {}:\n{report}", ptx.display());
     }
-    Ok(parse_report(&report))
+    Ok((parse_report(&report), fs::read(&cubin)?))
 }
 
 /// Reads `ptxas -v`: per entry a line that names it, one on stack and spills, one on registers and shared memory.

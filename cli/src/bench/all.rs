@@ -58,12 +58,16 @@ struct Line {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     let start = Instant::now();
-    let device = Device::from_name(&options.device)?;
-    let planned = options.planned(&device)?;
-    // Before anything is measured for nothing.
-    planned.iter().try_for_each(|planned| parse(&planned.arguments(&device, Duration::MAX)).map(drop))?;
-
+    options.check()?;
     let budget = options.budget.unwrap_or(Duration::from_secs(if options.quick { 75 } else { 450 }));
+    let mut sections = Vec::new();
+    // Programs start faster while another one has the GPU open: this one has not yet.
+    for planned in options.planned_alone() {
+        let share = budget.saturating_sub(start.elapsed()).mul_f64(planned.weight / (1.0 + planned.weight));
+        sections.push(told(planned, &options.device, share, None));
+    }
+    let device = Device::from_name(&options.device)?;
+    let planned = options.planned(&device);
     let watch = Watch::new(&device);
     let mut document = Document {
         schema: SCHEMA.into(),
@@ -78,29 +82,45 @@ pub(crate) fn run(options: &Options) -> Outcome {
         }),
         budget_s: Some(budget.as_secs_f64()),
         seconds: None,
-        sections: Vec::new(),
+        sections,
     };
-    for (place, section) in planned.iter().enumerate() {
-        let weights: f64 = planned[place..].iter().map(|section| section.weight).sum();
+    let mut weights: f64 = planned.iter().map(|section| section.weight).sum();
+    for section in planned {
         let share = budget.saturating_sub(start.elapsed()).mul_f64(section.weight / weights);
-        eprintln!("{} of {}, {:.0} s: {}", place + 1, planned.len(), share.as_secs_f64(), section.line);
-        let section = measure(section, &device, share, watch.as_ref().ok());
-        eprintln!("took {:.1} s", section.seconds.unwrap_or_default());
-        document.sections.push(section);
+        weights -= section.weight;
+        document.sections.push(told(section, &device.to_string(), share, watch.as_ref().ok()));
     }
     document.seconds = Some(start.elapsed().as_secs_f64());
     options.finish(&document)
 }
 
 impl Options {
-    fn planned(&self, device: &Device) -> Outcome<Vec<Planned>> {
-        if !self.section.is_empty() {
-            return Ok(self.section.iter().map(|line| Planned { line: line.clone(), weight: 1.0 }).collect());
-        }
-        if device.to_string() == "emulated" {
+    /// Refuses what cannot be measured, before anything is for nothing.
+    fn check(&self) -> Outcome {
+        if self.section.is_empty() && self.device == "emulated" {
             return Err("times of the emulator mean nothing: name what is to be measured by --section".into());
         }
-        Ok(plan::usual(device, self.quick))
+        self.given().try_for_each(|planned| parse(&planned.arguments(&self.device, Duration::MAX)).map(drop))
+    }
+
+    /// What needs a GPU that nobody has open.
+    fn planned_alone(&self) -> Vec<Planned> {
+        match self.section.is_empty() {
+            true => vec![plan::first(self.quick)],
+            false => self.given().filter(Planned::is_alone).collect(),
+        }
+    }
+
+    /// All else.
+    fn planned(&self, device: &Device) -> Vec<Planned> {
+        match self.section.is_empty() {
+            true => plan::usual(device, self.quick),
+            false => self.given().filter(|planned| !planned.is_alone()).collect(),
+        }
+    }
+
+    fn given(&self) -> impl Iterator<Item = Planned> {
+        self.section.iter().map(|line| Planned::new(1.0, line))
     }
 
     fn finish(&self, document: &Document) -> Outcome {
@@ -127,8 +147,16 @@ impl Options {
     }
 }
 
+/// Measures a section, and says so.
+fn told(planned: Planned, device: &str, share: Duration, watch: Option<&Watch>) -> Section {
+    eprintln!("{}, which may begin something for {:.0} s", planned.line, share.as_secs_f64());
+    let section = measure(&planned, device, share, watch);
+    eprintln!("took {:.1} s", section.seconds.unwrap_or_default());
+    section
+}
+
 /// A failure is told in the section, so that the others are measured all the same.
-fn measure(planned: &Planned, device: &Device, share: Duration, watch: Option<&Watch>) -> Section {
+fn measure(planned: &Planned, device: &str, share: Duration, watch: Option<&Watch>) -> Section {
     let start = Instant::now();
     let arguments = planned.arguments(device, share.max(Duration::from_millis(1)));
     let work = || parse(&arguments).and_then(|line| line.benchmark.measure());

@@ -3,6 +3,7 @@
 mod bars;
 mod facts;
 mod figures;
+mod first_use;
 mod ladder;
 mod roofline;
 mod scale;
@@ -67,7 +68,11 @@ fn benchmark(place: usize, section: &Section, reading: &Reading) -> Markup {
             h2 { (reading.kind.title()) @if is_ladder && reading.kind == Kind::Sgemm { ": the ladder of kernels" } }
             p.lead { (lead(reading, is_ladder)) }
             @if reading.cases.is_empty() { p { "Nothing was measured." } }
-            @if is_ladder { (ladder::plots(reading)) } @else { (bars::plots(reading)) }
+            @match reading.kind {
+                Kind::FirstUse => (first_use::plot(reading)),
+                _ if is_ladder => (ladder::plots(reading)),
+                _ => (bars::plots(reading)),
+            }
             (method(section, reading))
         }
     }
@@ -93,6 +98,10 @@ fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
         Kind::Cg => {
             "From the way that programs call NVIDIA's libraries to one launch for many iterations: microseconds an \
              iteration, and bars of iterations a second. The line is the libraries captured in a graph."
+        }
+        Kind::FirstUse => {
+            "Milliseconds from a program's start to its first result: faint what the driver and its context take, full the \
+             operation with all that it loads."
         }
         Kind::Formats => "GFLOP/s of the same product in every format. One that would be mostly padding refuses.",
     }
@@ -137,7 +146,7 @@ fn speed(kind: Kind, flops: f64, timed: &super::reading::Timed) -> f64 {
         Kind::Spmm | Kind::Graphs | Kind::Formats => timed.gflop_per_s(flops),
         Kind::Sgemm => timed.gflop_per_s(flops) / 1e3,
         // Of iterations, thousands a second.
-        Kind::Cg => 1e3 / timed.us.median,
+        Kind::Cg | Kind::FirstUse => 1e3 / timed.us.median,
     }
 }
 
@@ -147,6 +156,7 @@ fn unit(kind: Kind) -> &'static str {
         Kind::Spmm | Kind::Graphs | Kind::Formats => "GFLOP/s",
         Kind::Sgemm => "TFLOP/s",
         Kind::Cg => "thousand iterations/s",
+        Kind::FirstUse => "thousand programs/s",
     }
 }
 

@@ -3,6 +3,7 @@
 mod all;
 mod cg;
 mod compare;
+mod first_use;
 mod formats;
 mod gpu;
 mod graphs;
@@ -68,6 +69,8 @@ pub(crate) enum Benchmark {
     /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
     /// `warpsparse bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
     Cg(cg::Options),
+    /// Measures how long a program takes from its start to its first result.
+    FirstUse(first_use::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
 }
@@ -75,6 +78,7 @@ pub(crate) enum Benchmark {
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::All(options) => all::run(options),
+        Command::One(Benchmark::FirstUse(options)) if options.is_child() => first_use::child(options),
         Command::One(benchmark) => {
             let report = benchmark.measure()?;
             benchmark.basics().write(&report.json)?;
@@ -94,6 +98,7 @@ impl Benchmark {
             Self::Graphs(options) => graphs::measure(options),
             Self::Sgemm(options) => sgemm::measure(options),
             Self::Cg(options) => cg::measure(options),
+            Self::FirstUse(options) => first_use::measure(options),
             Self::Formats(options) => formats::measure(options),
         }
     }
@@ -105,6 +110,7 @@ impl Benchmark {
             Self::Graphs(options) => &options.basics,
             Self::Sgemm(options) => &options.conditions.basics,
             Self::Cg(options) => &options.basics,
+            Self::FirstUse(options) => &options.basics,
             Self::Formats(options) => &options.settings.conditions.basics,
         }
     }

@@ -4,11 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    all, cg, formats,
+    all, cg, first_use, formats,
     gpu::{Gpu, UnderLoad},
     graphs,
     report::{Machine, Method, Skipped},
-    session::Benchmark,
     sgemm, spmm, spmv,
 };
 use crate::{
@@ -67,6 +66,7 @@ pub(crate) enum Kind {
     Sgemm,
     Cg,
     Formats,
+    FirstUse,
 }
 
 /// What is computed in one or more ways.
@@ -93,8 +93,10 @@ pub(crate) struct Way {
 pub(crate) struct Timed {
     /// Of a product; of conjugate gradients, of an iteration.
     pub(crate) us: Spread,
-    /// Bytes that must move at least.
+    /// Bytes that must move at least; none of what has no such number.
     pub(crate) bytes: f64,
+    /// Of a program's start, what is not the driver's.
+    pub(crate) operation_us: Option<f64>,
     pub(crate) error: Option<f64>,
 }
 
@@ -113,7 +115,7 @@ impl Document {
     /// Of `bench all`, or of one benchmark.
     pub(crate) fn read(report: &Value) -> Result<Self, String> {
         let schema = report["schema"].as_str().unwrap_or_default();
-        let known = Kind::ALL.iter().map(|kind| (kind.benchmark().schema, kind.benchmark().version));
+        let known = Kind::ALL.iter().map(|kind| kind.schema());
         let known = known.chain([(all::SCHEMA, all::VERSION)]).find(|(known, _)| *known == schema);
         let (_, version) = known.ok_or("no report of `warpsparse bench`")?;
         if report["version"] != version {
@@ -148,11 +150,11 @@ fn wrapped(report: &Value) -> Value {
 impl Reading {
     /// None of a benchmark that is not known here.
     fn of(section: &Section) -> Option<Result<Self, String>> {
-        let kind = Kind::ALL.into_iter().find(|kind| section.report["schema"] == kind.benchmark().schema)?;
-        let version = kind.benchmark().version;
+        let kind = Kind::ALL.into_iter().find(|kind| section.report["schema"] == kind.schema().0)?;
+        let (schema, version) = kind.schema();
         if section.report["version"] != version {
             let found = &section.report["version"];
-            return Some(Err(format!("{} of version {found}, where this reads {version}", kind.benchmark().schema)));
+            return Some(Err(format!("{schema} of version {found}, where this reads {version}")));
         }
         let raw = RawReport::deserialize(&section.report).map_err(|error| error.to_string());
         Some(raw.map(|raw| raw.into_reading(kind)))
@@ -166,17 +168,20 @@ impl Reading {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] = [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats];
+    const ALL: [Self; 7] = [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats, Self::FirstUse];
 
-    fn benchmark(self) -> &'static Benchmark<'static> {
-        match self {
+    /// What its reports call themselves, and the version that is read.
+    fn schema(self) -> (&'static str, u64) {
+        let benchmark = match self {
             Self::Spmv => &spmv::BENCHMARK,
             Self::Spmm => &spmm::BENCHMARK,
             Self::Graphs => &graphs::BENCHMARK,
             Self::Sgemm => &sgemm::BENCHMARK,
             Self::Cg => &cg::BENCHMARK,
             Self::Formats => &formats::BENCHMARK,
-        }
+            Self::FirstUse => return (first_use::SCHEMA, first_use::VERSION),
+        };
+        (benchmark.schema, benchmark.version)
     }
 
     /// What it is called.
@@ -188,6 +193,7 @@ impl Kind {
             Self::Sgemm => "Dense matrix × dense matrix",
             Self::Cg => "Conjugate gradients",
             Self::Formats => "Formats of sparse matrices",
+            Self::FirstUse => "A program's first result",
         }
     }
 
@@ -200,6 +206,7 @@ impl Kind {
             Self::Sgemm => "GEMM",
             Self::Cg => "CG",
             Self::Formats => "Formats",
+            Self::FirstUse => "First use",
         }
     }
 }
@@ -254,7 +261,9 @@ struct RawReport {
 /// What a result of one benchmark or another has.
 #[derive(Deserialize)]
 struct RawCase {
+    #[serde(alias = "operation")]
     name: String,
+    #[serde(default = "f32")]
     dtype: DTypeName,
     matrix: Option<MatrixReport>,
     m: Option<f64>,
@@ -272,6 +281,15 @@ struct RawCase {
     formats: Vec<RawWay>,
     #[serde(default)]
     rivals: Vec<RawWay>,
+    cold: Option<RawWay>,
+    warm: Option<RawWay>,
+    held: Option<RawWay>,
+    ptx: Option<RawWay>,
+}
+
+/// Of what names no other.
+fn f32() -> DTypeName {
+    DTypeName::F32
 }
 
 #[derive(Deserialize)]
@@ -281,6 +299,7 @@ struct RawWay {
     #[serde(alias = "variant", default)]
     kernel: String,
     time_us: Option<Spread>,
+    operation_us: Option<Spread>,
     gb_per_s: Option<f64>,
     relative_error: Option<f64>,
     skipped: Option<String>,
@@ -340,6 +359,11 @@ impl RawCase {
             let by = format_by(&way);
             (way, by)
         }));
+        let starts =
+            [("cold", self.cold), ("warm", self.warm), ("warm, GPU in use", self.held), ("cold, from PTX", self.ptx)];
+        for (name, start) in starts {
+            ways.extend(start.map(|start| (RawWay { name: name.into(), ..start }, By::Ours)));
+        }
         ways.extend(self.rivals.into_iter().map(|way| (way, By::Rival)));
         Case {
             name: self.name,
@@ -354,7 +378,7 @@ impl RawCase {
 
 impl RawWay {
     fn into_way(self, by: By, bytes: Option<f64>) -> Way {
-        let Self { name, kernel, time_us, gb_per_s, relative_error, skipped, measured, refused } = self;
+        let Self { name, kernel, time_us, operation_us, gb_per_s, relative_error, skipped, measured, refused } = self;
         if let Some(measured) = measured {
             return RawWay { name, ..*measured }.into_way(by, bytes);
         }
@@ -363,6 +387,7 @@ impl RawWay {
             us,
             // What a bandwidth is told of moved so many.
             bytes: bytes.or(gb_per_s.map(|gb_per_s| 1e3 * gb_per_s * us.median)).unwrap_or(0.0),
+            operation_us: operation_us.map(|us| us.median),
             error: relative_error,
         });
         Way { name, by, kernel, timed }

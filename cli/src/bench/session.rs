@@ -168,9 +168,8 @@ impl Conditions {
                 continue;
             }
             for &dtype in &dtypes {
-                if let Some(budget) = self.basics.budget.filter(|&budget| start.elapsed() >= budget) {
-                    session
-                        .skip(format!("{name} {dtype}"), format!("its turn came after {:.0} s", budget.as_secs_f64()));
+                if let Some(reason) = self.basics.too_late(start) {
+                    session.skip(format!("{name} {dtype}"), reason);
                     session.bar.inc(1);
                     continue;
                 }
@@ -201,6 +200,12 @@ impl Conditions {
 }
 
 impl Basics {
+    /// Why nothing more begins, if the time for it is over.
+    pub(crate) fn too_late(&self, start: Instant) -> Option<String> {
+        let budget = self.budget.filter(|&budget| start.elapsed() >= budget)?;
+        Some(format!("its turn came after {:.0} s", budget.as_secs_f64()))
+    }
+
     /// Writes the report to the files that were asked for.
     pub(crate) fn write(&self, report: &Value) -> std::result::Result<(), Box<dyn std::error::Error>> {
         if let Some(path) = &self.json {

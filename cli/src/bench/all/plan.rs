@@ -12,6 +12,10 @@ pub(super) struct Planned {
     pub(super) weight: f64,
 }
 
+/// On every device, and before all else.
+const FIRST_USE: &str = "first-use --repeat 3 --operation copy,spmv,gemm";
+const FIRST_USE_QUICK: &str = "first-use --repeat 1 --operation spmv";
+
 /// Every kernel on every matrix, on a GPU. What can use the time that others leave comes last.
 const FULL: &[(f64, &str)] = &[
     (20.0, "sgemm --limit 1"),
@@ -53,6 +57,11 @@ const CPU_QUICK: &[(f64, &str)] = &[
     (20.0, "spmv gen:rmat:15:8 gen:poisson2d:512 gen:fem3:10000 --repeat 30"),
 ];
 
+/// What is measured before the device is known. Its weight is next to 1 for all else.
+pub(super) fn first(quick: bool) -> Planned {
+    Planned::new(0.07, if quick { FIRST_USE_QUICK } else { FIRST_USE })
+}
+
 /// What is measured unless something else is asked for.
 pub(super) fn usual(device: &Device, quick: bool) -> Vec<Planned> {
     let plan = match (device.is_cuda(), quick) {
@@ -61,16 +70,24 @@ pub(super) fn usual(device: &Device, quick: bool) -> Vec<Planned> {
         (false, false) => CPU,
         (false, true) => CPU_QUICK,
     };
-    plan.iter().map(|&(weight, line)| Planned { line: line.into(), weight }).collect()
+    plan.iter().map(|&(weight, line)| Planned::new(weight, line)).collect()
 }
 
 impl Planned {
+    pub(super) fn new(weight: f64, line: &str) -> Self {
+        Self { line: line.into(), weight }
+    }
+
+    /// Whether no program may have the GPU open, not even this one.
+    pub(super) fn is_alone(&self) -> bool {
+        self.line.split_whitespace().next() == Some("first-use")
+    }
+
     /// The command line with the device, and with the seconds that it may take.
-    pub(super) fn arguments(&self, device: &Device, budget: Duration) -> Vec<String> {
+    pub(super) fn arguments(&self, device: &str, budget: Duration) -> Vec<String> {
         // Longer than anything takes, and yet a time.
         let seconds = format!("{:.3}", budget.as_secs_f64().min(1e9));
-        let device = device.to_string();
-        let added = ["--device", &device, "--budget", &seconds];
+        let added = ["--device", device, "--budget", &seconds];
         self.line.split_whitespace().chain(added).map(str::to_owned).collect()
     }
 }
@@ -81,10 +98,10 @@ mod tests {
 
     #[test]
     fn all_that_is_usual_is_a_command_line() {
-        for plan in [FULL, QUICK, CPU, CPU_QUICK] {
+        for plan in [FULL, QUICK, CPU, CPU_QUICK, &[(1.0, FIRST_USE), (1.0, FIRST_USE_QUICK)]] {
             for &(weight, line) in plan {
-                let planned = Planned { line: line.into(), weight };
-                super::super::parse(&planned.arguments(&Device::cpu(), Duration::from_secs(5))).map(drop).unwrap();
+                let arguments = Planned::new(weight, line).arguments("cpu", Duration::from_secs(5));
+                super::super::parse(&arguments).map(drop).unwrap();
             }
         }
     }

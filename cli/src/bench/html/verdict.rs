@@ -20,6 +20,9 @@ use crate::{
     statistics::geometric_mean,
 };
 
+/// The axis ends here, lest one library far behind press all others together: what is beyond is at its end, as an arrow.
+const FARTHEST: f64 = 16.0;
+
 /// One operation beside one library.
 struct Verdict {
     kind: Kind,
@@ -129,7 +132,8 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
             section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (absent) }
         };
     };
-    let x = LogScale::new((least / 1.1).min(0.45), (greatest * 1.1).max(2.2), 0.0, 100.0);
+    let (from, to) = ((least / 1.1).min(0.45).max(1.0 / FARTHEST), (greatest * 1.1).max(2.2).min(FARTHEST));
+    let x = LogScale::new(from, to, 0.0, 100.0);
     html! {
         section #headline {
             h2 { "Beside other libraries" }
@@ -168,17 +172,19 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
     let (mean, lost, count) = (verdict.mean(), verdict.lost(), verdict.duels.len());
     let lowest = verdict.lowest();
     let class = |ratio: f64| if ratio >= 1.0 { "good" } else { "bad" };
+    let is_beyond = |ratio: f64| !(x.from..=x.to).contains(&ratio);
+    let place = |ratio: f64| format!("left:{:.2}%", x.at(ratio.clamp(x.from, x.to)));
     html! {
         div.verdict {
             div.what { b { (verdict.title()) } span.quiet { "beside " (verdict.rival) } }
             div.mean.(class(mean)) { (ratio(mean)) }
             div.strip {
                 @for (place, _) in powers(x) { span.rule style=(format!("left:{place:.2}%")) {} }
-                span.one style=(format!("left:{:.2}%", x.at(1.0))) {}
+                span.one style=(place(1.0)) {}
                 @for duel in &verdict.duels {
-                    span.dot.(class(duel.ratio)) style=(format!("left:{:.2}%", x.at(duel.ratio))) title=(duel.title) {}
+                    span.dot.(class(duel.ratio)).beyond[is_beyond(duel.ratio)] style=(place(duel.ratio)) title=(duel.title) {}
                 }
-                span.middle style=(format!("left:{:.2}%", x.at(mean))) title=(format!("geometric mean {mean:.3}×")) {}
+                span.middle style=(place(mean)) title=(format!("geometric mean {mean:.3}×")) {}
             }
             div.quiet.note {
                 @if lost == 0 { "faster on all " (count) } @else { "slower on " b.bad { (lost) } " of " (count) }
