@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 /// What a subcommand returns: any error, to be shown on stderr.
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
     if failure.is::<solve::NotConverged>() {

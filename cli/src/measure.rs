@@ -18,6 +18,7 @@ use self::reference::Errors;
 pub(crate) use self::{
     gemm::{GemmProblem, GemmReport, Shape, kernel_name, kernels, parse_kernel},
     kernel::KernelName,
+    peak::peak,
     random::random_elements,
     reference::Reduction,
     spmm::{DenseProblem, DenseProblems, DenseReport},
@@ -192,7 +193,7 @@ impl ProductReport {
     }
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct MatrixReport {
     pub(crate) source: String,
     pub(crate) rows: usize,

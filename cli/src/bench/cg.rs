@@ -7,11 +7,10 @@ mod solver;
 mod to_tolerance;
 mod vendor;
 
-use std::path::PathBuf;
-
 use clap::Args;
 use warpsparse::{CsrMatrix, Device, DeviceMatrix, Error, Result, Scalar, io::MatrixSource};
 
+pub(super) use self::rungs::{AUTOMATIC, CAPTURED, CPU};
 use self::{
     report::{CgResult, Outcome, RungReport},
     rungs::{PAIRS, RUNGS, Rung},
@@ -19,16 +18,15 @@ use self::{
     to_tolerance::ToTolerance,
 };
 use super::{
-    report::Method,
+    report::{Finished, Method},
     rivals::{
         Rival,
         vendor_cg::{Number, VendorCg},
     },
-    session::{Benchmark, Conditions, Session},
+    session::{Basics, Benchmark, Conditions, Session},
     suite,
 };
 use crate::{
-    emit,
     measure::{DTypeName, MatrixReport, random_elements},
     source,
 };
@@ -41,18 +39,14 @@ pub(crate) struct Options {
     /// The element type; can be repeated [default: both]
     #[arg(long, value_enum)]
     dtype: Vec<DTypeName>,
-    /// auto, cpu, cuda, cuda:N, or emulated.
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Write the report as JSON to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) basics: Basics,
 }
 
 /// Two that stay in the caches, with long rows and with short ones, and one that does not.
 const SUITE: [&str; 3] = ["gen:fem3:10000", "gen:poisson2d:256", "gen:poisson2d:2048"];
 
-const BENCHMARK: Benchmark<'_> = Benchmark {
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.cg",
     version: 1,
     rivals: &[Rival::Cublas, Rival::Cusparse],
@@ -68,26 +62,26 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
         iteration moves at least: the matrix and 13 vectors; it is told for systems larger than four times the L2 cache.",
 };
 
-pub(crate) fn run(options: &Options) -> crate::Outcome {
+pub(super) fn measure(options: &Options) -> crate::Outcome<Finished> {
     let sources = options.sources()?;
     let conditions = Conditions {
         against: None,
         dtype: options.dtype.clone(),
-        device: options.device.clone(),
+        basics: options.basics.clone(),
         repeat: *PAIRS.start() as u32,
         hot: true, // one set of buffers, as iterations have
-        json: options.json.clone(),
     };
     let mut report = conditions.run(&BENCHMARK, &sources, |session, source, dtype| match dtype {
-        DTypeName::F32 => measure::<f32>(session, source, dtype),
-        DTypeName::F64 => measure::<f64>(session, source, dtype),
+        DTypeName::F32 => measure_system::<f32>(session, source, dtype),
+        DTypeName::F64 => measure_system::<f64>(session, source, dtype),
     })?;
     // Products have other words for their method.
-    report.method =
-        Method { cache: "as it comes", text: format!("{}. {}", BENCHMARK.product, BENCHMARK.figures), ..report.method };
-    conditions.write_json(&report)?;
-    emit(&report.to_string())?;
-    Ok(())
+    report.method = Method {
+        cache: "as it comes".into(),
+        text: format!("{}. {}", BENCHMARK.product, BENCHMARK.figures),
+        ..report.method
+    };
+    Ok(Finished::new(&report, report.to_string(), Ok(()))?)
 }
 
 impl Options {
@@ -103,7 +97,11 @@ impl Options {
 }
 
 /// None if the method fails on the matrix, as where it is not positive definite.
-fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<Option<CgResult>> {
+fn measure_system<T: Number>(
+    session: &mut Session<'_>,
+    source: &MatrixSource,
+    dtype: DTypeName,
+) -> Result<Option<CgResult>> {
     let name = suite::name(source);
     let matrix = session.load(|| source::load::<T>(source))?;
     let b = random_elements::<T>(matrix.nrows(), 0)?;

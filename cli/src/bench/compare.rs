@@ -1,110 +1,139 @@
 //! `warpsparse bench compare`: what got slower between two reports.
 
-use std::{fs, path::PathBuf};
+use std::{fmt, fs, path::PathBuf};
 
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    spmv::report::{SCHEMA, VERSION},
-    table,
+    reading::{By, Document, Timed},
+    table::{self, none, short},
 };
-use crate::{Outcome, emit, measure::DTypeName, statistics::Spread};
+use crate::{Outcome, emit, statistics::Spread};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The old report, from `bench spmv --json`.
+    /// The old report, from `--json` of any benchmark.
     old: PathBuf,
-    /// The new report.
+    /// The new report, of the same benchmark on the same device.
     new: PathBuf,
 }
 
 /// A median this much above the old one is called slower, if the quartiles lie apart too.
 const TOLERANCE: f64 = 1.02;
 
-/// Of a report, what is compared.
-#[derive(Deserialize)]
-struct Report {
-    machine: Machine,
-    method: Method,
-    results: Vec<MatrixResult>,
-}
-
-#[derive(Deserialize)]
-struct Machine {
-    model: String,
-}
-
-#[derive(Deserialize)]
-struct Method {
-    cache: String,
-}
-
-#[derive(Deserialize)]
-struct MatrixResult {
-    name: String,
-    dtype: DTypeName,
-    chosen: Chosen,
-}
-
-#[derive(Deserialize)]
-struct Chosen {
+/// A kernel of ours on what it was measured on. Those that were forced for comparison alone do not count.
+struct Figure {
+    name: Name,
     kernel: String,
-    time_us: Spread,
+    timed: Timed,
 }
 
-impl Report {
-    /// The result for the same matrix and element type.
-    fn find(&self, other: &MatrixResult) -> Option<&MatrixResult> {
-        self.results.iter().find(|result| result.name == other.name && result.dtype == other.dtype)
+#[derive(Clone, PartialEq)]
+struct Name {
+    benchmark: &'static str,
+    /// With its element type.
+    case: String,
+    way: String,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { benchmark, case, way } = self;
+        write!(f, "{benchmark} {case}, {way}")
     }
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let (old, new) = (read(&options.old)?, read(&options.new)?);
-    for (what, old, new) in
-        [("devices", &old.machine.model, &new.machine.model), ("caches", &old.method.cache, &new.method.cache)]
-    {
-        if old != new {
-            eprintln!("warning: the {what} differ: {old}, {new}");
+    let [(old_json, old), (new_json, new)] = [read(&options.old)?, read(&options.new)?];
+    check(&old_json, &new_json)?;
+    let old = figures(&old).map_err(|problem| format!("{}: {problem}", options.old.display()))?;
+    let new = figures(&new).map_err(|problem| format!("{}: {problem}", options.new.display()))?;
+    let (mut rows, mut slower) = (Vec::new(), Vec::new());
+    for after in &new {
+        let before = old.iter().find(|before| before.name == after.name);
+        let verdict = before.map_or("only in the new report", |before| verdict(before.timed.us, after.timed.us));
+        if verdict == "slower" {
+            slower.push(after.name.to_string());
+        }
+        rows.push(row(before, Some(after), verdict));
+    }
+    let compared = rows.iter().filter(|row| !row[6].starts_with("only")).count();
+    for before in old.iter().filter(|before| new.iter().all(|after| before.name != after.name)) {
+        rows.push(row(Some(before), None, "only in the old report"));
+    }
+    if compared == 0 {
+        return Err("the two reports have no figure in common".into());
+    }
+    emit(&table::markdown(
+        &["<benchmark", "<of", "<kernel", "old µs", "new µs", "new/old", "<", "<kernel's name"],
+        &rows,
+    ))?;
+    match slower.len() {
+        0 => Ok(()),
+        count => Err(format!("{count} of {compared} figures got slower: {}", slower.join("; ")).into()),
+    }
+}
+
+/// Refuses what does not tell how fast one and the same thing has become.
+fn check(old: &Value, new: &Value) -> Result<(), String> {
+    let differ = |what: &str, old: &Value, new: &Value| match old == new {
+        true => Ok(()),
+        false => Err(format!("the {what} differ: {old} in the old report, {new} in the new one")),
+    };
+    differ("benchmarks", &old["schema"], &new["schema"])?;
+    differ("devices", &old["machine"]["model"], &new["machine"]["model"])?;
+    differ("devices' sizes", &old["machine"]["parallel_units"], &new["machine"]["parallel_units"])?;
+    differ("caches", &old["method"]["cache"], &new["method"]["cache"])?;
+    // Sections of one benchmark, each with a report of its own.
+    let sections = |report: &Value| report["sections"].as_array().cloned().unwrap_or_default();
+    for old in sections(old) {
+        let of_kind = |section: &Value| section["report"]["schema"] == old["report"]["schema"];
+        if let Some(new) = sections(new).into_iter().find(of_kind) {
+            differ("caches", &old["report"]["method"]["cache"], &new["report"]["method"]["cache"])?;
         }
     }
-    for only in old.results.iter().filter(|before| new.find(before).is_none()) {
-        eprintln!("{} {}: only in {}", only.name, only.dtype, options.old.display());
+    Ok(())
+}
+
+/// Of all sections.
+fn figures(document: &Document) -> Result<Vec<Figure>, String> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for (_, reading) in document.readings()? {
+        for case in &reading.cases {
+            let ours = case.timed().filter(|(way, _)| matches!(way.by, By::Chosen | By::Ours));
+            for (way, timed) in ours {
+                let case = format!("{} {}", case.label(), case.dtype);
+                let name = Name { benchmark: reading.kind.short(), case, way: way.name.clone() };
+                // A kernel that two sections measured counts once.
+                if figures.iter().all(|figure| figure.name != name) {
+                    figures.push(Figure { name, kernel: way.kernel.clone(), timed });
+                }
+            }
+        }
     }
-    let (mut rows, mut slower) = (Vec::new(), 0);
-    for after in &new.results {
-        let Some(before) = old.find(after) else {
-            eprintln!("{} {}: only in {}", after.name, after.dtype, options.new.display());
-            continue;
-        };
-        let (old, new) = (before.chosen.time_us, after.chosen.time_us);
-        let verdict = verdict(old, new);
-        slower += usize::from(verdict == "slower");
-        let kernel = if before.chosen.kernel == after.chosen.kernel {
-            after.chosen.kernel.clone()
-        } else {
-            format!("{} → {}", before.chosen.kernel, after.chosen.kernel)
-        };
-        rows.push(vec![
-            after.name.clone(),
-            after.dtype.to_string(),
-            format!("{:.1}", old.median),
-            format!("{:.1}", new.median),
-            format!("{:.3}", new.median / old.median),
-            verdict.to_owned(),
-            kernel,
-        ]);
-    }
-    if rows.is_empty() {
-        return Err("the two reports have no product in common".into());
-    }
-    emit(&table::text(&["<matrix", "<dtype", "old µs", "new µs", "new/old", "<", "<kernel"], &rows))?;
-    match slower {
-        0 => Ok(()),
-        _ => Err(format!("{slower} of {} products got slower", rows.len()).into()),
-    }
+    Ok(figures)
+}
+
+fn row(before: Option<&Figure>, after: Option<&Figure>, verdict: &str) -> Vec<String> {
+    let Some(Figure { name, .. }) = after.or(before) else { unreachable!("one of the two is there") };
+    let median = |figure: Option<&Figure>| figure.map(|figure| figure.timed.us.median);
+    let cell = |us: Option<f64>| us.map_or_else(none, short);
+    let ratio = median(after).zip(median(before)).map(|(new, old)| format!("{:.3}", new / old));
+    let kernel = match [before, after].map(|figure| figure.map(|figure| figure.kernel.as_str())) {
+        [Some(old), Some(new)] if old != new => format!("{old} → {new}"),
+        [old, new] => new.or(old).unwrap_or_default().to_owned(),
+    };
+    vec![
+        name.benchmark.to_owned(),
+        name.case.clone(),
+        name.way.clone(),
+        cell(median(before)),
+        cell(median(after)),
+        ratio.unwrap_or_else(none),
+        verdict.to_owned(),
+        kernel,
+    ]
 }
 
 /// Told apart only where the middle halves of the times do not overlap.
@@ -117,17 +146,13 @@ fn verdict(old: Spread, new: Spread) -> &'static str {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Report, String> {
+/// The report, and what it says.
+pub(super) fn read(path: &PathBuf) -> Result<(Value, Document), String> {
     let at = |problem: String| format!("{}: {problem}", path.display());
     let text = fs::read_to_string(path).map_err(|error| at(error.to_string()))?;
     let report: Value = serde_json::from_str(&text).map_err(|error| at(format!("no JSON: {error}")))?;
-    if report["schema"] != SCHEMA {
-        return Err(at("no report of `warpsparse bench spmv`".into()));
-    }
-    if report["version"] != VERSION {
-        return Err(at(format!("a report of version {}, where this reads {VERSION}", report["version"])));
-    }
-    serde_json::from_value(report).map_err(|error| at(error.to_string()))
+    let document = Document::read(&report).map_err(at)?;
+    Ok((report, document))
 }
 
 #[cfg(test)]

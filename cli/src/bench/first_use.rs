@@ -5,7 +5,7 @@ mod report;
 
 use std::{
     env,
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,25 +19,21 @@ use self::{
     report::{FirstUse, Start},
 };
 use super::{
-    report::{Method, Report},
-    session::{machine, write},
+    report::{Finished, Method, Report, Skipped},
+    session::{Basics, machine, now},
 };
 use crate::{Outcome, emit};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Device, as `warpsparse info` lists them.
-    #[arg(long, default_value = "auto")]
-    device: String,
     /// Programs started for each figure.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Only these operations.
     #[arg(long, value_delimiter = ',')]
     operation: Vec<Operation>,
-    /// Write the report as JSON to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) basics: Basics,
     /// Be the program that is started: do the one operation, and print when it was done.
     #[arg(long, hide = true)]
     child: bool,
@@ -72,28 +68,25 @@ struct Done {
     operation_us: f64,
 }
 
-pub(crate) fn run(options: &Options) -> Outcome {
-    if options.child {
-        return child(options);
+impl Options {
+    /// Whether this is a program that was started to be measured.
+    pub(super) fn is_child(&self) -> bool {
+        self.child
     }
-    let report = measure(&options.device, options.repeat as usize, &options.operation)?;
-    if let Some(path) = &options.json {
-        write(path, &serde_json::to_string_pretty(&report)?)?;
-    }
-    emit(&report.markdown())
 }
 
 /// Starts programs for each of the operations, or for all where none is named.
-pub(crate) fn measure(
-    device: &str,
-    repeats: usize,
-    operations: &[Operation],
-) -> Result<Report<FirstUse>, Box<dyn std::error::Error>> {
-    let date = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let operations = if operations.is_empty() { Operation::ALL } else { operations };
-    let mut results = Vec::new();
+pub(super) fn measure(options: &Options) -> Outcome<Finished> {
+    let (start, date) = (Instant::now(), now());
+    let (device, repeats) = (options.basics.device.as_str(), options.repeat as usize);
+    let operations = if options.operation.is_empty() { Operation::ALL } else { &options.operation };
+    let (mut results, mut skipped) = (Vec::new(), Vec::new());
     // A driver starts faster while another program has the GPU open: this one must not, until all have run.
     for &operation in operations {
+        if let Some(reason) = options.basics.too_late(start) {
+            skipped.push(Skipped { what: operation.to_string(), reason });
+            continue;
+        }
         let starts = |cache| starts(device, operation, repeats, cache);
         let (cold, cuda) = starts(Cache::Cold)?;
         let (warm, _) = starts(Cache::Warm)?;
@@ -104,16 +97,17 @@ pub(crate) fn measure(
     for result in results.iter_mut().filter(|_| chosen.is_cuda()) {
         result.held = Some(starts(device, result.operation, repeats, Cache::Warm)?.0);
     }
-    Ok(Report {
+    let report = Report {
         schema: SCHEMA,
         version: VERSION,
-        warpsparse: env!("CARGO_PKG_VERSION"),
+        warpsparse: env!("CARGO_PKG_VERSION").into(),
         date,
         machine: machine(&chosen, chosen.measure_copy_bandwidth()?)?,
-        method: Method { repeats, cache: "as named", rivals: Vec::new(), text: report::method(repeats) },
+        method: Method { repeats, cache: "as named".into(), rivals: Vec::new(), text: report::method(repeats) },
         results,
-        skipped: Vec::new(),
-    })
+        skipped,
+    };
+    Ok(Finished::new(&report, report.markdown(), Ok(()))?)
 }
 
 /// Starts the program so many times; and whether it ran on a GPU.
@@ -156,7 +150,7 @@ fn start(
     Ok((Duration::from_nanos(u64::try_from(done.unix_ns.saturating_sub(started))?), done))
 }
 
-fn child(options: &Options) -> Outcome {
+pub(super) fn child(options: &Options) -> Outcome {
     let [operation] = options.operation[..] else {
         return Err("a program does one operation".into());
     };
@@ -164,7 +158,7 @@ fn child(options: &Options) -> Outcome {
     // Where there is no driver, the device may be the CPU.
     let _ = Device::cuda_count();
     let started = Instant::now();
-    let device = Device::from_name(&options.device)?;
+    let device = Device::from_name(&options.basics.device)?;
     device.upload_vec(&[0_f32])?;
     let ready = Instant::now();
     operation.run(&device)?;

@@ -8,23 +8,20 @@ use warpsparse::{CsrMatrix, Device, Error, HybMatrix, Result, Scalar, SpmvOption
 
 use self::report::{Conversion, FormatResult, HybSplit, MatrixResult, Measured, Outcome, Ratio, Refused};
 use super::{
-    report::RivalReport,
+    report::{Finished, RivalReport},
     rivals::{Number, Rival},
     session::{Benchmark, Session, Settings, least_time},
     suite::{self, Suite},
 };
-use crate::{
-    emit,
-    measure::{DTypeName, FormatName, MatrixReport, Measurement, Problem},
-};
+use crate::measure::{DTypeName, FormatName, MatrixReport, Measurement, Problem};
 
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    settings: Settings,
+    pub(super) settings: Settings,
 }
 
-const BENCHMARK: Benchmark<'_> = Benchmark {
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.formats",
     version: 1,
     rivals: Rival::SPARSE,
@@ -43,17 +40,19 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
 const FORMATS: [FormatName; 6] =
     [FormatName::Csr, FormatName::Coo, FormatName::Dia, FormatName::Ell, FormatName::Hyb, FormatName::Auto];
 
-pub(crate) fn run(options: &Options) -> crate::Outcome {
+pub(super) fn measure(options: &Options) -> crate::Outcome<Finished> {
     let report = options.settings.run(&BENCHMARK, Suite::Default, |session, source, dtype| match dtype {
-        DTypeName::F32 => measure::<f32>(session, source, dtype),
-        DTypeName::F64 => measure::<f64>(session, source, dtype),
+        DTypeName::F32 => measure_matrix::<f32>(session, source, dtype),
+        DTypeName::F64 => measure_matrix::<f64>(session, source, dtype),
     })?;
-    options.settings.write_json(&report)?;
-    emit(&report.to_string())?;
-    Ok(report.check()?)
+    Ok(Finished::new(&report, report.to_string(), report.check())?)
 }
 
-fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<[MatrixResult; 1]> {
+fn measure_matrix<T: Number>(
+    session: &mut Session<'_>,
+    source: &MatrixSource,
+    dtype: DTypeName,
+) -> Result<[MatrixResult; 1]> {
     let name = suite::name(source);
     let problem = session.load(|| Problem::<T>::load(source))?;
     let measurement = session.measurement(&problem)?;

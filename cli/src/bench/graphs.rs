@@ -4,7 +4,7 @@ mod ladder;
 mod reordering;
 mod report;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use warpsparse::{
@@ -15,17 +15,19 @@ use warpsparse::{
     },
 };
 
+pub(super) use self::ladder::CHOSEN;
 use self::{
-    ladder::{ALL_CLUSTERED, CHOSEN, LADDER, ROWS_CLUSTERED, Rung},
+    ladder::{ALL_CLUSTERED, LADDER, ROWS_CLUSTERED, Rung},
     reordering::Reordered,
     report::{GraphResult, RungReport},
 };
 use super::{
+    report::Finished,
     rivals::Rival,
-    session::{Benchmark, Conditions, Session, parse_limit},
+    session::{Basics, Benchmark, Conditions, Session, parse_limit},
 };
 use crate::{
-    Outcome, emit,
+    Outcome,
     measure::{DTypeName, DenseProblem, DenseProblems, MatrixReport},
     spmm::MOST_COLUMNS,
 };
@@ -51,15 +53,11 @@ pub(crate) struct Options {
     /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
     against: Option<Vec<Rival>>,
-    /// auto, cpu, cuda, cuda:N, or emulated.
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// Write the report as JSON to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) basics: Basics,
 }
 
-const BENCHMARK: Benchmark<'_> = Benchmark {
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.graphs",
     version: 1,
     rivals: Rival::SPARSE,
@@ -75,16 +73,15 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
         structure is made up, and figures are not those of the graphs that lend their names.",
 };
 
-pub(crate) fn run(options: &Options) -> Outcome {
+pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let graphs = if options.graph.is_empty() { STAND_INS } else { &options.graph };
     let sources: Vec<_> = graphs.iter().map(|&graph| options.source(graph)).collect();
     let conditions = Conditions {
         against: options.against.clone(),
         dtype: Vec::new(),
-        device: options.device.clone(),
+        basics: options.basics.clone(),
         repeat: options.repeat,
         hot: false,
-        json: options.json.clone(),
     };
     let limit = options.limit.as_secs_f64();
     let fewer = "fewer are timed, and one that takes as long alone is timed once.";
@@ -92,9 +89,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let benchmark = Benchmark { figures: &figures, ..BENCHMARK };
     let report =
         conditions.run(&benchmark, &sources, |session, source, dtype| options.measure(session, source, dtype))?;
-    conditions.write_json(&report)?;
-    emit(&report.to_string())?;
-    Ok(report.check()?)
+    Ok(Finished::new(&report, report.to_string(), report.check())?)
 }
 
 impl Options {

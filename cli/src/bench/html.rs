@@ -1,56 +1,47 @@
 //! A report as one page that needs nothing else: no script, no font, no file beside it.
 
 mod bars;
+mod facts;
+mod figures;
+mod first_use;
+mod ladder;
 mod roofline;
 mod scale;
+mod verdict;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
 
 use super::{
-    report::{Machine, MatrixResult as _, RivalReport},
-    spmv::report::{MatrixResult, Report},
+    reading::{Document, Kind, Reading, Section},
+    report::{Machine, Skipped},
+    table,
 };
-use crate::measure::{DTypeName, Figures, MatrixReport};
+use crate::measure::DTypeName;
 
-/// The page. All text in it is escaped by the template.
-pub(crate) fn page(report: &Report) -> String {
-    let Report { machine, method, .. } = report;
+pub(crate) use self::verdict::headline;
+
+/// The page of any benchmark's report. All text in it is escaped by the template.
+pub(crate) fn page(report: &Value) -> Result<String, String> {
+    let document = Document::read(report)?;
+    let mut readings = document.readings()?;
+    // In one order, whatever was measured first.
+    readings.sort_by_key(|(_, reading)| reading.kind);
+    let Document { machine, date, warpsparse, .. } = &document;
     let body = html! {
         header {
-            h1 { "Sparse matrix times vector: warpsparse " (report.warpsparse) }
-            p.quiet { (machine.model) ", " (report.date) }
+            p.brand { "warpsparse " (warpsparse) }
+            h1 { "Measured on " (machine.model) }
+            p.quiet { (facts::moment(date)) @if let Some(seconds) = document.seconds { ", in " (facts::duration(seconds)) } }
         }
-        section.cards { (headlines(report)) }
-        section.columns {
-            div { h2 { "Machine" } (facts(machine)) }
-            div {
-                h2 { "How it was measured" }
-                p { (method.text) }
-                ul { @for rival in &method.rivals { li { "Compared with " (rival) } } }
-            }
-        }
-        @for (dtype, results) in report.by_dtype() {
-            section {
-                h2 { "Roofline, " (dtype) }
-                p.quiet {
-                    "Compulsory arithmetic intensity against speed, beneath the roof that a copy on this device sets. "
-                    "A number is a row of the table; point at a mark for its figures."
-                }
-                (roofline::plot(&results, report.machine.copy_gb_per_s))
-            }
-            @for rival in report.rival_names() {
-                section {
-                    h2 { "Speed beside " (rival) ", " (dtype) }
-                    p.quiet { (rival) "'s time over that of the kernel chosen by itself: to the right of 1, " (rival) " is slower." }
-                    (bars::plot(&results, rival))
-                }
-            }
-            section { h2 { "Figures, " (dtype) } (table(report, dtype, &results)) }
-        }
-        @if !report.skipped.is_empty() {
-            section {
-                h2 { "Skipped" }
-                ul { @for skipped in &report.skipped { li { b { (skipped.what) } ": " (skipped.reason) } } }
+        main {
+            (verdict::section(&readings))
+            (roofline::section(&readings, machine))
+            @for (place, (section, reading)) in readings.iter().enumerate() { (benchmark(place, section, reading)) }
+            @for section in document.sections.iter().filter(|section| section.failed.is_some()) { (failure(section)) }
+            section #conditions {
+                h2 { "Conditions" }
+                (facts::section(&document))
             }
         }
     };
@@ -60,101 +51,149 @@ pub(crate) fn page(report: &Report) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "warpsparse SpMV on " (machine.model) }
+                title { "warpsparse on " (machine.model) }
                 style { (PreEscaped(include_str!("html/style.css"))) }
             }
             body { (body) }
         }
     };
-    page.into_string()
+    Ok(page.into_string())
 }
 
-/// The geometric means, large.
-fn headlines(report: &Report) -> Markup {
+/// One benchmark: its figures drawn, how they were taken, and all of them in a table.
+fn benchmark(place: usize, section: &Section, reading: &Reading) -> Markup {
+    let is_ladder = ladder::is_one(reading);
     html! {
-        @for summary in report.summaries() {
-            div.card {
-                div.big { (format!("{:.2}×", summary.geometric_mean)) }
-                div { "the speed of " (summary.rival) ", " (summary.dtype) }
-                div.quiet {
-                    "geometric mean of " (summary.matrices) " matrices, slower on " (summary.below_one)
-                }
+        section #(format!("section-{place}")) {
+            h2 { (reading.kind.title()) @if is_ladder && reading.kind == Kind::Sgemm { ": the ladder of kernels" } }
+            p.lead { (lead(reading, is_ladder)) }
+            @if reading.cases.is_empty() { p { "Nothing was measured." } }
+            @match reading.kind {
+                Kind::FirstUse => (first_use::plot(reading)),
+                _ if is_ladder => (ladder::plots(reading)),
+                _ => (bars::plots(reading)),
             }
+            (method(section, reading))
         }
     }
 }
 
-fn facts(machine: &Machine) -> Markup {
-    let gib = |bytes: u64| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30));
-    let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
-    let facts = [
-        ("Device", Some(format!("{} ({})", machine.model, machine.device))),
-        ("Parallel units", Some(machine.parallel_units.to_string())),
-        ("Memory", machine.memory_bytes.map(gib)),
-        ("L2 cache", machine.l2_bytes.map(mib)),
-        ("Compute capability", machine.compute_capability.clone()),
-        ("Driver for CUDA", machine.driver_cuda.clone()),
-        ("A copy moves", Some(format!("{:.0} GB/s", machine.copy_gb_per_s))),
-    ];
-    html! {
-        dl { @for (name, fact) in facts { @if let Some(fact) = fact { dt { (name) } dd { (fact) } } } }
+/// What is drawn, in a sentence or two.
+fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
+    match reading.kind {
+        Kind::Spmv => {
+            "GB/s of the bytes that must move at least, in CSR by the kernel chosen by itself; the line is the bandwidth \
+             of a copy on the device."
+        }
+        Kind::Spmm => "GFLOP/s, two operations for each entry and column, by the kernel chosen by itself.",
+        Kind::Graphs => {
+            "From the obvious kernel to clustered rows: what each step gains, in GFLOP/s. The graphs are stand-ins of \
+             published sizes and made-up structure; the line is the fastest other library."
+        }
+        Kind::Sgemm if is_ladder => {
+            "From the obvious kernel to the default one: what each step gains, in TFLOP/s. The line is the fastest other \
+             library."
+        }
+        Kind::Sgemm => "TFLOP/s of C = A B by the default kernel; shapes are m x n x k, one number all three.",
+        Kind::Cg => {
+            "From the way that programs call NVIDIA's libraries to one launch for many iterations: microseconds an \
+             iteration, and bars of iterations a second. The line is the libraries captured in a graph."
+        }
+        Kind::FirstUse => {
+            "Milliseconds from a program's start to its first result: faint what the driver and its context take, full the \
+             operation with all that it loads."
+        }
+        Kind::Formats => "GFLOP/s of the same product in every format. One that would be mostly padding refuses.",
     }
 }
 
-fn table(report: &Report, dtype: DTypeName, results: &[&MatrixResult]) -> Markup {
-    let rivals = report.rival_names();
+fn method(section: &Section, reading: &Reading) -> Markup {
+    let Reading { method, skipped, .. } = reading;
     html! {
-        div.scroll {
-            table {
-                caption.hidden { "Products in " (dtype) }
-                thead {
-                    tr {
-                        th { "#" } th.text { "Matrix" } th { "Rows" } th { "Entries" } th { "Mean row" } th { "Max row" }
-                        th.text { "Kernel" } th { "µs" } th { "±%" } th { "GB/s" } th { "% of copy" } th { "Error" }
-                        th { "Analysis, products" } th.text { "Fastest kernel" } th { "Chosen / fastest" }
-                        @for rival in &rivals { th.text { (rival) } th { "µs" } th { "Ratio" } th { "Error" } }
-                    }
-                }
-                tbody { @for (number, result) in results.iter().enumerate() { (row(number + 1, result, &rivals)) } }
+        details.method {
+            summary { "How it was measured" @if !skipped.is_empty() { ", and " (skipped.len()) " skipped" } }
+            @for paragraph in method.text.split("\n\n") { p { (paragraph) } }
+            @for rival in &method.rivals { p { "Compared with " (rival) "." } }
+            @if let Some(load) = &section.load { p { (facts::load(load)) } }
+            @if let Some(command) = &section.command {
+                p { "The same alone" @if let Some(seconds) = section.seconds { ", in " (facts::duration(seconds)) } ":" }
+                pre { (command) }
             }
+            @if !skipped.is_empty() {
+                ul { @for Skipped { what, reason } in skipped { li { b { (what) } ": " (reason) } } }
+            }
+        }
+        details {
+            summary { "All figures" }
+            (figures::table(reading))
         }
     }
 }
 
-fn row(number: usize, result: &MatrixResult, rivals: &[&str]) -> Markup {
-    let MatrixReport { source, rows, entries, mean_row, max_row, .. } = &result.matrix;
-    let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = &result.chosen.figures;
-    let spread =
-        format!("{:.2} to {:.2} µs, quartiles {:.2} and {:.2}", time_us.min, time_us.max, time_us.q1, time_us.q3);
+fn failure(section: &Section) -> Markup {
     html! {
-        tr {
-            td { (number) }
-            td.text title=(source) { (result.name) }
-            td { (rows) }
-            td { (entries) }
-            td { (format!("{mean_row:.1}")) }
-            td { (max_row) }
-            td.text title=(result.chosen.reason) { (result.chosen.kernel) }
-            td title=(spread) { (format!("{:.1}", time_us.median)) }
-            td title=(spread) { (format!("{:.1}", time_us.percent())) }
-            td { (format!("{gb_per_s:.0}")) }
-            td { (format!("{percent_of_copy:.1}")) }
-            td { (format!("{relative_error:.1e}")) }
-            td { (format!("{:.1}", result.analysis.products)) }
-            td.text { (result.best().0) }
-            td { (format!("{:.2}", result.chosen_over_best())) }
-            @for rival in rivals {
-                @match result.rival(rival) {
-                    Some(RivalReport { variant, figures, ratio, .. }) => {
-                        td.text { (variant) }
-                        td { (format!("{:.1}", figures.time_us.median)) }
-                        td.slower[*ratio < 1.0] { (format!("{ratio:.2}")) }
-                        td { (format!("{:.1e}", figures.relative_error)) }
-                    }
-                    None => { td.text { "–" } td { "–" } td { "–" } td { "–" } }
-                }
-            }
+        section {
+            h2 { "Failed" }
+            p { (section.failed.as_deref().unwrap_or_default()) }
         }
+    }
+}
+
+/// The quantity that is drawn of a kind, and its unit.
+fn speed(kind: Kind, flops: f64, timed: &super::reading::Timed) -> f64 {
+    match kind {
+        Kind::Spmv => timed.gb_per_s(),
+        Kind::Spmm | Kind::Graphs | Kind::Formats => timed.gflop_per_s(flops),
+        Kind::Sgemm => timed.gflop_per_s(flops) / 1e3,
+        // Of iterations, thousands a second.
+        Kind::Cg | Kind::FirstUse => 1e3 / timed.us.median,
+    }
+}
+
+fn unit(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Spmv => "GB/s",
+        Kind::Spmm | Kind::Graphs | Kind::Formats => "GFLOP/s",
+        Kind::Sgemm => "TFLOP/s",
+        Kind::Cg => "thousand iterations/s",
+        Kind::FirstUse => "thousand programs/s",
+    }
+}
+
+/// About three digits, of small figures too.
+fn short(figure: f64) -> String {
+    match figure {
+        0.0 => "0".into(),
+        ..0.00995 => format!("{figure:.1e}"),
+        ..0.0995 => format!("{figure:.3}"),
+        _ => table::short(figure),
+    }
+}
+
+/// With more digits where two would hide which side of 1 it is on, or be all that there is.
+fn ratio(ratio: f64) -> String {
+    if ratio < 0.0995 || (0.995..1.005).contains(&ratio) { format!("{ratio:.3}×") } else { format!("{ratio:.2}×") }
+}
+
+/// All that is known of a time.
+fn told(way: &super::reading::Way, timed: &super::reading::Timed, flops: f64) -> String {
+    let us = timed.us;
+    let kernel = if way.kernel.is_empty() { String::new() } else { format!(" ({})", way.kernel) };
+    let gflop_per_s = short(timed.gflop_per_s(flops));
+    format!(
+        "{}{kernel}: {} µs, quartiles {} and {}; {} GB/s, {gflop_per_s} GFLOP/s",
+        way.name,
+        short(us.median),
+        short(us.q1),
+        short(us.q3),
+        short(timed.gb_per_s()),
+    )
+}
+
+fn peak(machine: &Machine, dtype: DTypeName) -> Option<f64> {
+    match dtype {
+        DTypeName::F32 => machine.peak_f32_tflop_per_s,
+        DTypeName::F64 => machine.peak_f64_tflop_per_s,
     }
 }
 

@@ -1,11 +1,15 @@
 //! `warpsparse bench`: many products measured beside those of other libraries.
 
+mod all;
 mod cg;
 mod compare;
 mod first_use;
 mod formats;
+mod gpu;
 mod graphs;
 mod html;
+mod page;
+mod reading;
 mod report;
 mod rivals;
 mod session;
@@ -17,10 +21,28 @@ mod table;
 
 use clap::Subcommand;
 
-use crate::Outcome;
+use self::{report::Finished, session::Basics};
+use crate::{Outcome, emit};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Measures all that the commands below measure, on one device and within minutes, and writes one report and one page.
+    ///
+    /// The headline on stdout is Markdown: `warpsparse bench all --html report.html --json report.json`.
+    All(all::Options),
+    #[command(flatten)]
+    One(Benchmark),
+    /// Draws the page of a report in JSON, that of any benchmark.
+    Page(page::Options),
+    /// Compares two reports of one benchmark, or of all; exit status 1 if anything got slower by more than the spread.
+    ///
+    /// Reports of different devices, benchmarks or caches are refused. The table on stdout is Markdown.
+    Compare(compare::Options),
+}
+
+/// One of the benchmarks, each of which makes a report of its own.
+#[derive(Subcommand)]
+pub(crate) enum Benchmark {
     /// Measures the product of sparse matrices with vectors: the kernel chosen by itself, every other kernel, and other
     /// libraries.
     Spmv(spmv::Options),
@@ -51,19 +73,45 @@ pub(crate) enum Command {
     FirstUse(first_use::Options),
     /// Measures the product in every format, and what a conversion costs.
     Formats(formats::Options),
-    /// Compares two reports of `bench spmv`; exit status 1 if a product got slower by more than the spread.
-    Compare(compare::Options),
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
-        Command::Spmv(options) => spmv::run(options),
-        Command::Spmm(options) => spmm::run(options),
-        Command::Graphs(options) => graphs::run(options),
-        Command::Sgemm(options) => sgemm::run(options),
-        Command::Cg(options) => cg::run(options),
-        Command::FirstUse(options) => first_use::run(options),
-        Command::Formats(options) => formats::run(options),
+        Command::All(options) => all::run(options),
+        Command::One(Benchmark::FirstUse(options)) if options.is_child() => first_use::child(options),
+        Command::One(benchmark) => {
+            let report = benchmark.measure()?;
+            benchmark.basics().write(&report.json)?;
+            emit(&report.text)?;
+            Ok(report.check?)
+        }
+        Command::Page(options) => page::run(options),
         Command::Compare(options) => compare::run(options),
+    }
+}
+
+impl Benchmark {
+    fn measure(&self) -> Outcome<Finished> {
+        match self {
+            Self::Spmv(options) => spmv::measure(options),
+            Self::Spmm(options) => spmm::measure(options),
+            Self::Graphs(options) => graphs::measure(options),
+            Self::Sgemm(options) => sgemm::measure(options),
+            Self::Cg(options) => cg::measure(options),
+            Self::FirstUse(options) => first_use::measure(options),
+            Self::Formats(options) => formats::measure(options),
+        }
+    }
+
+    fn basics(&self) -> &Basics {
+        match self {
+            Self::Spmv(options) => &options.settings.conditions.basics,
+            Self::Spmm(options) => &options.settings.conditions.basics,
+            Self::Graphs(options) => &options.basics,
+            Self::Sgemm(options) => &options.conditions.basics,
+            Self::Cg(options) => &options.basics,
+            Self::FirstUse(options) => &options.basics,
+            Self::Formats(options) => &options.settings.conditions.basics,
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::measure::{DTypeName, Figures, ProductReport};
 
@@ -11,13 +12,28 @@ use crate::measure::{DTypeName, Figures, ProductReport};
 pub(crate) struct Report<R> {
     pub(crate) schema: &'static str,
     pub(crate) version: u64,
-    pub(crate) warpsparse: &'static str,
+    pub(crate) warpsparse: String,
     /// When the measurement began, in UTC.
     pub(crate) date: String,
     pub(crate) machine: Machine,
     pub(crate) method: Method,
     pub(crate) results: Vec<R>,
     pub(crate) skipped: Vec<Skipped>,
+}
+
+/// A report in the forms in which it leaves the command.
+pub(crate) struct Finished {
+    pub(crate) json: Value,
+    /// For the terminal.
+    pub(crate) text: String,
+    /// Fails if a product was wrong.
+    pub(crate) check: Result<(), String>,
+}
+
+impl Finished {
+    pub(crate) fn new(report: &impl Serialize, text: String, check: Result<(), String>) -> serde_json::Result<Self> {
+        Ok(Self { json: serde_json::to_value(report)?, text, check })
+    }
 }
 
 /// One matrix with elements of one type.
@@ -32,7 +48,7 @@ pub(crate) trait MatrixResult {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// What `--device` takes.
     pub(crate) device: String,
@@ -46,14 +62,18 @@ pub(crate) struct Machine {
     pub(crate) driver_cuda: Option<String>,
     /// Of a large copy on the device, read and written bytes counted.
     pub(crate) copy_gb_per_s: f64,
+    /// What its FP32 units could do at the highest clock, where that is known.
+    pub(crate) peak_f32_tflop_per_s: Option<f64>,
+    /// The same of its FP64 units.
+    pub(crate) peak_f64_tflop_per_s: Option<f64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Method {
     /// Products timed; others before them warm up.
     pub(crate) repeats: usize,
     /// `cold`, `hot`, or `as it comes` where there is no way to tell.
-    pub(crate) cache: &'static str,
+    pub(crate) cache: String,
     /// The libraries compared with, and their versions.
     pub(crate) rivals: Vec<String>,
     /// All of it in words.
@@ -79,7 +99,7 @@ pub(crate) struct Variant {
     pub(crate) median_us: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Skipped {
     pub(crate) what: String,
     pub(crate) reason: String,

@@ -8,15 +8,16 @@ use std::{
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use serde_json::Value;
 use warpsparse::{Device, Error, Result, io::MatrixSource};
 
 use super::{
+    html,
     report::{Machine, Method, Report, RivalReport, Skipped, Variant},
     rivals::{Rival, Run},
     suite::{self, Suite},
 };
-use crate::measure::{Cache, DTypeName, Measurement};
+use crate::measure::{Cache, DTypeName, Measurement, peak};
 
 // No documentation here: it would take the place of the subcommand's.
 #[derive(Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
-    conditions: Conditions,
+    pub(super) conditions: Conditions,
 }
 
 // None here either. What is measured comes from elsewhere; this is how.
@@ -42,18 +43,31 @@ pub(crate) struct Conditions {
     /// The element type; can be repeated [default: both; of dense matrices f32]
     #[arg(long, value_enum)]
     pub(super) dtype: Vec<DTypeName>,
-    /// auto, cpu, cuda, cuda:N, or emulated.
-    #[arg(long, default_value = "auto")]
-    pub(super) device: String,
     /// How many products to time.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(30..))]
     pub(super) repeat: u32,
     /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.
     #[arg(long)]
     pub(super) hot: bool,
+    #[command(flatten)]
+    pub(super) basics: Basics,
+}
+
+// None here either. What all benchmarks take, whatever they measure.
+#[derive(Args, Clone)]
+pub(crate) struct Basics {
+    /// auto, cpu, cuda, cuda:N, or emulated.
+    #[arg(long, default_value = "auto")]
+    pub(super) device: String,
+    /// Leave out what has not begun after so many seconds [default: measure all]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_limit)]
+    budget: Option<Duration>,
     /// Write the report as JSON to this file.
     #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
+    json: Option<PathBuf>,
+    /// Write the report as a page with plots to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// What products are measured on.
@@ -126,11 +140,6 @@ impl Settings {
         }
         Ok(sources)
     }
-
-    /// As [`Conditions::write_json`].
-    pub(crate) fn write_json(&self, report: &impl Serialize) -> std::result::Result<(), Box<dyn std::error::Error>> {
-        self.conditions.write_json(report)
-    }
 }
 
 impl Conditions {
@@ -141,11 +150,12 @@ impl Conditions {
         cases: &[C],
         mut measure: impl FnMut(&mut Session<'_>, &C, DTypeName) -> Result<I>,
     ) -> std::result::Result<Report<R>, Box<dyn std::error::Error>> {
-        let device = &Device::from_name(&self.device)?;
+        let start = Instant::now();
+        let device = &Device::from_name(&self.basics.device)?;
         let wanted = if self.dtype.is_empty() { benchmark.dtypes } else { &self.dtype };
         let dtypes: Vec<_> = [DTypeName::F32, DTypeName::F64].into_iter().filter(|it| wanted.contains(it)).collect();
         let mut session = Session::new(self, device)?;
-        let date = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let date = now();
         let method = session.method(self, benchmark);
 
         let mut results = Vec::new();
@@ -158,6 +168,11 @@ impl Conditions {
                 continue;
             }
             for &dtype in &dtypes {
+                if let Some(reason) = self.basics.too_late(start) {
+                    session.skip(format!("{name} {dtype}"), reason);
+                    session.bar.inc(1);
+                    continue;
+                }
                 session.bar.set_message(format!("{name} {dtype}"));
                 match measure(&mut session, case, dtype) {
                     Ok(measured) => results.extend(measured),
@@ -174,7 +189,7 @@ impl Conditions {
         Ok(Report {
             schema: benchmark.schema,
             version: benchmark.version,
-            warpsparse: env!("CARGO_PKG_VERSION"),
+            warpsparse: env!("CARGO_PKG_VERSION").into(),
             date,
             machine: machine(device, session.copy_bandwidth)?,
             method,
@@ -182,14 +197,30 @@ impl Conditions {
             skipped: session.skipped,
         })
     }
+}
 
-    /// Writes the report to the file for JSON, if there is one.
-    pub(crate) fn write_json(&self, report: &impl Serialize) -> std::result::Result<(), Box<dyn std::error::Error>> {
-        match &self.json {
-            Some(path) => Ok(write(path, &serde_json::to_string_pretty(report)?)?),
-            None => Ok(()),
-        }
+impl Basics {
+    /// Why nothing more begins, if the time for it is over.
+    pub(crate) fn too_late(&self, start: Instant) -> Option<String> {
+        let budget = self.budget.filter(|&budget| start.elapsed() >= budget)?;
+        Some(format!("its turn came after {:.0} s", budget.as_secs_f64()))
     }
+
+    /// Writes the report to the files that were asked for.
+    pub(crate) fn write(&self, report: &Value) -> std::result::Result<(), Box<dyn std::error::Error>> {
+        if let Some(path) = &self.json {
+            write(path, &serde_json::to_string_pretty(report)?)?;
+        }
+        if let Some(path) = &self.html {
+            write(path, &html::page(report)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The time in UTC.
+pub(crate) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 pub(crate) fn write(path: &Path, text: &str) -> std::result::Result<(), String> {
@@ -239,7 +270,7 @@ impl<'a> Session<'a> {
         let Benchmark { product, figures, .. } = benchmark;
         let text =
             format!("Medians of {repeats} products after a warm-up, by {clock}, {buffers}; {product}. {figures}");
-        Method { repeats, cache, rivals, text }
+        Method { repeats, cache: cache.into(), rivals, text }
     }
 
     /// What loads a matrix may show a bar of its own.
@@ -275,12 +306,29 @@ impl<'a> Session<'a> {
     ) -> Vec<RivalReport> {
         let mut reports = Vec::new();
         for &rival in rivals {
-            match runs(rival).and_then(|runs| fastest(rival, runs, our_us)) {
+            match runs(rival).and_then(|runs| fastest(rival, self.right(rival, runs, matrix)?, our_us)) {
                 Ok(report) => reports.push(report),
                 Err(reason) => self.skip(format!("{} on {matrix}", rival.name()), reason),
             }
         }
         reports
+    }
+
+    /// Those of a library's runs whose results are right; it fails if there were others only. What is wrong is told.
+    fn right(&mut self, rival: Rival, runs: Vec<Run>, matrix: &str) -> std::result::Result<Vec<Run>, String> {
+        // A NaN is wrong too.
+        let is_right = |run: &Run| (0.0..=1.0).contains(&run.figures.error_over_bound);
+        let (right, wrong): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_right);
+        let reason = |run: &Run| {
+            format!("its result is wrong, off by {:.1e} times what rounding explains", run.figures.error_over_bound)
+        };
+        if let (true, Some(run)) = (right.is_empty(), wrong.first()) {
+            return Err(reason(run));
+        }
+        for run in &wrong {
+            self.skip(format!("{} {} on {matrix}", rival.name(), run.variant), reason(run));
+        }
+        Ok(right)
     }
 
     pub(crate) fn skip(&mut self, what: String, reason: String) {
@@ -323,8 +371,10 @@ pub(crate) fn least_time(
     Ok(least)
 }
 
+/// What is told of a device, whose copies have this bandwidth in bytes a second.
 pub(crate) fn machine(device: &Device, copy_bandwidth: f64) -> Result<Machine> {
     let info = device.info()?;
+    let peak = |dtype| Ok::<_, Error>(peak(device, dtype)?.map(|peak| peak / 1e12));
     let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
     Ok(Machine {
         device: device.to_string(),
@@ -335,5 +385,7 @@ pub(crate) fn machine(device: &Device, copy_bandwidth: f64) -> Result<Machine> {
         compute_capability: info.cuda.as_ref().map(|cuda| version(cuda.compute_capability)),
         driver_cuda: info.cuda.as_ref().map(|cuda| version(cuda.driver_cuda)),
         copy_gb_per_s: copy_bandwidth / 1e9,
+        peak_f32_tflop_per_s: peak(DTypeName::F32)?,
+        peak_f64_tflop_per_s: peak(DTypeName::F64)?,
     })
 }

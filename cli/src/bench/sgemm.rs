@@ -9,11 +9,12 @@ use warpsparse::{Device, Error, GemmKernel, GemmOptions, Result};
 
 use self::report::{GemmResult, KernelReport};
 use super::{
+    report::Finished,
     rivals::{Number, Rival},
     session::{Benchmark, Case, Conditions, Session, parse_limit},
 };
 use crate::{
-    Outcome, emit,
+    Outcome,
     measure::{DTypeName, GemmProblem, Shape, kernel_name, kernels},
 };
 
@@ -29,7 +30,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
     limit: Duration,
     #[command(flatten)]
-    conditions: Conditions,
+    pub(super) conditions: Conditions,
 }
 
 /// Squares measured unless shapes are named.
@@ -45,7 +46,7 @@ const UNEVEN: [Shape; 6] = [
     Shape { m: 333, n: 777, k: 555 },
 ];
 
-const BENCHMARK: Benchmark<'_> = Benchmark {
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.sgemm",
     version: 1,
     rivals: Rival::DENSE,
@@ -63,7 +64,7 @@ impl Case for Shape {
     }
 }
 
-pub(crate) fn run(options: &Options) -> Outcome {
+pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let limit = options.limit.as_secs_f64();
     let fewer = "fewer are timed, and one that takes as long alone is timed once.";
     let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
@@ -72,9 +73,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         DTypeName::F32 => options.measure::<f32>(session, shape, dtype),
         DTypeName::F64 => options.measure::<f64>(session, shape, dtype),
     })?;
-    options.conditions.write_json(&report)?;
-    emit(&report.markdown(options.ladder))?;
-    Ok(report.check()?)
+    Ok(Finished::new(&report, report.markdown(options.ladder), report.check())?)
 }
 
 impl Options {

@@ -7,12 +7,13 @@ use warpsparse::{DeviceMatrix, Error, Result, SpmmOptions, io::MatrixSource};
 
 use self::report::{Measured, ProductResult};
 use super::{
+    report::Finished,
     rivals::{Number, Rival},
     session::{Benchmark, Session, Settings},
     suite::{self, Suite},
 };
 use crate::{
-    Outcome, emit,
+    Outcome,
     measure::{DTypeName, DenseProblem, DenseProblems, MatrixReport},
     spmm::MOST_COLUMNS,
 };
@@ -20,7 +21,7 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    settings: Settings,
+    pub(super) settings: Settings,
     /// Columns of the dense matrices.
     #[arg(short, value_delimiter = ',', default_value = "16,32,64,128,256",
         value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
@@ -30,7 +31,7 @@ pub(crate) struct Options {
     autotune: bool,
 }
 
-const BENCHMARK: Benchmark<'_> = Benchmark {
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.spmm",
     version: 1,
     rivals: Rival::SPARSE,
@@ -44,17 +45,15 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
         several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are preprocessed.",
 };
 
-pub(crate) fn run(options: &Options) -> Outcome {
+pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let report = options.settings.run(&BENCHMARK, Suite::Dense, |session, source, dtype| match dtype {
-        DTypeName::F32 => measure::<f32>(options, session, source, dtype),
-        DTypeName::F64 => measure::<f64>(options, session, source, dtype),
+        DTypeName::F32 => measure_matrix::<f32>(options, session, source, dtype),
+        DTypeName::F64 => measure_matrix::<f64>(options, session, source, dtype),
     })?;
-    options.settings.write_json(&report)?;
-    emit(&report.to_string())?;
-    Ok(report.check()?)
+    Ok(Finished::new(&report, report.to_string(), report.check())?)
 }
 
-fn measure<T: Number>(
+fn measure_matrix<T: Number>(
     options: &Options,
     session: &mut Session<'_>,
     source: &MatrixSource,

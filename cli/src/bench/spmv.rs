@@ -1,36 +1,31 @@
 //! `warpsparse bench spmv`.
 
-pub(super) mod report;
-
-use std::path::PathBuf;
+mod report;
 
 use clap::Args;
 use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
 
-use self::report::{Analysis, Forced, MatrixResult, SCHEMA, VERSION};
+use self::report::{Analysis, Forced, MatrixResult};
 use super::{
-    html,
+    report::Finished,
     rivals::{Number, Rival},
-    session::{Benchmark, Session, Settings, least_time, write},
+    session::{Benchmark, Session, Settings, least_time},
     suite::{self, Suite},
 };
 use crate::{
-    Outcome, emit,
+    Outcome,
     measure::{DTypeName, MatrixReport, Problem},
 };
 
 #[derive(Args)]
 pub(crate) struct Options {
     #[command(flatten)]
-    settings: Settings,
-    /// Write the report as a page with plots to this file.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    pub(super) settings: Settings,
 }
 
-const BENCHMARK: Benchmark<'_> = Benchmark {
-    schema: SCHEMA,
-    version: VERSION,
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
+    schema: "warpsparse.bench.spmv",
+    version: 1,
     rivals: Rival::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "y = 1 A x + 0 y",
@@ -39,20 +34,19 @@ const BENCHMARK: Benchmark<'_> = Benchmark {
         kernel chosen by itself: above 1 that library is slower.",
 };
 
-pub(crate) fn run(options: &Options) -> Outcome {
+pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let report = options.settings.run(&BENCHMARK, Suite::Default, |session, source, dtype| match dtype {
-        DTypeName::F32 => measure::<f32>(session, source, dtype),
-        DTypeName::F64 => measure::<f64>(session, source, dtype),
+        DTypeName::F32 => measure_matrix::<f32>(session, source, dtype),
+        DTypeName::F64 => measure_matrix::<f64>(session, source, dtype),
     })?;
-    options.settings.write_json(&report)?;
-    if let Some(path) = &options.html {
-        write(path, &html::page(&report))?;
-    }
-    emit(&report.to_string())?;
-    Ok(report.check()?)
+    Ok(Finished::new(&report, report.to_string(), report.check())?)
 }
 
-fn measure<T: Number>(session: &mut Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<[MatrixResult; 1]> {
+fn measure_matrix<T: Number>(
+    session: &mut Session<'_>,
+    source: &MatrixSource,
+    dtype: DTypeName,
+) -> Result<[MatrixResult; 1]> {
     let name = suite::name(source);
     let problem = session.load(|| Problem::<T>::load(source))?;
     let measurement = session.measurement(&problem)?;

@@ -12,7 +12,7 @@ pub(crate) use self::{
     kernel::{kernel_name, kernels, parse_kernel},
     shape::Shape,
 };
-use super::{Measurement, ProductReport, peak::fp32_peak, random::random_elements};
+use super::{DTypeName, Measurement, ProductReport, peak::peak, random::random_elements};
 
 /// `A` and `B`, and what their product is, or elements from everywhere in it.
 pub(crate) struct GemmProblem<T> {
@@ -123,7 +123,7 @@ impl<T: Scalar> Measurement<'_, GemmProblem<T>> {
 
         let figures = self.figures(&times, bytes, &reference.errors(&c[0].to_vec()?));
         let flop_per_s = shape.operations() / (figures.time_us.median * 1e-6);
-        let peak = if T::DTYPE == DType::F32 { fp32_peak(self.device)? } else { None };
+        let peak = if T::DTYPE == DType::F32 { peak(self.device, DTypeName::F32)? } else { None };
         Ok(GemmReport {
             tflop_per_s: flop_per_s / 1e12,
             percent_of_peak: peak.map(|peak| 100.0 * flop_per_s / peak),

@@ -17,7 +17,11 @@ pub(super) enum Rung {
 }
 
 /// What ratios are over.
-pub(super) const CAPTURED: &str = "captured in a graph";
+pub(crate) const CAPTURED: &str = "captured in a graph";
+
+/// The rung that a user gets who asks for nothing in particular, and the one where there is no GPU.
+pub(crate) const AUTOMATIC: &str = "automatic";
+pub(crate) const CPU: &str = "CPU";
 
 /// From the most obvious down.
 pub(super) const RUNGS: [(&str, Rung); 10] = [
@@ -29,8 +33,8 @@ pub(super) const RUNGS: [(&str, Rung); 10] = [
     ("fused, end in pinned memory", Rung::Ours(CgMethod::Launches)),
     ("fused, graph", Rung::Ours(CgMethod::Graph)),
     ("persistent", Rung::Ours(CgMethod::Persistent)),
-    ("automatic", Rung::Ours(CgMethod::Auto)),
-    ("CPU", Rung::Cpu),
+    (AUTOMATIC, Rung::Ours(CgMethod::Auto)),
+    (CPU, Rung::Cpu),
 ];
 
 /// How often a rung is timed.

@@ -1,53 +1,99 @@
-//! Ratios as horizontal bars to both sides of 1.
+//! Speeds as bars: a case, our kernel, and below it the others.
 
 use maud::{Markup, html};
 
-use super::scale::{LogScale, range};
-use crate::bench::{report::MatrixResult as _, spmv::report::MatrixResult};
+use super::{facts::count, short, speed, told, unit};
+use crate::{
+    bench::reading::{By, Case, Kind, Reading, Timed, Way},
+    measure::DTypeName,
+};
 
-const WIDTH: f64 = 960.0;
-const ROW: f64 = 24.0;
-const TOP: f64 = 30.0;
-const NAMES: f64 = 230.0;
-/// Room for the figure at the end of a bar.
-const FIGURE: f64 = 60.0;
-const LONGEST_NAME: usize = 28;
-
-pub(super) fn plot(results: &[&MatrixResult], rival: &str) -> Markup {
-    let bars = results.iter().enumerate().filter_map(|(place, result)| Some((place + 1, result, result.rival(rival)?)));
-    let bars: Vec<_> = bars.collect();
-    let Some((least, greatest)) = range(bars.iter().map(|bar| bar.2.ratio)) else {
-        return html! { p { "There are no times to compare." } };
-    };
-    let x = LogScale::new(least.min(0.5), greatest.max(2.0), NAMES + FIGURE, WIDTH - FIGURE);
-    let bottom = TOP + ROW * bars.len() as f64;
+/// A plot for each element type.
+pub(super) fn plots(reading: &Reading) -> Markup {
     html! {
-        svg viewBox=(format!("0 0 {WIDTH} {}", bottom + 10.0)) width=(WIDTH) height=(bottom + 10.0) role="img" {
-            title { "Ratios to " (rival) }
-            @for (place, text) in x.ticks() {
-                line.grid x1=(place) x2=(place) y1=(TOP) y2=(bottom) {}
-                text.quiet x=(place) y=(TOP - 8.0) text-anchor="middle" { (text) }
-            }
-            @for (row, (number, result, report)) in bars.iter().enumerate() {
-                @let (middle, end) = (TOP + ROW * (row as f64 + 0.5), x.at(report.ratio));
-                @let is_faster = report.ratio >= 1.0;
-                g {
-                    title { (result.name) ": " (format!("{:.3}", report.ratio)) " to " (report.variant) }
-                    text x=(NAMES) y=(middle + 4.0) text-anchor="end" { (number) " " (shortened(&result.name)) }
-                    rect.ours[is_faster].theirs[!is_faster] x=(end.min(x.at(1.0))) y=(middle - 7.0)
-                        width=((end - x.at(1.0)).abs()) height="14" rx="2" {}
-                    text x=(if is_faster { end + 6.0 } else { end - 6.0 }) y=(middle + 4.0)
-                        text-anchor=(if is_faster { "start" } else { "end" }) { (format!("{:.2}", report.ratio)) }
-                }
-            }
-            line.one x1=(x.at(1.0)) x2=(x.at(1.0)) y1=(TOP) y2=(bottom) {}
+        div.panels.single[reading.dtypes().len() == 1] {
+            @for dtype in reading.dtypes() { (plot(reading, dtype)) }
         }
     }
 }
 
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= LONGEST_NAME {
-        return name.to_owned();
+fn plot(reading: &Reading, dtype: DTypeName) -> Markup {
+    let kind = reading.kind;
+    let cases: Vec<&Case> = reading.cases.iter().filter(|case| case.dtype == dtype).collect();
+    let roof = (kind == Kind::Spmv).then_some(reading.machine.copy_gb_per_s);
+    let of_case = |case: &&Case| drawn(case).map(|(_, timed)| speed(kind, case.flops, &timed)).fold(0.0, f64::max);
+    let most = cases.iter().map(of_case).chain(roof).filter(|speed| speed.is_finite()).fold(0.0, f64::max);
+    html! {
+        div.panel {
+            h3 { (dtype) span.quiet { " " (unit(kind)) } }
+            div.cases { @for case in &cases {
+                div.case {
+                    div.name { (case.label()) @if let Some(size) = size(case) { span.quiet { " " (size) } } }
+                    @for (way, timed) in drawn(case) {
+                        (bar(kind, case, way, &timed, most, roof))
+                    }
+                    @for way in case.ways.iter().filter(|way| way.timed.is_err() && is_drawn(way)) {
+                        div.bar { div.who { (shown_name(way)) } div.track {} div.value.quiet title=(reason(way)) { span.wide { "refused" } } }
+                    }
+                }
+            } }
+        }
     }
-    name.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
+}
+
+/// What takes part: all but kernels that were forced.
+fn drawn(case: &Case) -> impl Iterator<Item = (&Way, Timed)> {
+    case.timed().filter(|(way, _)| is_drawn(way))
+}
+
+fn is_drawn(way: &Way) -> bool {
+    way.by != By::Forced
+}
+
+fn reason(way: &Way) -> &str {
+    way.timed.as_ref().err().map_or("", String::as_str)
+}
+
+fn bar(kind: Kind, case: &Case, way: &Way, timed: &Timed, most: f64, roof: Option<f64>) -> Markup {
+    let speed = speed(kind, case.flops, timed);
+    let percent = |speed: f64| if most > 0.0 { 100.0 * speed / most } else { 0.0 };
+    let class = match way.by {
+        By::Chosen => "chosen",
+        By::Ours | By::Forced => "ours",
+        By::Rival => "theirs",
+    };
+    let ratio = case.chosen().filter(|_| way.by == By::Rival).map(|(_, ours)| timed.us.median / ours.us.median);
+    html! {
+        div.bar title=(told(way, timed, case.flops)) {
+            div.who { (shown_name(way)) }
+            div.track {
+                @if let Some(roof) = roof { span.roof style=(format!("left:{:.2}%", percent(roof))) {} }
+                span.fill.(class) style=(format!("width:{:.2}%", percent(speed))) {}
+            }
+            div.value {
+                span { (short(speed)) }
+                @if let Some(ratio) = ratio { b.(if ratio >= 1.0 { "good" } else { "bad" }) { (super::ratio(ratio)) } }
+            }
+        }
+    }
+}
+
+fn shown_name(way: &Way) -> &str {
+    match (way.by, way.name.as_str()) {
+        (By::Chosen, "auto") => "chosen by itself",
+        (By::Chosen, _) => "warpsparse",
+        (_, "csr" | "coo" | "dia" | "ell" | "hyb") => match way.name.as_str() {
+            "csr" => "CSR",
+            "coo" => "COO",
+            "dia" => "DIA",
+            "ell" => "ELL",
+            _ => "HYB",
+        },
+        (_, name) => name,
+    }
+}
+
+fn size(case: &Case) -> Option<String> {
+    let matrix = case.matrix.as_ref()?;
+    Some(format!("{} rows, {} entries", count(matrix.rows), count(matrix.entries)))
 }

@@ -1,143 +1,189 @@
-//! The roofline: speed over arithmetic intensity, beneath what the memory allows.
+//! The roofline: all that was measured, speed over arithmetic intensity, beneath what memory and units allow.
 
 use maud::{Markup, html};
 
-use super::scale::{LogScale, range};
-use crate::bench::spmv::report::MatrixResult;
+use super::{
+    peak,
+    scale::{LogScale, range},
+    short, told,
+};
+use crate::{
+    bench::{
+        reading::{By, Kind, Reading, Section},
+        report::Machine,
+    },
+    measure::DTypeName,
+};
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 520.0;
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 560.0;
 /// Where the axes cross, and where they end.
-const LEFT: f64 = 70.0;
-const BOTTOM: f64 = HEIGHT - 50.0;
-const RIGHT: f64 = WIDTH - 20.0;
-const TOP: f64 = 44.0;
+const LEFT: f64 = 74.0;
+const BOTTOM: f64 = HEIGHT - 52.0;
+const RIGHT: f64 = WIDTH - 16.0;
+const TOP: f64 = 34.0;
 
-pub(super) fn plot(results: &[&MatrixResult], copy_gb_per_s: f64) -> Markup {
-    let points: Vec<Point> = results.iter().enumerate().flat_map(|(place, result)| points(place + 1, result)).collect();
-    let intensities = range(points.iter().map(|point| point.intensity));
-    let (Some((least, greatest)), Some((slowest, fastest))) =
-        (intensities, range(points.iter().map(|point| point.gflops)))
-    else {
-        return html! { p { "There is nothing to plot." } };
-    };
-    let x = LogScale::new(least / 1.15, greatest * 1.15, LEFT, RIGHT);
-    let roof = |intensity: f64| copy_gb_per_s * intensity;
-    let y = LogScale::new(slowest.min(roof(x.from)) / 1.4, fastest.max(roof(x.to)) * 1.2, BOTTOM, TOP);
-    let marks: Vec<(f64, f64)> = points.iter().map(|point| (x.at(point.intensity), y.at(point.gflops))).collect();
-    let ours = || points.iter().zip(&marks).filter(|(point, _)| point.is_ours);
-    let labels = place_labels(&marks, ours().map(|(point, &mark)| (point.number.to_string(), mark)));
-    html! {
-        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) width=(WIDTH) height=(HEIGHT) role="img" {
-            title { "Roofline plot" }
-            @for (place, text) in x.ticks() {
-                line.grid x1=(place) x2=(place) y1=(TOP) y2=(BOTTOM) {}
-                text.quiet x=(place) y=(BOTTOM + 18.0) text-anchor="middle" { (text) }
-            }
-            @for (place, text) in y.ticks() {
-                line.grid x1=(LEFT) x2=(RIGHT) y1=(place) y2=(place) {}
-                text.quiet x=(LEFT - 8.0) y=(place + 4.0) text-anchor="end" { (text) }
-            }
-            text.quiet x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 12.0) text-anchor="middle" { "flops per compulsory byte" }
-            text.quiet x=(LEFT) y=(TOP - 22.0) { "GFLOP/s" }
-            (legend(&points))
-            line.roof x1=(x.at(x.from)) y1=(y.at(roof(x.from))) x2=(x.at(x.to)) y2=(y.at(roof(x.to))) {
-                title { (format!("a copy: {copy_gb_per_s:.0} GB/s")) }
-            }
-            @for (point, &(cx, cy)) in points.iter().zip(&marks) {
-                @if let Some((_, &(_, ours))) = ours().find(|(ours, _)| ours.number == point.number) {
-                    line.pair x1=(cx) x2=(cx) y1=(cy) y2=(ours) {}
-                }
-            }
-            @for (point, &(cx, cy)) in points.iter().zip(&marks).filter(|(point, _)| !point.is_ours) { (mark(point, cx, cy)) }
-            @for (point, &(cx, cy)) in ours() { (mark(point, cx, cy)) }
-            @for label in &labels { text x=(label.x) y=(label.y + 4.0) text-anchor="middle" { (label.text) } }
-        }
-    }
-}
-
-/// A mark: a matrix by a library.
+/// A mark: a case by a kernel.
 struct Point {
-    number: usize,
-    is_ours: bool,
-    by: String,
+    kind: Kind,
+    by: By,
     title: String,
     intensity: f64,
-    gflops: f64,
+    gflop_per_s: f64,
 }
 
-/// Ours and the others' marks of one matrix, at the same intensity.
-fn points(number: usize, result: &MatrixResult) -> Vec<Point> {
-    let flops = 2.0 * result.matrix.entries as f64;
-    let intensity = flops / result.bytes as f64;
-    let point = |is_ours, by: &str, how: &str, median_us: f64| {
-        let gflops = flops / median_us / 1e3;
-        let title = format!("{number} {}, {by} ({how}): {gflops:.0} GFLOP/s, {median_us:.1} µs", result.name);
-        Point { number, is_ours, by: by.to_owned(), title, intensity, gflops }
-    };
-    let ours = point(true, "warpsparse", &result.chosen.kernel, result.chosen.figures.time_us.median);
-    let theirs =
-        result.rivals.iter().map(|rival| point(false, rival.name, &rival.variant, rival.figures.time_us.median));
-    // A matrix without entries has no place on a logarithmic axis.
-    std::iter::once(ours).chain(theirs).filter(|point| point.gflops > 0.0).collect()
-}
-
-/// Ours are discs, theirs are squares: not told apart by colour alone.
-fn mark(point: &Point, cx: f64, cy: f64) -> Markup {
+pub(super) fn section(readings: &[(&Section, Reading)], machine: &Machine) -> Markup {
+    let dtypes = [DTypeName::F32, DTypeName::F64].map(|dtype| (dtype, points(readings, dtype)));
     html! {
-        @if point.is_ours {
-            circle.ours.mark cx=(cx) cy=(cy) r="5" { title { (point.title) } }
-        } @else {
-            rect.theirs.mark x=(cx - 4.0) y=(cy - 4.0) width="8" height="8" { title { (point.title) } }
+        section #roofline {
+            h2 { "Roofline" }
+            p.lead {
+                "Every kernel measured: operations for each byte that must move, against operations a second. The slope is \
+                 the measured bandwidth of a copy; the level is what the units could do at the highest clock."
+            }
+            @for (dtype, points) in dtypes.iter().filter(|(_, points)| !points.is_empty()) {
+                h3 { (dtype) span.quiet { " " (points.len()) " measurements" } }
+                (legend(points))
+                (plot(points, machine.copy_gb_per_s, peak(machine, *dtype)))
+            }
         }
     }
+}
+
+fn points(readings: &[(&Section, Reading)], dtype: DTypeName) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (_, reading) in readings {
+        for case in reading.cases.iter().filter(|case| case.dtype == dtype) {
+            points.extend(case.timed().map(|(way, timed)| Point {
+                kind: reading.kind,
+                by: way.by,
+                title: format!("{} {}, {}", reading.kind.short(), case.label(), told(way, &timed, case.flops)),
+                intensity: case.flops / timed.bytes,
+                gflop_per_s: timed.gflop_per_s(case.flops),
+            }));
+        }
+    }
+    // What has no operations or no bytes has no place on logarithmic axes.
+    let is_positive = |number: f64| number > 0.0 && number.is_finite();
+    points.retain(|point| is_positive(point.intensity) && is_positive(point.gflop_per_s));
+    // What matters most comes last, thus on top.
+    points.sort_by_key(|point| match point.by {
+        By::Forced => 0,
+        By::Ours => 1,
+        By::Rival => 2,
+        By::Chosen => 3,
+    });
+    points
+}
+
+fn plot(points: &[Point], copy_gb_per_s: f64, peak_tflop_per_s: Option<f64>) -> Markup {
+    let intensities = range(points.iter().map(|point| point.intensity));
+    let speeds = range(points.iter().map(|point| point.gflop_per_s));
+    let (Some((least, greatest)), Some((slowest, fastest))) = (intensities, speeds) else {
+        return html! { p { "There is nothing to plot." } };
+    };
+    let peak = peak_tflop_per_s.map_or(f64::INFINITY, |peak| 1e3 * peak);
+    // Both roofs are to be seen.
+    let corner = Some(peak / copy_gb_per_s).filter(|corner| corner.is_finite()).unwrap_or(0.0);
+    let x = LogScale::new(least / 1.3, (1.3 * greatest).max(2.0 * corner), LEFT, RIGHT);
+    let roof = |intensity: f64| (copy_gb_per_s * intensity).min(peak);
+    let y = LogScale::new(slowest / 1.5, fastest.max(roof(x.to)) * 1.5, BOTTOM, TOP);
+    // The slope begins where it enters the plot, and ends at the level or at the right.
+    let start = x.from.max(y.from / copy_gb_per_s);
+    let ridge = (peak / copy_gb_per_s).min(x.to);
+    let from = (x.at(start), y.at(roof(start)));
+    let to = (x.at(ridge), y.at(roof(ridge)));
+    let angle = (to.1 - from.1).atan2(to.0 - from.0).to_degrees();
+    // Early on the slope, where marks are rare.
+    let text = (from.0 + 0.12 * (to.0 - from.0), from.1 + 0.12 * (to.1 - from.1));
+    html! {
+        div.scroll {
+            svg.roofline viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" {
+                title { "Roofline plot" }
+                @for (place, text) in x.decades() {
+                    line.grid x1=(place) x2=(place) y1=(TOP) y2=(BOTTOM) {}
+                    text.quiet x=(place) y=(BOTTOM + 20.0) text-anchor="middle" { (text) }
+                }
+                @for (place, text) in y.decades() {
+                    line.grid x1=(LEFT) x2=(RIGHT) y1=(place) y2=(place) {}
+                    text.quiet x=(LEFT - 10.0) y=(place + 4.0) text-anchor="end" { (text) }
+                }
+                text.quiet x=((LEFT + RIGHT) / 2.0) y=(HEIGHT - 8.0) text-anchor="middle" { "operations for each byte" }
+                text.quiet x=(LEFT) y=(TOP - 14.0) { "GFLOP/s" }
+                @if from.0 < to.0 {
+                    line.limit x1=(from.0) y1=(from.1) x2=(to.0) y2=(to.1) {}
+                    text x=(text.0) y=(text.1 - 8.0) transform=(format!("rotate({angle:.2} {:.1} {:.1})", text.0, text.1)) {
+                        "a copy: " (short(copy_gb_per_s)) " GB/s"
+                    }
+                }
+                @if let Some(peak_tflop_per_s) = peak_tflop_per_s.filter(|_| to.0 < RIGHT) {
+                    line.limit x1=(to.0) y1=(to.1) x2=(RIGHT) y2=(to.1) {}
+                    text x=(RIGHT) y=(to.1 - 8.0) text-anchor="end" { (short(peak_tflop_per_s)) " TFLOP/s" }
+                }
+                @for point in points { (mark(point, x.at(point.intensity), y.at(point.gflop_per_s))) }
+            }
+        }
+    }
+}
+
+/// A form for what is computed, a colour for who computes it.
+fn mark(point: &Point, x: f64, y: f64) -> Markup {
+    let (class, radius) = match point.by {
+        By::Chosen => ("chosen", 5.0),
+        By::Ours | By::Forced => ("ours", 3.5),
+        By::Rival => ("theirs", 4.0),
+    };
+    shape(point.kind, class, (x, y), radius, Some(&point.title))
+}
+
+fn shape(kind: Kind, class: &str, (x, y): (f64, f64), r: f64, title: Option<&str>) -> Markup {
+    let points = |corners: &[(f64, f64)]| {
+        let corner = |(dx, dy): &(f64, f64)| format!("{:.1},{:.1}", x + r * dx, y + r * dy);
+        corners.iter().map(corner).collect::<Vec<_>>().join(" ")
+    };
+    let corners: &[(f64, f64)] = match kind {
+        Kind::Spmv | Kind::Formats | Kind::FirstUse => &[],
+        Kind::Spmm | Kind::Graphs => &[(0.0, -1.2), (1.15, 0.9), (-1.15, 0.9)],
+        Kind::Sgemm => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+        Kind::Cg => &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
+    };
+    html! {
+        @if corners.is_empty() {
+            circle.mark.(class) cx=(format!("{x:.1}")) cy=(format!("{y:.1}")) r=(r) { (titled(title)) }
+        } @else {
+            polygon.mark.(class) points=(points(corners)) { (titled(title)) }
+        }
+    }
+}
+
+fn titled(title: Option<&str>) -> Markup {
+    html! { @if let Some(title) = title { title { (title) } } }
 }
 
 fn legend(points: &[Point]) -> Markup {
-    let mut theirs: Vec<&str> = points.iter().filter(|point| !point.is_ours).map(|point| point.by.as_str()).collect();
-    theirs.sort_unstable();
-    theirs.dedup();
+    let forms = [
+        ("SpMV", [Kind::Spmv, Kind::Formats]),
+        ("SpMM", [Kind::Spmm, Kind::Graphs]),
+        ("GEMM", [Kind::Sgemm, Kind::Sgemm]),
+        ("an iteration of CG", [Kind::Cg, Kind::Cg]),
+    ];
+    let is_there = |kinds: &[Kind]| points.iter().any(|point| kinds.contains(&point.kind));
+    let colours = [
+        ("chosen by itself", "chosen", [By::Chosen, By::Chosen]),
+        ("our other kernels", "ours", [By::Ours, By::Forced]),
+        ("other libraries", "theirs", [By::Rival, By::Rival]),
+    ];
+    let key = |kind: Kind, class: &str| {
+        html! { svg.key viewBox="0 0 14 14" { (shape(kind, class, (7.0, 7.5), 5.0, None)) } }
+    };
     html! {
-        circle.ours cx=(LEFT + 105.0) cy=(TOP - 26.0) r="5" {}
-        text x=(LEFT + 116.0) y=(TOP - 22.0) { "warpsparse" }
-        @if !theirs.is_empty() {
-            rect.theirs x=(LEFT + 216.0) y=(TOP - 30.0) width="8" height="8" {}
-            text x=(LEFT + 231.0) y=(TOP - 22.0) { (theirs.join(", ")) }
-        }
-        line.roof x1=(RIGHT - 150.0) x2=(RIGHT - 126.0) y1=(TOP - 26.0) y2=(TOP - 26.0) {}
-        text x=(RIGHT - 120.0) y=(TOP - 22.0) { "a copy on the device" }
-    }
-}
-
-/// A text around its middle.
-struct Label {
-    text: String,
-    x: f64,
-    y: f64,
-}
-
-/// Puts each text as near its mark as it neither covers a mark nor another text; where there is no room it is left out,
-/// and the mark's tooltip has to do.
-fn place_labels(marks: &[(f64, f64)], wanted: impl Iterator<Item = (String, (f64, f64))>) -> Vec<Label> {
-    const DIRECTIONS: [(f64, f64); 8] =
-        [(1.0, 0.0), (-1.0, 0.0), (0.0, -1.0), (0.0, 1.0), (0.7, -0.7), (-0.7, -0.7), (0.7, 0.7), (-0.7, 0.7)];
-    let mut labels: Vec<Label> = Vec::new();
-    for (text, (x, y)) in wanted {
-        let half_width = 4.0 * text.len() as f64;
-        let is_free = |&(x, y): &(f64, f64)| {
-            let off_marks = marks.iter().all(|mark| (mark.0 - x).abs() > half_width + 5.0 || (mark.1 - y).abs() > 11.0);
-            let off_labels = labels.iter().all(|other| {
-                (other.x - x).abs() > half_width + 4.0 * other.text.len() as f64 || (other.y - y).abs() > 12.0
-            });
-            let inside = x - half_width > LEFT && x + half_width < RIGHT && y > TOP && y < BOTTOM - 6.0;
-            off_marks && off_labels && inside
-        };
-        let around = [10.0, 16.0, 24.0].into_iter().flat_map(|distance| {
-            DIRECTIONS.map(|(dx, dy)| (x + dx * (distance + half_width), y + dy * (distance + 3.0)))
-        });
-        if let Some((x, y)) = around.into_iter().find(is_free) {
-            labels.push(Label { text, x, y });
+        p.legend {
+            @for (name, kinds) in forms.iter().filter(|(_, kinds)| is_there(kinds)) {
+                span { (key(kinds[0], "outline")) (name) }
+            }
+            @for (name, class, by) in &colours {
+                @if points.iter().any(|point| by.contains(&point.by)) { span { (key(Kind::Spmv, class)) (name) } }
+            }
         }
     }
-    labels
 }

@@ -1,72 +1,47 @@
-//! A report made up, as a page.
+//! Reports made up, as pages.
 
-use super::page;
-use crate::{
-    bench::{
-        report::{Machine, Method, RivalReport, Skipped, Variant},
-        spmv::report::{Analysis, Forced, MatrixResult, Report, SCHEMA, VERSION},
-    },
-    measure::{DTypeName, Figures, MatrixReport, ProductReport},
-    statistics::Spread,
-};
+use serde_json::{Value, json};
 
-fn product(kernel: &str, median: f64) -> ProductReport {
-    let time_us = Spread { median, min: 0.9 * median, q1: 0.98 * median, q3: 1.02 * median, max: 1.5 * median };
-    let figures =
-        Figures { time_us, gb_per_s: 3000.0, percent_of_copy: 75.0, relative_error: 1e-7, error_over_bound: 0.1 };
-    ProductReport { kernel: kernel.into(), reason: "few rows & short ones".into(), bytes: 1000, rotation: 3, figures }
+use super::{headline, page};
+use crate::bench::reading::Document;
+
+fn times(median: f64) -> Value {
+    json!({ "median": median, "min": 0.9 * median, "q1": 0.98 * median, "q3": 1.02 * median, "max": 1.5 * median })
 }
 
-fn result(name: &str, dtype: DTypeName, entries: usize, ratio: f64) -> MatrixResult {
-    let (rows, median) = (entries / 5 + 1, entries as f64 / 4e5 + 3.0);
-    let (min_row, mean_row, max_row) = (1, 5.0, 9);
-    let matrix = MatrixReport { source: name.into(), rows, columns: rows, entries, min_row, mean_row, max_row };
-    let forced =
-        vec![Forced { name: "csr_vector, 2 lanes".into(), product: product("spmv_csr_vector_t2", 0.9 * median) }];
-    MatrixResult {
-        name: name.into(),
-        matrix,
-        dtype,
-        bytes: 8 * entries + 12 * rows,
-        rotation: 3,
-        analysis: Analysis { time_us: 2.0 * median, products: 2.0 },
-        chosen: product("spmv_csr_vector_t1", median),
-        forced,
-        rivals: vec![RivalReport {
-            name: "cuSPARSE",
-            variant: "CSR_ALG1".into(),
-            figures: product("", ratio * median).figures,
-            ratio,
-            variants: vec![Variant { variant: "CSR_ALG1".into(), median_us: ratio * median }],
-        }],
-    }
+fn product(name: &str, median: f64) -> Value {
+    // 8000 bytes, whatever the time.
+    json!({ "name": name, "kernel": format!("spmv_{name}"), "reason": "few rows & short ones", "bytes": 8000,
+        "rotation": 3, "time_us": times(median), "gb_per_s": 8.0 / median, "percent_of_copy": 75.0,
+        "relative_error": 1e-7, "error_over_bound": 0.1 })
 }
 
-fn report(results: Vec<MatrixResult>) -> Report {
-    Report {
-        schema: SCHEMA,
-        version: VERSION,
-        warpsparse: "0.1.0",
-        date: "2026-01-01T00:00:00Z".into(),
-        machine: Machine {
-            device: "cuda:0".into(),
-            model: "A <GPU>".into(),
-            parallel_units: 132,
-            memory_bytes: Some(80 << 30),
-            l2_bytes: Some(50 << 20),
-            compute_capability: Some("9.0".into()),
-            driver_cuda: Some("13.0".into()),
-            copy_gb_per_s: 4000.0,
-        },
-        method: Method {
-            repeats: 50,
-            cache: "cold",
-            rivals: vec!["cuSPARSE 12.5".into()],
-            text: "Medians of 50.".into(),
-        },
-        results,
-        skipped: vec![Skipped { what: "pubmed".into(), reason: "data/pubmed.mtx.gz is not there".into() }],
-    }
+fn matrix(entries: usize) -> Value {
+    json!({ "source": "gen:x", "rows": 100, "columns": 100, "entries": entries, "min_row": 1, "mean_row": 5.0, "max_row": 9 })
+}
+
+/// Of `bench spmv`: the other library takes `ratio` times as long as the chosen kernel.
+fn result(name: &str, dtype: &str, ratio: f64) -> Value {
+    let mut rival = product("cuSPARSE", 4.0 * ratio);
+    rival["variant"] = "CSR_ALG1".into();
+    rival.as_object_mut().unwrap().remove("kernel");
+    json!({ "name": name, "matrix": matrix(4000), "dtype": dtype, "bytes": 8000, "rotation": 3,
+        "chosen": product("chosen", 4.0), "forced": [product("vector t2", 3.0)], "rivals": [rival] })
+}
+
+fn report(benchmark: &str, results: Vec<Value>) -> Value {
+    json!({
+        "schema": format!("warpsparse.bench.{benchmark}"),
+        "version": 1,
+        "warpsparse": "0.1.0",
+        "date": "2026-01-01T00:00:00Z",
+        "machine": { "device": "cuda:0", "model": "A <GPU>", "parallel_units": 132, "memory_bytes": 80u64 << 30,
+            "l2_bytes": 50 << 20, "compute_capability": "9.0", "driver_cuda": "13.0", "copy_gb_per_s": 4000.0,
+            "peak_f32_tflop_per_s": 60.0 },
+        "method": { "repeats": 50, "cache": "cold", "rivals": ["cuSPARSE 12.5"], "text": "Medians of 50." },
+        "results": results,
+        "skipped": [{ "what": "pubmed", "reason": "data/pubmed.mtx.gz is not there" }],
+    })
 }
 
 /// Every tag that is opened is closed in its turn.
@@ -87,29 +62,91 @@ fn assert_balanced(page: &str) {
 #[test]
 fn the_page_shows_the_figures_and_escapes_names() {
     let names = ["a<b>", "x & \"y\"", "rmat:20:16"];
-    let results = names.iter().zip([0.5, 2.0, 8.0]).map(|(name, ratio)| result(name, DTypeName::F32, 4000, ratio));
+    let results = names.iter().zip([0.5, 2.0, 8.0]).map(|(name, ratio)| result(name, "f32", ratio));
     let mut results: Vec<_> = results.collect();
-    results.push(result("other", DTypeName::F64, 500_000, 1.25));
-    let page = page(&report(results));
+    results.push(result("other", "f64", 1.25));
+    let page = page(&report("spmv", results)).unwrap();
     assert_balanced(&page);
-    for part in ["a&lt;b&gt;", "x &amp; &quot;y&quot;", "rmat:20:16", "A &lt;GPU&gt;", "few rows &amp; short ones"] {
+    for part in ["a&lt;b&gt;", "x &amp; &quot;y&quot;", "rmat:20:16", "A &lt;GPU&gt;", "cuSPARSE 12.5"] {
         assert!(page.contains(part), "no {part}");
     }
     // The geometric mean of 1/2, 2 and 8, and that of 1.25 alone.
-    assert!(page.contains("2.00×") && page.contains("1.25×"));
-    assert!(page.contains("matrices, slower on 1"));
+    assert!(page.contains(">2.00×<") && page.contains(">1.25×<"));
+    assert!(page.contains("slower on <b class=\"bad\">1</b> of 3, lowest 0.50× on a&lt;b&gt;"));
+    assert!(page.contains("Where we are slower: 1 of 4"));
     assert!(page.contains("data/pubmed.mtx.gz is not there"));
-    assert_eq!(page.matches("<svg").count(), 4);
+    // Three cases by three kernels in f32, one in f64; both beneath a copy and only f32 beneath a peak.
+    assert!(page.contains("9 measurements") && page.contains("3 measurements"));
+    assert_eq!([page.matches("class=\"limit\"").count(), page.matches("60.0 TFLOP/s</text>").count()], [3, 1]);
     assert!(!page.contains("NaN") && !page.contains("inf"));
     assert!(!page.contains("http") && !page.contains("<script"), "the page takes nothing from elsewhere");
 }
 
+/// The rungs of a ladder, where `bars` are those of a page, in percent of what is fastest.
+fn widths(page: &str) -> Vec<String> {
+    let styles = page.split("style=\"left:").skip(1).map(|rest| rest.split_once('"').unwrap().0);
+    styles.filter(|style| style.contains("width")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_ladder_has_steps() {
+    let kernel = |name: &str, median| {
+        let mut kernel = product(name, median);
+        kernel["tflop_per_s"] = (2.0 / median).into();
+        kernel
+    };
+    let rungs = vec![kernel("naive", 8.0), kernel("tiles", 2.0), kernel("padded", 4.0), kernel("last", 1.0)];
+    let result = json!({ "name": "100", "m": 100, "n": 100, "k": 100, "dtype": "f32", "kernels": rungs,
+        "rivals": [product("cuBLAS", 1.25)] });
+    let page = page(&report("sgemm", vec![result])).unwrap();
+    assert_balanced(&page);
+    // From nothing to 1/8, to 1/2, back to 1/4, to all.
+    let steps =
+        [(0.0, 0.0), (0.0, 12.5), (0.0, 12.5), (12.5, 37.5), (0.0, 25.0), (25.0, 25.0), (0.0, 25.0), (25.0, 75.0)];
+    let step = |(from, width)| format!("{from:.2}%;width:{width:.2}%");
+    assert_eq!(widths(&page), steps.map(step));
+    // Beside cuBLAS, which is at 80 %.
+    assert!(page.contains(">1.25×<") && page.contains("class=\"roof\" style=\"left:80.00%\""));
+}
+
+#[test]
+fn iterations_are_beside_the_libraries_in_a_graph() {
+    let rung = |name: &str, kernel: &str, median| json!({ "rung": name, "kernel": kernel, "time_us": times(median), "iterations": 100, "repeats": 5 });
+    let rungs = json!([
+        rung("sample style", "cuSPARSE CSR_ALG1", 100.0),
+        rung("captured in a graph", "cuSPARSE CSR_ALG1", 30.0),
+        { "rung": "persistent", "skipped": "too large" },
+        rung("automatic", "cg_csr_f64", 10.0),
+        rung("CPU", "cpu_cg", 1000.0),
+    ]);
+    let result = json!({ "name": "poisson2d:10", "matrix": matrix(460), "dtype": "f64", "rungs": rungs });
+    let report = report("cg", vec![result]);
+    let page = page(&report).unwrap();
+    assert_balanced(&page);
+    assert!(page.contains(">3.00×<") && page.contains("title=\"too large\""), "{page}");
+    // 460 entries of 12 bytes, 101 offsets of 4, 13 vectors of 100 elements of 8, in 10 µs.
+    assert!(page.contains(&format!("{:.2} GB/s, ", (460.0 * 12.0 + 404.0 + 10400.0) / 1e4)));
+    let text = headline(&Document::read(&report).unwrap()).unwrap();
+    assert!(text.contains("| CG f64    | cuSPARSE and cuBLAS in a graph |          3.00 |"), "{text}");
+}
+
 #[test]
 fn a_page_of_nothing_is_a_page() {
-    let mut empty = result("empty", DTypeName::F32, 0, 1.0);
-    empty.rivals.clear();
-    for page in [page(&report(Vec::new())), page(&report(vec![empty]))] {
+    let mut empty = result("empty", "f32", 1.0);
+    empty["matrix"]["entries"] = 0.into();
+    empty["rivals"] = json!([]);
+    for results in [vec![], vec![empty]] {
+        let page = page(&report("spmv", results)).unwrap();
         assert_balanced(&page);
+        assert!(page.contains("There is no other library to compare with."));
         assert!(!page.contains("NaN") && !page.contains("inf"));
     }
+}
+
+#[test]
+fn what_is_no_report_has_no_page() {
+    assert_eq!(page(&json!({})).unwrap_err(), "no report of `warpsparse bench`");
+    let mut newer = report("spmv", vec![]);
+    newer["version"] = 2.into();
+    assert_eq!(page(&newer).unwrap_err(), "a report of version 2, where this reads 1");
 }

@@ -3,6 +3,8 @@
 mod cpu;
 mod cublas;
 mod cusparse;
+#[cfg_attr(not(feature = "oxicuda"), path = "oxicuda_absent.rs")]
+mod oxicuda;
 mod stream;
 pub(crate) mod vendor_cg;
 
@@ -10,6 +12,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use warpsparse::{Device, Scalar};
 
+pub(crate) use self::stream::device_index;
 use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
 
 /// A library to compare with.
@@ -22,6 +25,7 @@ pub(crate) enum Rival {
     #[value(skip)]
     CusparseCoo,
     NalgebraSparse,
+    OxicudaSparse,
     Sprs,
 }
 
@@ -32,12 +36,12 @@ pub(crate) struct Run {
 }
 
 /// An element type that every rival handles.
-pub(crate) trait Number: Scalar + cublas::Number + cusparse::Number + cpu::Number {}
-impl<T: Scalar + cublas::Number + cusparse::Number + cpu::Number> Number for T {}
+pub(crate) trait Number: Scalar + cublas::Number + cusparse::Number + cpu::Number + oxicuda::Number {}
+impl<T: Scalar + cublas::Number + cusparse::Number + cpu::Number + oxicuda::Number> Number for T {}
 
 impl Rival {
     /// Those that multiply sparse matrices.
-    pub(crate) const SPARSE: &[Self] = &[Self::Cusparse, Self::NalgebraSparse, Self::Sprs];
+    pub(crate) const SPARSE: &[Self] = &[Self::Cusparse, Self::OxicudaSparse, Self::NalgebraSparse, Self::Sprs];
     /// Those that multiply dense matrices.
     pub(crate) const DENSE: &[Self] = &[Self::Cublas];
 
@@ -47,7 +51,7 @@ impl Rival {
     }
 
     fn is_of_gpus(self) -> bool {
-        matches!(self, Self::Cublas | Self::Cusparse | Self::CusparseCoo)
+        matches!(self, Self::Cublas | Self::Cusparse | Self::CusparseCoo | Self::OxicudaSparse)
     }
 
     /// The library in each of the formats that it multiplies in.
@@ -62,6 +66,7 @@ impl Rival {
             Self::Cusparse => "cuSPARSE",
             Self::CusparseCoo => "cuSPARSE COO",
             Self::NalgebraSparse => "nalgebra-sparse",
+            Self::OxicudaSparse => "oxicuda-sparse",
             Self::Sprs => "sprs",
         }
     }
@@ -73,6 +78,7 @@ impl Rival {
             (false, true) => Err(format!("{} runs on the CPU, and the products run on {device}", self.name())),
             (false, false) => Ok(format!("{}, on one core", self.name())),
             (true, true) if self == Self::Cublas => cublas::describe(device),
+            (true, true) if self == Self::OxicudaSparse => oxicuda::describe(device),
             (true, true) => cusparse::describe(device),
         }
     }
@@ -83,6 +89,7 @@ impl Rival {
             Self::Cusparse => cusparse::runs(measurement, cusparse::Format::Csr),
             Self::CusparseCoo => cusparse::runs(measurement, cusparse::Format::Coo),
             Self::Cublas => Err("it multiplies dense matrices only".into()),
+            Self::OxicudaSparse => oxicuda::runs(measurement),
             Self::NalgebraSparse => cpu::nalgebra_sparse(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs(measurement).map(|run| vec![run]),
         }
@@ -97,6 +104,7 @@ impl Rival {
             Self::Cusparse => cusparse::dense_runs(measurement),
             Self::CusparseCoo => Err("not measured with dense matrices".into()),
             Self::Cublas => Err("it multiplies dense matrices only".into()),
+            Self::OxicudaSparse => oxicuda::dense_runs(measurement),
             Self::NalgebraSparse => cpu::nalgebra_sparse_dense(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs_dense(measurement).map(|run| vec![run]),
         }
@@ -108,7 +116,7 @@ impl Rival {
     ) -> Result<Vec<Run>, String> {
         match self {
             Self::Cublas => cublas::run(measurement).map(|run| vec![run]),
-            Self::Cusparse | Self::CusparseCoo | Self::NalgebraSparse | Self::Sprs => {
+            Self::Cusparse | Self::CusparseCoo | Self::OxicudaSparse | Self::NalgebraSparse | Self::Sprs => {
                 Err("it multiplies no two dense matrices".into())
             }
         }

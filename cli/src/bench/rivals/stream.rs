@@ -20,10 +20,15 @@ pub(super) unsafe fn stream_of(queue: &Device) -> Result<Arc<CudaStream>, String
     Ok(unsafe { primary_context(queue)?.wrap_borrowed_stream(raw.cast()) })
 }
 
-fn primary_context(device: &Device) -> Result<Arc<CudaContext>, String> {
+/// The number of a device as CUDA counts them.
+pub(crate) fn device_index(device: &Device) -> Result<i32, String> {
     let name = device.to_string();
-    let index = name.strip_prefix("cuda:").and_then(|index| index.parse().ok()).ok_or("not a CUDA device")?;
-    let context = CudaContext::new(index).map_err(driver("creating a context"))?;
+    let index = name.strip_prefix("cuda:").and_then(|index| index.parse().ok());
+    index.ok_or_else(|| "not a CUDA device".into())
+}
+
+pub(super) fn primary_context(device: &Device) -> Result<Arc<CudaContext>, String> {
+    let context = CudaContext::new(device_index(device)? as usize).map_err(driver("creating a context"))?;
     // SAFETY: everything here happens on one stream, whose order is all that is needed; events of cudarc's own would
     // get between the measured products.
     unsafe { context.disable_event_tracking() };

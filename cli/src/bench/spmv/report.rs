@@ -13,9 +13,6 @@ use crate::{
     statistics::geometric_mean,
 };
 
-pub(crate) const SCHEMA: &str = "warpsparse.bench.spmv";
-pub(crate) const VERSION: u64 = 1;
-
 pub(crate) type Report = report::Report<MatrixResult>;
 
 /// One matrix with elements of one type.

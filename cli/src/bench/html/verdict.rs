@@ -1,0 +1,230 @@
+//! What it comes to: how often we are as fast as others, where we lose first of all.
+
+use clap::ValueEnum;
+use maud::{Markup, html};
+
+use super::{
+    ratio,
+    scale::{LogScale, range},
+    short, speed, unit,
+};
+use crate::{
+    bench::{
+        cg::CAPTURED,
+        reading::{Document, Kind, Reading, Section, Way},
+        report::Skipped,
+        rivals::Rival,
+        table,
+    },
+    measure::DTypeName,
+    statistics::geometric_mean,
+};
+
+/// The axis ends here, lest one library far behind press all others together: what is beyond is at its end, as an arrow.
+const FARTHEST: f64 = 16.0;
+
+/// One operation beside one library.
+struct Verdict {
+    kind: Kind,
+    dtype: DTypeName,
+    rival: String,
+    duels: Vec<Duel>,
+}
+
+/// What one case comes to.
+struct Duel {
+    label: String,
+    ratio: f64,
+    title: String,
+}
+
+impl Verdict {
+    fn mean(&self) -> f64 {
+        let ratios: Vec<f64> = self.duels.iter().map(|duel| duel.ratio).collect();
+        geometric_mean(&ratios).expect("a verdict has a case")
+    }
+
+    fn lost(&self) -> usize {
+        self.duels.iter().filter(|duel| duel.ratio < 1.0).count()
+    }
+
+    fn lowest(&self) -> &Duel {
+        self.duels.iter().min_by(|a, b| a.ratio.total_cmp(&b.ratio)).expect("a verdict has a case")
+    }
+
+    fn title(&self) -> String {
+        format!("{} {}", self.kind.short(), self.dtype)
+    }
+}
+
+/// Of all operations but formats, whose products are those of others. Sections of one kind count together, a case once.
+fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    for (_, reading) in readings.iter().filter(|(_, reading)| reading.kind != Kind::Formats) {
+        for case in &reading.cases {
+            for (way, ratio) in case.ratios() {
+                let Some(rival) = rival_name(reading.kind, way) else { continue };
+                let of = |it: &Verdict| (it.kind, it.dtype, it.rival.as_str()) == (reading.kind, case.dtype, rival);
+                let place = verdicts.iter().position(of).unwrap_or_else(|| {
+                    let (kind, dtype, rival) = (reading.kind, case.dtype, rival.to_owned());
+                    verdicts.push(Verdict { kind, dtype, rival, duels: Vec::new() });
+                    verdicts.len() - 1
+                });
+                let label = case.label();
+                if verdicts[place].duels.iter().any(|duel| duel.label == label) {
+                    continue;
+                }
+                let Some((_, chosen)) = case.chosen() else { continue };
+                let Ok(theirs) = &way.timed else { continue };
+                let [ours, theirs] = [&chosen, theirs].map(|timed| short(speed(reading.kind, case.flops, timed)));
+                let title = format!("{label}: {ratio:.3}×, {ours} beside {theirs} {}", unit(reading.kind));
+                verdicts[place].duels.push(Duel { label, ratio, title });
+            }
+        }
+    }
+    verdicts
+}
+
+/// Of conjugate gradients the libraries count as captured in a graph, where they are fastest without anything of ours.
+fn rival_name(kind: Kind, way: &Way) -> Option<&str> {
+    match kind {
+        Kind::Cg => (way.name == CAPTURED).then_some("cuSPARSE and cuBLAS in a graph"),
+        _ => Some(&way.name),
+    }
+}
+
+/// The same on the terminal.
+pub(crate) fn headline(document: &Document) -> Result<String, String> {
+    let readings = document.readings()?;
+    let verdicts = verdicts(&readings);
+    let mut text = format!("warpsparse {} on {}; {}\n\n", document.warpsparse, document.machine.model, document.date);
+    let row = |verdict: &Verdict| {
+        let lowest = verdict.lowest();
+        vec![
+            verdict.title(),
+            verdict.rival.clone(),
+            format!("{:.2}", verdict.mean()),
+            format!("{} of {}", verdict.lost(), verdict.duels.len()),
+            format!("{:.2}", lowest.ratio),
+            lowest.label.clone(),
+        ]
+    };
+    if verdicts.is_empty() {
+        text += "There is no other library to compare with.\n";
+    } else {
+        let header = ["<operation", "<beside", "times as fast", "slower on", "lowest", "<on"];
+        text += &table::markdown(&header, &verdicts.iter().map(row).collect::<Vec<_>>());
+        text += "\nTimes as fast are geometric means of the other library's time over ours.\n";
+    }
+    for section in &document.sections {
+        let Some(command) = &section.command else { continue };
+        let skipped = section.report["skipped"].as_array().map_or(0, Vec::len);
+        text += &format!("\n{:.1} s, {skipped} skipped: {command}", section.seconds.unwrap_or_default());
+    }
+    Ok(text + "\n")
+}
+
+pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
+    let (verdicts, absent) = (verdicts(readings), absent(readings));
+    let ratios = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(|duel| duel.ratio));
+    let Some((least, greatest)) = range(ratios) else {
+        return html! {
+            section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (absent) }
+        };
+    };
+    let (from, to) = ((least / 1.1).min(0.45).max(1.0 / FARTHEST), (greatest * 1.1).max(2.2).min(FARTHEST));
+    let x = LogScale::new(from, to, 0.0, 100.0);
+    html! {
+        section #headline {
+            h2 { "Beside other libraries" }
+            p.lead {
+                "How many times as fast as the other library: geometric means over all cases. A dot is a case, "
+                span.good { "right of 1 faster" } ", " span.bad { "left of it slower" } "."
+            }
+            div.verdicts {
+                @for verdict in &verdicts { (row(verdict, &x)) }
+                div.verdict.axis {
+                    div.strip { @for (place, text) in powers(&x) { span style=(format!("left:{place:.2}%")) { (text) } } }
+                }
+            }
+            (losses(&verdicts))
+            (absent)
+        }
+    }
+}
+
+/// Libraries that are compared with elsewhere, and not in this report.
+fn absent(readings: &[(&Section, Reading)]) -> Markup {
+    let is_library = |what: &str| Rival::value_variants().iter().any(|rival| rival.name() == what);
+    let skipped = readings.iter().flat_map(|(_, reading)| &reading.skipped);
+    let mut absent: Vec<&Skipped> = skipped.filter(|skipped| is_library(&skipped.what)).collect();
+    absent.sort_by_key(|skipped| (&skipped.what, &skipped.reason));
+    absent.dedup_by_key(|skipped| (&skipped.what, &skipped.reason));
+    html! {
+        @if !absent.is_empty() {
+            h3 { "Not compared with" }
+            ul { @for Skipped { what, reason } in absent { li { b { (what) } ": " (reason) } } }
+        }
+    }
+}
+
+fn row(verdict: &Verdict, x: &LogScale) -> Markup {
+    let (mean, lost, count) = (verdict.mean(), verdict.lost(), verdict.duels.len());
+    let lowest = verdict.lowest();
+    let class = |ratio: f64| if ratio >= 1.0 { "good" } else { "bad" };
+    let is_beyond = |ratio: f64| !(x.from..=x.to).contains(&ratio);
+    let place = |ratio: f64| format!("left:{:.2}%", x.at(ratio.clamp(x.from, x.to)));
+    html! {
+        div.verdict {
+            div.what { b { (verdict.title()) } span.quiet { "beside " (verdict.rival) } }
+            div.mean.(class(mean)) { (ratio(mean)) }
+            div.strip {
+                @for (place, _) in powers(x) { span.rule style=(format!("left:{place:.2}%")) {} }
+                span.one style=(place(1.0)) {}
+                @for duel in &verdict.duels {
+                    span.dot.(class(duel.ratio)).beyond[is_beyond(duel.ratio)] style=(place(duel.ratio)) title=(duel.title) {}
+                }
+                span.middle style=(place(mean)) title=(format!("geometric mean {mean:.3}×")) {}
+            }
+            div.quiet.note {
+                @if lost == 0 { "faster on all " (count) } @else { "slower on " b.bad { (lost) } " of " (count) }
+                ", lowest " (ratio(lowest.ratio)) " on " (lowest.label)
+            }
+        }
+    }
+}
+
+/// Powers of two, for an axis of ratios: so few that their texts do not touch.
+fn powers(x: &LogScale) -> Vec<(f64, String)> {
+    let exponents = x.from.log2().ceil() as i32..=x.to.log2().floor() as i32;
+    let step = (exponents.clone().count() as i32 / 6).max(1);
+    let text = |exponent: i32| {
+        if exponent < 0 { format!("1/{}", 2f64.powi(-exponent)) } else { format!("{}×", 2f64.powi(exponent)) }
+    };
+    let is_marked = |exponent: &i32| exponent % step == 0;
+    exponents.filter(is_marked).map(|exponent| (x.at(2f64.powi(exponent)), text(exponent))).collect()
+}
+
+/// Every case in which another library is faster.
+fn losses(verdicts: &[Verdict]) -> Markup {
+    let count = |of: &dyn Fn(&Verdict) -> usize| verdicts.iter().map(of).sum::<usize>();
+    let (lost, all) = (count(&Verdict::lost), count(&|verdict| verdict.duels.len()));
+    let with_duels = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(move |duel| (verdict, duel)));
+    let mut losses: Vec<_> = with_duels.filter(|(_, duel)| duel.ratio < 1.0).collect();
+    losses.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    html! {
+        h3 { "Where we are slower: " (lost) " of " (all) }
+        @if losses.is_empty() {
+            p.quiet { "In none of these cases." }
+        } @else {
+            ul.losses {
+                @for (verdict, duel) in losses {
+                    li title=(duel.title) {
+                        b.bad { (ratio(duel.ratio)) } " " (verdict.title()) " " (duel.label)
+                        span.quiet { " beside " (verdict.rival) }
+                    }
+                }
+            }
+        }
+    }
+}

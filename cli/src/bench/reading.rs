@@ -1,0 +1,395 @@
+//! Reports read from JSON, of every benchmark in one form: what pages and comparisons work on.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    all, cg, first_use, formats,
+    gpu::{Gpu, UnderLoad},
+    graphs,
+    report::{Machine, Method, Skipped},
+    sgemm, spmm, spmv,
+};
+use crate::{
+    measure::{DTypeName, MatrixReport},
+    statistics::Spread,
+};
+
+/// The report of `bench all`; that of one benchmark is read as such a one of one section.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Document {
+    pub(crate) schema: String,
+    pub(crate) version: u64,
+    pub(crate) warpsparse: String,
+    /// What the command was built from.
+    pub(crate) commit: Option<String>,
+    /// When the measurement began, in UTC.
+    pub(crate) date: String,
+    pub(crate) machine: Machine,
+    /// What NVIDIA's management library tells of the GPU.
+    pub(crate) gpu: Option<Gpu>,
+    /// What all may take, and did take.
+    pub(crate) budget_s: Option<f64>,
+    pub(crate) seconds: Option<f64>,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A benchmark in a document.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Section {
+    /// The command that measures it alone.
+    pub(crate) command: Option<String>,
+    pub(crate) seconds: Option<f64>,
+    /// Clocks while it ran.
+    pub(crate) load: Option<UnderLoad>,
+    /// Why there is no report, or what is wrong with it.
+    pub(crate) failed: Option<String>,
+    /// As the benchmark writes it.
+    pub(crate) report: Value,
+}
+
+/// The report of one benchmark.
+pub(crate) struct Reading {
+    pub(crate) kind: Kind,
+    pub(crate) machine: Machine,
+    pub(crate) method: Method,
+    pub(crate) cases: Vec<Case>,
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// In the order of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Spmv,
+    Spmm,
+    Graphs,
+    Sgemm,
+    Cg,
+    Formats,
+    FirstUse,
+}
+
+/// What is computed in one or more ways.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) dtype: DTypeName,
+    /// Columns of the dense matrices, with sparse ones.
+    pub(crate) columns: Option<u32>,
+    pub(crate) matrix: Option<MatrixReport>,
+    pub(crate) flops: f64,
+    pub(crate) ways: Vec<Way>,
+}
+
+/// A kernel, a format, or another library.
+pub(crate) struct Way {
+    pub(crate) name: String,
+    pub(crate) by: By,
+    /// Of another library, its algorithm.
+    pub(crate) kernel: String,
+    pub(crate) timed: Result<Timed, String>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Timed {
+    /// Of a product; of conjugate gradients, of an iteration.
+    pub(crate) us: Spread,
+    /// Bytes that must move at least; none of what has no such number.
+    pub(crate) bytes: f64,
+    /// Of a program's start, what is not the driver's.
+    pub(crate) operation_us: Option<f64>,
+    pub(crate) error: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// What a user gets who asks for nothing in particular.
+    Chosen,
+    /// Another kernel or format of ours: a rung of a ladder.
+    Ours,
+    /// A kernel that was forced for comparison alone.
+    Forced,
+    Rival,
+}
+
+impl Document {
+    /// Of `bench all`, or of one benchmark.
+    pub(crate) fn read(report: &Value) -> Result<Self, String> {
+        let schema = report["schema"].as_str().unwrap_or_default();
+        let known = Kind::ALL.iter().map(|kind| kind.schema());
+        let known = known.chain([(all::SCHEMA, all::VERSION)]).find(|(known, _)| *known == schema);
+        let (_, version) = known.ok_or("no report of `warpsparse bench`")?;
+        if report["version"] != version {
+            return Err(format!("a report of version {}, where this reads {version}", report["version"]));
+        }
+        let document = if schema == all::SCHEMA { report.clone() } else { wrapped(report) };
+        Self::deserialize(document).map_err(|error| error.to_string())
+    }
+
+    /// The sections of the benchmarks known here, read; beside them what else is known of each.
+    pub(crate) fn readings(&self) -> Result<Vec<(&Section, Reading)>, String> {
+        let of = |section| Some(Ok((section, Reading::of(section)?.ok()?)));
+        let with_reports = self.sections.iter().filter(|section| section.report.is_object());
+        for section in with_reports.clone() {
+            if let Some(Err(problem)) = Reading::of(section) {
+                return Err(problem);
+            }
+        }
+        with_reports.filter_map(of).collect()
+    }
+}
+
+/// A report as the only section.
+fn wrapped(report: &Value) -> Value {
+    let mut document = serde_json::json!({ "sections": [{ "report": report }] });
+    for key in ["schema", "version", "warpsparse", "date", "machine"] {
+        document[key] = report[key].clone();
+    }
+    document
+}
+
+impl Reading {
+    /// None of a benchmark that is not known here.
+    fn of(section: &Section) -> Option<Result<Self, String>> {
+        let kind = Kind::ALL.into_iter().find(|kind| section.report["schema"] == kind.schema().0)?;
+        let (schema, version) = kind.schema();
+        if section.report["version"] != version {
+            let found = &section.report["version"];
+            return Some(Err(format!("{schema} of version {found}, where this reads {version}")));
+        }
+        let raw = RawReport::deserialize(&section.report).map_err(|error| error.to_string());
+        Some(raw.map(|raw| raw.into_reading(kind)))
+    }
+
+    /// The element types that there are.
+    pub(crate) fn dtypes(&self) -> Vec<DTypeName> {
+        let is_there = |dtype: &DTypeName| self.cases.iter().any(|case| case.dtype == *dtype);
+        [DTypeName::F32, DTypeName::F64].into_iter().filter(is_there).collect()
+    }
+}
+
+impl Kind {
+    const ALL: [Self; 7] = [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats, Self::FirstUse];
+
+    /// What its reports call themselves, and the version that is read.
+    fn schema(self) -> (&'static str, u64) {
+        let benchmark = match self {
+            Self::Spmv => &spmv::BENCHMARK,
+            Self::Spmm => &spmm::BENCHMARK,
+            Self::Graphs => &graphs::BENCHMARK,
+            Self::Sgemm => &sgemm::BENCHMARK,
+            Self::Cg => &cg::BENCHMARK,
+            Self::Formats => &formats::BENCHMARK,
+            Self::FirstUse => return (first_use::SCHEMA, first_use::VERSION),
+        };
+        (benchmark.schema, benchmark.version)
+    }
+
+    /// What it is called.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Spmv => "Sparse matrix × vector",
+            Self::Spmm => "Sparse matrix × dense matrix",
+            Self::Graphs => "Ladder of kernels on graphs",
+            Self::Sgemm => "Dense matrix × dense matrix",
+            Self::Cg => "Conjugate gradients",
+            Self::Formats => "Formats of sparse matrices",
+            Self::FirstUse => "A program's first result",
+        }
+    }
+
+    /// The same, short.
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Self::Spmv => "SpMV",
+            Self::Spmm => "SpMM",
+            Self::Graphs => "SpMM on graphs",
+            Self::Sgemm => "GEMM",
+            Self::Cg => "CG",
+            Self::Formats => "Formats",
+            Self::FirstUse => "First use",
+        }
+    }
+}
+
+impl Case {
+    /// With all that tells it from others of one report but the element type.
+    pub(crate) fn label(&self) -> String {
+        match self.columns {
+            Some(columns) => format!("{}, n = {columns}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    pub(crate) fn chosen(&self) -> Option<(&Way, Timed)> {
+        self.timed().find(|(way, _)| way.by == By::Chosen)
+    }
+
+    /// The ways that have times.
+    pub(crate) fn timed(&self) -> impl Iterator<Item = (&Way, Timed)> {
+        self.ways.iter().filter_map(|way| Some((way, *way.timed.as_ref().ok()?)))
+    }
+
+    /// Rivals, and their times over those of the chosen kernel: above 1 they are slower. Of conjugate gradients only the
+    /// fastest way to call the libraries.
+    pub(crate) fn ratios(&self) -> Vec<(&Way, f64)> {
+        let Some((_, chosen)) = self.chosen() else { return Vec::new() };
+        let rivals = self.timed().filter(|(way, _)| way.by == By::Rival);
+        rivals.map(|(way, timed)| (way, timed.us.median / chosen.us.median)).collect()
+    }
+}
+
+impl Timed {
+    /// Operations in a nanosecond.
+    pub(crate) fn gflop_per_s(&self, flops: f64) -> f64 {
+        1e-3 * flops / self.us.median
+    }
+
+    pub(crate) fn gb_per_s(&self) -> f64 {
+        1e-3 * self.bytes / self.us.median
+    }
+}
+
+/// What all reports have.
+#[derive(Deserialize)]
+struct RawReport {
+    machine: Machine,
+    method: Method,
+    results: Vec<RawCase>,
+    skipped: Vec<Skipped>,
+}
+
+/// What a result of one benchmark or another has.
+#[derive(Deserialize)]
+struct RawCase {
+    #[serde(alias = "operation")]
+    name: String,
+    #[serde(default = "f32")]
+    dtype: DTypeName,
+    matrix: Option<MatrixReport>,
+    m: Option<f64>,
+    n: Option<u32>,
+    k: Option<f64>,
+    chosen: Option<RawWay>,
+    autotuned: Option<RawWay>,
+    #[serde(default)]
+    forced: Vec<RawWay>,
+    #[serde(default)]
+    rungs: Vec<RawWay>,
+    #[serde(default)]
+    kernels: Vec<RawWay>,
+    #[serde(default)]
+    formats: Vec<RawWay>,
+    #[serde(default)]
+    rivals: Vec<RawWay>,
+    cold: Option<RawWay>,
+    warm: Option<RawWay>,
+    held: Option<RawWay>,
+    ptx: Option<RawWay>,
+}
+
+/// Of what names no other.
+fn f32() -> DTypeName {
+    DTypeName::F32
+}
+
+#[derive(Deserialize)]
+struct RawWay {
+    #[serde(alias = "rung", alias = "format", default)]
+    name: String,
+    #[serde(alias = "variant", default)]
+    kernel: String,
+    time_us: Option<Spread>,
+    operation_us: Option<Spread>,
+    gb_per_s: Option<f64>,
+    relative_error: Option<f64>,
+    skipped: Option<String>,
+    measured: Option<Box<RawWay>>,
+    refused: Option<Refused>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    reason: String,
+}
+
+impl RawReport {
+    fn into_reading(self, kind: Kind) -> Reading {
+        let cases = self.results.into_iter().map(|case| case.into_case(kind)).collect();
+        Reading { kind, machine: self.machine, method: self.method, cases, skipped: self.skipped }
+    }
+}
+
+impl RawCase {
+    fn into_case(self, kind: Kind) -> Case {
+        let (rows, entries) = self.matrix.as_ref().map_or((0.0, 0.0), |it| (it.rows as f64, it.entries as f64));
+        let columns = self.n.map_or(1.0, f64::from);
+        let element = if self.dtype == DTypeName::F32 { 4.0 } else { 8.0 };
+        let (flops, iteration_bytes) = match kind {
+            Kind::Sgemm => (2.0 * self.m.unwrap_or(0.0) * columns * self.k.unwrap_or(0.0), None),
+            // With 13 operations on elements of vectors, 13 of which are read or written.
+            Kind::Cg => {
+                let bytes = entries * (4.0 + element) + 4.0 * (rows + 1.0) + 13.0 * rows * element;
+                (2.0 * entries + 13.0 * rows, Some(bytes))
+            }
+            _ => (2.0 * entries * columns, None),
+        };
+        let is_last = |place: usize| place + 1 == self.kernels.len();
+        let kernel_by =
+            self.kernels.iter().enumerate().map(|(place, _)| if is_last(place) { By::Chosen } else { By::Ours });
+        let kernel_by: Vec<By> = kernel_by.collect();
+        let automatic_is_there = self.rungs.iter().any(|rung| rung.name == cg::AUTOMATIC && rung.time_us.is_some());
+        let rung_by = |rung: &RawWay| match rung.name.as_str() {
+            graphs::CHOSEN | cg::AUTOMATIC => By::Chosen,
+            cg::CPU if !automatic_is_there => By::Chosen,
+            _ if rung.kernel.starts_with("cuSPARSE") => By::Rival,
+            _ => By::Ours,
+        };
+        let format_by = |format: &RawWay| if format.name == "auto" { By::Chosen } else { By::Ours };
+
+        let mut ways: Vec<(RawWay, By)> = Vec::new();
+        ways.extend(self.chosen.map(|way| (RawWay { name: graphs::CHOSEN.into(), ..way }, By::Chosen)));
+        ways.extend(self.autotuned.map(|way| (RawWay { name: "autotuned".into(), ..way }, By::Ours)));
+        ways.extend(self.forced.into_iter().map(|way| (way, By::Forced)));
+        ways.extend(self.rungs.into_iter().map(|way| {
+            let by = rung_by(&way);
+            (way, by)
+        }));
+        ways.extend(self.kernels.into_iter().zip(kernel_by));
+        ways.extend(self.formats.into_iter().map(|way| {
+            let by = format_by(&way);
+            (way, by)
+        }));
+        let starts =
+            [("cold", self.cold), ("warm", self.warm), ("warm, GPU in use", self.held), ("cold, from PTX", self.ptx)];
+        for (name, start) in starts {
+            ways.extend(start.map(|start| (RawWay { name: name.into(), ..start }, By::Ours)));
+        }
+        ways.extend(self.rivals.into_iter().map(|way| (way, By::Rival)));
+        Case {
+            name: self.name,
+            dtype: self.dtype,
+            columns: self.n.filter(|_| kind != Kind::Sgemm),
+            matrix: self.matrix,
+            flops,
+            ways: ways.into_iter().map(|(way, by)| way.into_way(by, iteration_bytes)).collect(),
+        }
+    }
+}
+
+impl RawWay {
+    fn into_way(self, by: By, bytes: Option<f64>) -> Way {
+        let Self { name, kernel, time_us, operation_us, gb_per_s, relative_error, skipped, measured, refused } = self;
+        if let Some(measured) = measured {
+            return RawWay { name, ..*measured }.into_way(by, bytes);
+        }
+        let reason = || skipped.or(refused.map(|refused| refused.reason)).unwrap_or_else(|| "not measured".into());
+        let timed = time_us.ok_or_else(reason).map(|us| Timed {
+            us,
+            // What a bandwidth is told of moved so many.
+            bytes: bytes.or(gb_per_s.map(|gb_per_s| 1e3 * gb_per_s * us.median)).unwrap_or(0.0),
+            operation_us: operation_us.map(|us| us.median),
+            error: relative_error,
+        });
+        Way { name, by, kernel, timed }
+    }
+}
