@@ -11,6 +11,7 @@
 #                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md; and
 #                       conjugate gradients beside both libraries: cg.json, cg.md
 #   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
+#   ./run.sh report     every benchmark in one run of eight minutes at most, on one page: report.html, report.json
 #   ./run.sh examples   the examples of the library on the GPU; their pictures: heat.png, pagerank.svg, gcn.svg
 #   ./run.sh all        all of these
 set -eu
@@ -103,6 +104,11 @@ bench() {
     cat formats.md spmm.md sgemm.md cg.md
 }
 
+report() {
+    export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
+    ./warpsparse bench all --device cuda --html report.html --json report.json
+}
+
 graphs() {
     export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
     ./warpsparse bench graphs --device cuda --json graphs.json >graphs.md
@@ -118,7 +124,7 @@ examples() {
 }
 
 case "${1:-}" in
-tests | sanitize | planted | lanes | bench | graphs | examples) "$1" ;;
-all) ./warpsparse info; tests; examples; sanitize; lanes; bench; graphs; planted ;;
-*) sed -n '2,15s/^# \{0,1\}//p' run.sh; exit 2 ;;
+tests | sanitize | planted | lanes | bench | graphs | report | examples) "$1" ;;
+all) ./warpsparse info; tests; examples; report; sanitize; lanes; bench; graphs; planted ;;
+*) sed -n '2,17s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac
