@@ -158,16 +158,25 @@ impl Gpu {
     }
 }
 
+/// Asks the driver something in this context, which is live. The thread's current one stays what it was.
+fn inside<R>(
+    context: sys::CUcontext,
+    ask: impl FnOnce() -> std::result::Result<R, DriverError>,
+) -> std::result::Result<R, DriverError> {
+    // SAFETY: the context is live.
+    unsafe { sys::cuCtxPushCurrent_v2(context) }.result()?;
+    let answer = ask();
+    let mut popped = std::ptr::null_mut();
+    // SAFETY: it has just been pushed.
+    unsafe { sys::cuCtxPopCurrent_v2(&mut popped) }.result()?;
+    answer
+}
+
 /// The number of a context's device.
 fn device_of(context: sys::CUcontext) -> std::result::Result<usize, DriverError> {
-    let (mut device, mut popped) = (0, std::ptr::null_mut());
-    // SAFETY: the context is live; the current one is the same again afterwards.
-    unsafe {
-        sys::cuCtxPushCurrent_v2(context).result()?;
-        let found = sys::cuCtxGetDevice(&mut device).result();
-        sys::cuCtxPopCurrent_v2(&mut popped).result()?;
-        found?;
-    }
+    let mut device = 0;
+    // SAFETY: writes the one integer.
+    inside(context, || unsafe { sys::cuCtxGetDevice(&mut device) }.result())?;
     let count = result::device::get_count()?;
     let index = (0..count).find(|&index| result::device::get(index) == Ok(device));
     Ok(index.ok_or(DriverError(CUresult::CUDA_ERROR_INVALID_DEVICE))? as usize)
@@ -270,13 +279,12 @@ impl Stream {
             sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
             sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
         );
-        self.enter()?;
         // SAFETY: the attributes are a context and an integer.
-        let found = unsafe {
-            let found = sys::cuPointerGetAttribute((&raw mut context).cast(), of_context, address).result();
-            found.and(sys::cuPointerGetAttribute((&raw mut device).cast(), of_device, address).result())
+        let ask = || unsafe {
+            sys::cuPointerGetAttribute((&raw mut context).cast(), of_context, address).result()?;
+            sys::cuPointerGetAttribute((&raw mut device).cast(), of_device, address).result()
         };
-        found.map_err(driver("finding the context of memory"))?;
+        inside(self.gpu.context.cu_ctx(), ask).map_err(driver("finding the context of memory"))?;
         if device != self.device_index() as i32 {
             let (expected, found) = (format!("cuda:{}", self.device_index()), format!("cuda:{device}"));
             return Err(Error::DeviceMismatch { what: "the memory", expected, found });
@@ -290,12 +298,10 @@ impl Stream {
     /// Whether the queue is ordered with the default stream, where copies run that name no stream.
     #[cfg(feature = "cust")]
     pub(crate) fn follows_default_stream(&self) -> Result<bool> {
-        self.enter()?;
         let mut flags = 0;
         // SAFETY: the queue is live.
-        unsafe { sys::cuStreamGetFlags(self.queue.cu_stream(), &mut flags) }
-            .result()
-            .map_err(driver("reading a stream's flags"))?;
+        let ask = || unsafe { sys::cuStreamGetFlags(self.queue.cu_stream(), &mut flags) }.result();
+        inside(self.gpu.context.cu_ctx(), ask).map_err(driver("reading a stream's flags"))?;
         Ok(flags & sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32 == 0)
     }
 

@@ -31,8 +31,11 @@ pub struct DeviceVecRef<'a, T> {
 /// another one gets that one's memory back, or an empty variable where it is of another kind.
 pub struct DeviceVecMut<'a, T> {
     vector: DeviceVec<T>,
-    give_back: Box<dyn FnMut(&mut DeviceVec<T>) + Send + Sync + 'a>,
+    give_back: GiveBack<'a, T>,
 }
+
+/// Takes the memory out of a vector.
+type GiveBack<'a, T> = Box<dyn FnMut(&mut DeviceVec<T>) + Send + Sync + 'a>;
 
 impl<'a, T> DeviceVecRef<'a, T> {
     pub(crate) fn new(vector: DeviceVec<T>, loan: SyncOnDrop<'a>) -> Self {
@@ -76,13 +79,13 @@ impl<'a, T> DeviceVecMut<'a, T> {
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the memory belongs to another GPU or another
-    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if the address is not aligned for `T`, or is
+    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if the address is not a multiple of 16, or is
     /// null where there are elements; [`Driver`](Error::Driver) if it is no address of a GPU's memory.
     ///
     /// # Safety
     /// For as long as `'a`, the elements are there, and nothing touches them except in an order with the queue of `device`:
     /// on the same stream, or on one that is made to wait. The vector is not moved out of this, as by [`std::mem::swap`],
-    /// for it would outlive `'a`.
+    /// for it would outlive `'a`. No other vector has elements of these.
     pub unsafe fn from_raw(device: &Device, address: *mut T, len: usize) -> Result<Self>
     where
         T: Element,
@@ -97,12 +100,22 @@ impl<'a, T> DeviceVecMut<'a, T> {
 /// That of the callers.
 unsafe fn lent<T: Element>(device: &Device, address: u64, len: usize) -> Result<DeviceVec<T>> {
     let queue = device.queue_for("the memory")?;
-    if !address.is_multiple_of(align_of::<T>() as u64) || (address == 0 && len > 0) {
-        return Err(Error::InvalidOption(format!("a vector of {len} elements at the address {address:#x}")));
+    if address == 0 && len > 0 {
+        return Err(Error::InvalidOption(format!("a vector of {len} elements at the address 0")));
     }
+    check_alignment(address)?;
     queue.check_memory(address)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { DeviceVec::of_parts(queue, address, len, Owner::Lender) })
+}
+
+/// Kernels read 16 bytes at a time from where they take a vector to begin.
+pub(crate) fn check_alignment(address: u64) -> Result<()> {
+    if address.is_multiple_of(16) {
+        return Ok(());
+    }
+    let problem = format!("a vector at the address {address:#x}, which is not a multiple of 16");
+    Err(Error::InvalidOption(problem))
 }
 
 impl Device {

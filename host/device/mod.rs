@@ -22,6 +22,8 @@ pub(crate) use graph::{Exclusive, Recording};
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
 #[cfg(feature = "cuda")]
+pub(crate) use lent::check_alignment;
+#[cfg(feature = "cuda")]
 pub use lent::{DeviceVecMut, DeviceVecRef};
 pub use pinned::PinnedVec;
 pub use vector::DeviceVec;

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 use crate::{
     Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
-    device::{Owner, Stream},
+    device::{Owner, Stream, check_alignment},
 };
 
 impl Device {
@@ -30,13 +30,15 @@ impl Device {
     ///
     /// # In a graph of the program's own
     /// Between `begin_capture` and `end_capture` of the stream the products of matrices can be called, those of vectors with
-    /// [`spmv`](crate::DeviceMatrix::spmv) and of dense matrices with [`spmm`](crate::DeviceMatrix::spmm), also
-    /// [`gemm`](crate::gemm) and a [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors have to live
-    /// on that stream. The first use of a kernel loads it, which takes the time of its compilation; call the product once
-    /// before, and the capture is short.
+    /// [`spmv`](crate::DeviceMatrix::spmv); those of dense matrices with [`spmm`](crate::DeviceMatrix::spmm) if
+    /// [`prepare_spmm`](crate::DeviceMatrix::prepare_spmm) has been called before, or such a product; and a
+    /// [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors have to live on that stream. The first
+    /// use of a kernel loads it, which takes the time of its compilation; call the product once before, and the capture is
+    /// short.
     ///
     /// What allocates, waits or copies from or to the host cannot be captured: uploads, [`zeros`](Self::zeros), reading and
-    /// overwriting a vector, a solution by [`Cg`](crate::Cg), and what chooses by timing. With event tracking on, as it is
+    /// overwriting a vector, a solution by [`Cg`](crate::Cg), what chooses by timing, and a [`gemm`](crate::gemm) that
+    /// splits its sums ([`GemmOptions::splits`](crate::GemmOptions::splits) with 1 does not). With event tracking on, as it is
     /// in a new `CudaContext` once that has made a stream, borrowing a slice waits for an event and giving it back records
     /// one: borrow before the capture, and give back after it. While the graph is launched, the matrix and the memory of
     /// the vectors have to be there, which cudarc does not check.
@@ -89,17 +91,19 @@ impl<'a, T: Element> DeviceVecRef<'a, T> {
     /// has written the slice on any stream, and, once this is dropped, before what will write it.
     ///
     /// # Errors
-    /// Those of [`Device::from_cudarc`] for the slice's stream.
+    /// Those of [`Device::from_cudarc`] for the slice's stream; [`InvalidOption`](Error::InvalidOption) for a view whose
+    /// address is not a multiple of 16.
     pub fn from_cudarc(slice: &'a impl DevicePtr<T>) -> Result<Self> {
         let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
         let (address, loan) = slice.device_ptr(slice.stream());
+        check_alignment(address)?;
         // SAFETY: the slice is borrowed as long as this lives, and freed in the order of its stream, which is this queue.
         let vector = unsafe { DeviceVec::of_parts(&queue, address, slice.len(), Owner::Lender) };
         Ok(Self::new(vector, loan))
     }
 }
 
-impl<'a, T: Element + Send + Sync> DeviceVecMut<'a, T> {
+impl<'a, T: Element> DeviceVecMut<'a, T> {
     /// Borrows a slice of cudarc's as a vector on the slice's stream. Operations there come after whatever has used the
     /// slice on any stream, and, once this is dropped, before what will use it. For a part of a slice there is
     /// [`from_raw`](Self::from_raw).

@@ -18,6 +18,7 @@ const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=cg",
     "--test=cg_ladder",
+    "--test=cudarc",
     "--test=device",
     "--test=gemm",
     "--test=own_kernel",
@@ -53,7 +54,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     }
     fs::create_dir_all(out.join("tests"))?;
 
-    for (target, executable) in executables(root)? {
+    for (target, executable) in executables(root, BUILT, &[])?.into_iter().chain(linked_with_libcuda(root)?) {
         let folder = if target.kind.iter().any(|kind| kind == "test") { "tests" } else { "." };
         fs::copy(&executable, out.join(folder).join(target.name))?;
     }
@@ -83,19 +84,30 @@ struct Target {
     kind: Vec<String>,
 }
 
+/// The test of the feature `cust`. It runs with the other machine's libcuda, and is linked here with a stand-in.
+fn linked_with_libcuda(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
+    let stub = root.join("target/cuda-stub");
+    let made = Command::new(root.join(".ci/cuda-stub")).arg(&stub).status().context("running .ci/cuda-stub")?;
+    if !made.success() {
+        bail!(".ci/cuda-stub failed");
+    }
+    executables(root, &["--package=warpsparse", "--features=cust", "--test=cust"], &[("CUDA_LIBRARY_PATH", &stub)])
+}
+
 /// Builds with cargo, optimised and without symbols; the targets that came out and their files.
-fn executables(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
+fn executables(root: &Path, built: &[&str], env: &[(&str, &Path)]) -> Result<Vec<(Target, PathBuf)>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root)
         .arg("build")
-        .args(BUILT)
+        .args(built)
+        .envs(env.iter().copied())
         .args(["--release", "--message-format=json-render-diagnostics"])
         .args(["--config", "profile.release.strip=true"])
         .stderr(Stdio::inherit())
         .output()
         .context("running cargo")?;
     if !output.status.success() {
-        bail!("cargo build {} failed", BUILT.join(" "));
+        bail!("cargo build {} failed", built.join(" "));
     }
     let messages = String::from_utf8(output.stdout)?;
     let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<Message>, _>>()?;
