@@ -16,7 +16,7 @@ use warpsparse::{
     Scalar, Tol,
     cudarc::{
         driver::{
-            CudaContext, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
+            CudaContext, CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
             sys::{CUgraphInstantiate_flags, CUstreamCaptureMode},
         },
         nvrtc::Ptx,
@@ -181,8 +181,8 @@ fn multiply<T: Scalar>(a: &warpsparse::DeviceMatrix<T>, x: &CudaSlice<T>, y: &mu
     a.spmv(T::from_f64(1.0), &x, T::from_f64(0.0), &mut y).unwrap();
 }
 
-/// A product captured by the caller and replayed with other values of `x`. With `first_use` its kernel has not been used
-/// before: no other test uses one for so many lanes a row in 64-bit elements.
+/// A product captured by the caller and replayed with other values of `x`. With `first_use` by a kernel that no other test
+/// here asks for, so that the capture loads it.
 fn a_graph(first_use: bool) {
     let stream = stream();
     let matrix = uneven::<f64>();
@@ -199,8 +199,7 @@ fn a_graph(first_use: bool) {
     let graph = {
         let x = DeviceVecRef::from_cudarc(&x_slice).unwrap();
         let mut y = DeviceVecMut::from_cudarc(&mut y_slice).unwrap();
-        // The strictest mode: only what may be captured goes through, in any thread. Other tests run in other threads
-        // and do allocate, so it is this thread's.
+        // Other tests allocate in other threads meanwhile: the mode that forbids this concerns this thread alone.
         stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
         let product = a.spmv(1.0, &x, 0.0, &mut y);
         let graph = stream.end_capture(CUgraphInstantiate_flags(0));
@@ -297,12 +296,10 @@ end:
 }
 ";
 
-fn slow_add(stream: &Arc<CudaStream>, values: &mut CudaSlice<f32>, term: f32) {
-    let module = stream.context().load_module(Ptx::from_src(SLOW_ADD)).unwrap();
-    let function = module.load_function("slow_add").unwrap();
+fn slow_add(function: &CudaFunction, stream: &Arc<CudaStream>, values: &mut CudaSlice<f32>, term: f32) {
     let len = values.len() as u32;
     let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-    let mut launch = stream.launch_builder(&function);
+    let mut launch = stream.launch_builder(function);
     launch.arg(values).arg(&len).arg(&term);
     // SAFETY: the kernel takes these, and touches no element beyond `len`.
     unsafe { launch.launch(config) }.unwrap();
@@ -313,16 +310,17 @@ fn slow_add(stream: &Arc<CudaStream>, values: &mut CudaSlice<f32>, term: f32) {
 fn tracking_orders_two_streams() {
     let (home, matrix) = (stream(), uneven::<f32>());
     let away = home.context().new_stream().unwrap();
+    let function = home.context().load_module(Ptx::from_src(SLOW_ADD)).unwrap().load_function("slow_add").unwrap();
     let a = Device::from_cudarc(home.clone()).unwrap().upload(&matrix).unwrap();
     let x = Random(1).vector::<f32>(matrix.ncols());
     let mut x_slice = upload(&home, &x);
     let mut y_slice = home.alloc_zeros::<f32>(matrix.nrows()).unwrap();
     multiply(&a, &x_slice, &mut y_slice); // loads the kernel
 
-    slow_add(&away, &mut x_slice, 1.0);
+    slow_add(&function, &away, &mut x_slice, 1.0);
     multiply(&a, &x_slice, &mut y_slice); // reads what the other stream has written,
-    slow_add(&away, &mut x_slice, 1.0); // before that overwrites it,
-    slow_add(&away, &mut y_slice, 0.5); // and writes before that adds.
+    slow_add(&function, &away, &mut x_slice, 1.0); // before that overwrites it,
+    slow_add(&function, &away, &mut y_slice, 0.5); // and writes before that adds.
     let x: Vec<f32> = x.iter().map(|value| value + 1.0).collect();
     let product = reference_spmv(&matrix, 1.0, &x, 0.0, &vec![0.0; matrix.nrows()]);
     let moved: Vec<_> =
@@ -333,7 +331,7 @@ fn tracking_orders_two_streams() {
 
     // Vectors on different streams: the product is on that of y, in order with that of x.
     let (mut x_slice, mut y_slice) = (upload(&home, &x), away.alloc_zeros::<f32>(matrix.nrows()).unwrap());
-    slow_add(&home, &mut x_slice, -2.0);
+    slow_add(&function, &home, &mut x_slice, -2.0);
     multiply(&a, &x_slice, &mut y_slice);
     let x: Vec<f32> = x.iter().map(|value| value - 2.0).collect();
     let product = reference_spmv(&matrix, 1.0, &x, 0.0, &vec![0.0; matrix.nrows()]);
