@@ -3,6 +3,10 @@
 //! Everything is ordered by streams alone. cudarc's own event tracking is off: it would cost events on every launch and
 //! could not be captured in a graph. In its place a [`Stream`] joins the streams of foreign arguments before a launch,
 //! and has them join it afterwards (see [`Stream::with_joined`]).
+//!
+//! A stream of the caller's own brings a context object of theirs, where tracking may be on. Kernels are launched without
+//! it there too; what is borrowed from a caller waits for its events once, and records them when it is given back (see
+//! interop/cudarc.rs).
 
 use std::{
     any::Any,
@@ -455,6 +459,7 @@ impl Stream {
         if let Some(function) = known {
             return Ok(function);
         }
+        self.enter()?;
         let _relaxed = Relaxed::enter()?;
         // The lock is free meanwhile: compiling a module takes long, and others may launch.
         let loaded = match module {

@@ -22,7 +22,10 @@ impl Device {
     ///
     /// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
     /// let a = Device::from_cudarc(stream.clone())?.upload(&a)?;
-    /// a.spmv(1.0, &DeviceVecRef::from_cudarc(&x)?, 0.0, &mut DeviceVecMut::from_cudarc(&mut y)?)?;
+    /// {
+    ///     let (x, mut y) = (DeviceVecRef::from_cudarc(&x)?, DeviceVecMut::from_cudarc(&mut y)?);
+    ///     a.spmv(1.0, &x, 0.0, &mut y)?;
+    /// } // gives `y` back
     ///
     /// assert_eq!(stream.clone_dtoh(&y)?, [70.0, 60.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

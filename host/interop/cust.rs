@@ -117,7 +117,10 @@ impl Device {
     /// let device = Device::from_cust(stream.clone())?;
     /// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
     /// let a = device.upload(&a)?;
-    /// a.spmv(1.0, &DeviceVecRef::from_cust(&device, &x)?, 0.0, &mut DeviceVecMut::from_cust(&device, &mut y)?)?;
+    /// {
+    ///     let (x, mut y) = (DeviceVecRef::from_cust(&device, &x)?, DeviceVecMut::from_cust(&device, &mut y)?);
+    ///     a.spmv(1.0, &x, 0.0, &mut y)?;
+    /// } // gives `y` back
     ///
     /// stream.synchronize()?;
     /// assert_eq!(y.as_host_vec()?, [70.0, 60.0]);
