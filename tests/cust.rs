@@ -15,10 +15,11 @@ use libtest_mimic::Trial;
 use warpsparse::{
     Cg, CgReason, CsrMatrix, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind, KernelArgs, Scalar, Tol,
     cust::{
+        CudaFlags,
         context::{Context, legacy},
-        launch,
+        device::Device as CustDevice,
+        init, launch,
         memory::{CopyDestination, DeviceBuffer, DeviceCopy},
-        quick_init,
         stream::{Stream, StreamFlags},
     },
     cust_module, gemm,
@@ -53,9 +54,14 @@ fn main() -> ExitCode {
     ])
 }
 
-/// The context has to be held; it is current in this thread.
+/// The primary context of the first GPU, current in this thread. It has to be held.
+fn primary_context() -> Context {
+    init(CudaFlags::empty()).unwrap();
+    Context::new(CustDevice::get_device(0).unwrap()).unwrap()
+}
+
 fn on_a_stream() -> (Context, Arc<Stream>, Device) {
-    let context = quick_init().unwrap();
+    let context = primary_context();
     let stream = Arc::new(Stream::new(StreamFlags::DEFAULT, None).unwrap());
     let device = Device::from_cust(stream.clone()).unwrap();
     (context, stream, device)
@@ -162,7 +168,7 @@ fn a_solution() {
 
 /// A kernel of this crate, launched by cust on buffers of its own.
 fn kernel_in_a_module(entry: Option<&str>) {
-    let _context = quick_init().unwrap();
+    let _context = primary_context();
     launch_and_check(entry);
 }
 
@@ -197,8 +203,8 @@ fn launch_and_check(entry: Option<&str>) {
 }
 
 fn module_in_a_context_of_its_own() {
-    warpsparse::cust::init(warpsparse::cust::CudaFlags::empty()).unwrap();
-    let gpu = warpsparse::cust::device::Device::get_device(0).unwrap();
+    init(CudaFlags::empty()).unwrap();
+    let gpu = CustDevice::get_device(0).unwrap();
     let _context = legacy::Context::create_and_push(legacy::ContextFlags::SCHED_AUTO, gpu).unwrap();
     launch_and_check(None);
 }
@@ -293,7 +299,7 @@ fn what_does_not_fit(gpu: &Device) {
 
 fn other_contexts() {
     let (_context, _stream, device) = on_a_stream();
-    let gpu = warpsparse::cust::device::Device::get_device(0).unwrap();
+    let gpu = CustDevice::get_device(0).unwrap();
     let _other = legacy::Context::create_and_push(legacy::ContextFlags::SCHED_AUTO, gpu).unwrap();
     let stream = Arc::new(Stream::new(StreamFlags::DEFAULT, None).unwrap());
     let buffer = upload(&[1.0f32, 2.0]);
