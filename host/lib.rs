@@ -48,7 +48,7 @@
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
 //! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
 //! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
-//! | `cust` | no | work on streams and buffers of cust, and kernels in its modules; the program then links libcuda |
+//! | `cust` | no | work on streams and buffers of cust, and kernels in its modules. The program then links libcuda, which is looked for in CUDA toolkits and in `lib64` of the folder that the environment variable `CUDA_LIBRARY_PATH` names |
 //! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 
 mod cg;

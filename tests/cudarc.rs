@@ -181,8 +181,8 @@ fn multiply<T: Scalar>(a: &warpsparse::DeviceMatrix<T>, x: &CudaSlice<T>, y: &mu
     a.spmv(T::from_f64(1.0), &x, T::from_f64(0.0), &mut y).unwrap();
 }
 
-/// A product captured by the caller and replayed with other values of `x`. With `first_use` by a kernel that no other test
-/// here asks for, so that the capture loads it.
+/// A product captured by the caller and replayed with other values of `x`. With `first_use` by a kernel that no other
+/// test here asks for, so that the capture loads it.
 fn a_graph(first_use: bool) {
     let stream = stream();
     let matrix = uneven::<f64>();

@@ -4,9 +4,9 @@
 //! could not be captured in a graph. In its place a [`Stream`] joins the streams of foreign arguments before a launch,
 //! and has them join it afterwards (see [`Stream::with_joined`]).
 //!
-//! A stream of the caller's own brings a context object of theirs, where tracking may be on. Kernels are launched without
-//! it there too; what is borrowed from a caller waits for its events once, and records them when it is given back (see
-//! interop/cudarc.rs).
+//! A stream of the caller's own brings a context object of theirs, where tracking may be on. Kernels are launched
+//! without it there too; what is borrowed from a caller waits for its events once, and records them when it is given
+//! back (see interop/cudarc.rs).
 
 use std::{
     any::Any,
@@ -45,8 +45,8 @@ struct Gpu {
     /// Users' modules. Of this crate's own, each entry point is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
-    /// Slices of nothing are freed here, if ever: by way of an object of the context that is for them alone, since cudarc
-    /// keeps the error of it there for the next call.
+    /// Slices of nothing are freed here, if ever: by way of an object of the context that is for them alone, since
+    /// cudarc keeps the error of it there for the next call.
     of_nothing: Arc<CudaStream>,
 }
 
@@ -272,8 +272,8 @@ impl Stream {
         &self.gpu.of_nothing
     }
 
-    /// Fails unless memory at this address belongs to this context, or to the GPU, as memory of pools does. Address 0 is
-    /// that of no memory.
+    /// Fails unless memory at this address belongs to this context, or to the GPU, as memory of pools does. Address 0
+    /// is that of no memory.
     pub(crate) fn check_memory(&self, address: sys::CUdeviceptr) -> Result<()> {
         if address == 0 {
             return Ok(());
@@ -512,7 +512,8 @@ impl Stream {
     }
 }
 
-/// While it lives, this thread may load modules although a stream is being captured: nothing of it is a part of the capture.
+/// While it lives, this thread may load modules although a stream is being captured: nothing of it is a part of the
+/// capture.
 struct Relaxed {
     before: sys::CUstreamCaptureMode,
 }

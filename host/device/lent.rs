@@ -27,8 +27,8 @@ pub struct DeviceVecRef<'a, T> {
 /// [`from_raw`](Self::from_raw). Nothing is copied.
 ///
 /// Meanwhile the vector owns the memory, and the lender's variable is empty; when this is dropped, the memory goes back
-/// there. So whoever forgets this, as by [`std::mem::forget`], has an empty variable. Whoever swaps the vector in here for
-/// another one gets that one's memory back, or an empty variable where it is of another kind.
+/// there. So whoever forgets this, as by [`std::mem::forget`], has an empty variable. Whoever swaps the vector in here
+/// for another one gets that one's memory back, or an empty variable where it is of another kind.
 pub struct DeviceVecMut<'a, T> {
     vector: DeviceVec<T>,
     give_back: GiveBack<'a, T>,
@@ -48,8 +48,8 @@ impl<'a, T> DeviceVecRef<'a, T> {
     /// Those of [`DeviceVecMut::from_raw`].
     ///
     /// # Safety
-    /// For as long as `'a`, the elements are there, and nothing writes them except in an order with the queue of `device`:
-    /// on the same stream, or on one that is made to wait.
+    /// For as long as `'a`, the elements are there, and nothing writes them except in an order with the queue of
+    /// `device`: on the same stream, or on one that is made to wait.
     pub unsafe fn from_raw(device: &Device, address: *const T, len: usize) -> Result<Self>
     where
         T: Element,
@@ -79,13 +79,13 @@ impl<'a, T> DeviceVecMut<'a, T> {
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the memory belongs to another GPU or another
-    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if the address is not a multiple of 16, or is
-    /// null where there are elements; [`Driver`](Error::Driver) if it is no address of a GPU's memory.
+    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if the address is not a multiple of 16,
+    /// or is null where there are elements; [`Driver`](Error::Driver) if it is no address of a GPU's memory.
     ///
     /// # Safety
-    /// For as long as `'a`, the elements are there, and nothing touches them except in an order with the queue of `device`:
-    /// on the same stream, or on one that is made to wait. The vector is not moved out of this, as by [`std::mem::swap`],
-    /// for it would outlive `'a`. No other vector has elements of these.
+    /// For as long as `'a`, the elements are there, and nothing touches them except in an order with the queue of
+    /// `device`: on the same stream, or on one that is made to wait. The vector is not moved out of this, as by
+    /// [`std::mem::swap`], for it would outlive `'a`. No other vector has elements of these.
     pub unsafe fn from_raw(device: &Device, address: *mut T, len: usize) -> Result<Self>
     where
         T: Element,
@@ -129,8 +129,8 @@ impl Device {
     /// [`InvalidOption`](Error::InvalidOption) for the per-thread default stream; those of [`cuda`](Self::cuda).
     ///
     /// # Safety
-    /// The stream is live, and stays so until every handle of this device has been dropped, and every vector and matrix on
-    /// it.
+    /// The stream is live, and stays so until every handle of this device has been dropped, and every vector and
+    /// matrix on it.
     pub unsafe fn from_raw_stream(stream: *mut c_void) -> Result<Self> {
         // SAFETY: the caller's promise.
         unsafe { Stream::of_raw(stream, None) }.map(Self::of_queue)

@@ -193,8 +193,8 @@ impl<T> DeviceVec<T> {
 impl<T> Drop for CudaBuffer<T> {
     fn drop(&mut self) {
         if let Owner::Other(_) = self.owner {
-            // How it frees the memory is not known: in the current context, perhaps, and at once. Errors will be those of
-            // the next call.
+            // How it frees the memory is not known: in the current context, perhaps, and at once. Errors will be those
+            // of the next call.
             let _ = self.queue.synchronize();
         }
     }

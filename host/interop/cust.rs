@@ -15,15 +15,15 @@ use kernels_gpu::FAMILIES;
 
 use crate::{
     Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
-    device::{Owner, Stream},
+    device::{Owner, Stream, check_alignment},
     ptx,
 };
 
-/// The PTX of a kernel family of this crate as a module of cust's, in the current context, for its GPU: with all entries
-/// of the family, or with the one named, which loads faster.
+/// The PTX of a kernel family of this crate as a module of cust's, in the current context, for its GPU: with all
+/// entries of the family, or with the one named, which loads faster.
 ///
-/// Families and entries are in [`kernels_gpu::FAMILIES`]; a [`Variant`](kernels_gpu::Variant) tells the threads of a block
-/// and the bytes of dynamic shared memory. An entry takes one struct, which is in the module of its family in
+/// Families and entries are in [`kernels_gpu::FAMILIES`]; a [`Variant`](kernels_gpu::Variant) tells the threads of a
+/// block and the bytes of dynamic shared memory. An entry takes one struct, which is in the module of its family in
 /// [`kernels_gpu`], with the size of the grid and the rules of safety; launches pass it as [`KernelArgs`].
 ///
 /// ```no_run
@@ -54,8 +54,8 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`InvalidOption`](Error::InvalidOption) if there is no such family or entry; [`NoDevice`](Error::NoDevice) if the GPU is
-/// older than any kernel; [`Driver`](Error::Driver), also if no context is current.
+/// [`InvalidOption`](Error::InvalidOption) if there is no such family or entry; [`NoDevice`](Error::NoDevice) if the
+/// GPU is older than any kernel; [`Driver`](Error::Driver), also if no context is current.
 pub fn cust_module(family: &str, entry: Option<&str>) -> Result<Module> {
     let invalid = |problem: String| Error::InvalidOption(format!("module of kernels: {problem}"));
     let known = FAMILIES.iter().find(|known| known.name == family);
@@ -90,8 +90,8 @@ impl<Args: Copy> KernelArgs<Args> {
     /// Passes `args` by value.
     ///
     /// # Safety
-    /// It is an argument struct of [`kernels_gpu`], or another that a GPU may get: `#[repr(C)]`, of numbers and addresses
-    /// in the GPU's memory.
+    /// It is an argument struct of [`kernels_gpu`], or another that a GPU may get: `#[repr(C)]`, of numbers and
+    /// addresses in the GPU's memory.
     pub const unsafe fn new(args: Args) -> Self {
         Self(args)
     }
@@ -101,8 +101,8 @@ impl<Args: Copy> KernelArgs<Args> {
 unsafe impl<Args: Copy> DeviceCopy for KernelArgs<Args> {}
 
 impl Device {
-    /// A device that queues on a stream of cust's, in one order with what the program queues there itself. The stream lives
-    /// as long as any handle of it. The kernels loaded are shared with all devices of the same GPU.
+    /// A device that queues on a stream of cust's, in one order with what the program queues there itself. The stream
+    /// lives as long as any handle of it. The kernels loaded are shared with all devices of the same GPU.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -128,8 +128,9 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one of its GPU, which
-    /// is that of `cust::context::Context`: those of `cust::context::legacy` are others. Those of [`cuda`](Self::cuda).
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one of its GPU,
+    /// which is that of `cust::context::Context`: those of `cust::context::legacy` are others. Those of
+    /// [`cuda`](Self::cuda).
     pub fn from_cust(stream: Arc<CustStream>) -> Result<Self> {
         let handle = stream.as_inner().cast();
         // SAFETY: the owner destroys the stream.
@@ -138,7 +139,8 @@ impl Device {
 }
 
 impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
-    /// A vector of a buffer of cust's, on the queue of `device`, which is one of [`Device::from_cust`]. Nothing is copied.
+    /// A vector of a buffer of cust's, on the queue of `device`, which is one of [`Device::from_cust`]. Nothing is
+    /// copied.
     ///
     /// # Errors
     /// Those of [`DeviceVecRef::from_cust`]; the buffer is dropped then.
@@ -146,11 +148,12 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
         Ok(own(check(device, &buffer)?, buffer))
     }
 
-    /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied, and nothing waits: what cust does to it
-    /// without naming a stream comes after all that has been queued here.
+    /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied, and nothing waits: what cust does
+    /// to it without naming a stream comes after all that has been queued here.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped then.
+    /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped
+    /// then.
     pub fn into_cust(mut self) -> Result<DeviceBuffer<T>> {
         take(&mut self).ok_or_else(|| Error::DeviceMismatch {
             what: "the vector",
@@ -165,12 +168,12 @@ impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the buffer belongs to another GPU or another
-    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which name no stream, would
-    /// not be ordered with the queue of `device`, as on one of [`Device::cuda`]; [`Driver`](Error::Driver).
+    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which name no stream,
+    /// would not be ordered with the queue of `device`, as on one of [`Device::cuda`]; [`Driver`](Error::Driver).
     pub fn from_cust(device: &Device, buffer: &'a DeviceBuffer<T>) -> Result<Self> {
         let queue = check(device, buffer)?;
-        // SAFETY: the buffer is borrowed as long as this lives, and freed in the order of the queue: the driver waits for
-        // what has been queued before it frees memory.
+        // SAFETY: the buffer is borrowed as long as this lives, and freed in the order of the queue: the driver waits
+        // for what has been queued before it frees memory.
         let vector =
             unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Lender) };
         Ok(Self::new(vector, SyncOnDrop::Sync(None)))
@@ -178,8 +181,8 @@ impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
 }
 
 impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
-    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. For a part
-    /// of a buffer there is [`from_raw`](Self::from_raw).
+    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. For a
+    /// part of a buffer there is [`from_raw`](Self::from_raw).
     ///
     /// # Errors
     /// Those of [`DeviceVecRef::from_cust`].
@@ -203,7 +206,9 @@ fn check<'a, T: DeviceCopy>(device: &'a Device, buffer: &DeviceBuffer<T>) -> Res
         let problem = "a buffer of cust's on a queue that its copies are not ordered with: take Device::from_cust";
         return Err(Error::InvalidOption(problem.into()));
     }
-    queue.check_memory(buffer.as_device_ptr().as_raw())?;
+    let address = buffer.as_device_ptr().as_raw();
+    check_alignment(address)?;
+    queue.check_memory(address)?;
     Ok(queue)
 }
 
