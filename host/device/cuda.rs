@@ -285,8 +285,11 @@ impl Stream {
         );
         // SAFETY: the attributes are a context and an integer.
         let ask = || unsafe {
-            sys::cuPointerGetAttribute((&raw mut context).cast(), of_context, address).result()?;
-            sys::cuPointerGetAttribute((&raw mut device).cast(), of_device, address).result()
+            sys::cuPointerGetAttribute((&raw mut device).cast(), of_device, address).result()?;
+            match sys::cuPointerGetAttribute((&raw mut context).cast(), of_context, address) {
+                CUresult::CUDA_ERROR_INVALID_VALUE => Ok(()), // of no context
+                answer => answer.result(),
+            }
         };
         inside(self.gpu.context.cu_ctx(), ask).map_err(driver("finding the context of memory"))?;
         if device != self.device_index() as i32 {
