@@ -37,6 +37,7 @@
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with
 //!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]).
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
+//! - [`Device::from_cudarc`](Device) and its like work on the streams and memory of programs that use cudarc or cust.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
 //! [`guide`] tells which format and kernel to choose, what waits for what, what precision to expect, and has a cheat-sheet from
@@ -50,6 +51,7 @@
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
 //! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
 //! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
+//! | `cust` | no | work on streams and buffers of cust, and kernels in its modules. The program then links libcuda, which is looked for in CUDA toolkits and in `lib64` of the folder that the environment variable `CUDA_LIBRARY_PATH` names |
 //! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 
 mod cg;
@@ -79,12 +81,24 @@ mod structure;
 pub use cg::{
     Cg, CgInfo, CgMethod, CgProgress, CgReason, Jacobi, LinearOperator, Preconditioner, Preconditioning, Tol,
 };
+/// The bindings of the CUDA driver, in the version whose types are in this interface.
+#[cfg(feature = "cuda")]
+pub use cudarc;
+/// The crate, in the version whose types are in this interface.
+#[cfg(feature = "cust")]
+pub use cust;
 pub use dense::{DenseLayout, DenseMut, DenseRef, Order};
 pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
+#[cfg(feature = "cuda")]
+pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
 pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with};
+#[cfg(feature = "cust")]
+pub use interop::{KernelArgs, cust_module};
+/// The kernels as Rust functions: their families, entry points and argument structs.
+pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};

@@ -3,8 +3,13 @@
 //! Everything is ordered by streams alone. cudarc's own event tracking is off: it would cost events on every launch and
 //! could not be captured in a graph. In its place a [`Stream`] joins the streams of foreign arguments before a launch,
 //! and has them join it afterwards (see [`Stream::with_joined`]).
+//!
+//! A stream of the caller's own brings a context object of theirs, where tracking may be on. Kernels are launched
+//! without it there too; what is borrowed from a caller waits for its events once, and records them when it is given
+//! back (see interop/cudarc.rs).
 
 use std::{
+    any::Any,
     collections::HashMap,
     env,
     ffi::c_void,
@@ -46,13 +51,19 @@ struct Gpu {
     /// Users' modules, and this crate's own as machine code. Of PTX, each entry point of theirs is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
+    /// Slices of nothing are freed here, if ever: by way of an object of the context that is for them alone, since
+    /// cudarc keeps the error of it there for the next call.
+    of_nothing: Arc<CudaStream>,
 }
 
 /// A queue of operations on a GPU.
 #[derive(Clone)]
 pub(crate) struct Stream {
-    gpu: Arc<Gpu>,
     queue: Arc<CudaStream>,
+    /// Of a stream that another library made: destroys it.
+    _owner: Option<Arc<dyn Any + Send + Sync>>,
+    /// Last, so that the context outlives the stream.
+    gpu: Arc<Gpu>,
 }
 
 /// How many devices the driver shows.
@@ -93,20 +104,40 @@ fn driver_version() -> Result<(u32, u32)> {
     Ok(((version / 1000) as u32, (version % 1000 / 10) as u32))
 }
 
-impl Stream {
-    /// The one default queue of a device.
-    pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
-        static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
-        let mut streams = DEFAULT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = streams.get(&index).and_then(Weak::upgrade) {
-            return Ok(stream);
+impl Gpu {
+    /// The one of a device.
+    fn of_device(index: usize) -> Result<Arc<Self>> {
+        static GPUS: OnceLock<Mutex<HashMap<usize, Weak<Gpu>>>> = OnceLock::new();
+        let mut gpus = GPUS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gpu) = gpus.get(&index).and_then(Weak::upgrade) {
+            return Ok(gpu);
         }
-        let stream = Arc::new(Self::on_new_gpu(index)?);
-        streams.insert(index, Arc::downgrade(&stream));
-        Ok(stream)
+        let gpu = Arc::new(Self::new(index)?);
+        gpus.insert(index, Arc::downgrade(&gpu));
+        Ok(gpu)
     }
 
-    fn on_new_gpu(index: usize) -> Result<Self> {
+    /// That of a device whose primary context is `context`: there is none for other contexts.
+    fn of_context(index: usize, context: sys::CUcontext) -> Result<Arc<Self>> {
+        let current = result::ctx::get_current().map_err(driver("reading the current context"))?;
+        let gpu = Self::of_device(index)?;
+        if gpu.context.cu_ctx() == context {
+            return Ok(gpu);
+        }
+        // Whoever works in a context of their own goes on there.
+        // SAFETY: it was current before.
+        unsafe { result::ctx::set_current(current.unwrap_or(std::ptr::null_mut())) }
+            .map_err(driver("going back to the context before"))?;
+        Err(gpu.other_context("the stream"))
+    }
+
+    fn other_context(&self, what: &'static str) -> Error {
+        let device = format!("cuda:{}", self.context.ordinal());
+        let expected = format!("the primary context of {device}");
+        Error::DeviceMismatch { what, expected, found: format!("another context of {device}") }
+    }
+
+    fn new(index: usize) -> Result<Self> {
         let wanted = format!("CUDA device {index}");
         require_driver(&wanted)?;
         let count = visible_devices()?;
@@ -122,8 +153,11 @@ impl Stream {
         let multiprocessors = multiprocessors.map_err(driver("counting the multiprocessors"))? as u32;
         let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared_bytes = context.attribute(shared).map_err(driver("reading the shared memory's size"))? as u32;
-        let queue = context.new_stream().map_err(driver("creating a stream"))?;
-        let gpu = Gpu {
+        let apart = CudaContext::new(index).map_err(driver("creating a context"))?;
+        // SAFETY: nothing is ever queued there.
+        unsafe { apart.disable_event_tracking() };
+        Ok(Self {
+            of_nothing: apart.default_stream(),
             context,
             capability: (major as u32, minor as u32),
             multiprocessors,
@@ -131,14 +165,87 @@ impl Stream {
             compile_all: env::var_os("WARPSPARSE_PTX").is_some_and(|value| value == "1"),
             modules: Mutex::default(),
             functions: Mutex::default(),
-        };
-        Ok(Self { gpu: Arc::new(gpu), queue })
+        })
+    }
+}
+
+/// Asks the driver something in this context, which is live. The thread's current one stays what it was.
+fn inside<R>(
+    context: sys::CUcontext,
+    ask: impl FnOnce() -> std::result::Result<R, DriverError>,
+) -> std::result::Result<R, DriverError> {
+    // SAFETY: the context is live.
+    unsafe { sys::cuCtxPushCurrent_v2(context) }.result()?;
+    let answer = ask();
+    let mut popped = std::ptr::null_mut();
+    // SAFETY: it has just been pushed.
+    unsafe { sys::cuCtxPopCurrent_v2(&mut popped) }.result()?;
+    answer
+}
+
+/// The number of a context's device.
+fn device_of(context: sys::CUcontext) -> std::result::Result<usize, DriverError> {
+    let mut device = 0;
+    // SAFETY: writes the one integer.
+    inside(context, || unsafe { sys::cuCtxGetDevice(&mut device) }.result())?;
+    let count = result::device::get_count()?;
+    let index = (0..count).find(|&index| result::device::get(index) == Ok(device));
+    Ok(index.ok_or(DriverError(CUresult::CUDA_ERROR_INVALID_DEVICE))? as usize)
+}
+
+/// The handle that names another stream in each thread: work from two threads would be in no order.
+fn refuse_per_thread(stream: sys::CUstream) -> Result<()> {
+    if stream as usize == 2 {
+        return Err(Error::InvalidOption("a device of the per-thread default stream: take a stream of its own".into()));
+    }
+    Ok(())
+}
+
+impl Stream {
+    /// The one default queue of a device.
+    pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
+        static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
+        let mut streams = DEFAULT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = streams.get(&index).and_then(Weak::upgrade) {
+            return Ok(stream);
+        }
+        let gpu = Gpu::of_device(index)?;
+        let queue = gpu.context.new_stream().map_err(driver("creating a stream"))?;
+        let stream = Arc::new(Self { queue, _owner: None, gpu });
+        streams.insert(index, Arc::downgrade(&stream));
+        Ok(stream)
+    }
+
+    /// A queue of the caller's own.
+    pub(crate) fn of_cudarc(queue: Arc<CudaStream>) -> Result<Arc<Self>> {
+        refuse_per_thread(queue.cu_stream())?;
+        let gpu = Gpu::of_context(queue.context().ordinal(), queue.context().cu_ctx())?;
+        Ok(Arc::new(Self { queue, _owner: None, gpu }))
+    }
+
+    /// A queue that another library made; `owner` destroys it when dropped.
+    ///
+    /// # Safety
+    /// `handle` is a stream, and stays one until `owner` is dropped, or for ever where there is none.
+    pub(crate) unsafe fn of_raw(handle: *mut c_void, owner: Option<Arc<dyn Any + Send + Sync>>) -> Result<Arc<Self>> {
+        require_driver("CUDA stream")?;
+        let handle = handle.cast();
+        refuse_per_thread(handle)?;
+        let failed = || driver("finding a stream's context");
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the handle is a stream; the null stream is that of the current context.
+        unsafe { sys::cuStreamGetCtx(handle, &mut context) }.result().map_err(failed())?;
+        let gpu = Gpu::of_context(device_of(context).map_err(failed())?, context)?;
+        // SAFETY: a stream of this context, which the owner keeps alive as long as this. What is queued here is in one
+        // order with what the owner queues.
+        let queue = unsafe { gpu.context.wrap_borrowed_stream(handle) };
+        Ok(Arc::new(Self { queue, _owner: owner, gpu }))
     }
 
     /// Another queue on the same GPU.
     pub(super) fn sibling(&self) -> Result<Arc<Self>> {
         let queue = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        Ok(Arc::new(Self { gpu: Arc::clone(&self.gpu), queue }))
+        Ok(Arc::new(Self { queue, _owner: None, gpu: Arc::clone(&self.gpu) }))
     }
 
     pub(super) fn device_index(&self) -> usize {
@@ -158,8 +265,97 @@ impl Stream {
         self.queue.synchronize().map_err(driver("waiting for the queue"))
     }
 
-    pub(super) fn queue(&self) -> &Arc<CudaStream> {
+    pub(crate) fn queue(&self) -> &Arc<CudaStream> {
         &self.queue
+    }
+
+    /// Whether the queue is of a context object of the caller's, with event tracking as they have it.
+    pub(crate) fn is_of_callers_context(&self) -> bool {
+        !Arc::ptr_eq(self.queue.context(), &self.gpu.context)
+    }
+
+    /// The stream of slices of nothing.
+    pub(crate) fn of_nothing(&self) -> &Arc<CudaStream> {
+        &self.gpu.of_nothing
+    }
+
+    /// Fails unless memory at this address belongs to this context, or to the GPU, as memory of pools does. Address 0
+    /// is that of no memory.
+    pub(crate) fn check_memory(&self, address: sys::CUdeviceptr) -> Result<()> {
+        if address == 0 {
+            return Ok(());
+        }
+        let (mut context, mut device): (sys::CUcontext, i32) = (std::ptr::null_mut(), -1);
+        let (of_context, of_device) = (
+            sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_CONTEXT,
+            sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        );
+        // SAFETY: the attributes are a context and an integer.
+        let ask = || unsafe {
+            sys::cuPointerGetAttribute((&raw mut device).cast(), of_device, address).result()?;
+            match sys::cuPointerGetAttribute((&raw mut context).cast(), of_context, address) {
+                CUresult::CUDA_ERROR_INVALID_VALUE => Ok(()), // of no context
+                answer => answer.result(),
+            }
+        };
+        inside(self.gpu.context.cu_ctx(), ask).map_err(driver("finding the context of memory"))?;
+        if device != self.device_index() as i32 {
+            let (expected, found) = (format!("cuda:{}", self.device_index()), format!("cuda:{device}"));
+            return Err(Error::DeviceMismatch { what: "the memory", expected, found });
+        }
+        if context.is_null() || context == self.gpu.context.cu_ctx() {
+            return Ok(());
+        }
+        Err(self.gpu.other_context("the memory"))
+    }
+
+    /// Whether the queue is ordered with the default stream, where copies run that name no stream.
+    #[cfg(feature = "cust")]
+    pub(crate) fn follows_default_stream(&self) -> Result<bool> {
+        let mut flags = 0;
+        // SAFETY: the queue is live.
+        let ask = || unsafe { sys::cuStreamGetFlags(self.queue.cu_stream(), &mut flags) }.result();
+        inside(self.gpu.context.cu_ctx(), ask).map_err(driver("reading a stream's flags"))?;
+        Ok(flags & sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32 == 0)
+    }
+
+    /// Copies to memory at `address`, in the order of the queue. Waits until the copy is done.
+    ///
+    /// # Safety
+    /// There is memory for `source`, which nothing touches but in the order of this queue.
+    pub(super) unsafe fn copy_in<T>(&self, address: sys::CUdeviceptr, source: &[T]) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe { result::memcpy_htod_async(address, source, self.queue.cu_stream()) }
+            .map_err(driver("copying to the device"))?;
+        self.synchronize()
+    }
+
+    /// Copies from memory at `address`, in the order of the queue. Waits until the copy is done.
+    ///
+    /// # Safety
+    /// As of [`copy_in`](Self::copy_in). The memory holds values of `T`.
+    pub(super) unsafe fn copy_out<T>(&self, address: sys::CUdeviceptr, target: &mut [T]) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe { result::memcpy_dtoh_async(target, address, self.queue.cu_stream()) }
+            .map_err(driver("copying from the device"))?;
+        self.synchronize()
+    }
+
+    /// Queues a copy of `bytes` bytes within the device.
+    ///
+    /// # Safety
+    /// As of [`copy_in`](Self::copy_in), of both addresses.
+    pub(super) unsafe fn copy_within(&self, to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the caller's promise.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.queue.cu_stream()) }
+            .map_err(driver("copying on the device"))
+    }
+
+    pub(super) fn enter(&self) -> Result<()> {
+        self.gpu.context.bind_to_thread().map_err(driver("entering the context"))
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
@@ -196,7 +392,7 @@ impl Stream {
 
     /// Fails if an operation queued earlier has; whether all have finished.
     pub(super) fn is_idle(&self) -> Result<bool> {
-        self.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
+        self.enter()?;
         // SAFETY: the queue is live.
         match unsafe { sys::cuStreamQuery(self.queue.cu_stream()) }.result() {
             Ok(()) => Ok(true),
@@ -244,7 +440,7 @@ impl Stream {
         args: &Args,
     ) -> Result<()> {
         let function = self.function(module, entry, shape.dynamic_shared_bytes)?;
-        self.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
+        self.enter()?;
         let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
         let launch = if shape.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
         // SAFETY: the parameter is the one struct that the entry takes; the rest is the caller's promise.
@@ -273,6 +469,8 @@ impl Stream {
         if let Some(function) = known {
             return Ok(function);
         }
+        self.enter()?;
+        let _relaxed = Relaxed::enter()?;
         // The lock is free meanwhile: compiling a module takes long, and others may launch.
         let loaded = match module {
             ModuleSource::Text(text) => self.module(module, || self.compile(module, text.to_owned()))?,
@@ -294,7 +492,7 @@ impl Stream {
         let embedded = self.embedded(family)?;
         let code = embedded.machine_code(self.gpu.capability.0).filter(|_| !self.gpu.compile_all);
         if let Some(code) = code {
-            let load = || self.gpu.context.load_module(Ptx::from_binary(code)).map_err(driver(family));
+            let load = || self.gpu.context.load_module(Ptx::from_binary(code())).map_err(driver(family));
             // A driver older than the assembler does not load it.
             if let Ok(module) = self.module(source, load) {
                 return Ok(module);
@@ -336,6 +534,35 @@ impl Stream {
             ),
         })
     }
+}
+
+/// While it lives, this thread may load modules although a stream is being captured: nothing of it is a part of the
+/// capture.
+struct Relaxed {
+    before: sys::CUstreamCaptureMode,
+}
+
+impl Relaxed {
+    fn enter() -> Result<Self> {
+        let relaxed = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        exchange_capture_mode(relaxed).map(|before| Self { before }).map_err(driver("allowing a module to be loaded"))
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // The same call has just succeeded.
+        let _ = exchange_capture_mode(self.before);
+    }
+}
+
+/// Sets what this thread may do while a stream is captured; the mode before.
+fn exchange_capture_mode(
+    mut mode: sys::CUstreamCaptureMode,
+) -> std::result::Result<sys::CUstreamCaptureMode, DriverError> {
+    // SAFETY: exchanges the one value.
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.result()?;
+    Ok(mode)
 }
 
 /// Where a kernel's PTX comes from.
@@ -404,7 +631,7 @@ pub(crate) struct Recording {
 impl Recording {
     /// Queues the launches.
     pub(crate) fn launch(&self) -> Result<()> {
-        self.stream.gpu.context.bind_to_thread().map_err(driver("entering the context"))?;
+        self.stream.enter()?;
         // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
         // launches touch is alive, as whoever recorded them saw to.
         unsafe { result::graph::launch(self.graph.cu_graph_exec(), self.stream.queue.cu_stream()) }

@@ -6,6 +6,8 @@ mod graph;
 mod info;
 mod kernel;
 mod launch;
+#[cfg(feature = "cuda")]
+mod lent;
 mod mailbox;
 mod pinned;
 mod timing;
@@ -19,14 +21,20 @@ pub use graph::Graph;
 pub(crate) use graph::{Exclusive, Recording};
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
+#[cfg(feature = "cuda")]
+pub(crate) use lent::check_alignment;
+#[cfg(feature = "cuda")]
+pub use lent::{DeviceVecMut, DeviceVecRef};
 pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
-use cuda::Stream;
+pub(crate) use cuda::Stream;
 pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, Mode};
 pub(crate) use mailbox::Mailbox;
+#[cfg(feature = "cuda")]
+pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
 
 use crate::{Error, Result};
@@ -234,6 +242,21 @@ impl Device {
                 Ok(info) => format!("{self}, {info}"),
                 Err(error) => format!("{self} ({error})"),
             },
+        }
+    }
+
+    /// The handle of a queue.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn of_queue(queue: Arc<Stream>) -> Self {
+        Self { backend: Backend::Cuda(queue) }
+    }
+
+    /// The queue, if this is a GPU; `what` is on it otherwise.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn queue_for(&self, what: &'static str) -> Result<&Arc<Stream>> {
+        match &self.backend {
+            Backend::Cuda(queue) => Ok(queue),
+            _ => Err(Error::DeviceMismatch { what, expected: self.to_string(), found: "a GPU".into() }),
         }
     }
 

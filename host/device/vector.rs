@@ -6,7 +6,11 @@ use super::{Backend, Device};
 use crate::{Element, Error, Result};
 
 #[cfg(feature = "cuda")]
-use super::cuda::driver;
+use {
+    super::cuda::Stream,
+    cudarc::driver::{CudaSlice, DevicePtr, sys::CUdeviceptr},
+    std::any::Any,
+};
 
 /// A dense vector in a device's memory, of as many bytes as its elements have.
 ///
@@ -117,12 +121,28 @@ pub(crate) enum Buffer<T> {
     Cuda(CudaBuffer<T>),
 }
 
-/// Memory on a GPU. The allocation holds at least one element, for the driver has no empty ones.
+/// Memory on a GPU. Whoever uses it orders the use by streams.
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 pub(crate) struct CudaBuffer<T> {
-    slice: cudarc::driver::CudaSlice<T>,
+    address: CUdeviceptr,
     len: usize,
+    owner: Owner<T>,
+    /// The queue in whose order the memory is freed: alive until that has been queued, so it comes last.
+    queue: Arc<Stream>,
+}
+
+/// Who frees memory on a GPU.
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+pub(crate) enum Owner<T> {
+    /// An allocation of cudarc's. One of this crate holds at least one element, for the driver has no empty ones.
+    Slice(CudaSlice<T>),
+    /// A value of another library's.
+    #[cfg_attr(not(feature = "cust"), expect(dead_code, reason = "cust has such values"))]
+    Other(Box<dyn Any + Send + Sync>),
+    /// Somebody who has lent it.
+    Lender,
 }
 
 /// An array in a device's memory to read from, whoever owns it.
@@ -135,10 +155,48 @@ pub(crate) enum Array<'a, T> {
 
 #[cfg(feature = "cuda")]
 impl<T> CudaBuffer<T> {
-    /// The address for a kernel's arguments. Whoever uses it orders the use by streams.
+    /// The address for a kernel's arguments.
     pub(super) fn address(&self) -> *mut T {
-        use cudarc::driver::DevicePtr;
-        self.slice.device_ptr(self.slice.stream()).0 as *mut T
+        self.address as *mut T
+    }
+
+    /// The first `len` elements of an allocation on a queue of the same context.
+    fn of_slice(queue: &Arc<Stream>, slice: CudaSlice<T>, len: usize) -> Self {
+        // cudarc's events are left out: see the head of cuda.rs.
+        let address = slice.device_ptr(slice.stream()).0;
+        Self { address, len, owner: Owner::Slice(slice), queue: Arc::clone(queue) }
+    }
+}
+
+/// Vectors in memory that this crate has not allocated.
+#[cfg(feature = "cuda")]
+impl<T> DeviceVec<T> {
+    /// `len` elements from `address` on, which `owner` frees.
+    ///
+    /// # Safety
+    /// They are there while the vector is, and whatever else touches them is ordered with the queue.
+    pub(crate) unsafe fn of_parts(queue: &Arc<Stream>, address: CUdeviceptr, len: usize, owner: Owner<T>) -> Self {
+        let buffer = Buffer::Cuda(CudaBuffer { address, len, owner, queue: Arc::clone(queue) });
+        Self { device: Device::of_queue(Arc::clone(queue)), buffer }
+    }
+
+    /// The vector's memory: its queue, its elements and who frees them. None where it is on no GPU.
+    pub(crate) fn owner_mut(&mut self) -> Option<(&Arc<Stream>, usize, &mut Owner<T>)> {
+        match &mut self.buffer {
+            Buffer::Cuda(buffer) => Some((&buffer.queue, buffer.len, &mut buffer.owner)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl<T> Drop for CudaBuffer<T> {
+    fn drop(&mut self) {
+        if let Owner::Other(_) = self.owner {
+            // How it frees the memory is not known: in the current context, perhaps, and at once. Errors will be those
+            // of the next call.
+            let _ = self.queue.synchronize();
+        }
     }
 }
 
@@ -151,7 +209,7 @@ impl<T: Element> Buffer<T> {
                 let bytes = byte_size::<T>(device, len)?;
                 let slice = stream.queue().alloc_zeros(len.max(1));
                 let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
-                Ok(Self::Cuda(CudaBuffer { slice, len }))
+                Ok(Self::Cuda(CudaBuffer::of_slice(stream, slice, len)))
             }
         }
     }
@@ -164,7 +222,7 @@ impl<T: Element> Buffer<T> {
                 // SAFETY: every element is written by the copy below, before anything can read it.
                 let slice = unsafe { stream.queue().alloc(values.len().max(1)) };
                 let slice = slice.map_err(|error| stream.allocation_error(error, size_of_val(values)))?;
-                let mut buffer = Self::Cuda(CudaBuffer { slice, len: values.len() });
+                let mut buffer = Self::Cuda(CudaBuffer::of_slice(stream, slice, values.len()));
                 buffer.overwrite(device, values)?;
                 Ok(buffer)
             }
@@ -233,9 +291,9 @@ impl<T: Element> Buffer<T> {
             (Self::Shared(values), _) => target.copy_from_slice(&values[range]),
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if !range.is_empty() => {
-                let source = buffer.slice.slice(range);
-                stream.queue().memcpy_dtoh(&source, target).map_err(driver("copying from the device"))?;
-                stream.synchronize()?;
+                let source = buffer.address + (first * size_of::<T>()) as CUdeviceptr;
+                // SAFETY: the elements exist, and are touched in the order of this queue alone.
+                unsafe { stream.copy_out(source, target) }?;
             }
             #[cfg(feature = "cuda")]
             _ => {}
@@ -250,9 +308,9 @@ impl<T: Element> Buffer<T> {
             (Self::Shared(_), _) => unreachable!("nothing writes a shared array"),
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
-                let mut target = buffer.slice.slice_mut(..buffer.len);
-                stream.queue().memcpy_htod(source, &mut target).map_err(driver("copying to the device"))?;
-                stream.synchronize()?;
+                assert_eq!(source.len(), buffer.len);
+                // SAFETY: as many elements, which are touched in the order of this queue alone.
+                unsafe { stream.copy_in(buffer.address, source) }?;
             }
             #[cfg(feature = "cuda")]
             _ => {}
@@ -267,10 +325,11 @@ impl<T: Element> DeviceVec<T> {
         match (&mut self.buffer, &source.buffer, self.device.backend(), source.device.backend()) {
             #[cfg(feature = "cuda")]
             (Buffer::Cuda(own), Buffer::Cuda(source), Backend::Cuda(stream), Backend::Cuda(foreign)) if own.len > 0 => {
-                let foreign: &[&super::cuda::Stream] = if stream.is(foreign) { &[] } else { &[foreign] };
+                let foreign: &[&Stream] = if stream.is(foreign) { &[] } else { &[foreign] };
+                assert_eq!(source.len, own.len);
                 stream.with_joined(foreign, || {
-                    let copy = stream.queue().memcpy_dtod(&source.slice, &mut own.slice);
-                    copy.map_err(driver("copying on the device"))
+                    // SAFETY: as many elements, in the order of both queues.
+                    unsafe { stream.copy_within(own.address, source.address, own.len * size_of::<T>()) }
                 })
             }
             (own, source, ..) => {

@@ -1,10 +1,18 @@
-//! Conversions from and to the matrices of other libraries, and documents of matrices. Each is a feature.
+//! Conversions from and to the matrices of other libraries, documents of matrices, and memory and streams of other
+//! libraries for GPUs. Each is a feature.
 
 #[cfg(any(feature = "nalgebra-sparse", feature = "sprs"))]
 mod arrays;
+#[cfg(feature = "cuda")]
+mod cudarc;
+#[cfg(feature = "cust")]
+mod cust;
 #[cfg(feature = "nalgebra-sparse")]
 mod nalgebra_sparse;
 #[cfg(feature = "serde")]
 mod serde;
 #[cfg(feature = "sprs")]
 mod sprs;
+
+#[cfg(feature = "cust")]
+pub use cust::{KernelArgs, cust_module};

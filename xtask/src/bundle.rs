@@ -18,6 +18,7 @@ const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=cg",
     "--test=cg_ladder",
+    "--test=cudarc",
     "--test=device",
     "--test=gemm",
     "--test=own_kernel",
@@ -62,7 +63,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         fs::create_dir_all(out.join(folder))?;
     }
 
-    for (target, executable) in executables(root, BUILT)? {
+    for (target, executable) in executables(root, BUILT, &[])?.into_iter().chain(linked_with_libcuda(root)?) {
         let folder = match target.kind.first().map(String::as_str) {
             Some("test") => "tests",
             Some("example") if target.name != "planted" => "examples",
@@ -70,7 +71,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         };
         fs::copy(&executable, out.join(folder).join(target.name))?;
     }
-    for (target, executable) in executables(root, OWN_KERNEL)? {
+    for (target, executable) in executables(root, OWN_KERNEL, &[])? {
         fs::copy(&executable, out.join("examples").join(target.name))?;
     }
     let toolchain = KernelToolchain::find()?;
@@ -99,12 +100,23 @@ struct Target {
     kind: Vec<String>,
 }
 
+/// The test of the feature `cust`. It runs with the other machine's libcuda, and is linked here with a stand-in.
+fn linked_with_libcuda(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
+    let stub = root.join("target/cuda-stub");
+    let made = Command::new(root.join(".ci/cuda-stub")).arg(&stub).status().context("running .ci/cuda-stub")?;
+    if !made.success() {
+        bail!(".ci/cuda-stub failed");
+    }
+    executables(root, &["--package=warpsparse", "--features=cust", "--test=cust"], &[("CUDA_LIBRARY_PATH", &stub)])
+}
+
 /// Builds with cargo, optimised and without symbols; the targets that came out and their files.
-fn executables(root: &Path, built: &[&str]) -> Result<Vec<(Target, PathBuf)>> {
+fn executables(root: &Path, built: &[&str], env: &[(&str, &Path)]) -> Result<Vec<(Target, PathBuf)>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root)
         .arg("build")
         .args(built)
+        .envs(env.iter().copied())
         .args(["--release", "--message-format=json-render-diagnostics"])
         .args(["--config", "profile.release.strip=true"])
         .stderr(Stdio::inherit())

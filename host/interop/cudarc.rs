@@ -1,0 +1,162 @@
+//! Streams and memory of cudarc.
+
+use std::{mem, sync::Arc};
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
+
+use crate::{
+    Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
+    device::{Owner, Stream, check_alignment},
+};
+
+impl Device {
+    /// A device that queues on a stream of cudarc's, in one order with what the program queues there itself. The stream
+    /// lives as long as any handle of it. The kernels loaded are shared with all devices of the same GPU.
+    ///
+    /// ```no_run
+    /// use warpsparse::{CsrMatrix, Device, DeviceVecMut, DeviceVecRef, cudarc::driver::CudaContext};
+    ///
+    /// let stream = CudaContext::new(0)?.new_stream()?;
+    /// let x = stream.clone_htod(&[10.0f32, 20.0, 30.0])?;
+    /// let mut y = stream.alloc_zeros::<f32>(2)?;
+    ///
+    /// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+    /// let a = Device::from_cudarc(stream.clone())?.upload(&a)?;
+    /// {
+    ///     let (x, mut y) = (DeviceVecRef::from_cudarc(&x)?, DeviceVecMut::from_cudarc(&mut y)?);
+    ///     a.spmv(1.0, &x, 0.0, &mut y)?;
+    /// } // gives `y` back
+    ///
+    /// assert_eq!(stream.clone_dtoh(&y)?, [70.0, 60.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # In a graph of the program's own
+    /// Between `begin_capture` and `end_capture` of the stream the products of matrices can be called, those of
+    /// vectors with [`spmv`](crate::DeviceMatrix::spmv); those of dense matrices with
+    /// [`spmm`](crate::DeviceMatrix::spmm) if [`prepare_spmm`](crate::DeviceMatrix::prepare_spmm) has been called
+    /// before, or such a product; and a [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors
+    /// have to live on that stream. The first use of a kernel loads it, which takes the time of its compilation; call
+    /// the product once before, and the capture is short.
+    ///
+    /// What allocates, frees, waits or copies from or to the host cannot be captured: uploads, [`zeros`](Self::zeros),
+    /// reading and overwriting a vector, a solution by [`Cg`](crate::Cg), what chooses by timing, and a
+    /// [`gemm`](crate::gemm) that splits its sums ([`GemmOptions::splits`](crate::GemmOptions::splits) with 1 does
+    /// not). With event tracking on, as it is in a new `CudaContext` once that has made a stream, borrowing a slice
+    /// waits for an event and giving it back records one: borrow before the capture, and give back after it. While the
+    /// graph is launched, the matrix and the memory of the vectors have to be there, which cudarc does not check.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one, which is
+    /// that of `CudaContext::new`; [`InvalidOption`](Error::InvalidOption) for the per-thread default stream; those of
+    /// [`cuda`](Self::cuda).
+    pub fn from_cudarc(stream: Arc<CudaStream>) -> Result<Self> {
+        Stream::of_cudarc(stream).map(Self::of_queue)
+    }
+}
+
+impl<T: Element> DeviceVec<T> {
+    /// A vector of a slice of cudarc's, on the slice's stream. Nothing is copied.
+    ///
+    /// ```no_run
+    /// # use warpsparse::{DeviceVec, cudarc::driver::CudaContext};
+    /// let stream = CudaContext::new(0)?.new_stream()?;
+    /// let mut vector = DeviceVec::from_cudarc(stream.alloc_zeros::<f32>(3)?)?;
+    /// vector.copy_from(&[1.0, 2.0, 3.0])?;
+    /// let slice = vector.into_cudarc()?;
+    /// assert_eq!(stream.clone_dtoh(&slice)?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Device::from_cudarc`] for the slice's stream, and [`InvalidOption`](Error::InvalidOption) if its
+    /// address is not a multiple of 16, which that of an allocation is; the slice is dropped then.
+    pub fn from_cudarc(mut slice: CudaSlice<T>) -> Result<Self> {
+        let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
+        let address = acquire(&queue, &mut slice)?;
+        Ok(own(&queue, address, slice))
+    }
+
+    /// The vector as a slice of cudarc's, on the same stream. Nothing is copied.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](Error::DeviceMismatch) unless the vector is one of [`from_cudarc`](Self::from_cudarc), or
+    /// was made on a device of [`Device::from_cudarc`]: cudarc would not order uses of other memory. The vector is
+    /// dropped then.
+    pub fn into_cudarc(mut self) -> Result<CudaSlice<T>> {
+        take(&mut self).ok_or_else(|| Error::DeviceMismatch {
+            what: "the vector",
+            expected: "a stream of cudarc's".into(),
+            found: self.device().to_string(),
+        })
+    }
+}
+
+impl<'a, T: Element> DeviceVecRef<'a, T> {
+    /// Borrows a slice of cudarc's, or a view of one, as a vector on the slice's stream. Operations there come after
+    /// what has written the slice on any stream, and, once this is dropped, before what will write it.
+    ///
+    /// # Errors
+    /// Those of [`Device::from_cudarc`] for the slice's stream; [`InvalidOption`](Error::InvalidOption) for a view
+    /// whose address is not a multiple of 16.
+    pub fn from_cudarc(slice: &'a impl DevicePtr<T>) -> Result<Self> {
+        let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
+        let (address, loan) = slice.device_ptr(slice.stream());
+        check_alignment(address)?;
+        // SAFETY: the slice is borrowed as long as this lives, and freed in the order of its stream, which is this
+        // queue.
+        let vector = unsafe { DeviceVec::of_parts(&queue, address, slice.len(), Owner::Lender) };
+        Ok(Self::new(vector, loan))
+    }
+}
+
+impl<'a, T: Element> DeviceVecMut<'a, T> {
+    /// Borrows a slice of cudarc's as a vector on the slice's stream. Operations there come after whatever has used the
+    /// slice on any stream, and, once this is dropped, before what will use it. For a part of a slice there is
+    /// [`from_raw`](Self::from_raw).
+    ///
+    /// # Errors
+    /// Those of [`DeviceVecRef::from_cudarc`].
+    pub fn from_cudarc(slice: &'a mut CudaSlice<T>) -> Result<Self> {
+        let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
+        let address = acquire(&queue, slice)?;
+        // SAFETY: a slice of nothing, which is never freed but where this is forgotten: then nothing is freed.
+        let empty = unsafe { queue.of_nothing().upgrade_device_ptr(0, 0) };
+        let vector = own(&queue, address, mem::replace(slice, empty));
+        Ok(Self::new(vector, move |vector| {
+            if let Some(lent) = take(vector) {
+                mem::replace(slice, lent).leak();
+            }
+        }))
+    }
+}
+
+/// The address of a slice, for what is queued on its stream from now on: after whatever has used it.
+fn acquire<T>(queue: &Arc<Stream>, slice: &mut CudaSlice<T>) -> Result<u64> {
+    let address = slice.device_ptr_mut(queue.queue()).0;
+    check_alignment(address)?;
+    Ok(address)
+}
+
+/// The slice, which is at this address, as a vector on its stream.
+fn own<T>(queue: &Arc<Stream>, address: u64, slice: CudaSlice<T>) -> DeviceVec<T> {
+    let len = slice.len();
+    // SAFETY: the vector owns the slice, and the queue is that which it is freed on.
+    unsafe { DeviceVec::of_parts(queue, address, len, Owner::Slice(slice)) }
+}
+
+/// Takes the slice out of a vector, if it is one of the caller's contexts, and tells cudarc's tracking that it has been
+/// written.
+fn take<T>(vector: &mut DeviceVec<T>) -> Option<CudaSlice<T>> {
+    let (queue, len, owner) = vector.owner_mut()?;
+    if !queue.is_of_callers_context() || !matches!(owner, Owner::Slice(_)) {
+        return None;
+    }
+    let Owner::Slice(mut slice) = mem::replace(owner, Owner::Lender) else { return None };
+    if slice.len() != len {
+        // SAFETY: the same allocation, of which the vector is a part.
+        slice = unsafe { queue.queue().upgrade_device_ptr(slice.leak(), len) };
+    }
+    drop(slice.device_ptr_mut(queue.queue()));
+    Some(slice)
+}

@@ -1,0 +1,237 @@
+//! Streams, memory and modules of cust.
+
+use std::{any::Any, mem, sync::Arc};
+
+use cudarc::driver::SyncOnDrop;
+use cust::{
+    context::CurrentContext,
+    device::DeviceAttribute,
+    error::CudaError,
+    memory::{DeviceBuffer, DeviceCopy},
+    module::Module,
+    stream::Stream as CustStream,
+};
+use kernels_gpu::FAMILIES;
+
+use crate::{
+    Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
+    device::{Owner, Stream, check_alignment},
+    ptx,
+};
+
+/// The PTX of a kernel family of this crate as a module of cust's, in the current context, for its GPU: with all
+/// entries of the family, or with the one named, which loads faster.
+///
+/// Families and entries are in [`kernels_gpu::FAMILIES`]; a [`Variant`](kernels_gpu::Variant) tells the threads of a
+/// block and the bytes of dynamic shared memory. An entry takes one struct, which is in the module of its family in
+/// [`kernels_gpu`], with the size of the grid and the rules of safety; launches pass it as [`KernelArgs`].
+///
+/// ```no_run
+/// use cust::{launch, memory::{CopyDestination, DeviceBuffer}, stream::{Stream, StreamFlags}};
+/// use warpsparse::{KernelArgs, cust_module, kernels_gpu::cg_ladder::{JacobiArgs, jacobi_grid_size}};
+///
+/// let _context = cust::quick_init()?;
+/// let stream = Stream::new(StreamFlags::DEFAULT, None)?;
+/// let module = cust_module("cg_ladder", Some("cg_ladder_jacobi_f64"))?;
+/// let inverse_diagonal = DeviceBuffer::from_slice(&[0.5, 0.25])?;
+/// let (r, z) = (DeviceBuffer::from_slice(&[2.0, 8.0])?, DeviceBuffer::from_slice(&[0.0; 2])?);
+/// let args = JacobiArgs {
+///     n: 2,
+///     inverse_diagonal: inverse_diagonal.as_device_ptr().as_ptr(),
+///     r: r.as_device_ptr().as_ptr(),
+///     z: z.as_device_ptr().as_mut_ptr(),
+/// };
+/// // SAFETY: the struct that the entry takes; each buffer has 2 elements, and the grid is that for 2.
+/// unsafe {
+///     let args = KernelArgs::new(args);
+///     launch!(module.cg_ladder_jacobi_f64<<<jacobi_grid_size(2), 256, 0, stream>>>(args))?;
+/// }
+/// stream.synchronize()?;
+/// let mut found = [0.0; 2];
+/// z.copy_to(&mut found)?;
+/// assert_eq!(found, [1.0, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`InvalidOption`](Error::InvalidOption) if there is no such family or entry; [`NoDevice`](Error::NoDevice) if the
+/// GPU is older than any kernel; [`Driver`](Error::Driver), also if no context is current.
+pub fn cust_module(family: &str, entry: Option<&str>) -> Result<Module> {
+    let invalid = |problem: String| Error::InvalidOption(format!("module of kernels: {problem}"));
+    let known = FAMILIES.iter().find(|known| known.name == family);
+    let known = known.ok_or_else(|| invalid(format!("there is no family `{family}`")))?;
+    if let Some(entry) = entry
+        && !known.variants.iter().any(|variant| variant.entry == entry)
+    {
+        return Err(invalid(format!("the family `{family}` has no entry `{entry}`")));
+    }
+    let failed = || driver("finding the GPU of the current context");
+    let device = CurrentContext::get_device().map_err(failed())?;
+    let attribute = |attribute| device.get_attribute(attribute).map(|value| value as u32).map_err(failed());
+    let capability =
+        (attribute(DeviceAttribute::ComputeCapabilityMajor)?, attribute(DeviceAttribute::ComputeCapabilityMinor)?);
+    let embedded = ptx::best_for(family, capability).ok_or_else(|| Error::NoDevice {
+        wanted: format!("GPU that runs {family}"),
+        reason: format!("this one has compute capability {}.{}, older than any kernel", capability.0, capability.1),
+    })?;
+    let mut text = embedded.text();
+    if let Some(entry) = entry {
+        text = ptx::only(&text, entry);
+    }
+    Module::from_ptx(text, &[]).map_err(driver(family))
+}
+
+/// The argument struct of a kernel of this crate, as cust's `launch!` takes it.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct KernelArgs<Args>(Args);
+
+impl<Args: Copy> KernelArgs<Args> {
+    /// Passes `args` by value.
+    ///
+    /// # Safety
+    /// It is an argument struct of [`kernels_gpu`], or another that a GPU may get: `#[repr(C)]`, of numbers and
+    /// addresses in the GPU's memory.
+    pub const unsafe fn new(args: Args) -> Self {
+        Self(args)
+    }
+}
+
+// SAFETY: whoever made it has promised this.
+unsafe impl<Args: Copy> DeviceCopy for KernelArgs<Args> {}
+
+impl Device {
+    /// A device that queues on a stream of cust's, in one order with what the program queues there itself. The stream
+    /// lives as long as any handle of it. The kernels loaded are shared with all devices of the same GPU.
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    ///
+    /// use cust::{memory::DeviceBuffer, stream::{Stream, StreamFlags}};
+    /// use warpsparse::{CsrMatrix, Device, DeviceVecMut, DeviceVecRef};
+    ///
+    /// let _context = cust::quick_init()?;
+    /// let stream = Arc::new(Stream::new(StreamFlags::DEFAULT, None)?);
+    /// let (x, mut y) = (DeviceBuffer::from_slice(&[10.0f32, 20.0, 30.0])?, DeviceBuffer::from_slice(&[0.0f32; 2])?);
+    ///
+    /// let device = Device::from_cust(stream.clone())?;
+    /// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+    /// let a = device.upload(&a)?;
+    /// {
+    ///     let (x, mut y) = (DeviceVecRef::from_cust(&device, &x)?, DeviceVecMut::from_cust(&device, &mut y)?);
+    ///     a.spmv(1.0, &x, 0.0, &mut y)?;
+    /// } // gives `y` back
+    ///
+    /// stream.synchronize()?;
+    /// assert_eq!(y.as_host_vec()?, [70.0, 60.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one of its GPU,
+    /// which is that of `cust::context::Context`: those of `cust::context::legacy` are others. Those of
+    /// [`cuda`](Self::cuda).
+    pub fn from_cust(stream: Arc<CustStream>) -> Result<Self> {
+        let handle = stream.as_inner().cast();
+        // SAFETY: the owner destroys the stream.
+        unsafe { Stream::of_raw(handle, Some(stream)) }.map(Self::of_queue)
+    }
+}
+
+impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
+    /// A vector of a buffer of cust's, on the queue of `device`, which is one of [`Device::from_cust`]. Nothing is
+    /// copied.
+    ///
+    /// # Errors
+    /// Those of [`DeviceVecRef::from_cust`]; the buffer is dropped then.
+    pub fn from_cust(device: &Device, buffer: DeviceBuffer<T>) -> Result<Self> {
+        Ok(own(check(device, &buffer)?, buffer))
+    }
+
+    /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied, and nothing waits: what cust does
+    /// to it without naming a stream comes after all that has been queued here.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped
+    /// then.
+    pub fn into_cust(mut self) -> Result<DeviceBuffer<T>> {
+        take(&mut self).ok_or_else(|| Error::DeviceMismatch {
+            what: "the vector",
+            expected: "a buffer of cust's".into(),
+            found: self.device().to_string(),
+        })
+    }
+}
+
+impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
+    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`].
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the buffer belongs to another GPU or another
+    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which name no stream,
+    /// would not be ordered with the queue of `device`, as on one of [`Device::cuda`]; [`Driver`](Error::Driver).
+    pub fn from_cust(device: &Device, buffer: &'a DeviceBuffer<T>) -> Result<Self> {
+        let queue = check(device, buffer)?;
+        // SAFETY: the buffer is borrowed as long as this lives, and freed in the order of the queue: the driver waits
+        // for what has been queued before it frees memory.
+        let vector =
+            unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Lender) };
+        Ok(Self::new(vector, SyncOnDrop::Sync(None)))
+    }
+}
+
+impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
+    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. For a
+    /// part of a buffer there is [`from_raw`](Self::from_raw).
+    ///
+    /// # Errors
+    /// Those of [`DeviceVecRef::from_cust`].
+    pub fn from_cust(device: &Device, buffer: &'a mut DeviceBuffer<T>) -> Result<Self> {
+        let queue = check(device, buffer)?;
+        // SAFETY: it has no elements.
+        let empty = unsafe { DeviceBuffer::uninitialized(0) }.map_err(driver("making an empty buffer"))?;
+        let vector = own(queue, mem::replace(buffer, empty));
+        Ok(Self::new(vector, move |vector| {
+            if let Some(lent) = take(vector) {
+                *buffer = lent;
+            }
+        }))
+    }
+}
+
+/// The queue, if a buffer of cust's may be used there.
+fn check<'a, T: DeviceCopy>(device: &'a Device, buffer: &DeviceBuffer<T>) -> Result<&'a Arc<Stream>> {
+    let queue = device.queue_for("the buffer")?;
+    if !queue.follows_default_stream()? {
+        let problem = "a buffer of cust's on a queue that its copies are not ordered with: take Device::from_cust";
+        return Err(Error::InvalidOption(problem.into()));
+    }
+    let address = buffer.as_device_ptr().as_raw();
+    check_alignment(address)?;
+    queue.check_memory(address)?;
+    Ok(queue)
+}
+
+/// The buffer as a vector on the queue.
+fn own<T: DeviceCopy + Send + Sync + 'static>(queue: &Arc<Stream>, buffer: DeviceBuffer<T>) -> DeviceVec<T> {
+    let (address, len) = (buffer.as_device_ptr().as_raw(), buffer.len());
+    // SAFETY: the vector owns the buffer, and waits for the queue before it drops it.
+    unsafe { DeviceVec::of_parts(queue, address, len, Owner::Other(Box::new(buffer))) }
+}
+
+/// Takes the buffer out of a vector, if it is of cust's kind.
+fn take<T: DeviceCopy + 'static>(vector: &mut DeviceVec<T>) -> Option<DeviceBuffer<T>> {
+    let (_, _, owner) = vector.owner_mut()?;
+    let is_buffer = |other: &(dyn Any + Send + Sync)| other.is::<DeviceBuffer<T>>();
+    if !matches!(owner, Owner::Other(other) if is_buffer(&**other)) {
+        return None;
+    }
+    let Owner::Other(buffer) = mem::replace(owner, Owner::Lender) else { return None };
+    buffer.downcast().ok().map(|buffer| *buffer)
+}
+
+/// Turns an error of cust's met while doing `what` into ours.
+fn driver(what: &str) -> impl Fn(CudaError) -> Error {
+    let call = what.to_owned();
+    move |error| Error::Driver { call: call.clone(), message: error.to_string() }
+}
