@@ -158,7 +158,7 @@ fn told(planned: Planned, device: &str, share: Duration, watch: Option<&Watch>) 
 /// A failure is told in the section, so that the others are measured all the same.
 fn measure(planned: &Planned, device: &str, share: Duration, watch: Option<&Watch>) -> Section {
     let start = Instant::now();
-    let arguments = planned.arguments(device, share.max(Duration::from_millis(1)));
+    let arguments = planned.arguments(device, share);
     let work = || parse(&arguments).and_then(|line| line.benchmark.measure());
     let (measured, load) = match watch {
         Some(watch) => watch.during(work),

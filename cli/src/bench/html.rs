@@ -172,7 +172,10 @@ fn short(figure: f64) -> String {
 
 /// With more digits where two would hide which side of 1 it is on, or be all that there is.
 fn ratio(ratio: f64) -> String {
-    if ratio < 0.0995 || (0.995..1.005).contains(&ratio) { format!("{ratio:.3}×") } else { format!("{ratio:.2}×") }
+    match ratio {
+        ..0.0995 | 0.995..1.005 => format!("{ratio:.3}×"),
+        _ => format!("{}×", table::short(ratio)),
+    }
 }
 
 /// All that is known of a time.

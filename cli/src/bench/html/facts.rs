@@ -13,7 +13,7 @@ pub(super) fn section(document: &Document) -> Markup {
     let Document { machine, gpu, commit, warpsparse, date, .. } = document;
     let gib = |bytes: u64| format!("{:.0} GiB", bytes as f64 / f64::from(1 << 30));
     let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
-    let tflop_per_s = |peak: f64| format!("{peak:.1} TFLOP/s at the highest clock, reckoned");
+    let tflop_per_s = |peak: f64| format!("{peak:.1} TFLOP/s at the highest clock");
     let Machine { model, device, .. } = machine;
     let (known, unknown) = match gpu {
         Some(Gpu::Known(facts)) => (Some(facts), None),
