@@ -132,7 +132,7 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
             section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (libraries) }
         };
     };
-    let (from, to) = ((least / 1.1).min(0.45).max(1.0 / FARTHEST), (greatest * 1.1).max(2.2).min(FARTHEST));
+    let (from, to) = ((least / 1.1).clamp(1.0 / FARTHEST, 0.45), (greatest * 1.1).clamp(2.2, FARTHEST));
     let x = LogScale::new(from, to, 0.0, 100.0);
     html! {
         section #headline {
