@@ -57,7 +57,7 @@ struct Line {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let start = Instant::now();
+    let (start, date) = (Instant::now(), now());
     options.check()?;
     let budget = options.budget.unwrap_or(Duration::from_secs(if options.quick { 75 } else { 450 }));
     let mut sections = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         version: VERSION,
         warpsparse: env!("CARGO_PKG_VERSION").into(),
         commit: Some(env!("WARPSPARSE_COMMIT").into()),
-        date: now(),
+        date,
         machine: machine(&device, device.measure_copy_bandwidth()?)?,
         gpu: Some(match watch.as_ref().map_err(Clone::clone).and_then(Watch::facts) {
             Ok(facts) => Gpu::Known(facts),
