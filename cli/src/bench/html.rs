@@ -24,9 +24,7 @@ pub(crate) use self::verdict::headline;
 /// The page of any benchmark's report. All text in it is escaped by the template.
 pub(crate) fn page(report: &Value) -> Result<String, String> {
     let document = Document::read(report)?;
-    let mut readings = document.readings()?;
-    // In one order, whatever was measured first.
-    readings.sort_by_key(|(_, reading)| reading.kind);
+    let readings = document.readings()?;
     let Document { machine, date, warpsparse, .. } = &document;
     let body = html! {
         header {

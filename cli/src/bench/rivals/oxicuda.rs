@@ -1,8 +1,8 @@
 //! The crate oxicuda-sparse: kernels in PTX that it writes while the program runs.
 //!
 //! It works in the primary context of the device, as our products do, on a stream of its own, on sets of the same arrays
-//! that are gone round, and its products are timed by events between them just as ours are. Each call
-//! writes, loads and unloads its kernel; there is no way to call it that does not, so that its times have that in them.
+//! that are gone round, and its products are timed by events between them just as ours are. Each call writes, loads and
+//! unloads its kernel; there is no way to call it that does not, so that its times have that in them.
 
 use std::{fmt::Display, sync::Arc, time::Duration};
 
