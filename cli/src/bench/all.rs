@@ -57,7 +57,7 @@ struct Line {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let start = Instant::now();
+    let (start, date) = (Instant::now(), now());
     options.check()?;
     let budget = options.budget.unwrap_or(Duration::from_secs(if options.quick { 75 } else { 450 }));
     let mut sections = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         version: VERSION,
         warpsparse: env!("CARGO_PKG_VERSION").into(),
         commit: Some(env!("WARPSPARSE_COMMIT").into()),
-        date: now(),
+        date,
         machine: machine(&device, device.measure_copy_bandwidth()?)?,
         gpu: Some(match watch.as_ref().map_err(Clone::clone).and_then(Watch::facts) {
             Ok(facts) => Gpu::Known(facts),
@@ -158,7 +158,7 @@ fn told(planned: Planned, device: &str, share: Duration, watch: Option<&Watch>) 
 /// A failure is told in the section, so that the others are measured all the same.
 fn measure(planned: &Planned, device: &str, share: Duration, watch: Option<&Watch>) -> Section {
     let start = Instant::now();
-    let arguments = planned.arguments(device, share.max(Duration::from_millis(1)));
+    let arguments = planned.arguments(device, share);
     let work = || parse(&arguments).and_then(|line| line.benchmark.measure());
     let (measured, load) = match watch {
         Some(watch) => watch.during(work),

@@ -24,9 +24,7 @@ pub(crate) use self::verdict::headline;
 /// The page of any benchmark's report. All text in it is escaped by the template.
 pub(crate) fn page(report: &Value) -> Result<String, String> {
     let document = Document::read(report)?;
-    let mut readings = document.readings()?;
-    // In one order, whatever was measured first.
-    readings.sort_by_key(|(_, reading)| reading.kind);
+    let readings = document.readings()?;
     let Document { machine, date, warpsparse, .. } = &document;
     let body = html! {
         header {
@@ -172,7 +170,10 @@ fn short(figure: f64) -> String {
 
 /// With more digits where two would hide which side of 1 it is on, or be all that there is.
 fn ratio(ratio: f64) -> String {
-    if ratio < 0.0995 || (0.995..1.005).contains(&ratio) { format!("{ratio:.3}×") } else { format!("{ratio:.2}×") }
+    match ratio {
+        ..0.0995 | 0.995..1.005 => format!("{ratio:.3}×"),
+        _ => format!("{}×", table::short(ratio)),
+    }
 }
 
 /// All that is known of a time.

@@ -125,16 +125,14 @@ impl Document {
         Self::deserialize(document).map_err(|error| error.to_string())
     }
 
-    /// The sections of the benchmarks known here, read; beside them what else is known of each.
+    /// The sections of the benchmarks known here, read, in one order whatever was measured first; beside them what else
+    /// is known of each.
     pub(crate) fn readings(&self) -> Result<Vec<(&Section, Reading)>, String> {
-        let of = |section| Some(Ok((section, Reading::of(section)?.ok()?)));
         let with_reports = self.sections.iter().filter(|section| section.report.is_object());
-        for section in with_reports.clone() {
-            if let Some(Err(problem)) = Reading::of(section) {
-                return Err(problem);
-            }
-        }
-        with_reports.filter_map(of).collect()
+        let read = |section| Some(Reading::of(section)?.map(|reading| (section, reading)));
+        let mut readings = with_reports.filter_map(read).collect::<Result<Vec<_>, _>>()?;
+        readings.sort_by_key(|(_, reading)| reading.kind);
+        Ok(readings)
     }
 }
 

@@ -85,8 +85,11 @@ impl Planned {
 
     /// The command line with the device, and with the seconds that it may take.
     pub(super) fn arguments(&self, device: &str, budget: Duration) -> Vec<String> {
-        // Longer than anything takes, and yet a time.
-        let seconds = format!("{:.3}", budget.as_secs_f64().min(1e9));
+        // Shorter or longer than anything takes, and yet a time.
+        let seconds = match budget.as_secs_f64() {
+            ..0.001 => "1e-9".to_owned(),
+            seconds => format!("{:.3}", seconds.min(1e9)),
+        };
         let added = ["--device", device, "--budget", &seconds];
         self.line.split_whitespace().chain(added).map(str::to_owned).collect()
     }

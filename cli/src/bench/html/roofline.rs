@@ -42,7 +42,7 @@ pub(super) fn section(readings: &[(&Section, Reading)], machine: &Machine) -> Ma
                  the measured bandwidth of a copy; the level is what the units could do at the highest clock."
             }
             @for (dtype, points) in dtypes.iter().filter(|(_, points)| !points.is_empty()) {
-                h3 { (dtype) span.quiet { " " (points.len()) " measurements" } }
+                h3 { (dtype) span.quiet { " " (points.len()) @if points.len() == 1 { " measurement" } @else { " measurements" } } }
                 (legend(points))
                 (plot(points, machine.copy_gb_per_s, peak(machine, *dtype)))
             }

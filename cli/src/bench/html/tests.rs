@@ -82,6 +82,22 @@ fn the_page_shows_the_figures_and_escapes_names() {
     assert!(!page.contains("http") && !page.contains("<script"), "the page takes nothing from elsewhere");
 }
 
+#[test]
+fn what_is_far_behind_is_at_the_end_of_the_axis() {
+    let results = [0.01, 1.5, 200.0].map(|ratio| result(&format!("by {ratio}"), "f32", ratio)).to_vec();
+    let page = page(&report("spmv", results)).unwrap();
+    let dots = |class: &str, place: &str| {
+        page.matches(&format!("<span class=\"dot {class}\" style=\"left:{place}%\"")).count()
+    };
+    assert_eq!(
+        [dots("bad beyond", "0.00"), dots("good beyond", "100.00"), page.matches(" beyond\"").count()],
+        [1, 1, 2]
+    );
+    // 1.5 is between 1/8 and 8.
+    assert_eq!(dots("good", &format!("{:.2}", 100.0 * (1.5f64 * 8.0).ln() / 64f64.ln())), 1);
+    assert!(page.contains("0.010× on by 0.01") && page.contains("<li>cuSPARSE 12.5</li>"));
+}
+
 /// The rungs of a ladder, where `bars` are those of a page, in percent of what is fastest.
 fn widths(page: &str) -> Vec<String> {
     let styles = page.split("style=\"left:").skip(1).map(|rest| rest.split_once('"').unwrap().0);

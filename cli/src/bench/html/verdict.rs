@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The axis ends here, lest one library far behind press all others together: what is beyond is at its end, as an arrow.
-const FARTHEST: f64 = 16.0;
+const FARTHEST: f64 = 8.0;
 
 /// One operation beside one library.
 struct Verdict {
@@ -125,14 +125,14 @@ pub(crate) fn headline(document: &Document) -> Result<String, String> {
 }
 
 pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
-    let (verdicts, absent) = (verdicts(readings), absent(readings));
+    let (verdicts, libraries) = (verdicts(readings), libraries(readings));
     let ratios = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(|duel| duel.ratio));
     let Some((least, greatest)) = range(ratios) else {
         return html! {
-            section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (absent) }
+            section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (libraries) }
         };
     };
-    let (from, to) = ((least / 1.1).min(0.45).max(1.0 / FARTHEST), (greatest * 1.1).max(2.2).min(FARTHEST));
+    let (from, to) = ((least / 1.1).clamp(1.0 / FARTHEST, 0.45), (greatest * 1.1).clamp(2.2, FARTHEST));
     let x = LogScale::new(from, to, 0.0, 100.0);
     html! {
         section #headline {
@@ -148,19 +148,26 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
                 }
             }
             (losses(&verdicts))
-            (absent)
+            (libraries)
         }
     }
 }
 
-/// Libraries that are compared with elsewhere, and not in this report.
-fn absent(readings: &[(&Section, Reading)]) -> Markup {
+/// The libraries, and those that are compared with elsewhere and not in this report.
+fn libraries(readings: &[(&Section, Reading)]) -> Markup {
     let is_library = |what: &str| Rival::value_variants().iter().any(|rival| rival.name() == what);
     let skipped = readings.iter().flat_map(|(_, reading)| &reading.skipped);
     let mut absent: Vec<&Skipped> = skipped.filter(|skipped| is_library(&skipped.what)).collect();
     absent.sort_by_key(|skipped| (&skipped.what, &skipped.reason));
     absent.dedup_by_key(|skipped| (&skipped.what, &skipped.reason));
+    let mut present: Vec<&String> = readings.iter().flat_map(|(_, reading)| &reading.method.rivals).collect();
+    present.sort();
+    present.dedup();
     html! {
+        @if !present.is_empty() {
+            h3 { "Compared with" }
+            ul { @for library in present { li { (library) } } }
+        }
         @if !absent.is_empty() {
             h3 { "Not compared with" }
             ul { @for Skipped { what, reason } in absent { li { b { (what) } ": " (reason) } } }
@@ -184,7 +191,9 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
                 @for duel in &verdict.duels {
                     span.dot.(class(duel.ratio)).beyond[is_beyond(duel.ratio)] style=(place(duel.ratio)) title=(duel.title) {}
                 }
-                span.middle style=(place(mean)) title=(format!("geometric mean {mean:.3}×")) {}
+                @if !is_beyond(mean) {
+                    span.middle style=(place(mean)) title=(format!("geometric mean {mean:.3}×")) {}
+                }
             }
             div.quiet.note {
                 @if lost == 0 { "faster on all " (count) } @else { "slower on " b.bad { (lost) } " of " (count) }
