@@ -43,7 +43,8 @@ pub(super) fn section(readings: &[(&Section, Reading)], machine: &Machine) -> Ma
                  holds may be above the slope."
             }
             @for (dtype, points) in dtypes.iter().filter(|(_, points)| !points.is_empty()) {
-                h3 { (dtype) span.quiet { " " (points.len()) @if points.len() == 1 { " measurement" } @else { " measurements" } } }
+                @let measurements = if points.len() == 1 { "measurement" } else { "measurements" };
+                h3 { (dtype) span.quiet { " " (points.len()) " " (measurements) } }
                 (legend(points))
                 (plot(points, machine.copy_gb_per_s, peak(machine, *dtype)))
             }
