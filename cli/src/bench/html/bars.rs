@@ -33,7 +33,11 @@ fn plot(reading: &Reading, dtype: DTypeName) -> Markup {
                         (bar(kind, case, way, &timed, most, roof))
                     }
                     @for way in case.ways.iter().filter(|way| way.timed.is_err() && is_drawn(way)) {
-                        div.bar { div.who { (shown_name(way)) } div.track {} div.value.quiet title=(reason(way)) { span.wide { "refused" } } }
+                        div.bar title=(reason(way)) {
+                            div.who { (shown_name(way)) }
+                            div.track {}
+                            div.value.quiet { span.wide { "refused" } }
+                        }
                     }
                 }
             } }

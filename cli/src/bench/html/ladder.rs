@@ -58,7 +58,11 @@ fn plot(kind: Kind, case: &Case) -> Markup {
                         (step(kind, case, way, timed, (from, now), line))
                     }
                     Err(reason) => {
-                        div.bar title=(reason) { div.who { (way.name) } div.track { (rule(line)) } div.value.quiet { span { "–" } } }
+                        div.bar title=(reason) {
+                            div.who { (way.name) }
+                            div.track { (rule(line)) }
+                            div.value.quiet { span { "–" } }
+                        }
                     }
                 }
             }

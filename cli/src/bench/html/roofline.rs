@@ -39,10 +39,12 @@ pub(super) fn section(readings: &[(&Section, Reading)], machine: &Machine) -> Ma
             h2 { "Roofline" }
             p.lead {
                 "Every kernel measured: operations for each byte that must move, against operations a second. The slope is \
-                 the measured bandwidth of a copy; the level is what the units could do at the highest clock."
+                 the measured bandwidth of a copy; the level is what the units could do at the highest clock. What a cache \
+                 holds may be above the slope."
             }
             @for (dtype, points) in dtypes.iter().filter(|(_, points)| !points.is_empty()) {
-                h3 { (dtype) span.quiet { " " (points.len()) @if points.len() == 1 { " measurement" } @else { " measurements" } } }
+                @let measurements = if points.len() == 1 { "measurement" } else { "measurements" };
+                h3 { (dtype) span.quiet { " " (points.len()) " " (measurements) } }
                 (legend(points))
                 (plot(points, machine.copy_gb_per_s, peak(machine, *dtype)))
             }
@@ -94,8 +96,8 @@ fn plot(points: &[Point], copy_gb_per_s: f64, peak_tflop_per_s: Option<f64>) -> 
     let from = (x.at(start), y.at(roof(start)));
     let to = (x.at(ridge), y.at(roof(ridge)));
     let angle = (to.1 - from.1).atan2(to.0 - from.0).to_degrees();
-    // Early on the slope, where marks are rare.
-    let text = (from.0 + 0.12 * (to.0 - from.0), from.1 + 0.12 * (to.1 - from.1));
+    let marks: Vec<(f64, f64)> = points.iter().map(|it| (x.at(it.intensity), y.at(it.gflop_per_s))).collect();
+    let text = place_on_slope(from, to, &marks);
     html! {
         div.scroll {
             svg.roofline viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" {
@@ -120,10 +122,27 @@ fn plot(points: &[Point], copy_gb_per_s: f64, peak_tflop_per_s: Option<f64>) -> 
                     line.limit x1=(to.0) y1=(to.1) x2=(RIGHT) y2=(to.1) {}
                     text x=(RIGHT) y=(to.1 - 8.0) text-anchor="end" { (short(peak_tflop_per_s)) " TFLOP/s" }
                 }
-                @for point in points { (mark(point, x.at(point.intensity), y.at(point.gflop_per_s))) }
+                @for (point, &(x, y)) in points.iter().zip(&marks) { (mark(point, x, y)) }
             }
         }
     }
+}
+
+/// Where on the slope its text begins: where the middle of it is farthest from marks.
+fn place_on_slope(from: (f64, f64), to: (f64, f64), marks: &[(f64, f64)]) -> (f64, f64) {
+    /// About as long as the text is.
+    const LENGTH: f64 = 110.0;
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let at = |part: f64| (from.0 + part * dx, from.1 + part * dy);
+    let half = 0.5 * LENGTH / dx.hypot(dy);
+    let distance = |part: f64| {
+        let middle = at(part + half);
+        let distances = marks.iter().map(|mark| (mark.0 - middle.0).hypot(mark.1 - middle.1));
+        // Far enough is far enough: rather at the slope's beginning than ever farther away.
+        distances.fold(LENGTH, f64::min)
+    };
+    let parts = (1..=14).map(|step| 0.05 * f64::from(step));
+    at(parts.rev().max_by(|&a, &b| distance(a).total_cmp(&distance(b))).expect("some parts"))
 }
 
 /// A form for what is computed, a colour for who computes it.

@@ -127,7 +127,10 @@ fn a_ladder_has_steps() {
 
 #[test]
 fn iterations_are_beside_the_libraries_in_a_graph() {
-    let rung = |name: &str, kernel: &str, median| json!({ "rung": name, "kernel": kernel, "time_us": times(median), "iterations": 100, "repeats": 5 });
+    let rung = |name: &str, kernel: &str, median| {
+        let time_us = times(median);
+        json!({ "rung": name, "kernel": kernel, "time_us": time_us, "iterations": 100, "repeats": 5 })
+    };
     let rungs = json!([
         rung("sample style", "cuSPARSE CSR_ALG1", 100.0),
         rung("captured in a graph", "cuSPARSE CSR_ALG1", 30.0),

@@ -129,7 +129,11 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
     let ratios = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(|duel| duel.ratio));
     let Some((least, greatest)) = range(ratios) else {
         return html! {
-            section #headline { h2 { "Beside other libraries" } p { "There is no other library to compare with." } (libraries) }
+            section #headline {
+                h2 { "Beside other libraries" }
+                p { "There is no other library to compare with." }
+                (libraries)
+            }
         };
     };
     let (from, to) = ((least / 1.1).clamp(1.0 / FARTHEST, 0.45), (greatest * 1.1).clamp(2.2, FARTHEST));
