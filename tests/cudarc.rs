@@ -2,7 +2,10 @@
 
 mod common;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{
+    process::ExitCode,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use common::{
     Random, assert_within,
@@ -16,7 +19,7 @@ use warpsparse::{
     Scalar, Tol,
     cudarc::{
         driver::{
-            CudaContext, CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
+            CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
             sys::{CUgraphInstantiate_flags, CUstreamCaptureMode},
         },
         nvrtc::Ptx,
@@ -54,8 +57,13 @@ fn main() -> ExitCode {
     ])
 }
 
+/// Held while one captures, and while another makes the first stream of its context: there cudarc waits for all that is in
+/// the context, which breaks off any capture.
+static CAPTURING: Mutex<()> = Mutex::new(());
+
 /// A context of the caller's own, with event tracking on as it is in new ones, and a stream of it.
 fn stream() -> Arc<CudaStream> {
+    let _nobody_captures = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();
     assert!(context.is_managing_stream_synchronization());
@@ -181,6 +189,17 @@ fn multiply<T: Scalar>(a: &warpsparse::DeviceMatrix<T>, x: &CudaSlice<T>, y: &mu
     a.spmv(T::from_f64(1.0), &x, T::from_f64(0.0), &mut y).unwrap();
 }
 
+/// What the caller captures.
+fn capture(stream: &Arc<CudaStream>, queue_work: impl FnOnce() -> warpsparse::Result<()>) -> CudaGraph {
+    let _capturing = CAPTURING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Other tests allocate in other threads meanwhile: the mode that forbids this concerns this thread alone.
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    let queued = queue_work();
+    let graph = stream.end_capture(CUgraphInstantiate_flags(0));
+    queued.unwrap();
+    graph.unwrap().expect("a graph")
+}
+
 /// A product captured by the caller and replayed with other values of `x`. With `first_use` by a kernel that no other
 /// test here asks for, so that the capture loads it.
 fn a_graph(first_use: bool) {
@@ -199,12 +218,7 @@ fn a_graph(first_use: bool) {
     let graph = {
         let x = DeviceVecRef::from_cudarc(&x_slice).unwrap();
         let mut y = DeviceVecMut::from_cudarc(&mut y_slice).unwrap();
-        // Other tests allocate in other threads meanwhile: the mode that forbids this concerns this thread alone.
-        stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
-        let product = a.spmv(1.0, &x, 0.0, &mut y);
-        let graph = stream.end_capture(CUgraphInstantiate_flags(0));
-        product.unwrap();
-        graph.unwrap().expect("a graph")
+        capture(&stream, || a.spmv(1.0, &x, 0.0, &mut y))
     };
     for seed in 1..4 {
         let x = Random(seed).vector::<f64>(matrix.ncols());
@@ -238,11 +252,7 @@ fn a_dense_graph() {
             gemm_with(&options, 1.0, b.transpose(), b, 0.0, d.matrix_mut((width, width)).unwrap())
         };
         products().unwrap();
-        stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
-        let queued = products();
-        let graph = stream.end_capture(CUgraphInstantiate_flags(0));
-        queued.unwrap();
-        graph.unwrap().expect("a graph")
+        capture(&stream, products)
     };
     for seed in 1..4 {
         let values = Dense::<f32>::random(seed, cols, width, 0, 0);
