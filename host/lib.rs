@@ -54,6 +54,8 @@
 //! | `cust` | no | work on streams and buffers of cust, and kernels in its modules. The program then links libcuda, which is looked for in CUDA toolkits and in `lib64` of the folder that the environment variable `CUDA_LIBRARY_PATH` names |
 //! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod cg;
 mod dense;
 mod device;

@@ -14,7 +14,7 @@ pub(super) struct Planned {
 
 /// On every device, and before all else.
 const FIRST_USE: &str = "first-use --repeat 3";
-const FIRST_USE_QUICK: &str = "first-use --repeat 1 --operation copy,spmv";
+const FIRST_USE_QUICK: &str = "first-use --repeat 3 --operation copy,spmv";
 
 /// Every kernel on every matrix, on a GPU. What can use the time that others leave comes last.
 const FULL: &[(f64, &str)] = &[
