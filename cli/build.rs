@@ -28,6 +28,10 @@ fn checked_out() -> Option<String> {
     if !fs::exists("../kernels-gpu/Cargo.toml").ok()? {
         return None;
     }
+    let repository = fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()?;
+    if repository != fs::canonicalize("..").ok()? {
+        return None;
+    }
     let hash = git(&["rev-parse", "HEAD"])?;
     // Built again after a commit, and after a file was added; not after every change of one, so that the mark below may
     // be missing from a build that began clean.

@@ -15,8 +15,8 @@ use common::{
 };
 use libtest_mimic::Trial;
 use warpsparse::{
-    Cg, CgReason, CsrMatrix, DenseLayout, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind, GemmOptions,
-    Scalar, Tol,
+    Cg, CgReason, CsrMatrix, DenseLayout, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind,
+    FormatChoice, GemmOptions, Scalar, SpmvOptions, Tol,
     cudarc::{
         driver::{
             CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
@@ -200,15 +200,14 @@ fn capture(stream: &Arc<CudaStream>, queue_work: impl FnOnce() -> warpsparse::Re
     graph.unwrap().expect("a graph")
 }
 
-/// A product captured by the caller and replayed with other values of `x`. With `first_use` by a kernel that no other
-/// test here asks for, so that the capture loads it.
+/// A product captured by the caller and replayed with other values of `x`. With `first_use` by kernels of a family that no
+/// other test here asks for, so that the capture loads them.
 fn a_graph(first_use: bool) {
     let stream = stream();
     let matrix = uneven::<f64>();
     let device = Device::from_cudarc(stream.clone()).unwrap();
-    let lanes = if first_use { 32 } else { 4 };
-    let options = warpsparse::SpmvOptions::default().lanes(warpsparse::Lanes::Fixed(lanes));
-    let options = options.kernel(warpsparse::CsrKernel::Vector);
+    let format = if first_use { FormatChoice::Coo } else { FormatChoice::Csr };
+    let options = SpmvOptions::default().format(format);
     let a = device.upload_with(&matrix, &options).unwrap();
     let mut x_slice = stream.alloc_zeros::<f64>(matrix.ncols()).unwrap();
     let mut y_slice = stream.alloc_zeros::<f64>(matrix.nrows()).unwrap();

@@ -19,6 +19,17 @@ fn the_manifest_and_the_files_match_the_sources() {
 }
 
 #[test]
+fn machine_code_is_kept_for_two_architectures() {
+    let manifest = prebuilt().manifest().unwrap();
+    let names = |arch: &str| kernels_gpu::FAMILIES.iter().map(|family| format!("{}.{arch}.ptx", family.name)).collect();
+    let expected: Vec<Vec<String>> = ["sm_80", "sm_90"].map(names).into();
+    for name in expected.concat() {
+        let record = &manifest.files[&name];
+        assert!(record.cubin.is_some(), "{name}: run `cargo xtask ptxas --update` and commit ptx/");
+    }
+}
+
+#[test]
 fn the_entries_are_those_of_the_variant_tables() {
     let prebuilt = prebuilt();
     for file in prebuilt.files() {

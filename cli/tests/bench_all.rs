@@ -88,7 +88,6 @@ fn all_is_one_report_and_one_page() {
     let rows = common::rows(&text, "SpMV f32");
     let sprs = rows.iter().find(|cells| cells[1] == "sprs").unwrap();
     assert_eq!((sprs[2], sprs[3].split(' ').nth(2)), (mean.as_str(), Some("2")), "{text}");
-    assert!(text.contains("bench_all.json\n") && text.contains("bench_all.html\n"), "{text}");
     // What is skipped says why, on the page too.
     assert!(page.contains("cuSPARSE runs on GPUs, and the products run on cpu"));
     // The page can be had from the report.
@@ -153,6 +152,10 @@ fn nothing_is_measured_for_a_wrong_command_line() {
     let (_, text) = refusal(&["--device", "emulated"]);
     assert!(text.contains("times of the emulator mean nothing"), "{text}");
     assert_eq!(refusal(&["--device", "cpu", "--budget", "0"]).0, Some(2));
+    let (status, text) = refusal(&["--device", "cpu", "--section", "sgemm 8", "--html", "/nonexistent/page.html"]);
+    assert!(status == Some(1) && text.contains("/nonexistent/page.html") && !text.contains("took"), "{text}");
+    let (status, text) = refusal(&["--device", "cpu", "--section", "sgemm 8 --json report.json"]);
+    assert!(status == Some(1) && text.contains("--json and --html are for the whole run"), "{text}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl<'a> Mixed<'a> {
                 partials: launch.write("partials", &mut state.partials, device),
                 arrivals: launch.write("counters", &mut state.counters, device).wrapping_add(counter::ARRIVALS),
             };
-            // SAFETY: a valid square matrix and vectors of its size, each an allocation of its own, borrowed mutably where they are written;
+            // SAFETY: a valid square matrix and vectors of its size, none a part of another, borrowed mutably where they are written;
             // nothing else is queued that touches them.
             unsafe { launch.run_variant(variant, &args) }?;
         }

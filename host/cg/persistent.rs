@@ -145,7 +145,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             },
         };
         *epoch = epoch.wrapping_add(ITERATIONS + 1);
-        // SAFETY: a valid square matrix, vectors of its size, each an allocation of its own, borrowed mutably where they are written; a
+        // SAFETY: a valid square matrix, vectors of its size, none a part of another, borrowed mutably where they are written; a
         // block's share of the rows fits the shared memory, as `new` has seen to; exchanges have numbers of their own. The variant is for `T`.
         unsafe { launch.run_variant(variant, &args) }?;
         Ok(ITERATIONS as usize)

@@ -204,7 +204,7 @@ fn launch<T: Scalar>(
         },
         partials: launch.write("partials", &mut state.partials, device),
     };
-    // SAFETY: a valid square matrix, aligned as allocations are, vectors of its size, each an allocation of its own, borrowed mutably
+    // SAFETY: a valid square matrix, aligned as allocations are, vectors of its size, none a part of another, borrowed mutably
     // where they are written; the variant is for `T`. No row has more than `LONGEST_ROW` entries.
     unsafe { launch.run_variant(variant, &args) }
 }

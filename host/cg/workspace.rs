@@ -178,7 +178,7 @@ impl<T: Scalar> Workspace<T> {
         }
         args.r = launch.write("r", r.parts_mut().1, device);
         args.p = launch.write("p", p.parts_mut().1, device);
-        // SAFETY: vectors of `n` elements, each an allocation of its own, borrowed mutably where they are written; the variant is that
+        // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the variant is that
         // of the step for `T`, and has from the arguments what it reads. Launches follow one another on one queue.
         unsafe { launch.run_variant(variant, &args) }
     }

@@ -483,7 +483,7 @@ impl Stream {
             function.set_attribute(attribute, dynamic_shared_bytes as i32).map_err(driver(entry))?;
         }
         // Where another thread has done the same meanwhile, its function stays: launches of it may be under way, and graphs
-        // may hold it. Nothing has launched this one yet, whose module is unloaded again.
+        // may hold it. Nothing has launched this one yet; a module of its own is unloaded again.
         Ok(functions().entry((module, entry)).or_insert(function).clone())
     }
 
@@ -610,7 +610,7 @@ impl fmt::Debug for Stream {
 }
 
 /// Turns a driver error met while doing `what` into ours.
-pub(super) fn driver(what: &str) -> impl Fn(DriverError) -> Error {
+pub(crate) fn driver(what: &str) -> impl Fn(DriverError) -> Error {
     let call = what.to_owned();
     move |error| Error::Driver { call: call.clone(), message: message(error) }
 }

@@ -109,7 +109,7 @@ impl Device {
     /// [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph) does the same and is safe.
     ///
     /// Only launches can be recorded: no copies to or from the host, no waiting, no new vectors, nothing that is ordered
-    /// with another queue. Each kernel must have run once before, for a module cannot be loaded meanwhile. On the CPU
+    /// with another queue. A kernel's first use loads it, which makes the recording longer. On the CPU
     /// and the emulated device `operations` is kept, and called at every launch of the graph.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use crate::{Element, Error, Result};
 pub(crate) enum Mode<'a> {
     /// They are queued; the emulator runs them at once.
     Queue,
-    /// Their kernels are loaded, for that cannot be done while recording.
+    /// Their kernels are loaded, so that recording is short.
     Load,
     /// They are recorded on this stream, on behalf of the queue that they are on.
     Record(&'a Stream),

@@ -29,7 +29,7 @@ pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
-pub(crate) use cuda::Stream;
+pub(crate) use cuda::{Stream, driver};
 pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, Mode};
 pub(crate) use mailbox::Mailbox;

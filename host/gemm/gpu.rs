@@ -148,7 +148,7 @@ impl<T: Scalar> Plan<T> {
             }
             None => (ptr::null_mut(), ptr::null_mut()),
         };
-        // SAFETY: matrices of fitting sizes that their vectors have room for, each vector an allocation of its own; `c` is borrowed
+        // SAFETY: matrices of fitting sizes that their vectors have room for, no part of which is another's; `c` is borrowed
         // mutably, so it is none of the others. The variant is for their orders and for `T`. With several splits there is room for
         // them, and launches that use it follow one another on one queue.
         unsafe { launch.run_variant(variant, &TilesArgs { gemm, splits, partials, arrivals }) }

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 use crate::{
     Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
-    device::{Owner, Stream, check_alignment},
+    device::{Owner, Stream, check_alignment, driver},
 };
 
 impl Device {
@@ -36,8 +36,8 @@ impl Device {
     /// vectors with [`spmv`](crate::DeviceMatrix::spmv); those of dense matrices with
     /// [`spmm`](crate::DeviceMatrix::spmm) if [`prepare_spmm`](crate::DeviceMatrix::prepare_spmm) has been called
     /// before, or such a product; and a [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors
-    /// have to live on that stream. The first use of a kernel loads it, which takes the time of its compilation; call
-    /// the product once before, and the capture is short.
+    /// have to live on that stream. The first use of a kernel loads it, which takes a millisecond or two, or the time of
+    /// its compilation where there is no machine code for the GPU; call the product once before, and the capture is short.
     ///
     /// What allocates, frees, waits or copies from or to the host cannot be captured: uploads, [`zeros`](Self::zeros),
     /// reading and overwriting a vector, a solution by [`Cg`](crate::Cg), what chooses by timing, and a
@@ -103,9 +103,10 @@ impl<'a, T: Element> DeviceVecRef<'a, T> {
     pub fn from_cudarc(slice: &'a impl DevicePtr<T>) -> Result<Self> {
         let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
         let (address, loan) = slice.device_ptr(slice.stream());
+        check_order(&queue)?;
         check_alignment(address)?;
         // SAFETY: the slice is borrowed as long as this lives, and freed in the order of its stream, which is this
-        // queue.
+        // queue, or, as cudarc's unified memory is, after its event, which is recorded when this is given back.
         let vector = unsafe { DeviceVec::of_parts(&queue, address, slice.len(), Owner::Lender) };
         Ok(Self::new(vector, loan))
     }
@@ -135,8 +136,15 @@ impl<'a, T: Element> DeviceVecMut<'a, T> {
 /// The address of a slice, for what is queued on its stream from now on: after whatever has used it.
 fn acquire<T>(queue: &Arc<Stream>, slice: &mut CudaSlice<T>) -> Result<u64> {
     let address = slice.device_ptr_mut(queue.queue()).0;
+    check_order(queue)?;
     check_alignment(address)?;
     Ok(address)
+}
+
+/// Fails if cudarc has not been able to order a slice's stream after what has used the slice: it keeps such an error in the
+/// caller's context.
+fn check_order(queue: &Stream) -> Result<()> {
+    queue.queue().context().check_err().map_err(driver("ordering a slice"))
 }
 
 /// The slice, which is at this address, as a vector on its stream.

@@ -149,7 +149,8 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
     }
 
     /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied, and nothing waits: what cust does
-    /// to it without naming a stream comes after all that has been queued here.
+    /// to it without naming a stream comes after all that has been queued here; [`DeviceVecRef::from_cust`] says what it must not do
+    /// with naming one.
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped
@@ -166,14 +167,18 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
 impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
     /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`].
     ///
+    /// cust's `DeviceBuffer::drop_async` on another stream frees memory before this queue has got there: a buffer that has been used
+    /// here is to be dropped as others are, or on the queue's own stream.
+    ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the buffer belongs to another GPU or another
     /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which name no stream,
-    /// would not be ordered with the queue of `device`, as on one of [`Device::cuda`]; [`Driver`](Error::Driver).
+    /// would not be ordered with the queue of `device`, as on one of [`Device::cuda`], or of a stream made with
+    /// `StreamFlags::NON_BLOCKING`; [`Driver`](Error::Driver).
     pub fn from_cust(device: &Device, buffer: &'a DeviceBuffer<T>) -> Result<Self> {
         let queue = check(device, buffer)?;
-        // SAFETY: the buffer is borrowed as long as this lives, and freed in the order of the queue: the driver waits
-        // for what has been queued before it frees memory.
+        // SAFETY: the buffer is borrowed as long as this lives. When it is dropped afterwards, the driver waits for what has been
+        // queued before it frees memory; the doc says what else is not to be done with it.
         let vector =
             unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Lender) };
         Ok(Self::new(vector, SyncOnDrop::Sync(None)))
@@ -182,7 +187,7 @@ impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
 
 impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
     /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. For a
-    /// part of a buffer there is [`from_raw`](Self::from_raw).
+    /// part of a buffer there is [`from_raw`](Self::from_raw). What is said of [`DeviceVecRef::from_cust`] holds here too.
     ///
     /// # Errors
     /// Those of [`DeviceVecRef::from_cust`].
@@ -203,7 +208,7 @@ impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
 fn check<'a, T: DeviceCopy>(device: &'a Device, buffer: &DeviceBuffer<T>) -> Result<&'a Arc<Stream>> {
     let queue = device.queue_for("the buffer")?;
     if !queue.follows_default_stream()? {
-        let problem = "a buffer of cust's on a queue that its copies are not ordered with: take Device::from_cust";
+        let problem = "a buffer of cust's on a queue that its copies are not ordered with: take Device::from_cust of a stream with StreamFlags::DEFAULT";
         return Err(Error::InvalidOption(problem.into()));
     }
     let address = buffer.as_device_ptr().as_raw();

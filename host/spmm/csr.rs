@@ -100,7 +100,7 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
             partials: launch.write("partials", partials, &csr.device),
         };
         // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for,
-        // each an allocation of its own; `c` and what the plan has are borrowed mutably, so they are none of the others.
+        // none a part of another; `c` and what the plan has are borrowed mutably, so they are none of the others.
         // The plan's vector divides all distances and offsets, and allocations are aligned to more. Launches follow one
         // another, as `plans` says; those of a recording too, which is launched on the matrix's own queue with the lock held.
         unsafe { launch.run_variant(variant, &args) }

@@ -185,7 +185,7 @@ impl<T: Scalar> Ladder<T> {
             c: launch.write("c", c, queue).wrapping_add(c_offset),
         };
         // SAFETY: the arrays are the entries of a valid CSR matrix, and dense matrices of fitting sizes that their vectors
-        // have room for, each an allocation of its own; `c` is borrowed mutably, so it is none of the others.
+        // have room for, none a part of another; `c` is borrowed mutably, so it is none of the others.
         unsafe { launch.run_variant(variant, &args) }
     }
 }
@@ -215,8 +215,8 @@ fn launch_rung<T: Scalar, O: Offset>(
         b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b_offset),
         c: launch.write("c", c, queue).wrapping_add(c_offset),
     };
-    // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for, each
-    // an allocation of its own; `c` is borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for
+    // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for, none
+    // a part of another; `c` is borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for
     // `T` and `O` takes.
     unsafe { launch.run_variant(variant, &args) }
 }

@@ -205,7 +205,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// It is the kernel for matrices without gaps. Where leading dimensions or offsets are no multiples of its vector,
     /// another one is prepared at the first product: with the same long rows and order of rows, but a tile of its own.
     ///
-    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces. What has been
+    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces, and waits for a copy of the row offsets to the host. What has been
     /// prepared is kept as long as the matrix, for graphs may hold it; the same options again take nothing more. A kernel other
     /// than [`SpmmKernel::Tiles`] is for all products of so many columns, until another is prepared.
     ///

@@ -95,8 +95,8 @@ fn launch<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, plan: &mut Plan<T>, reduc
         partials: launch.write("partials", partials, &csr.device),
         partial_entries: launch.write("partial_entries", partial_entries, &csr.device),
     };
-    // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for, each
-    // an allocation of its own; `c`, `entries` and what the plan has are borrowed mutably, so they are none of the others.
+    // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for, none
+    // a part of another; `c`, `entries` and what the plan has are borrowed mutably, so they are none of the others.
     // The plan's vector divides all distances and offsets, and allocations are aligned to more. Launches follow one another,
     // as the caller sees to. Whoever asks for entries has seen that 32 bits count them.
     unsafe { launch.run_variant(variant, &args) }

@@ -150,8 +150,8 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
             partials: launch.write("partials", &mut exchange.partials, &csr.device),
             arrivals: launch.write("arrivals", &mut exchange.arrivals, &csr.device),
         };
-        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, each an
-        // allocation of its own; `y` and the exchange are borrowed mutably, so they are none of the others. The pieces
+        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, none
+        // a part of another; `y` and the exchange are borrowed mutably, so they are none of the others. The pieces
         // are those of the matrix's rows of more than `long_row` entries. Launches follow one another, as `exchange`
         // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
         // variant for `T` and `O` takes.

@@ -61,7 +61,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
             x: launch.read("x", x.buffer().array(), x.device()),
             y: launch.write("y", y, queue),
         };
-        // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, each an allocation of its own; `y` is
+        // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, none a part of another; `y` is
         // borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for `T` and `O` takes.
         unsafe { launch.run_variant(variant, &args) }
     }

@@ -81,8 +81,8 @@ impl<T: Scalar> Spmv<T> for GpuDia<T> {
             x: launch.read("x", x.buffer().array(), x.device()),
             y: launch.write("y", y, queue),
         };
-        // SAFETY: the arrays are a valid DIA matrix, aligned as allocations are, and vectors of fitting lengths, each an
-        // allocation of its own; `y` is borrowed mutably, so it is none of the others.
+        // SAFETY: the arrays are a valid DIA matrix, aligned as allocations are, and vectors of fitting lengths, none
+        // a part of another; `y` is borrowed mutably, so it is none of the others.
         unsafe { launch.run_variant(variant, &args) }
     }
 }

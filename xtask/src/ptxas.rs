@@ -46,6 +46,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let ptxas = program();
     let version = version(&ptxas)?;
     let prebuilt = prebuilt(root);
+    if options.update && !prebuilt.stale()?.is_empty() {
+        bail!("ptx/ is not what the sources give: run `cargo xtask ptx` first");
+    }
     let path = prebuilt.dir().join("registers.json");
     let ceilings = if options.update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
 
@@ -63,7 +66,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             // Of another version it differs, and need not be worse.
             if !options.update && kept.is_none_or(|kept| kept.ptxas == version) {
                 let same = fs::read(prebuilt.dir().join(file.cubin_name())).is_ok_and(|kept| kept == cubin);
-                let differs = || format!("{}: not what this ptxas makes of {}", file.cubin_name(), file.name());
+                let differs = || format!("{}: missing, or not what this ptxas makes of it", file.cubin_name());
                 problems.extend((!same).then(differs));
             }
             cubins.push((file.clone(), cubin));

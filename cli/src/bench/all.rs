@@ -3,6 +3,7 @@
 mod plan;
 
 use std::{
+    fs::OpenOptions,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -100,7 +101,17 @@ impl Options {
         if self.section.is_empty() && self.device == "emulated" {
             return Err("times of the emulator mean nothing: name what is to be measured by --section".into());
         }
-        self.given().try_for_each(|planned| parse(&planned.arguments(&self.device, Duration::MAX)).map(drop))
+        for path in self.json.iter().chain(&self.html) {
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        self.given().try_for_each(|planned| {
+            let line = parse(&planned.arguments(&self.device, Duration::MAX))?;
+            match line.benchmark.basics().writes() {
+                true => Err(format!("{}: --json and --html are for the whole run", planned.line).into()),
+                false => Ok(()),
+            }
+        })
     }
 
     /// What needs a GPU that nobody has open.
@@ -124,21 +135,17 @@ impl Options {
     }
 
     fn finish(&self, document: &Document) -> Outcome {
+        // First, for a disk may be full.
+        emit(&html::headline(document)?)?;
         let report = serde_json::to_value(document)?;
-        let mut files = Vec::new();
         if let Some(path) = &self.json {
             write(path, &serde_json::to_string_pretty(&report)?)?;
-            files.push(path);
+            eprintln!("written: {}", path.display());
         }
         if let Some(path) = &self.html {
             write(path, &html::page(&report)?)?;
-            files.push(path);
+            eprintln!("written: {}", path.display());
         }
-        let mut text = html::headline(document)?;
-        for path in files {
-            text += &format!("\nWritten: {}\n", path.display());
-        }
-        emit(&text)?;
         let failed = document.sections.iter().filter_map(|section| section.failed.as_deref());
         match failed.collect::<Vec<_>>()[..] {
             [] => Ok(()),

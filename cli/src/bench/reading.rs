@@ -227,8 +227,7 @@ impl Case {
         self.ways.iter().filter_map(|way| Some((way, *way.timed.as_ref().ok()?)))
     }
 
-    /// Rivals, and their times over those of the chosen kernel: above 1 they are slower. Of conjugate gradients only the
-    /// fastest way to call the libraries.
+    /// Rivals, and their times over those of the chosen kernel: above 1 they are slower.
     pub(crate) fn ratios(&self) -> Vec<(&Way, f64)> {
         let Some((_, chosen)) = self.chosen() else { return Vec::new() };
         let rivals = self.timed().filter(|(way, _)| way.by == By::Rival);
@@ -381,7 +380,8 @@ impl RawWay {
             return RawWay { name, ..*measured }.into_way(by, bytes);
         }
         let reason = || skipped.or(refused.map(|refused| refused.reason)).unwrap_or_else(|| "not measured".into());
-        let timed = time_us.ok_or_else(reason).map(|us| Timed {
+        let is_time = |us: &Spread| us.median.is_finite() && us.median > 0.0;
+        let timed = time_us.filter(is_time).ok_or_else(reason).map(|us| Timed {
             us,
             // What a bandwidth is told of moved so many.
             bytes: bytes.or(gb_per_s.map(|gb_per_s| 1e3 * gb_per_s * us.median)).unwrap_or(0.0),

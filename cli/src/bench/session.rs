@@ -200,6 +200,11 @@ impl Conditions {
 }
 
 impl Basics {
+    /// Whether the report is to be written to files.
+    pub(crate) fn writes(&self) -> bool {
+        self.json.is_some() || self.html.is_some()
+    }
+
     /// Why nothing more begins, if the time for it is over.
     pub(crate) fn too_late(&self, start: Instant) -> Option<String> {
         let budget = self.budget.filter(|&budget| start.elapsed() >= budget)?;

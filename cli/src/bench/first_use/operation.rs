@@ -91,11 +91,7 @@ impl Operation {
                 (c, SIZE as f32)
             }
             Self::CgLaunches => (cg(device, &csr, CgMethod::Launches)?, 0.5),
-            Self::CgPersistent => {
-                // The CPU has no such method.
-                let method = if device.is_cuda() { CgMethod::Persistent } else { CgMethod::Auto };
-                (cg(device, &csr, method)?, 0.5)
-            }
+            Self::CgPersistent => (cg(device, &csr, CgMethod::Persistent)?, 0.5),
         };
         match result.to_vec()?.iter().find(|&&value| value != expected) {
             Some(wrong) => Err(format!("{self}: {wrong} in place of {expected}").into()),
