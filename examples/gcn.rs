@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut generator = rand_pcg::Pcg64::seed_from_u64(1);
     let mut random = |len| (0..len).map(|_| generator.random_range(-1.0..1.0)).collect::<Vec<f32>>();
     let (x, w1, w2) = (random(n * f), random(f * h), random(h * c));
-    let degree: Vec<f32> = graph.rows().map(|(columns, _)| columns.len() as f32).collect();
+    let degree: Vec<f32> = graph.rows().map(|(columns, _)| columns.len().max(1) as f32).collect();
     let values = graph.triplets().map(|(i, j, _)| (degree[i] * degree[j]).sqrt().recip()).collect();
     let (offsets, columns, _) = graph.into_csr_data();
     let s_host = CsrMatrix::try_from_csr_data(n, n, offsets, columns, values)?;
