@@ -68,7 +68,16 @@ pub enum Error {
         problem: String,
     },
 
-    /// The input is valid, but of a kind that this crate does not handle.
+    /// The file is valid, but of a kind that this crate does not read.
+    #[error("not supported: {}: {problem}", path.display())]
+    UnsupportedFile {
+        /// The file.
+        path: PathBuf,
+        /// What about it is not supported.
+        problem: String,
+    },
+
+    /// The arguments are valid, but no kernel computes this.
     #[error("not supported: {0}")]
     Unsupported(String),
 
@@ -139,6 +148,8 @@ pub enum Error {
 pub enum ErrorKind {
     /// Data, lengths, options or devices that do not fit together: a mistake in the call.
     InvalidInput,
+    /// A valid call for something that this crate, or this device, does not compute.
+    Unsupported,
     /// A file that is broken or of an unsupported kind.
     InvalidFile,
     /// The operating system refused a file.
@@ -165,7 +176,8 @@ impl Error {
             | Error::LengthMismatch { .. }
             | Error::DeviceMismatch { .. }
             | Error::InvalidOption(_) => ErrorKind::InvalidInput,
-            Error::Parse { .. } | Error::Unsupported(_) => ErrorKind::InvalidFile,
+            Error::Unsupported(_) => ErrorKind::Unsupported,
+            Error::Parse { .. } | Error::UnsupportedFile { .. } => ErrorKind::InvalidFile,
             Error::Io { .. } => ErrorKind::Io,
             Error::NoDevice { .. } | Error::DriverTooOld { .. } => ErrorKind::NoDevice,
             Error::OutOfMemory { .. } => ErrorKind::OutOfMemory,

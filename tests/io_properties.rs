@@ -109,7 +109,7 @@ proptest! {
                 prop_assert!((1..=40).contains(&line), "line {line}");
                 prop_assert!(!problem.is_empty());
             }
-            Err(error) => prop_assert!(matches!(error, Error::Unsupported(_)), "{error:?}"),
+            Err(error) => prop_assert!(matches!(error, Error::UnsupportedFile { .. }), "{error:?}"),
         }
     }
 }

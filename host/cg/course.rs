@@ -6,7 +6,7 @@ use kernels_gpu::cg_state::status;
 
 use super::{
     info::{CgInfo, CgProgress, CgReason, Tol},
-    operator::LinearOperator,
+    operator::{LinearOperator, write_in_place},
     persistent::Persistent,
     steps::Steps,
     workspace::{Step, Workspace},
@@ -17,6 +17,9 @@ use crate::{DeviceVec, Error, Result, Scalar, device::Mode};
 pub(super) trait System<T: Scalar> {
     /// Computes `r = b - A x` in the workspace; returns its norm and that of `b`.
     fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)>;
+
+    /// Whether `b` is 0, looked at element by element.
+    fn b_is_zero(&self) -> Result<bool>;
 
     /// Makes `x` 0.
     fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()>;
@@ -36,9 +39,13 @@ pub(super) struct Plain<'a, T: Scalar> {
 impl<T: Scalar> System<T> for Plain<'_, T> {
     fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)> {
         let Workspace { x, q, .. } = &mut *workspace;
-        self.operator.apply(x, q)?;
+        write_in_place("the operator", q, |q| self.operator.apply(x, q))?;
         workspace.step(Mode::Queue, Step::Residual { b: self.b })?;
         workspace.residual_norms()
+    }
+
+    fn b_is_zero(&self) -> Result<bool> {
+        Ok(self.b.to_vec()?.iter().all(|&b| b == T::default()))
     }
 
     fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
@@ -59,7 +66,10 @@ const LEAST_LEFT: f64 = 0.01;
 pub(super) struct Course<'a, 'b, T: Scalar> {
     pub(super) workspace: &'b mut Workspace<T>,
     pub(super) steps: &'b mut Steps<'a, T>,
-    pub(super) persistent: Option<&'b mut Persistent<'a, T>>,
+    /// What iterates in place of `steps`, until a launch of it is refused.
+    pub(super) persistent: &'b mut Option<Persistent<'a, T>>,
+    /// Whether the steps take over then.
+    pub(super) may_fall_back: bool,
     pub(super) tolerance: Tol,
     pub(super) max_iterations: usize,
     pub(super) callback: Option<&'b mut dyn FnMut(CgProgress) -> ControlFlow<()>>,
@@ -83,6 +93,9 @@ impl<T: Scalar> Course<'_, '_, T> {
             reason: CgReason::Converged,
         };
         if b_norm == 0.0 {
+            if !system.b_is_zero()? {
+                return Err(breakdown(0, "b . b underflows: scale the system"));
+            }
             system.set_zero(self.workspace)?;
             info.residual_norm = 0.0;
             return Ok(info);
@@ -98,10 +111,18 @@ impl<T: Scalar> Course<'_, '_, T> {
             let reason = self.round(of_round, goes_on, &mut info.history);
             info.iterations = info.history.len() - 1;
             let before = residual;
-            // In any case, for it completes x.
+            if let Err(error) = &reason
+                && !matches!(error, Error::Breakdown { .. })
+            {
+                return reason.map(|_| info);
+            }
+            // After a breakdown too, for it completes x.
             let now = system.residual(self.workspace);
             info.reason = reason?;
             (residual, _) = now?;
+            if !residual.is_finite() {
+                return Err(breakdown(info.iterations, "b - A x is not finite: numbers overflow"));
+            }
             info.residual_norm = residual;
             // Where rounding has taken over, the direction belongs to another residual: where that of x is another than the updated one,
             // and where a system of few different eigenvalues was solved all at once, to the last digit.
@@ -122,19 +143,20 @@ impl<T: Scalar> Course<'_, '_, T> {
     }
 
     /// Iterates from the residual in the workspace to the norm `target`; adds the norms to the history. The direction `goes_on`, or is
-    /// a new one. When it returns, nothing is queued any more.
+    /// a new one. When it returns, nothing of this method is queued any more.
     fn round(&mut self, target: f64, goes_on: bool, history: &mut Vec<f64>) -> Result<CgReason> {
         let first = history.len() - 1;
         let limit = u32::try_from(self.max_iterations).unwrap_or(u32::MAX);
         let device = self.workspace.device.clone();
         self.workspace.state.reset(&device, target * target, first as u32, limit)?;
         self.steps.begin(self.workspace, goes_on)?;
+        self.workspace.mark.set()?;
         let mut queued = first;
         let mut stopped = false;
         let (status, done) = loop {
             // Read before the norms: once the end is there, so are they, or they will soon be.
             let end = self.workspace.state.end();
-            let idle = device.is_idle()?;
+            let is_idle = self.workspace.mark.is_past()?;
             let mut news = false;
             while let Some(rr) = self.workspace.state.take_norm(history.len()) {
                 history.push(rr.sqrt());
@@ -149,11 +171,12 @@ impl<T: Scalar> Course<'_, '_, T> {
             match end {
                 Some((status, last)) if last == done => break (status, done),
                 Some(_) => {}
-                None if stopped && idle && !news => break (status::RUNNING, done),
+                None if stopped && is_idle && !news => break (status::RUNNING, done),
                 None if stopped => {}
                 // Twice what is queued at a time: the device has the next while the host hears of the last.
                 None if queued == first || done + self.at_a_time() >= queued => {
                     queued += self.advance()?;
+                    self.workspace.mark.set()?;
                     continue;
                 }
                 None => {}
@@ -162,7 +185,7 @@ impl<T: Scalar> Course<'_, '_, T> {
                 thread::yield_now();
             }
         };
-        device.synchronize()?;
+        self.workspace.mark.wait()?;
         match status {
             status::CONVERGED => Ok(CgReason::Converged),
             status::AT_LIMIT => Ok(CgReason::MaxIterations),
@@ -186,10 +209,15 @@ impl<T: Scalar> Course<'_, '_, T> {
     }
 
     fn advance(&mut self) -> Result<usize> {
-        match &mut self.persistent {
-            Some(persistent) => persistent.advance(self.workspace),
-            None => self.steps.advance(self.workspace),
+        if let Some(persistent) = &mut self.persistent {
+            match persistent.advance(self.workspace) {
+                // It has queued nothing: the GPU does not hold all its blocks at once, for others have a part of it, say.
+                Err(Error::Driver { .. }) if self.may_fall_back => *self.persistent = None,
+                result => return result,
+            }
+            self.steps.record(self.workspace)?;
         }
+        self.steps.advance(self.workspace)
     }
 }
 

@@ -11,7 +11,7 @@ use kernels_gpu::{
 use super::{
     course::System,
     cpu::{elements, elements_mut, replace_residual},
-    operator::LinearOperator,
+    operator::{LinearOperator, sealed},
     workspace::Workspace,
 };
 use crate::{
@@ -37,13 +37,18 @@ impl<'a> Mixed<'a> {
         b: &'a DeviceVec<f64>,
         x: &'a mut DeviceVec<f64>,
     ) -> Result<Self> {
-        let csr = match operator.as_matrix() {
+        let csr = match operator.as_matrix(sealed::Token) {
             Some(matrix) => matrix.product()?.csr(),
             None => None,
         };
         let unsupported =
             || Error::Unsupported("two precisions with anything but a CSR matrix with 32-bit offsets".into());
         Ok(Self { csr: csr.ok_or_else(unsupported)?, b, x })
+    }
+
+    /// Unknowns.
+    pub(super) fn len(&self) -> usize {
+        self.b.len()
     }
 
     /// Queues both kernels.
@@ -87,6 +92,10 @@ impl System<f32> for Mixed<'_> {
             Csr::Device(csr) => self.launch(csr, workspace)?,
         }
         workspace.residual_norms()
+    }
+
+    fn b_is_zero(&self) -> Result<bool> {
+        Ok(self.b.to_vec()?.iter().all(|&b| b == 0.0))
     }
 
     fn set_zero(&mut self, _: &mut Workspace<f32>) -> Result<()> {

@@ -18,12 +18,13 @@ pub use operator::{Jacobi, LinearOperator, Preconditioner, Preconditioning};
 
 use course::{Course, Plain, System};
 use mixed::Mixed;
-use persistent::Persistent;
+use operator::sealed;
+use persistent::{MOST_STREAMED, Persistent};
 use steps::Steps;
 use workspace::{Workspace, Z};
 
 use crate::{
-    DeviceVec, Error, KernelChoice, Lanes, Result, Scalar,
+    Device, DeviceMatrix, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar,
     device::{Backend, check_length},
 };
 
@@ -175,14 +176,15 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// # Errors
     /// As [`solve`](Self::solve).
     pub fn describe(&mut self) -> Result<KernelChoice> {
-        self.prepare()?;
-        Ok(match (self.operator.device().backend(), &self.prepared) {
-            (Backend::Cpu { .. }, _) | (_, None) => {
-                KernelChoice { kernel: "cpu_cg".into(), reason: "the CPU's only way".into() }
-            }
-            (_, Some(Prepared { persistent: Some(persistent), .. })) => persistent.describe(),
-            (_, Some(Prepared { steps, .. })) => steps.describe(),
-        })
+        let (n, device) = (self.operator.size(), self.operator.device().clone());
+        let prepared = self.prepare_for(n, &device)?;
+        let choice = match (device.backend(), &prepared) {
+            (Backend::Cpu { .. }, _) => KernelChoice { kernel: "cpu_cg".into(), reason: "the CPU's only way".into() },
+            (_, Prepared { persistent: Some(persistent), .. }) => persistent.describe(),
+            (_, Prepared { steps, .. }) => steps.describe(),
+        };
+        self.prepared = Some(prepared);
+        Ok(choice)
     }
 
     /// Solves `A * x = b`; `x` is the first guess, and then the solution. Waits until it is found.
@@ -196,58 +198,46 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square, or vectors of another length;
     /// [`DeviceMismatch`](Error::DeviceMismatch); [`Breakdown`](Error::Breakdown), naming the iteration, for a matrix that is found not to
     /// be symmetric or not positive definite, a preconditioner that is not, and numbers that are not finite;
-    /// [`InvalidOption`](Error::InvalidOption) for options that do not go together, a tolerance that is negative or not finite;
+    /// [`InvalidOption`](Error::InvalidOption) for options that do not go together, a tolerance that is negative or not finite, an
+    /// operator or preconditioner that replaces the vector it is to write;
     /// [`Unsupported`](Error::Unsupported) for [`Jacobi`] with a matrix in another format than CSR; those of the
     /// operator; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<CgInfo> {
-        self.check(b, x)?;
-        self.prepare()?;
-        self.workspace().x.assign(x)?;
-        let info = self.run(&mut Plain { operator: self.operator, b });
-        x.assign(&self.workspace().x)?;
-        info
+        let mut prepared = self.prepare(b, x)?;
+        prepared.workspace.x.assign(x)?;
+        let operator = self.operator;
+        let info = self.run(&mut prepared, &mut Plain { operator, b });
+        let copied = x.assign(&prepared.workspace.x);
+        self.keep(prepared, &info);
+        copied.and(info)
     }
 
-    /// Fails unless vectors of this type fit, and the options can be.
-    fn check<V: Scalar>(&self, b: &DeviceVec<V>, x: &DeviceVec<V>) -> Result<()> {
-        let (n, device) = (self.operator.size(), self.operator.device());
+    /// What a solution with these vectors needs. It is out of `self` while the solution goes on, so that a panic of the
+    /// user's operator or callback leaves nothing half done behind.
+    fn prepare<V: Scalar>(&mut self, b: &DeviceVec<V>, x: &DeviceVec<V>) -> Result<Prepared<'a, T>> {
+        let (n, device) = (self.operator.size(), self.operator.device().clone());
         check_length("b", n, b.len())?;
         check_length("x", n, x.len())?;
         device.check_same("b", b.device())?;
         device.check_same("x", x.device())?;
-        match self.tolerance.is_valid() {
-            true => Ok(()),
-            false => Err(Error::InvalidOption("a tolerance that is negative or not finite".into())),
+        if !self.tolerance.is_valid() {
+            return Err(Error::InvalidOption("a tolerance that is negative or not finite".into()));
         }
+        self.prepare_for(n, &device)
     }
 
-    fn workspace(&mut self) -> &mut Workspace<T> {
-        &mut self.prepared.as_mut().expect("prepared before").workspace
-    }
-
-    fn run(&mut self, system: &mut impl System<T>) -> Result<CgInfo> {
-        let Self { operator, tolerance, max_iterations, callback, prepared, .. } = self;
-        let Prepared { steps, persistent, workspace } = prepared.as_mut().expect("prepared before");
-        let mut course = Course {
-            workspace,
-            steps,
-            persistent: persistent.as_mut(),
-            tolerance: *tolerance,
-            max_iterations: max_iterations.unwrap_or(10 * operator.size()),
-            callback: callback.as_deref_mut().map(|callback| callback as _),
+    /// What solutions of systems of `n` equations on this queue need: the last one's, where that was of such a system.
+    fn prepare_for(&mut self, n: usize, device: &Device) -> Result<Prepared<'a, T>> {
+        let fits = |Prepared { workspace, .. }: &Prepared<'a, T>| {
+            workspace.x.len() == n && workspace.device.is_same_queue(device)
         };
-        course.run(system)
-    }
-
-    fn prepare(&mut self) -> Result<()> {
-        if self.prepared.is_some() {
-            return Ok(());
+        if let Some(prepared) = self.prepared.take().filter(fits) {
+            return Ok(prepared);
         }
-        let (n, device) = (self.operator.size(), self.operator.device());
         if u32::try_from(n).is_err() {
             return Err(Error::Unsupported(format!("a system of {n} equations: 2^32 and more")));
         }
-        let matrix = self.operator.as_matrix();
+        let matrix = self.operator.as_matrix(sealed::Token);
         if let Some(matrix) = matrix {
             check_length("the row of A", matrix.nrows(), matrix.ncols())?;
             if !self.assume_symmetric {
@@ -263,27 +253,56 @@ impl<'a, T: Scalar> Cg<'a, T> {
             }
             (Preconditioning::By(own), _) => (Z::Stored(device.zeros(n)?), Some(own)),
         };
-        let persistent = match (self.method, matrix) {
-            (CgMethod::Auto | CgMethod::Persistent, Some(matrix)) if own.is_none() && !self.compensated => {
-                Persistent::new(matrix, self.lanes)?
-            }
-            _ => None,
-        };
-        let persistent = persistent.filter(|persistent| self.method == CgMethod::Persistent || persistent.pays());
-        let on_cpu = matches!(device.backend(), Backend::Cpu { .. });
-        if self.method == CgMethod::Persistent && persistent.is_none() && !on_cpu {
-            let what = "persistent kernels: for CSR matrices whose vectors fit in shared memory, dots without compensation, Jacobi or no \
-                        preconditioner";
-            return Err(Error::InvalidOption(what.into()));
-        }
+        let persistent = self.persistent(matrix.filter(|_| own.is_none() && !self.compensated), device)?;
         let in_step = self.method == CgMethod::InStep;
         let mut steps = Steps::new(self.operator, own, self.lanes, self.compensated, in_step)?;
         let mut workspace = Workspace::new(device, n, z, self.compensated)?;
         if n > 0 && persistent.is_none() && !matches!(self.method, CgMethod::InStep | CgMethod::Launches) {
             steps.record(&mut workspace)?;
         }
-        self.prepared = Some(Prepared { steps, persistent, workspace });
-        Ok(())
+        Ok(Prepared { steps, persistent, workspace })
+    }
+
+    /// The persistent kernel, if it is asked for, or may be chosen and pays. It multiplies by `matrix`, if by any.
+    fn persistent(&self, matrix: Option<&'a DeviceMatrix<T>>, device: &Device) -> Result<Option<Persistent<'a, T>>> {
+        match (self.method, matrix) {
+            (CgMethod::Auto, Some(matrix)) => match Persistent::new(matrix, self.lanes, MOST_STREAMED) {
+                // Kernels one after the other take less memory.
+                Err(Error::OutOfMemory { .. }) => Ok(None),
+                persistent => persistent,
+            },
+            (CgMethod::Persistent, _) if !matches!(device.backend(), Backend::Cpu { .. }) => {
+                let persistent = match matrix {
+                    Some(matrix) => Persistent::new(matrix, self.lanes, usize::MAX)?,
+                    None => None,
+                };
+                let what = "persistent kernels: for CSR matrices whose vectors fit in shared memory, dots without compensation, Jacobi \
+                            or no preconditioner";
+                persistent.map(Some).ok_or_else(|| Error::InvalidOption(what.into()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn run(&mut self, prepared: &mut Prepared<'a, T>, system: &mut impl System<T>) -> Result<CgInfo> {
+        let Prepared { steps, persistent, workspace } = prepared;
+        let mut course = Course {
+            max_iterations: self.max_iterations.unwrap_or(10 * workspace.x.len()),
+            workspace,
+            steps,
+            persistent,
+            may_fall_back: self.method == CgMethod::Auto,
+            tolerance: self.tolerance,
+            callback: self.callback.as_deref_mut().map(|callback| callback as _),
+        };
+        course.run(system)
+    }
+
+    /// Keeps what has been prepared for the next solution, unless a vector may be another one now.
+    fn keep(&mut self, prepared: Prepared<'a, T>, info: &Result<CgInfo>) {
+        if matches!(info, Ok(_) | Err(Error::Breakdown { .. })) {
+            self.prepared = Some(prepared);
+        }
     }
 
     fn check_lanes(&self) -> Result<()> {
@@ -318,12 +337,12 @@ impl Cg<'_, f32> {
     /// # Errors
     /// As [`solve`](Self::solve); [`Unsupported`](Error::Unsupported) for anything but a CSR matrix with 32-bit offsets.
     pub fn solve_mixed(&mut self, b: &DeviceVec<f64>, x: &mut DeviceVec<f64>) -> Result<CgInfo> {
-        self.check(b, x)?;
-        self.prepare()?;
+        let mut prepared = self.prepare(b, x)?;
         let mut system = Mixed::new(self.operator, b, x)?;
-        let zeros = vec![0.0; b.len()];
-        self.workspace().x.copy_from(&zeros)?;
-        self.run(&mut system)
+        prepared.workspace.x.copy_from(&vec![0.0; system.len()])?;
+        let info = self.run(&mut prepared, &mut system);
+        self.keep(prepared, &info);
+        info
     }
 }
 
@@ -331,5 +350,46 @@ impl<T: Scalar> fmt::Debug for Cg<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { preconditioning, tolerance, max_iterations, method, .. } = self;
         write!(f, "Cg({preconditioning:?}, {tolerance:?}, {max_iterations:?} iterations, {method:?})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CsrMatrix;
+
+    /// On an emulated GPU, and on a real one where there is one: as if others had a part of it.
+    #[test]
+    fn steps_take_over_where_the_persistent_kernel_is_refused() {
+        // -1 2.5 -1, symmetric and positive definite.
+        let n = 50u32;
+        let columns = |i: u32| i.saturating_sub(1)..(i + 2).min(n);
+        let mut offsets = vec![0];
+        (0..n).for_each(|i| offsets.push(offsets[i as usize] + columns(i).len() as u32));
+        let (indices, values) =
+            (0..n).flat_map(|i| columns(i).map(move |j| (j, if i == j { 2.5 } else { -1.0 }))).unzip();
+        let a = CsrMatrix::<f64>::try_from_csr_data(50, 50, offsets, indices, values).unwrap();
+        for device in [Some(Device::emulated(0)), Device::cuda(0).ok()].into_iter().flatten() {
+            let a = device.upload(&a).unwrap();
+            let b = device.upload_vec(&[1.0; 50]).unwrap();
+            for method in [CgMethod::Auto, CgMethod::Persistent] {
+                let mut cg = Cg::new(&a).method(method).tolerance(Tol::relative(1e-10));
+                assert!(cg.describe().unwrap().kernel.starts_with("cg_persistent"));
+                cg.prepared.as_mut().unwrap().persistent.as_mut().unwrap().need_blocks(100_000);
+                let mut x = device.zeros(50).unwrap();
+                let info = cg.solve(&b, &mut x);
+                if method == CgMethod::Persistent {
+                    assert!(matches!(info, Err(Error::Driver { .. })), "{info:?}");
+                    continue;
+                }
+                let info = info.unwrap();
+                assert_eq!(info.reason, CgReason::Converged);
+                assert!(cg.describe().unwrap().kernel.starts_with("cg_csr"), "{:?}", cg.describe());
+                let mut alone = device.zeros(50).unwrap();
+                let expected =
+                    Cg::new(&a).method(CgMethod::Graph).tolerance(Tol::relative(1e-10)).solve(&b, &mut alone);
+                assert_eq!((info, x.to_vec().unwrap()), (expected.unwrap(), alone.to_vec().unwrap()));
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Device, DeviceMatrix, DeviceVec, Result, Scalar, device::check_length};
+use crate::{Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, device::check_length};
 
 /// A linear map of vectors of length `size` to such vectors: a matrix, or anything that computes what a matrix would.
 ///
@@ -34,17 +34,25 @@ pub trait LinearOperator<T: Scalar> {
     /// Where the vectors live.
     fn device(&self) -> &Device;
 
-    /// `y = A * x`, queued on `y`'s queue. The old `y` may hold anything.
+    /// `y = A * x`, queued on `y`'s queue. The old `y` may hold anything. It is written in place: whoever puts another
+    /// vector there, as by [`std::mem::swap`], makes the solution fail with [`Error::InvalidOption`].
     ///
     /// # Errors
     /// Its own.
     fn apply(&self, x: &DeviceVec<T>, y: &mut DeviceVec<T>) -> Result<()>;
 
-    /// The matrix, if it is one of this crate's: its products are part of the method's kernels.
+    /// The matrix, if it is one of this crate's: its products are part of the method's kernels. Nobody else can implement
+    /// this, for the argument's type has no name outside.
     #[doc(hidden)]
-    fn as_matrix(&self) -> Option<&DeviceMatrix<T>> {
+    fn as_matrix(&self, _: sealed::Token) -> Option<&DeviceMatrix<T>> {
         None
     }
+}
+
+pub(super) mod sealed {
+    /// What only this crate can name.
+    #[derive(Debug)]
+    pub struct Token;
 }
 
 /// The products of a square matrix. Of others, [`Cg`](crate::Cg) refuses to solve a system.
@@ -62,18 +70,35 @@ impl<T: Scalar> LinearOperator<T> for DeviceMatrix<T> {
         self.spmv(T::from_f64(1.0), x, T::default(), y)
     }
 
-    fn as_matrix(&self) -> Option<&DeviceMatrix<T>> {
+    fn as_matrix(&self, _: sealed::Token) -> Option<&DeviceMatrix<T>> {
         Some(self)
     }
 }
 
 /// A symmetric positive definite linear map that is about the inverse of the matrix.
 pub trait Preconditioner<T: Scalar> {
-    /// `z = M * r`, queued on `z`'s queue. The old `z` may hold anything.
+    /// `z = M * r`, queued on `z`'s queue. The old `z` may hold anything. It is written in place, as in
+    /// [`LinearOperator::apply`].
     ///
     /// # Errors
     /// Its own.
     fn apply(&self, r: &DeviceVec<T>, z: &mut DeviceVec<T>) -> Result<()>;
+}
+
+/// Has `apply`, a function of the user's called `what`, write a vector of the method's. `&mut` lets it put another vector
+/// there, whose length and queue nobody knows: that is an error.
+pub(super) fn write_in_place<T: Scalar>(
+    what: &str,
+    vector: &mut DeviceVec<T>,
+    apply: impl FnOnce(&mut DeviceVec<T>) -> Result<()>,
+) -> Result<()> {
+    let place = vector.place();
+    let applied = apply(vector);
+    if vector.place() != place {
+        let problem = format!("{what} has replaced the vector that it was to write: write the elements of that one");
+        return Err(Error::InvalidOption(problem));
+    }
+    applied
 }
 
 /// The inverse of the matrix's diagonal as preconditioner: for CSR matrices with 32-bit offsets.

@@ -21,6 +21,10 @@ use crate::{
 /// The most iterations of a launch. What a launch costs, the fetching of the matrix foremost, is a few iterations' time.
 const ITERATIONS: u32 = 256;
 
+/// With more bytes of the matrix beyond shared memory than these, kernels one after the other are faster: the L2 cache no longer
+/// holds what an iteration reads.
+pub(super) const MOST_STREAMED: usize = 24 << 20;
+
 /// Entries and places of vectors that make another block worth its part in each exchange.
 const WORK_OF_BLOCK: usize = 4096;
 
@@ -49,16 +53,17 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     /// How many iterations [`advance`](Self::advance) queues.
     pub(super) const AT_A_TIME: usize = ITERATIONS as usize;
 
-    /// If the matrix is in CSR on a GPU, or an emulated one, whose shared memory holds the vectors.
-    pub(super) fn new(matrix: &'a DeviceMatrix<T>, lanes: Lanes) -> Result<Option<Self>> {
+    /// If the matrix is in CSR on a GPU, or an emulated one, whose shared memory holds the vectors, and all of the matrix but
+    /// `most_streamed` bytes.
+    pub(super) fn new(matrix: &'a DeviceMatrix<T>, lanes: Lanes, most_streamed: usize) -> Result<Option<Self>> {
         let Some(Csr::Device(csr)) = matrix.product()?.csr() else { return Ok(None) };
         let device = &csr.device;
         let element_bytes = size_of::<T>() as u32;
         let shared_bytes = device.shared_bytes() - STATIC_SHARED_BYTES;
         let work = csr.nnz as usize + WORK_OF_ROW * csr.nrows as usize;
         let most = device.multiprocessors().min(MOST_BLOCKS);
-        // Without their halos, rows of so many bytes; columns need not be looked at where even these do not fit.
-        if csr.nrows as usize * 5 * size_of::<T>() > most as usize * shared_bytes as usize {
+        let (rows, entries) = (csr.nrows as usize, csr.nnz as usize);
+        if !may_fit(rows, entries, size_of::<T>(), most as usize * shared_bytes as usize, most_streamed) {
             return Ok(None);
         }
         let blocks = (work / WORK_OF_BLOCK).clamp(1, most as usize) as u32;
@@ -75,6 +80,9 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             let room =
                 (shared_bytes - vector_bytes(rows, halo, element_bytes)) / bytes_of_two_entries(element_bytes) * 2;
             cached += entries.min(room) as usize;
+        }
+        if streamed_bytes(entries, cached, size_of::<T>()) > most_streamed {
+            return Ok(None);
         }
         let lanes = match lanes {
             Lanes::Fixed(lanes) => lanes,
@@ -97,13 +105,6 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         }))
     }
 
-    /// Whether it is faster than kernels one after the other: as long as shared memory and the L2 cache hold what an iteration reads.
-    pub(super) fn pays(&self) -> bool {
-        /// Bytes of the matrix beyond those in shared memory.
-        const MOST_STREAMED: usize = 24 << 20;
-        (self.csr.nnz as usize - self.cached) * (2 + size_of::<T>()) <= MOST_STREAMED
-    }
-
     pub(super) fn describe(&self) -> KernelChoice {
         let percent = 100 * self.cached / (self.csr.nnz as usize).max(1);
         let reason = format!(
@@ -113,12 +114,18 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         KernelChoice { kernel: self.variant.entry.into(), reason }
     }
 
+    /// Has launches ask for other than the right number of blocks.
+    #[cfg(test)]
+    pub(super) fn need_blocks(&mut self, blocks: u32) {
+        self.blocks = blocks;
+    }
+
     /// Queues some iterations, and returns how many.
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
         let Self { csr, variant, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
         let Workspace { device, x, r, p, z, state, .. } = workspace;
-        let launch = KernelLaunch::of_family(device, Mode::Queue, "cg_persistent", variant, *blocks);
-        let mut launch = launch.cooperative(*shared_bytes);
+        let mut launch =
+            KernelLaunch::cooperative(device, Mode::Queue, "cg_persistent", variant, *blocks, *shared_bytes)?;
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
             iterations: ITERATIONS,
@@ -150,6 +157,19 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         unsafe { launch.run_variant(variant, &args) }?;
         Ok(ITERATIONS as usize)
     }
+}
+
+/// Bytes of the matrix that every iteration reads from elsewhere than shared memory.
+fn streamed_bytes(entries: usize, cached: usize, element_bytes: usize) -> usize {
+    entries.saturating_sub(cached) * (2 + element_bytes)
+}
+
+/// Whether the columns are worth looking at: without halos the vectors of all rows fit in `shared_bytes`, and with entries
+/// in the rest of it no more than `most_streamed` bytes of the matrix are left.
+fn may_fit(rows: usize, entries: usize, element_bytes: usize, shared_bytes: usize, most_streamed: usize) -> bool {
+    let of_rows = rows * 5 * element_bytes;
+    let most_cached = shared_bytes.saturating_sub(of_rows) / bytes_of_two_entries(element_bytes as u32) as usize * 2;
+    of_rows <= shared_bytes && streamed_bytes(entries, most_cached, element_bytes) <= most_streamed
 }
 
 /// The first row of each block, and after the last one the number of rows: about as much work for each.
@@ -247,6 +267,17 @@ mod tests {
         assert_eq!(shares.numbers, [0, 2, 0, 6, 0, 2, 0, 0, 2, 2, 6, 4, 2, 1, 3, 0]);
         assert_eq!(shares.halo, [2, 3, 1]);
         assert_eq!(shares.columns, [1 << 16, 1 << 16, 2 << 16 | 3, 2, 1 << 16 | 2]);
+    }
+
+    #[test]
+    fn what_cannot_pay_is_not_looked_at() {
+        let shared = 132 * (226 << 10);
+        assert!(may_fit(30_000, 1_250_000, 4, shared, 0));
+        // The vectors alone: 5 of 4 bytes a row.
+        assert!(may_fit(shared / 20, 0, 4, shared, 0) && !may_fit(shared / 20 + 1, 0, 4, shared, usize::MAX));
+        // 6 bytes an entry, of which shared memory holds some 5 million.
+        assert!(may_fit(1000, 9_000_000, 4, shared, 24 << 20) && !may_fit(1000, 10_000_000, 4, shared, 24 << 20));
+        assert!(may_fit(1000, 10_000_000, 4, shared, usize::MAX));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use kernels_gpu::{
 };
 
 use super::{
-    operator::{LinearOperator, Preconditioner},
+    operator::{LinearOperator, Preconditioner, sealed, write_in_place},
     workspace::{Step, Workspace, Z, named},
 };
 use crate::{
@@ -57,7 +57,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
         compensated: bool,
         in_step: bool,
     ) -> Result<Self> {
-        let multiply = match operator.as_matrix() {
+        let multiply = match operator.as_matrix(sealed::Token) {
             None => Multiply::Operator(operator),
             Some(matrix) => {
                 let product = matrix.product()?;
@@ -161,7 +161,10 @@ impl<'a, T: Scalar> Steps<'a, T> {
 
     fn precondition(&self, workspace: &mut Workspace<T>) -> Result<()> {
         match (self.preconditioner, &mut workspace.z) {
-            (Some(preconditioner), Z::Stored(z)) => preconditioner.apply(&workspace.r, z),
+            (Some(preconditioner), Z::Stored(z)) => {
+                let r = &workspace.r;
+                write_in_place("the preconditioner", z, |z| preconditioner.apply(r, z))
+            }
             _ => Ok(()),
         }
     }
@@ -173,7 +176,10 @@ impl<'a, T: Scalar> Steps<'a, T> {
                 let Workspace { p, q, .. } = workspace;
                 product.spmv(Product { mode, alpha: T::from_f64(1.0), x: p, beta: T::default(), y: q })?;
             }
-            Multiply::Operator(operator) => operator.apply(&workspace.p, &mut workspace.q)?,
+            Multiply::Operator(operator) => {
+                let Workspace { p, q, .. } = workspace;
+                write_in_place("the operator", q, |q| operator.apply(p, q))?;
+            }
         }
         workspace.step(mode, Step::Alpha)
     }

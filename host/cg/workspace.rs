@@ -10,7 +10,7 @@ use kernels_gpu::{
 use super::cpu;
 use crate::{
     DType, Device, DeviceVec, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch, Mailbox, Mode},
+    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark, Mode},
 };
 
 /// What a method of systems of one size needs beyond the matrix.
@@ -25,6 +25,8 @@ pub(super) struct Workspace<T> {
     pub(super) z: Z<T>,
     pub(super) compensated: bool,
     pub(super) state: StateArrays,
+    /// After what the method has queued last.
+    pub(super) mark: Mark,
 }
 
 /// Where the preconditioned residual comes from.
@@ -112,6 +114,7 @@ impl<T: Scalar> Workspace<T> {
             z,
             compensated,
             state: StateArrays::new(device)?,
+            mark: Mark::new(device)?,
         })
     }
 
@@ -134,7 +137,7 @@ impl<T: Scalar> Workspace<T> {
     }
 
     fn launch(&mut self, mode: Mode<'_>, step: Step<'_, T>) -> Result<()> {
-        let Self { device, x, r, p, q, z, compensated, state } = self;
+        let Self { device, x, r, p, q, z, compensated, state, .. } = self;
         let n = x.len() as u32;
         let variant = variant_of(step, T::DTYPE, *compensated);
         let blocks = grid_size(n, device.multiprocessors());
@@ -217,7 +220,9 @@ pub(super) fn named(
 impl<T> Drop for Workspace<T> {
     /// What is queued has ended before its memory goes: of pinned memory the driver does not see to that.
     fn drop(&mut self) {
-        // An error here has been one before.
-        let _ = self.device.synchronize();
+        if self.mark.set().and_then(|()| self.mark.wait()).is_err() {
+            // An error here has been one before.
+            let _ = self.device.synchronize();
+        }
     }
 }

@@ -7,6 +7,10 @@
 //! A stream of the caller's own brings a context object of theirs, where tracking may be on. Kernels are launched
 //! without it there too; what is borrowed from a caller waits for its events once, and records them when it is given
 //! back (see interop/cudarc.rs).
+//!
+//! cudarc keeps an error that a destructor meets in its context object, and its next call there returns that error
+//! before it does anything. What must happen once something has been queued (waiting for a copy, ordering another
+//! queue, ending a capture) therefore goes to the driver directly.
 
 use std::{
     any::Any,
@@ -22,7 +26,7 @@ use std::{
 
 use cudarc::{
     driver::{
-        CudaContext, CudaEvent, CudaFunction, CudaGraph, CudaModule, CudaStream, DriverError, result,
+        CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result,
         sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute, CUresult},
     },
     nvrtc::Ptx,
@@ -261,8 +265,48 @@ impl Stream {
         self.device_index() == other.device_index()
     }
 
+    /// Waits for the queue, then reports what cudarc has kept in this crate's own context: a failure to free, say.
     pub(super) fn synchronize(&self) -> Result<()> {
-        self.queue.synchronize().map_err(driver("waiting for the queue"))
+        self.wait()?;
+        self.gpu.context.check_err().map_err(driver("freeing memory or another object"))
+    }
+
+    /// Waits until everything queued here has finished, whatever errors cudarc keeps.
+    pub(super) fn wait(&self) -> Result<()> {
+        self.enter()?;
+        // SAFETY: the queue is live.
+        unsafe { result::stream::synchronize(self.queue.cu_stream()) }.map_err(driver("waiting for the queue"))
+    }
+
+    /// Runs `work`, which is cudarc's, in this queue's context: the null stream is that of the current one. Errors that
+    /// cudarc has kept are set aside meanwhile, since they would make it leave out half of the work; those that it keeps now
+    /// are the result.
+    pub(crate) fn apart_from_errors<R>(&self, work: impl FnOnce() -> R) -> std::result::Result<R, DriverError> {
+        let context = self.queue.context();
+        let kept = context.check_err();
+        let done = inside(context.cu_ctx(), || Ok(work()));
+        let done = done.and_then(|done| context.check_err().map(|()| done));
+        context.record_err(kept);
+        done
+    }
+
+    /// The same in a destructor: cudarc keeps the error for the next call.
+    pub(crate) fn release(&self, work: impl FnOnce()) {
+        let released = self.apart_from_errors(work);
+        self.queue.context().record_err(released);
+    }
+
+    /// Whether the host reaches memory at this address too.
+    pub(crate) fn is_managed(&self, address: sys::CUdeviceptr) -> Result<bool> {
+        if address == 0 {
+            return Ok(false);
+        }
+        let mut managed = 0u32;
+        let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED;
+        // SAFETY: the attribute is a truth value, which the driver writes as an integer or as one byte of it.
+        let ask = || unsafe { sys::cuPointerGetAttribute((&raw mut managed).cast(), attribute, address) }.result();
+        self.inside(ask).map_err(driver("asking for the kind of memory"))?;
+        Ok(managed != 0)
     }
 
     pub(crate) fn queue(&self) -> &Arc<CudaStream> {
@@ -298,7 +342,7 @@ impl Stream {
                 answer => answer.result(),
             }
         };
-        inside(self.gpu.context.cu_ctx(), ask).map_err(driver("finding the context of memory"))?;
+        self.inside(ask).map_err(driver("finding the context of memory"))?;
         if device != self.device_index() as i32 {
             let (expected, found) = (format!("cuda:{}", self.device_index()), format!("cuda:{device}"));
             return Err(Error::DeviceMismatch { what: "the memory", expected, found });
@@ -315,7 +359,7 @@ impl Stream {
         let mut flags = 0;
         // SAFETY: the queue is live.
         let ask = || unsafe { sys::cuStreamGetFlags(self.queue.cu_stream(), &mut flags) }.result();
-        inside(self.gpu.context.cu_ctx(), ask).map_err(driver("reading a stream's flags"))?;
+        self.inside(ask).map_err(driver("reading a stream's flags"))?;
         Ok(flags & sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32 == 0)
     }
 
@@ -328,7 +372,7 @@ impl Stream {
         // SAFETY: the caller's promise.
         unsafe { result::memcpy_htod_async(address, source, self.queue.cu_stream()) }
             .map_err(driver("copying to the device"))?;
-        self.synchronize()
+        self.wait()
     }
 
     /// Copies from memory at `address`, in the order of the queue. Waits until the copy is done.
@@ -340,7 +384,7 @@ impl Stream {
         // SAFETY: the caller's promise.
         unsafe { result::memcpy_dtoh_async(target, address, self.queue.cu_stream()) }
             .map_err(driver("copying from the device"))?;
-        self.synchronize()
+        self.wait()
     }
 
     /// Queues a copy of `bytes` bytes within the device.
@@ -354,8 +398,15 @@ impl Stream {
             .map_err(driver("copying on the device"))
     }
 
+    /// Makes the context the current one of this thread.
     pub(super) fn enter(&self) -> Result<()> {
-        self.gpu.context.bind_to_thread().map_err(driver("entering the context"))
+        let context = self.gpu.context.cu_ctx();
+        let entered = result::ctx::get_current().and_then(|current| match current == Some(context) {
+            true => Ok(()),
+            // SAFETY: the context is live.
+            false => unsafe { result::ctx::set_current(context) },
+        });
+        entered.map_err(driver("entering the context"))
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
@@ -390,17 +441,6 @@ impl Stream {
         self.gpu.shared_bytes
     }
 
-    /// Fails if an operation queued earlier has; whether all have finished.
-    pub(super) fn is_idle(&self) -> Result<bool> {
-        self.enter()?;
-        // SAFETY: the queue is live.
-        match unsafe { sys::cuStreamQuery(self.queue.cu_stream()) }.result() {
-            Ok(()) => Ok(true),
-            Err(error) if error.0 == CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            Err(error) => Err(driver("looking at the queue")(error)),
-        }
-    }
-
     /// The error of an allocation of `bytes`, with the sizes if memory is what lacks.
     pub(super) fn allocation_error(&self, error: DriverError, bytes: usize) -> Error {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
@@ -417,14 +457,39 @@ impl Stream {
     /// Runs `queue_work`, which queues work here that touches data of the queues `others`: after all that is queued
     /// there now, and before all that will be.
     pub(super) fn with_joined(&self, others: &[&Stream], queue_work: impl FnOnce() -> Result<()>) -> Result<()> {
-        for other in others {
-            self.queue.join(&other.queue).map_err(driver("ordering two queues"))?;
+        let failed = || driver("ordering two queues");
+        others.iter().try_for_each(|other| self.join(other)).map_err(failed())?;
+        let queued = queue_work();
+        let joined = others.iter().try_for_each(|other| other.join(self));
+        if joined.is_err() {
+            // What cannot be ordered is waited for.
+            self.wait()?;
         }
-        queue_work()?;
-        for other in others {
-            other.queue.join(&self.queue).map_err(driver("ordering two queues"))?;
-        }
-        Ok(())
+        queued.and(joined.map_err(failed()))
+    }
+
+    /// Asks the driver something in this queue's context. The thread's current one stays what it was.
+    pub(super) fn inside<R>(
+        &self,
+        ask: impl FnOnce() -> std::result::Result<R, DriverError>,
+    ) -> std::result::Result<R, DriverError> {
+        inside(self.gpu.context.cu_ctx(), ask)
+    }
+
+    /// Has what will be queued here wait for what is queued on `other` now.
+    fn join(&self, other: &Stream) -> std::result::Result<(), DriverError> {
+        self.inside(|| {
+            let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+            let wait = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            // SAFETY: both queues and the event are live and of one context. The driver keeps an event as long as a
+            // queue waits for it.
+            unsafe {
+                let joined = result::event::record(event, other.queue.cu_stream())
+                    .and_then(|()| result::stream::wait_event(self.queue.cu_stream(), event, wait));
+                let destroyed = result::event::destroy(event);
+                joined.and(destroyed)
+            }
+        })
     }
 
     /// Queues a launch, in one dimension.
@@ -624,7 +689,7 @@ fn message(error: DriverError) -> String {
 
 /// Launches recorded as a CUDA graph, and the queue that they are for.
 pub(crate) struct Recording {
-    graph: CudaGraph,
+    graph: sys::CUgraphExec,
     stream: Stream,
 }
 
@@ -634,8 +699,15 @@ impl Recording {
         self.stream.enter()?;
         // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
         // launches touch is alive, as whoever recorded them saw to.
-        unsafe { result::graph::launch(self.graph.cu_graph_exec(), self.stream.queue.cu_stream()) }
-            .map_err(driver("launching a graph"))
+        unsafe { result::graph::launch(self.graph, self.stream.queue.cu_stream()) }.map_err(driver("launching a graph"))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // The driver keeps a graph that is running until it has ended. Errors would be those of a driver that is shutting down.
+        // SAFETY: the graph is live, and nobody has it any more.
+        let _ = self.stream.inside(|| unsafe { result::graph::exec_destroy(self.graph) });
     }
 }
 
@@ -645,14 +717,30 @@ impl Stream {
         let failed = || driver("recording a graph");
         // What this thread must not do meanwhile fails; other threads may do as they like.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.queue.begin_capture(mode).map_err(failed())?;
+        self.enter()?;
+        // SAFETY: the queue is live.
+        unsafe { result::stream::begin_capture(self.queue.cu_stream(), mode) }.map_err(failed())?;
         // A queue must not stay in capture, whatever happens.
         let queued = panic::catch_unwind(AssertUnwindSafe(queue_work));
-        let graph = self.queue.end_capture(sys::CUgraphInstantiate_flags(0));
+        let graph = self.inside(|| self.end_capture());
         queued.unwrap_or_else(|panic| panic::resume_unwind(panic))?;
         let no_graph = || Error::Driver { call: "recording a graph".into(), message: "the driver made none".into() };
         let graph = graph.map_err(failed())?.ok_or_else(no_graph)?;
         Ok(Recording { graph, stream: target.clone() })
+    }
+
+    /// The graph that has been captured here, ready to launch.
+    fn end_capture(&self) -> std::result::Result<Option<sys::CUgraphExec>, DriverError> {
+        // SAFETY: the queue is live; the graph is used here alone.
+        unsafe {
+            let graph = result::stream::end_capture(self.queue.cu_stream())?;
+            if graph.is_null() {
+                return Ok(None);
+            }
+            let ready = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
+            let destroyed = result::graph::destroy(graph);
+            ready.and_then(|ready| destroyed.map(|()| Some(ready)))
+        }
     }
 
     /// Records what `queue_work` queues on the stream that it is given: whatever else is queued here meanwhile, by any

@@ -125,17 +125,32 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// Has all blocks run at the same time, each with so many bytes of dynamic shared memory, always the same for a kernel on a
-    /// device.
-    pub(crate) fn cooperative(self, dynamic_shared_bytes: u32) -> Self {
-        match self {
+    /// The same with all blocks running at the same time, each with so many bytes of dynamic shared memory, always the same for a
+    /// kernel on a device.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if an emulated GPU does not hold so many blocks at once: one a multiprocessor. A GPU says so when the
+    /// launch is [run](Self::run).
+    pub(crate) fn cooperative(
+        device: &'a Device,
+        mode: Mode<'a>,
+        family: &'static str,
+        variant: &'static Variant,
+        blocks: u32,
+        dynamic_shared_bytes: u32,
+    ) -> Result<Self> {
+        Ok(match Self::of_family(device, mode, family, variant, blocks) {
+            Self::Emulated(_) if blocks > device.multiprocessors() => {
+                let message = format!("{blocks} blocks, and {} run at the same time", device.multiprocessors());
+                return Err(Error::Driver { call: variant.entry.into(), message });
+            }
             Self::Emulated(launch) => Self::Emulated(launch.dynamic_shared_bytes(dynamic_shared_bytes).cooperative()),
             #[cfg(feature = "cuda")]
             Self::Cuda(mut launch) => {
                 launch.shape = Shape { dynamic_shared_bytes, cooperative: true, ..launch.shape };
                 Self::Cuda(launch)
             }
-        }
+        })
     }
 
     /// Has the launch ordered with the queue of `owner`.

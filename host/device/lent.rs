@@ -4,6 +4,7 @@ use std::{
     ffi::c_void,
     fmt,
     ops::{Deref, DerefMut},
+    sync::Arc,
 };
 
 use cudarc::driver::SyncOnDrop;
@@ -17,8 +18,18 @@ use crate::{Element, Error, Result};
 /// [`from_raw`](Self::from_raw). Nothing is copied.
 pub struct DeviceVecRef<'a, T> {
     vector: DeviceVec<T>,
-    /// Comes last: tells the lender's tracking that the memory has been read.
-    _loan: SyncOnDrop<'a>,
+    /// What the end of the borrow has to do.
+    loan: Loan<'a>,
+}
+
+/// How a lender learns that memory has been read.
+pub(crate) enum Loan<'a> {
+    /// By a promise of the caller's: nothing is to be done.
+    Promised,
+    /// By cudarc's events.
+    Tracked(Option<SyncOnDrop<'a>>),
+    /// It does not: all reading ends with the loan.
+    Untracked,
 }
 
 /// A vector to write in GPU memory that another library lends: a [`DeviceVec`] for as long as the borrow lives.
@@ -38,8 +49,8 @@ pub struct DeviceVecMut<'a, T> {
 type GiveBack<'a, T> = Box<dyn FnMut(&mut DeviceVec<T>) + Send + Sync + 'a>;
 
 impl<'a, T> DeviceVecRef<'a, T> {
-    pub(crate) fn new(vector: DeviceVec<T>, loan: SyncOnDrop<'a>) -> Self {
-        Self { vector, _loan: loan }
+    pub(crate) fn new(vector: DeviceVec<T>, loan: Loan<'a>) -> Self {
+        Self { vector, loan }
     }
 
     /// A vector of the `len` elements from `address` on, on the queue of `device`.
@@ -56,7 +67,7 @@ impl<'a, T> DeviceVecRef<'a, T> {
     {
         // SAFETY: the caller's promise.
         let vector = unsafe { lent(device, address as u64, len) }?;
-        Ok(Self::new(vector, SyncOnDrop::Sync(None)))
+        Ok(Self::new(vector, Loan::Promised))
     }
 }
 
@@ -156,6 +167,19 @@ impl<T> Deref for DeviceVecMut<'_, T> {
 impl<T> DerefMut for DeviceVecMut<'_, T> {
     fn deref_mut(&mut self) -> &mut DeviceVec<T> {
         &mut self.vector
+    }
+}
+
+impl<T> Drop for DeviceVecRef<'_, T> {
+    fn drop(&mut self) {
+        let queue = self.vector.owner_mut().map(|(queue, ..)| Arc::clone(queue));
+        match (&mut self.loan, queue) {
+            // It records an event, unless cudarc keeps an error.
+            (Loan::Tracked(loan), Some(queue)) => queue.release(|| drop(loan.take())),
+            // An error here is that of an operation queued earlier, and the next one has it too.
+            (Loan::Untracked, Some(queue)) => drop(queue.wait()),
+            _ => {}
+        }
     }
 }
 

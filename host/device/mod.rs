@@ -9,6 +9,7 @@ mod launch;
 #[cfg(feature = "cuda")]
 mod lent;
 mod mailbox;
+mod mark;
 mod pinned;
 mod timing;
 mod vector;
@@ -22,9 +23,9 @@ pub(crate) use graph::{Exclusive, Recording};
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
 #[cfg(feature = "cuda")]
-pub(crate) use lent::check_alignment;
-#[cfg(feature = "cuda")]
 pub use lent::{DeviceVecMut, DeviceVecRef};
+#[cfg(feature = "cuda")]
+pub(crate) use lent::{Loan, check_alignment};
 pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
@@ -33,6 +34,7 @@ pub(crate) use cuda::{Stream, driver};
 pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, Mode};
 pub(crate) use mailbox::Mailbox;
+pub(crate) use mark::Mark;
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
@@ -211,12 +213,12 @@ impl Device {
         }
     }
 
-    /// Whether everything queued here has finished, without waiting for it.
-    pub(crate) fn is_idle(&self) -> Result<bool> {
-        match &self.backend {
-            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(true),
+    /// Whether the two are one queue. The CPU has one, and so has the emulated device.
+    pub(crate) fn is_same_queue(&self, other: &Self) -> bool {
+        match (&self.backend, &other.backend) {
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => stream.is_idle(),
+            (Backend::Cuda(own), Backend::Cuda(other)) => own.is(other),
+            _ => self.shares_memory_with(other),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Vectors and other arrays in a device's memory.
 
-use std::sync::Arc;
+use std::{ffi::c_void, sync::Arc};
 
 use super::{Backend, Device};
 use crate::{Element, Error, Result};
@@ -9,7 +9,7 @@ use crate::{Element, Error, Result};
 use {
     super::cuda::Stream,
     cudarc::driver::{CudaSlice, DevicePtr, sys::CUdeviceptr},
-    std::any::Any,
+    std::{any::Any, mem},
 };
 
 /// A dense vector in a device's memory, of as many bytes as its elements have.
@@ -96,6 +96,17 @@ impl<T: Element> DeviceVec<T> {
     pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
         check_length("the source", self.len(), source.len())?;
         self.buffer.overwrite(&self.device, source)
+    }
+
+    /// What tells it from any other vector: where its elements are, how many, and the queue.
+    pub(crate) fn place(&self) -> (usize, usize, Option<*mut c_void>) {
+        let address = match &self.buffer {
+            Buffer::Host(values) => values.as_ptr() as usize,
+            Buffer::Shared(values) => values.as_ptr() as usize,
+            #[cfg(feature = "cuda")]
+            Buffer::Cuda(buffer) => buffer.address as usize,
+        };
+        (address, self.len(), self.device.cuda_stream())
     }
 
     pub(crate) fn buffer(&self) -> &Buffer<T> {
@@ -192,11 +203,15 @@ impl<T> DeviceVec<T> {
 #[cfg(feature = "cuda")]
 impl<T> Drop for CudaBuffer<T> {
     fn drop(&mut self) {
-        if let Owner::Other(_) = self.owner {
-            // How it frees the memory is not known: in the current context, perhaps, and at once. Errors will be those
-            // of the next call.
-            let _ = self.queue.synchronize();
+        let owner = mem::replace(&mut self.owner, Owner::Lender);
+        match owner {
+            // Nobody frees it here.
+            Owner::Lender => return,
+            Owner::Slice(_) => {}
+            // How it frees the memory is not known: at once, perhaps. Errors will be those of the next call.
+            Owner::Other(_) => drop(self.queue.wait()),
         }
+        self.queue.release(|| drop(owner));
     }
 }
 

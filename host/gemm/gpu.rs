@@ -30,6 +30,24 @@ pub(super) struct Plan<T> {
     distances: [u32; 3],
 }
 
+/// Fails if no kernel is as these options say: they are checked where they are ignored, too.
+pub(super) fn check_options<T: Scalar>(
+    options: &GemmOptions,
+    a: DenseRef<'_, T>,
+    b: DenseRef<'_, T>,
+    c: &DenseMut<'_, T>,
+) -> Result<()> {
+    match options.kernel {
+        GemmKernel::Ladder(_) => refuse_for_ladder(a, b, c),
+        GemmKernel::Tiles => {
+            let (a, b) = oriented(a, b, c.order());
+            // The options that there are do not depend on the sizes.
+            let task = Task { dtype: T::DTYPE, orders: (a.order(), b.order()), sizes: [1; 3], multiprocessors: 1 };
+            Tiling::choose(task, options.tile, options.splits).map(|_| ())
+        }
+    }
+}
+
 /// The kernel for these matrices.
 pub(super) fn choice<T: Scalar>(
     options: &GemmOptions,
@@ -85,8 +103,7 @@ impl<T: Scalar> Plan<T> {
         c: &DenseMut<'_, T>,
     ) -> Result<Self> {
         if let GemmKernel::Ladder(_) = options.kernel {
-            let orders = [("A", a.order()), ("B", b.order()), ("C", c.order())];
-            refuse_for_ladder(T::DTYPE, orders)?;
+            refuse_for_ladder(a, b, c)?;
         }
         let (task, distances) = task(a, b, c)?;
         let (family, variant, tile, blocks, splits) = match options.kernel {
@@ -155,10 +172,11 @@ impl<T: Scalar> Plan<T> {
     }
 }
 
-fn refuse_for_ladder(dtype: DType, orders: [(&str, Order); 3]) -> Result<()> {
-    if dtype != DType::F32 {
+fn refuse_for_ladder<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<()> {
+    if T::DTYPE != DType::F32 {
         return Err(Error::Unsupported("kernels of the ladder in f64: they are for f32".into()));
     }
+    let orders = [("A", a.order()), ("B", b.order()), ("C", c.order())];
     match orders.into_iter().find(|&(_, order)| order == Order::ColumnMajor) {
         None => Ok(()),
         Some((what, _)) => {

@@ -79,7 +79,10 @@ pub fn gemm_choice<T: Scalar>(
 ) -> Result<KernelChoice> {
     check(&a, &b, c)?;
     match c.device().backend() {
-        Backend::Cpu { .. } => Ok(cpu::choice(c.nrows(), c.ncols())),
+        Backend::Cpu { .. } => {
+            gpu::check_options(options, a, b, c)?;
+            Ok(cpu::choice(c.nrows(), c.ncols()))
+        }
         _ => gpu::choice(options, a, b, c),
     }
 }
@@ -128,7 +131,10 @@ impl<T: Scalar> Plan<T> {
     fn new(options: &GemmOptions, a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<Self> {
         let is_empty = c.nrows() == 0 || c.ncols() == 0;
         match c.device().backend() {
-            Backend::Cpu { .. } => Ok(if is_empty { Self::Nothing } else { Self::Cpu }),
+            Backend::Cpu { .. } => {
+                gpu::check_options(options, a, b, c)?;
+                Ok(if is_empty { Self::Nothing } else { Self::Cpu })
+            }
             _ if is_empty => gpu::Plan::new(options, a, b, c).map(|_| Self::Nothing),
             _ => Ok(Self::Gpu(Box::new(gpu::Plan::new(options, a, b, c)?.prepare(c)?))),
         }

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 use crate::{
     Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
-    device::{Owner, Stream, check_alignment, driver},
+    device::{Loan, Owner, Stream, check_alignment, driver},
 };
 
 impl Device {
@@ -95,18 +95,25 @@ impl<T: Element> DeviceVec<T> {
 
 impl<'a, T: Element> DeviceVecRef<'a, T> {
     /// Borrows a slice of cudarc's, or a view of one, as a vector on the slice's stream. Operations there come after
-    /// what has written the slice on any stream, and, once this is dropped, before what will write it.
+    /// what has written the slice on any stream, and, once this is dropped, before what will write it. The end of the
+    /// borrow waits for the stream where the slice is in unified memory and cudarc does not track its uses, as in a
+    /// context with one stream: otherwise the host could write what is still being read.
     ///
     /// # Errors
     /// Those of [`Device::from_cudarc`] for the slice's stream; [`InvalidOption`](Error::InvalidOption) for a view
     /// whose address is not a multiple of 16.
     pub fn from_cudarc(slice: &'a impl DevicePtr<T>) -> Result<Self> {
         let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
-        let (address, loan) = slice.device_ptr(slice.stream());
-        check_order(&queue)?;
+        let (address, loan) = ordered(&queue, || slice.device_ptr(slice.stream()))?;
         check_alignment(address)?;
+        let is_tracked = slice.stream().context().is_managing_stream_synchronization();
+        let loan = match is_tracked || !queue.is_managed(address)? {
+            true => Loan::Tracked(Some(loan)),
+            false => Loan::Untracked,
+        };
         // SAFETY: the slice is borrowed as long as this lives, and freed in the order of its stream, which is this
-        // queue, or, as cudarc's unified memory is, after its event, which is recorded when this is given back.
+        // queue, or, as cudarc's unified memory is, after its event, which is recorded when this is given back, or at once,
+        // when giving it back has waited.
         let vector = unsafe { DeviceVec::of_parts(&queue, address, slice.len(), Owner::Lender) };
         Ok(Self::new(vector, loan))
     }
@@ -135,16 +142,14 @@ impl<'a, T: Element> DeviceVecMut<'a, T> {
 
 /// The address of a slice, for what is queued on its stream from now on: after whatever has used it.
 fn acquire<T>(queue: &Arc<Stream>, slice: &mut CudaSlice<T>) -> Result<u64> {
-    let address = slice.device_ptr_mut(queue.queue()).0;
-    check_order(queue)?;
+    let address = ordered(queue, || slice.device_ptr_mut(queue.queue()).0)?;
     check_alignment(address)?;
     Ok(address)
 }
 
-/// Fails if cudarc has not been able to order a slice's stream after what has used the slice: it keeps such an error in the
-/// caller's context.
-fn check_order(queue: &Stream) -> Result<()> {
-    queue.queue().context().check_err().map_err(driver("ordering a slice"))
+/// What `borrow` gives, unless cudarc has not been able to order a slice's stream after what has used the slice.
+fn ordered<R>(queue: &Stream, borrow: impl FnOnce() -> R) -> Result<R> {
+    queue.apart_from_errors(borrow).map_err(driver("ordering a slice"))
 }
 
 /// The slice, which is at this address, as a vector on its stream.
@@ -166,6 +171,6 @@ fn take<T>(vector: &mut DeviceVec<T>) -> Option<CudaSlice<T>> {
         // SAFETY: the same allocation, of which the vector is a part.
         slice = unsafe { queue.queue().upgrade_device_ptr(slice.leak(), len) };
     }
-    drop(slice.device_ptr_mut(queue.queue()));
+    queue.release(|| drop(slice.device_ptr_mut(queue.queue())));
     Some(slice)
 }

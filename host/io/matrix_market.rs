@@ -93,7 +93,7 @@ impl<'a> MatrixMarketReader<'a> {
     /// Reads the matrix, its entries in the file's order, each with its mirror image right behind it.
     ///
     /// # Errors
-    /// [`Error::Parse`], with the line, if the file breaks the format; [`Error::Unsupported`] if it is of a kind that
+    /// [`Error::Parse`], with the line, if the file breaks the format; [`Error::UnsupportedFile`] if it is of a kind that
     /// is not read; [`Error::Io`] if the system fails to read it.
     pub fn read_coo<T: Scalar>(self) -> Result<CooMatrix<T>> {
         let lines = Lines::new(self.input, self.bytes, self.progress)
@@ -104,19 +104,18 @@ impl<'a> MatrixMarketReader<'a> {
     /// Reads the matrix, its rows sorted by column and duplicates summed in the file's order.
     ///
     /// # Errors
-    /// Those of [`read_coo`](Self::read_coo), and [`Error::Unsupported`] if the matrix has more than 2^24 rows and 64
+    /// Those of [`read_coo`](Self::read_coo), and [`Error::UnsupportedFile`] if the matrix has more than 2^24 rows and 64
     /// times as many rows as entries: offsets of its empty rows would be nearly all of a [`CsrMatrix`], and a few
     /// bytes of file could ask for gigabytes.
     pub fn read_csr<T: Scalar>(self) -> Result<CsrMatrix<T>> {
         let name = self.name.clone();
         let coo = self.read_coo()?;
         if coo.nrows() > 1 << 24 && coo.nrows() / 64 > coo.nnz() {
-            return Err(Error::Unsupported(format!(
-                "{}: {} entries in {} rows, nearly all empty, as a CSR matrix; a COO matrix can hold them",
-                name.display(),
-                coo.nnz(),
-                coo.nrows()
-            )));
+            let (entries, rows) = (coo.nnz(), coo.nrows());
+            let problem = format!(
+                "{entries} entries in {rows} rows, nearly all empty, as a CSR matrix; a COO matrix can hold them"
+            );
+            return Err(Error::UnsupportedFile { path: name, problem });
         }
         Ok(CsrMatrix::from(&coo))
     }

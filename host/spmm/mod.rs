@@ -121,10 +121,12 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// preparing; [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
     pub fn spmm(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
         self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
+        // Before the product with a vector, which every matrix has: what is supported does not depend on the columns.
+        let operator = self.dense_product()?;
         if b.is_vector() && c.is_vector() {
             return self.spmv(alpha, b.vec(), beta, c.into_vec());
         }
-        self.dense_product()?.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
+        operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
     }
 
     /// `C = alpha * A^T * B + beta * C`, with `B` of `nrows` rows and `C` of `ncols`, for a
@@ -135,10 +137,11 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// `CscMatrix::from(&matrix)`.
     pub fn spmm_transposed(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
         self.check_dense((self.nrows(), &b), (self.ncols(), &c))?;
+        let operator = self.dense_transposed()?;
         if b.is_vector() && c.is_vector() {
             return self.spmv_transposed(alpha, b.vec(), beta, c.into_vec());
         }
-        self.dense_transposed()?.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
+        operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
     }
 
     /// `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the entries `k` of row `i`, where `w[k]` is the entry's value or
@@ -235,10 +238,10 @@ impl<T: Scalar> DeviceMatrix<T> {
         mut c: DenseMut<'a, T>,
     ) -> Result<Graph<'a>> {
         self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
+        let operator = self.dense_product()?;
         if b.is_vector() && c.is_vector() {
             return self.spmv_graph(alpha, b.vec(), beta, c.into_vec());
         }
-        let operator = self.dense_product()?;
         let queue = c.device().clone();
         let mut product = |mode: Mode<'_>| operator.spmm(Product { mode, alpha, b, beta, c: c.reborrow() });
         // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.

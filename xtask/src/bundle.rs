@@ -18,6 +18,7 @@ const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=cg",
     "--test=cg_ladder",
+    "--test=cg_misuse",
     "--test=cudarc",
     "--test=device",
     "--test=gemm",

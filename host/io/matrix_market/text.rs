@@ -43,7 +43,7 @@ impl<'a> Text<'a> {
         }
         Header::parse(self.lines.current()).map_err(|problem| match problem {
             HeaderProblem::Broken(problem) => self.broken(problem),
-            HeaderProblem::Unsupported(what) => Error::Unsupported(format!("{}: {what}", self.name.display())),
+            HeaderProblem::Unsupported(problem) => Error::UnsupportedFile { path: self.name.clone(), problem },
         })
     }
 

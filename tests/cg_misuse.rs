@@ -1,0 +1,289 @@
+//! Conjugate gradients with operators and callbacks that misbehave in safe code, and with numbers that leave the range of
+//! their type: each ends in a clear error, and the next solution is right.
+
+mod common;
+
+use std::{
+    cell::{Cell, RefCell},
+    mem,
+    ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    thread,
+};
+
+use common::{Random, matrices::from_rows, on_every_device, on_gpu};
+use warpsparse::{
+    Cg, CgInfo, CgMethod, CgReason, Device, DeviceMatrix, DeviceVec, Error, ErrorKind, LinearOperator, Preconditioner,
+    Result, Tol, io,
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("replaced_vectors_are_errors", replaced_vectors_are_errors));
+    trials.extend(on_every_device("panics_leave_nothing_half_done", panics_leave_nothing_half_done));
+    trials.extend(on_every_device("operators_may_change_size_and_queue", operators_may_change));
+    trials.extend(on_every_device("overflow_is_a_breakdown", overflow_is_a_breakdown));
+    trials.extend(on_every_device("underflow_is_a_breakdown", underflow_is_a_breakdown));
+    trials.push(on_gpu("a_stopped_solution_waits_for_nobody_else", a_stopped_solution_waits_for_nobody_else));
+    common::run(trials)
+}
+
+const METHODS: [CgMethod; 5] =
+    [CgMethod::Auto, CgMethod::InStep, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+
+/// What is done with the vector that is to be written.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// It is written in place.
+    Write,
+    /// A vector of this length takes its place, which a product has been written to where it fits.
+    Replace {
+        len: usize,
+    },
+    /// The same, and then an error.
+    ReplaceAndFail {
+        len: usize,
+    },
+    /// One from another queue takes its place.
+    ReplaceByForeign,
+    /// It trades places with one that is kept.
+    Swap {
+        len: usize,
+    },
+    Panic,
+}
+
+/// A matrix that hides that it is one. `deed` is done from the call number `at` on.
+struct Odd<'a> {
+    matrix: &'a DeviceMatrix<f64>,
+    deed: Cell<Deed>,
+    at: Cell<usize>,
+    kept: RefCell<Option<DeviceVec<f64>>>,
+}
+
+impl<'a> Odd<'a> {
+    fn new(matrix: &'a DeviceMatrix<f64>) -> Self {
+        Self { matrix, deed: Cell::new(Deed::Write), at: Cell::new(0), kept: RefCell::default() }
+    }
+
+    fn will(&self, deed: Deed, at: usize) {
+        self.deed.set(deed);
+        self.at.set(at);
+    }
+
+    fn apply(&self, x: &DeviceVec<f64>, y: &mut DeviceVec<f64>) -> Result<()> {
+        self.matrix.spmv(1.0, x, 0.0, y)?;
+        let device = self.matrix.device();
+        if self.at.get() > 0 {
+            self.at.set(self.at.get() - 1);
+            return Ok(());
+        }
+        match self.deed.get() {
+            Deed::Write => {}
+            Deed::Replace { len } => *y = device.zeros(len)?,
+            Deed::ReplaceAndFail { len } => {
+                *y = device.zeros(len)?;
+                return Err(Error::Unsupported("its own error".into()));
+            }
+            Deed::ReplaceByForeign => *y = device.new_queue()?.upload_vec(&y.to_vec()?)?,
+            Deed::Swap { len } => {
+                let mut other = device.zeros(len)?;
+                mem::swap(y, &mut other);
+                *self.kept.borrow_mut() = Some(other);
+            }
+            Deed::Panic => panic!("as planned"),
+        }
+        Ok(())
+    }
+}
+
+impl LinearOperator<f64> for Odd<'_> {
+    fn size(&self) -> usize {
+        self.matrix.nrows()
+    }
+    fn device(&self) -> &Device {
+        self.matrix.device()
+    }
+    fn apply(&self, x: &DeviceVec<f64>, y: &mut DeviceVec<f64>) -> Result<()> {
+        self.apply(x, y)
+    }
+}
+
+impl Preconditioner<f64> for Odd<'_> {
+    fn apply(&self, r: &DeviceVec<f64>, z: &mut DeviceVec<f64>) -> Result<()> {
+        self.apply(r, z)
+    }
+}
+
+const N: usize = 81;
+
+fn solve(device: &Device, cg: &mut Cg<'_, f64>) -> Result<CgInfo> {
+    let matrix = io::generate::poisson2d::<f64>(9)?;
+    let b: Vec<f64> = Random(5).vector(N);
+    let (on_device, mut x) = (device.upload_vec(&b)?, device.zeros(N)?);
+    let info = cg.solve(&on_device, &mut x)?;
+    let x = x.to_vec()?;
+    let mut residual = b.clone();
+    matrix.triplets().for_each(|(i, j, value)| residual[i] -= value * x[j]);
+    let norm = |v: &[f64]| v.iter().map(|v| v * v).sum::<f64>().sqrt();
+    assert!(norm(&residual) <= 1.1e-6 * norm(&b), "{info:?}");
+    Ok(info)
+}
+
+/// The identity, as a matrix.
+fn identity(device: &Device) -> DeviceMatrix<f64> {
+    device.upload(&from_rows(N, (0..N).map(|i| vec![(i, 1.0)]).collect())).unwrap()
+}
+
+fn replaced_vectors_are_errors(device: &Device) {
+    let (matrix, identity) = (device.upload(&io::generate::poisson2d(9).unwrap()).unwrap(), identity(device));
+    let (operator, preconditioner) = (Odd::new(&matrix), Odd::new(&identity));
+    let mut deeds = vec![Deed::Swap { len: N }, Deed::Swap { len: 3 }];
+    for len in [0, 1, N - 1, N, 10 * N] {
+        deeds.extend([Deed::Replace { len }, Deed::ReplaceAndFail { len }]);
+    }
+    if device.is_cuda() {
+        deeds.push(Deed::ReplaceByForeign);
+    }
+    let mut plain = Cg::new(&operator);
+    let mut preconditioned = Cg::new(&matrix).method(CgMethod::Graph).preconditioner(&preconditioner);
+    for deed in deeds {
+        // The first call is for the residual of the guess, or for the first direction.
+        for at in [0, 1, 5] {
+            operator.will(deed, at);
+            let error = solve(device, &mut plain).unwrap_err();
+            let expected = "invalid option: the operator has replaced the vector that it was to write: write the elements of that one";
+            assert_eq!(error.to_string(), expected, "{deed:?} at {at}");
+            operator.will(Deed::Write, 0);
+            assert_eq!(solve(device, &mut plain).unwrap().reason, CgReason::Converged, "after {deed:?} at {at}");
+
+            preconditioner.will(deed, at);
+            let error = solve(device, &mut preconditioned).unwrap_err();
+            let expected = "invalid option: the preconditioner has replaced the vector";
+            assert!(error.to_string().starts_with(expected), "{deed:?} at {at}: {error}");
+            preconditioner.will(Deed::Write, 0);
+            assert_eq!(solve(device, &mut preconditioned).unwrap().reason, CgReason::Converged);
+        }
+    }
+}
+
+fn panics_leave_nothing_half_done(device: &Device) {
+    let matrix = device.upload(&io::generate::poisson2d(9).unwrap()).unwrap();
+    let operator = Odd::new(&matrix);
+    let mut cg = Cg::new(&operator);
+    for at in [0, 1, 5] {
+        operator.will(Deed::Panic, at);
+        assert!(catch_unwind(AssertUnwindSafe(|| solve(device, &mut cg))).is_err());
+        operator.will(Deed::Write, 0);
+        solve(device, &mut cg).unwrap();
+    }
+    for method in METHODS {
+        let panics = Cell::new(true);
+        let callback = |_| match panics.replace(false) {
+            true => panic!("as planned"),
+            false => ControlFlow::Continue(()),
+        };
+        let mut cg = Cg::new(&matrix).method(method).callback(callback);
+        assert!(catch_unwind(AssertUnwindSafe(|| solve(device, &mut cg))).is_err(), "{method:?}");
+        solve(device, &mut cg).unwrap();
+    }
+}
+
+/// One matrix after another.
+struct Changing {
+    matrices: Vec<DeviceMatrix<f64>>,
+    current: Cell<usize>,
+}
+
+impl LinearOperator<f64> for Changing {
+    fn size(&self) -> usize {
+        self.matrices[self.current.get()].nrows()
+    }
+    fn device(&self) -> &Device {
+        self.matrices[self.current.get()].device()
+    }
+    fn apply(&self, x: &DeviceVec<f64>, y: &mut DeviceVec<f64>) -> Result<()> {
+        self.matrices[self.current.get()].spmv(1.0, x, 0.0, y)
+    }
+}
+
+fn operators_may_change(device: &Device) {
+    let queues = [device.clone(), device.clone(), device.new_queue().unwrap()];
+    let matrices = [(0, 9), (1, 4), (2, 4), (0, 12)];
+    let matrices = matrices.map(|(queue, n)| queues[queue].upload(&io::generate::poisson2d(n).unwrap()).unwrap());
+    let operator = Changing { matrices: matrices.into(), current: Cell::new(0) };
+    let mut cg = Cg::new(&operator);
+    for current in [0, 1, 2, 0, 3, 1] {
+        operator.current.set(current);
+        let n = operator.size();
+        let (b, mut x) = (device.upload_vec(&vec![1.0; n]).unwrap(), device.zeros(n).unwrap());
+        let info = cg.solve(&b, &mut x).unwrap();
+        assert_eq!(info.reason, CgReason::Converged);
+        let other = operator.matrices.iter().map(LinearOperator::size).find(|&size| size != n).unwrap();
+        let error = cg.solve(&device.zeros(other).unwrap(), &mut x).unwrap_err();
+        assert!(matches!(error, Error::LengthMismatch { what: "b", .. }), "{error}");
+    }
+}
+
+/// The solution is 1e40, beyond the range of f32.
+fn overflow_is_a_breakdown(device: &Device) {
+    let small = |value: f64| 1e-30 * value;
+    let rows = vec![vec![(0, small(2.0)), (1, small(-1.0))], vec![(0, small(-1.0)), (1, small(2.0))]];
+    let matrix = device.upload(&from_rows::<f32>(2, rows)).unwrap();
+    let b = [1e10f32, 1e10];
+    for method in METHODS {
+        let (on_device, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(2).unwrap());
+        let error = Cg::new(&matrix).method(method).solve(&on_device, &mut x).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Breakdown, "{method:?}: {error}");
+        assert!(error.to_string().contains("not finite"), "{method:?}: {error}");
+
+        let (on_device, mut x) = (device.upload_vec(&b.map(f64::from)).unwrap(), device.zeros(2).unwrap());
+        let error = Cg::new(&matrix).method(method).solve_mixed(&on_device, &mut x).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Breakdown, "{method:?}, mixed: {error}");
+    }
+}
+
+/// Not zero, but its square is.
+fn underflow_is_a_breakdown(device: &Device) {
+    let matrix = device.upload(&io::generate::poisson2d::<f64>(3).unwrap()).unwrap();
+    for method in METHODS {
+        let (b, mut x) = (device.upload_vec(&[1e-200; 9]).unwrap(), device.upload_vec(&[7.0; 9]).unwrap());
+        let error = Cg::new(&matrix).method(method).solve(&b, &mut x).unwrap_err();
+        assert_eq!(error.to_string(), "iteration 0: b . b underflows: scale the system", "{method:?}");
+    }
+    let matrix = device.upload(&io::generate::poisson2d::<f32>(3).unwrap()).unwrap();
+    let (b, mut x) = (device.upload_vec(&[1e-200; 9]).unwrap(), device.zeros(9).unwrap());
+    let error = Cg::new(&matrix).solve_mixed(&b, &mut x).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Breakdown, "{error}");
+}
+
+/// Another thread keeps the same queue busy for as long as the solution takes, up to a limit that it must not reach.
+fn a_stopped_solution_waits_for_nobody_else(gpu: &Device) {
+    const LIMIT: usize = 60_000;
+    let large = gpu.upload(&io::generate::poisson2d::<f64>(1500).unwrap()).unwrap();
+    let matrix = gpu.upload(&io::generate::poisson2d::<f64>(40).unwrap()).unwrap();
+    let b = gpu.upload_vec(&[1.0; 1600]).unwrap();
+    for method in [CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent] {
+        let is_solved = AtomicBool::new(false);
+        let products = thread::scope(|scope| {
+            let busy = scope.spawn(|| {
+                let (x, mut y) = (gpu.zeros(large.ncols()).unwrap(), gpu.zeros(large.nrows()).unwrap());
+                (0..LIMIT).take_while(|_| !is_solved.load(SeqCst)).map(|_| large.spmv(1.0, &x, 0.0, &mut y)).count()
+            });
+            let mut x = gpu.zeros(1600).unwrap();
+            let stop = |progress: warpsparse::CgProgress| match progress.iteration {
+                0..3 => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            };
+            let mut cg = Cg::new(&matrix).method(method).tolerance(Tol::relative(1e-14)).callback(stop);
+            let info = cg.solve(&b, &mut x).unwrap();
+            is_solved.store(true, SeqCst);
+            // The kernel that stays goes on until its launch ends.
+            assert!(info.reason == CgReason::Stopped || method == CgMethod::Persistent, "{info:?}");
+            busy.join().unwrap()
+        });
+        assert!(products < LIMIT, "{method:?}");
+    }
+}
