@@ -68,6 +68,7 @@ pub mod guide;
 mod interop;
 #[cfg(feature = "io")]
 pub mod io;
+mod memory;
 mod offset;
 mod pieces;
 #[cfg(feature = "cuda")]

@@ -4,7 +4,11 @@ mod common;
 
 use std::{
     process::ExitCode,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread,
 };
 
 use common::{
@@ -19,8 +23,8 @@ use warpsparse::{
     FormatChoice, GemmOptions, Scalar, SpmvOptions, Tol,
     cudarc::{
         driver::{
-            CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, LaunchConfig, PushKernelArg,
-            sys::{CUgraphInstantiate_flags, CUstreamCaptureMode},
+            CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+            sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode},
         },
         nvrtc::Ptx,
     },
@@ -48,6 +52,9 @@ fn main() -> ExitCode {
         on_gpu("what_does_not_fit_is_an_error", |_| what_does_not_fit()),
         on_gpu("other_contexts_are_errors", |_| other_contexts()),
         on_gpu("addresses_are_checked", addresses_are_checked),
+        on_gpu("memory_is_freed_in_its_own_context", |_| freed_in_its_own_context()),
+        on_gpu("errors_that_cudarc_keeps_skip_no_wait", |_| errors_skip_no_wait()),
+        on_gpu("unified_memory_is_lent_until_it_has_been_read", |_| unified_memory()),
         Trial::test("no_gpu_lends_no_memory", || {
             // SAFETY: refused.
             let refused = unsafe { DeviceVecMut::<f32>::from_raw(&Device::cpu(), std::ptr::null_mut(), 0) };
@@ -502,6 +509,90 @@ fn addresses_are_checked(gpu: &Device) {
     let in_host_memory = on_host.as_mut_ptr().map_addr(|address| address.next_multiple_of(16));
     // SAFETY: refused.
     assert!(unsafe { DeviceVecMut::from_raw(gpu, in_host_memory, 8) }.is_err());
+}
+
+/// The default stream has the same handle in every context.
+fn freed_in_its_own_context() {
+    let context = CudaContext::new(0).unwrap();
+    let device = Device::from_cudarc(context.default_stream()).unwrap();
+    let mut vectors = (0..2).map(|_| device.upload_vec(&[1.0f64; 1000]).unwrap()).collect::<Vec<_>>();
+    let (here, there) = (vectors.pop().unwrap(), vectors.pop().unwrap());
+    // A thread without a context.
+    thread::spawn(move || drop(there)).join().unwrap();
+    context.check_err().unwrap();
+    // And one with another context.
+    let other = CudaContext::new_non_primary(0, 0).unwrap();
+    other.bind_to_thread().unwrap();
+    drop(here);
+    context.check_err().unwrap();
+    other.synchronize().unwrap();
+}
+
+/// While another thread makes cudarc keep errors in the context that operations here use.
+fn errors_skip_no_wait() {
+    let stream = stream();
+    let device = Device::from_cudarc(stream.clone()).unwrap();
+    let elsewhere = device.new_queue().unwrap();
+    let ones = vec![1.0f64; 1 << 20];
+    let (mut source, mut target) = (device.upload_vec(&ones).unwrap(), vec![0.0; 1 << 20]);
+    let a = device.upload(&poisson(1000)).unwrap();
+    let (x, mut y) = (elsewhere.upload_vec(&ones[..1000]).unwrap(), device.zeros(1000).unwrap());
+    let mut cg = Cg::new(&a).tolerance(Tol::relative(1e-8));
+    a.spmv(1.0, &x, 0.0, &mut y).unwrap();
+    let (b, mut solution) = (device.upload_vec(&y.to_vec().unwrap()).unwrap(), device.zeros(1000).unwrap());
+    cg.solve(&b, &mut solution).unwrap();
+
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                stream.context().record_err(Err::<(), _>(DriverError(CUresult::CUDA_ERROR_UNKNOWN)));
+            }
+        });
+        // Whatever fails, the other thread ends.
+        let results = (1..100).map(|round| {
+            let value = f64::from(round);
+            source.copy_from(&vec![value; 1 << 20])?;
+            source.copy_to(&mut target)?;
+            assert!(target.iter().all(|&found| found == value));
+            a.spmv(1.0, &x, 0.0, &mut y)?;
+            elsewhere.synchronize()?;
+            assert_eq!(y.to_vec()?[1..999], vec![0.0; 998]);
+            solution.copy_from(&[0.0; 1000])?;
+            cg.solve(&b, &mut solution).map(|info| assert_eq!(info.reason, CgReason::Converged))
+        });
+        let results: Vec<warpsparse::Result<()>> = results.collect();
+        drop(cg);
+        is_done.store(true, Relaxed);
+        results.into_iter().for_each(|result| result.unwrap());
+    });
+    let _ = stream.context().check_err();
+}
+
+/// In a context with one stream cudarc does not track uses: the host must not write what a product is still to read.
+fn unified_memory() {
+    let context = CudaContext::new(0).unwrap();
+    let stream = context.default_stream();
+    assert!(!context.is_managing_stream_synchronization());
+    let matrix = uneven::<f32>();
+    let a = Device::from_cudarc(stream.clone()).unwrap().upload(&matrix).unwrap();
+    let function = context.load_module(Ptx::from_src(SLOW_ADD)).unwrap().load_function("slow_add").unwrap();
+    // SAFETY: any bits are a number.
+    let mut x_slice = unsafe { context.alloc_unified::<f32>(matrix.ncols(), true) }.unwrap();
+    let x = Random(1).vector::<f32>(matrix.ncols());
+    let (mut y_slice, mut other) = (stream.alloc_zeros(matrix.nrows()).unwrap(), stream.alloc_zeros(10).unwrap());
+    for _ in 0..2 {
+        x_slice.as_mut_slice().unwrap().copy_from_slice(&x);
+        slow_add(&function, &stream, &mut other, 1.0);
+        {
+            let x = DeviceVecRef::from_cudarc(&x_slice).unwrap();
+            let mut y = DeviceVecMut::from_cudarc(&mut y_slice).unwrap();
+            a.spmv(1.0, &x, 0.0, &mut y).unwrap();
+        }
+        x_slice.as_mut_slice().unwrap().fill(f32::NAN);
+        let y = vec![0.0; matrix.nrows()];
+        assert_within("unified", &download(&stream, &y_slice), &reference_spmv(&matrix, 1.0, &x, 0.0, &y));
+    }
 }
 
 /// A slice with a copy. cudarc itself allocates none without elements.

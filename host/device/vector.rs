@@ -3,7 +3,7 @@
 use std::{ffi::c_void, sync::Arc};
 
 use super::{Backend, Device};
-use crate::{Element, Error, Result};
+use crate::{Element, Error, Result, memory};
 
 #[cfg(feature = "cuda")]
 use {
@@ -231,7 +231,11 @@ impl<T: Element> Buffer<T> {
 
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
         match device.backend() {
-            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Host(values.to_vec())),
+            Backend::Cpu { .. } | Backend::Emulated { .. } => {
+                let mut copy = memory::room(values.len()).map_err(|error| of_device(device, error))?;
+                copy.extend_from_slice(values);
+                Ok(Self::Host(copy))
+            }
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 // SAFETY: every element is written by the copy below, before anything can read it.
@@ -293,7 +297,7 @@ impl<T: Element> Buffer<T> {
 
     /// A copy of the elements, after everything queued before has finished.
     pub(crate) fn to_vec(&self, device: &Device) -> Result<Vec<T>> {
-        let mut values = vec![T::default(); self.len()];
+        let mut values = host_zeros(device, self.len())?;
         self.download(device, 0, &mut values)?;
         Ok(values)
     }
@@ -357,13 +361,19 @@ impl<T: Element> DeviceVec<T> {
     }
 }
 
-/// Zeros in host memory; unlike `vec!`, does not abort where memory lacks.
+/// Zeros in the host memory that a device has for its own.
 pub(super) fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {
-    let bytes = byte_size::<T>(device, len)?;
-    let mut values = Vec::new();
-    values.try_reserve_exact(len).map_err(|_| out_of_memory(device, bytes))?;
-    values.resize(len, T::default());
-    Ok(values)
+    memory::zeros(len).map_err(|error| of_device(device, error))
+}
+
+/// Names the device whose memory it is that lacks.
+fn of_device(device: &Device, error: Error) -> Error {
+    match error {
+        Error::OutOfMemory { requested, available, .. } => {
+            Error::OutOfMemory { device: device.to_string(), requested, available }
+        }
+        other => other,
+    }
 }
 
 /// The bytes of `len` elements; what no machine can address is out of memory at once.

@@ -12,9 +12,9 @@ use std::{
 use super::{
     coo::check_limits,
     padded::{self, check_slots, for_row_blocks, is_positive_zero, leading_dimension, slot_limit},
-    rows::{BLOCK, from_rows, join, zeros},
+    rows::{BLOCK, from_rows, join},
 };
-use crate::{CsrMatrix, Error, Offset, Result, Scalar};
+use crate::{CsrMatrix, Error, Offset, Result, Scalar, memory::zeros};
 
 /// A sparse matrix by diagonals, for matrices whose entries stand on few of them, such as stencils on regular grids
 /// (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008). It stores no column of an entry.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{
     coo::check_limits,
     padded::{self, check_slots, for_row_blocks, is_positive_zero, leading_dimension, slot_limit},
-    rows::{from_rows, zeros},
+    rows::from_rows,
 };
-use crate::{CsrMatrix, Element, Error, Offset, Result, Scalar};
+use crate::{CsrMatrix, Element, Error, Offset, Result, Scalar, memory::zeros};
 
 /// A sparse matrix of rows of the same number of slots, the `width`, for matrices whose rows are of almost one length
 /// (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).

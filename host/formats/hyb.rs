@@ -4,9 +4,9 @@ use super::{
     coo::check_limits,
     ell::{check_fill, longest_row},
     padded::slot_limit,
-    rows::{for_blocks, from_rows, zeros},
+    rows::{for_blocks, from_rows},
 };
-use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Scalar};
+use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Scalar, memory::zeros};
 
 /// A sparse matrix as the sum of one in ELL format, for the length that most rows have, and one in COO format, for the
 /// entries of longer rows (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).

@@ -1,12 +1,9 @@
 //! Building CSR matrices row by row, on all cores with the feature `rayon`.
 
-use std::{
-    alloc::{Layout, alloc_zeroed},
-    ops::Range,
-};
+use std::ops::Range;
 
 use super::coo::check_limits;
-use crate::{CsrMatrix, Element, Error, Offset, Result, Scalar};
+use crate::{CsrMatrix, Offset, Result, Scalar, memory::zeros};
 
 /// Below this many rows, or other elements, a block of work is not split any more.
 pub(crate) const BLOCK: usize = 4096;
@@ -15,7 +12,8 @@ pub(crate) const BLOCK: usize = 4096;
 /// `fill(row, columns, values)` writes them.
 ///
 /// # Errors
-/// [`Error::InvalidMatrix`] if there are more entries than `O` counts, and [`Error::OutOfMemory`].
+/// [`Error::InvalidMatrix`](crate::Error::InvalidMatrix) if there are more entries than `O` counts, and
+/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 pub(crate) fn from_rows<T: Scalar, O: Offset>(
     nrows: usize,
     ncols: usize,
@@ -89,43 +87,4 @@ pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnc
     return rayon::join(a, b);
     #[cfg(not(feature = "rayon"))]
     return (a(), b());
-}
-
-/// An array of `length` zeros, or [`Error::OutOfMemory`].
-///
-/// The system hands out zeroed pages when they are first touched, so that threads that fill the array share that work.
-pub(crate) fn zeros<E: Element>(length: usize) -> Result<Vec<E>> {
-    let out_of_memory = || {
-        let requested = (length as u64).saturating_mul(size_of::<E>() as u64);
-        Error::OutOfMemory { device: "the host".into(), requested, available: None }
-    };
-    if length == 0 {
-        return Ok(Vec::new());
-    }
-    let layout = Layout::array::<E>(length).map_err(|_| out_of_memory())?;
-    // SAFETY: the layout's size is not 0: elements have 4 or 8 bytes, and there is at least one.
-    let memory = unsafe { alloc_zeroed(layout) }.cast::<E>();
-    if memory.is_null() {
-        return Err(out_of_memory());
-    }
-    // SAFETY: the global allocator gave this memory for just `length` elements, and elements are plain numbers, of which
-    // zeroed memory is a valid value.
-    Ok(unsafe { Vec::from_raw_parts(memory, length, length) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[cfg(target_pointer_width = "64")]
-    fn no_memory_is_an_error() {
-        for length in [1 << 50, 1 << 60, usize::MAX] {
-            let error = zeros::<f64>(length).unwrap_err();
-            let bytes = (length as u64).saturating_mul(8);
-            assert_eq!(error.to_string(), format!("out of memory on the host: {bytes} bytes asked for"));
-        }
-        assert_eq!(zeros::<u32>(0).unwrap(), []);
-        assert_eq!(zeros::<f32>(3).unwrap(), [0.0; 3]);
-    }
 }

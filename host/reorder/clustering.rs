@@ -34,11 +34,11 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// 3. So are the clusters, on one core.
     ///
     /// `O(nnz log(longest row or column))` time for the first step; the others are about linear. Takes 4 to 50 bytes an
-    /// entry of memory: most where there are no communities.
+    /// entry of memory, most where there are no communities, however many columns are empty.
     #[must_use]
     pub fn cluster_rows(&self) -> Vec<u32> {
-        let rows = Lists::rows(self);
-        let columns = rows.transpose(self.ncols());
+        let (rows, ncols) = Lists::rows(self).without_empty_columns(self.ncols());
+        let columns = rows.transpose(ncols);
         let clusters = Clusters::new(&rows, &columns);
         let count = clusters.rows.len();
         let within = map(count, |cluster| clusters.row_order(cluster));

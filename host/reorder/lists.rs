@@ -17,6 +17,20 @@ impl<'a> Lists<'a> {
         Self { offsets, items: Cow::Borrowed(matrix.col_indices()) }
     }
 
+    /// The same lists, where more than half of the `ncols` possible items may be in none with items numbered anew, in the
+    /// same order; and how many there can be now.
+    pub(super) fn without_empty_columns(self, ncols: usize) -> (Self, usize) {
+        if ncols <= 2 * self.items.len() {
+            return (self, ncols);
+        }
+        let mut distinct = self.items.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let number = |item: &u32| distinct.binary_search(item).expect("one of them") as u32;
+        let items: Vec<u32> = self.items.iter().map(number).collect();
+        (Self { offsets: self.offsets, items: items.into() }, distinct.len())
+    }
+
     /// `count` lists: the items that `pairs` of `(list, item)` put into each, in their order. Goes through the pairs
     /// twice.
     ///

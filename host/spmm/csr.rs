@@ -16,7 +16,7 @@ use super::{
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
     device::{Buffer, Exclusive, KernelLaunch, Mode},
-    formats::rows::zeros,
+    memory::zeros,
     spmv::CsrArrays,
 };
 

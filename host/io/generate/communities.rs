@@ -9,10 +9,7 @@ use super::{
     checked_product,
     random::{Random, choose_columns, draw_distinct},
 };
-use crate::{
-    CsrMatrix, Error, Result, Scalar,
-    formats::rows::{from_rows, zeros},
-};
+use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows, memory::zeros};
 
 /// How much of a row is within its community.
 const WITHIN: f64 = 0.8;

@@ -3,7 +3,8 @@
 use super::checked_product;
 use crate::{
     CsrMatrix, Error, Result, Scalar,
-    formats::rows::{for_blocks, from_rows, zeros},
+    formats::rows::{for_blocks, from_rows},
+    memory::zeros,
 };
 
 /// `nrows` rows of `per_row` distinct random columns each, sorted, with values in (0, 1].
