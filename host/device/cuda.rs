@@ -187,6 +187,24 @@ fn inside<R>(
     answer
 }
 
+/// Runs `work`, which is cudarc's, in this context: the null stream is that of the current one. Errors that cudarc has kept
+/// are set aside meanwhile, since they would make it leave out half of the work; those that it keeps now are the result.
+pub(crate) fn apart_from_errors<R>(
+    context: &CudaContext,
+    work: impl FnOnce() -> R,
+) -> std::result::Result<R, DriverError> {
+    let kept = context.check_err();
+    let done = inside(context.cu_ctx(), || Ok(work()));
+    let done = done.and_then(|done| context.check_err().map(|()| done));
+    context.record_err(kept);
+    done
+}
+
+/// The same in a destructor: cudarc keeps the error for the next call.
+pub(crate) fn release(context: &CudaContext, work: impl FnOnce()) {
+    context.record_err(apart_from_errors(context, work));
+}
+
 /// The number of a context's device.
 fn device_of(context: sys::CUcontext) -> std::result::Result<usize, DriverError> {
     let mut device = 0;
@@ -276,24 +294,6 @@ impl Stream {
         self.enter()?;
         // SAFETY: the queue is live.
         unsafe { result::stream::synchronize(self.queue.cu_stream()) }.map_err(driver("waiting for the queue"))
-    }
-
-    /// Runs `work`, which is cudarc's, in this queue's context: the null stream is that of the current one. Errors that
-    /// cudarc has kept are set aside meanwhile, since they would make it leave out half of the work; those that it keeps now
-    /// are the result.
-    pub(crate) fn apart_from_errors<R>(&self, work: impl FnOnce() -> R) -> std::result::Result<R, DriverError> {
-        let context = self.queue.context();
-        let kept = context.check_err();
-        let done = inside(context.cu_ctx(), || Ok(work()));
-        let done = done.and_then(|done| context.check_err().map(|()| done));
-        context.record_err(kept);
-        done
-    }
-
-    /// The same in a destructor: cudarc keeps the error for the next call.
-    pub(crate) fn release(&self, work: impl FnOnce()) {
-        let released = self.apart_from_errors(work);
-        self.queue.context().record_err(released);
     }
 
     /// Whether the host reaches memory at this address too.

@@ -9,7 +9,7 @@ use std::{
 
 use cudarc::driver::SyncOnDrop;
 
-use super::{Device, DeviceVec, Owner, Stream};
+use super::{Device, DeviceVec, Owner, Stream, release};
 use crate::{Element, Error, Result};
 
 /// A vector to read from in GPU memory that another library lends: a [`DeviceVec`] for as long as the borrow lives.
@@ -175,7 +175,7 @@ impl<T> Drop for DeviceVecRef<'_, T> {
         let queue = self.vector.owner_mut().map(|(queue, ..)| Arc::clone(queue));
         match (&mut self.loan, queue) {
             // It records an event, unless cudarc keeps an error.
-            (Loan::Tracked(loan), Some(queue)) => queue.release(|| drop(loan.take())),
+            (Loan::Tracked(loan), Some(queue)) => release(queue.queue().context(), || drop(loan.take())),
             // An error here is that of an operation queued earlier, and the next one has it too.
             (Loan::Untracked, Some(queue)) => drop(queue.wait()),
             _ => {}

@@ -30,7 +30,7 @@ pub use pinned::PinnedVec;
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
-pub(crate) use cuda::{Stream, driver};
+pub(crate) use cuda::{Stream, apart_from_errors, driver, release};
 pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, Mode};
 pub(crate) use mailbox::Mailbox;

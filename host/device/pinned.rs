@@ -1,14 +1,18 @@
 //! Host memory that the GPU copies from and to at full speed.
 
-#[cfg(feature = "cuda")]
-use std::ptr::NonNull;
 use std::{
     ops::{Deref, DerefMut},
     sync::atomic::AtomicU64,
 };
+#[cfg(feature = "cuda")]
+use std::{ptr::NonNull, sync::Arc};
 
 #[cfg(feature = "cuda")]
-use super::{Backend, vector::byte_size};
+use {
+    super::{Backend, Stream, release, vector::byte_size},
+    cudarc::driver::PinnedHostSlice,
+};
+
 use super::{Device, vector::host_zeros};
 use crate::{Element, Result};
 
@@ -27,8 +31,23 @@ enum Memory<T> {
         /// The allocation's elements: read here directly, since asking cudarc costs calls of the driver, and can fail.
         values: NonNull<[T]>,
         /// Frees it.
-        _owner: cudarc::driver::PinnedHostSlice<T>,
+        _owner: Owner<T>,
     },
+}
+
+/// Pinned memory, freed in its own context.
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+struct Owner<T> {
+    memory: Option<PinnedHostSlice<T>>,
+    queue: Arc<Stream>,
+}
+
+#[cfg(feature = "cuda")]
+impl<T> Drop for Owner<T> {
+    fn drop(&mut self) {
+        release(self.queue.context(), || drop(self.memory.take()));
+    }
 }
 
 // SAFETY: the memory is owned, and reached through the usual borrows only.
@@ -55,7 +74,8 @@ impl Device {
                 // SAFETY: the allocation holds `len` elements, and all-zero bits are a valid T.
                 unsafe { values.write_bytes(0, len) };
                 let values = NonNull::new(std::ptr::slice_from_raw_parts_mut(values, len));
-                Memory::Pinned { values: values.expect("an allocation is not null"), _owner: owner }
+                let values = values.expect("an allocation is not null");
+                Memory::Pinned { values, _owner: Owner { memory: Some(owner), queue: Arc::clone(stream) } }
             }
             _ => Memory::Ordinary(host_zeros(self, len)?),
         };

@@ -7,7 +7,7 @@ use crate::{Element, Error, Result, memory};
 
 #[cfg(feature = "cuda")]
 use {
-    super::cuda::Stream,
+    super::cuda::{Stream, release},
     cudarc::driver::{CudaSlice, DevicePtr, sys::CUdeviceptr},
     std::{any::Any, mem},
 };
@@ -211,7 +211,7 @@ impl<T> Drop for CudaBuffer<T> {
             // How it frees the memory is not known: at once, perhaps. Errors will be those of the next call.
             Owner::Other(_) => drop(self.queue.wait()),
         }
-        self.queue.release(|| drop(owner));
+        release(self.queue.queue().context(), || drop(owner));
     }
 }
 

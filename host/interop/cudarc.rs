@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
 use crate::{
     Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
-    device::{Loan, Owner, Stream, check_alignment, driver},
+    device::{Loan, Owner, Stream, apart_from_errors, check_alignment, driver, release},
 };
 
 impl Device {
@@ -149,7 +149,7 @@ fn acquire<T>(queue: &Arc<Stream>, slice: &mut CudaSlice<T>) -> Result<u64> {
 
 /// What `borrow` gives, unless cudarc has not been able to order a slice's stream after what has used the slice.
 fn ordered<R>(queue: &Stream, borrow: impl FnOnce() -> R) -> Result<R> {
-    queue.apart_from_errors(borrow).map_err(driver("ordering a slice"))
+    apart_from_errors(queue.queue().context(), borrow).map_err(driver("ordering a slice"))
 }
 
 /// The slice, which is at this address, as a vector on its stream.
@@ -171,6 +171,6 @@ fn take<T>(vector: &mut DeviceVec<T>) -> Option<CudaSlice<T>> {
         // SAFETY: the same allocation, of which the vector is a part.
         slice = unsafe { queue.queue().upgrade_device_ptr(slice.leak(), len) };
     }
-    queue.release(|| drop(slice.device_ptr_mut(queue.queue())));
+    release(queue.queue().context(), || drop(slice.device_ptr_mut(queue.queue())));
     Some(slice)
 }
