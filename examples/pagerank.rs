@@ -47,7 +47,7 @@ fn surfer(links: &CsrMatrix<f64>) -> warpsparse::Result<CsrMatrix<f64>> {
         steps.push((page, n as u32, 1.0 / n as f64));
     }
     let (to, (from, probability)) = steps.into_iter().map(|(to, from, p)| (to, (from, p))).unzip();
-    Ok(CsrMatrix::from(&CooMatrix::try_from_triplets(n + 1, n + 1, to, from, probability)?))
+    CsrMatrix::try_from(&CooMatrix::try_from_triplets(n + 1, n + 1, to, from, probability)?)
 }
 
 /// The 1-norm of the ranks minus `FOLLOW * (what links bring + share of pages without links) + (1 - FOLLOW) / n`.

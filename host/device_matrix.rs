@@ -159,7 +159,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     pub(crate) fn product(&self) -> Result<&dyn Spmv<T>> {
         let Products { product, .. } = &self.parts.products;
         product.as_ref().map(|chosen| &*chosen.operator).ok_or_else(|| {
-            let way_out = "allow it by SpmvOptions::nondeterministic, or upload CsrMatrix::from(&matrix)";
+            let way_out = "allow it by SpmvOptions::nondeterministic, or upload CsrMatrix::try_from(&matrix)";
             not_allowed("a CSC matrix", way_out)
         })
     }
@@ -182,7 +182,7 @@ impl<T> DeviceMatrix<T> {
         match &self.parts.products.dense {
             Dense::Product(operator) => Ok(&**operator),
             Dense::Transposed(_) => {
-                unsupported("a CSC matrix: it has those of the transpose; upload CsrMatrix::from(&matrix)")
+                unsupported("a CSC matrix: it has those of the transpose; upload CsrMatrix::try_from(&matrix)")
             }
             Dense::None => unsupported("a matrix that is not in CSR on the device"),
         }
@@ -191,7 +191,7 @@ impl<T> DeviceMatrix<T> {
     pub(crate) fn dense_transposed(&self) -> Result<&dyn Spmm<T>> {
         match &self.parts.products.dense {
             Dense::Transposed(operator) => Ok(&**operator),
-            Dense::Product(_) => unsupported("the transpose of a CSR matrix: upload CscMatrix::from(&matrix)"),
+            Dense::Product(_) => unsupported("the transpose of a CSR matrix: upload CscMatrix::try_from(&matrix)"),
             Dense::None => unsupported("the transpose of a matrix that is not in CSC on the device"),
         }
     }

@@ -4,7 +4,10 @@
 //! operation, is written for rows; only errors have to know which of the two it is.
 
 use super::CsrMatrix;
-use crate::{Error, Offset, Result, Scalar};
+use crate::{
+    Error, Offset, Result, Scalar,
+    memory::{room, zeros},
+};
 
 /// What errors call a compressed format, the dimension that it is compressed along and the other.
 #[derive(Debug)]
@@ -66,6 +69,9 @@ pub(super) fn check_arrays<O: Offset>(
 ///
 /// A counting sort: `O(nnz + nrows)`. There are no more entries than `O` counts.
 ///
+/// # Errors
+/// [`Error::OutOfMemory`]: `nrows` may come from a file, and there may be many more rows than entries.
+///
 /// # Safety
 /// Dimensions are at most `u32::MAX`. `entries` has as many elements as `rows`, with columns smaller than `ncols`.
 pub(super) unsafe fn sort_into_rows<T: Scalar, O: Offset>(
@@ -73,8 +79,9 @@ pub(super) unsafe fn sort_into_rows<T: Scalar, O: Offset>(
     ncols: usize,
     rows: &[u32],
     entries: impl Iterator<Item = (u32, T)>,
-) -> CsrMatrix<T, O> {
-    let mut row_offsets = vec![O::default(); nrows + 1];
+) -> Result<CsrMatrix<T, O>> {
+    let mut row_offsets = zeros::<O>(nrows + 1)?;
+    let mut next = room::<O>(nrows + 1)?;
     for &row in rows {
         let length = &mut row_offsets[row as usize + 1];
         *length = offset(length.index() + 1);
@@ -84,7 +91,7 @@ pub(super) unsafe fn sort_into_rows<T: Scalar, O: Offset>(
     }
 
     // Columns and values scatter together, for one cache miss an entry rather than two.
-    let mut next = row_offsets.clone();
+    next.extend_from_slice(&row_offsets);
     let mut sorted = vec![(0, T::default()); rows.len()];
     for (&row, entry) in rows.iter().zip(entries) {
         let position = next[row as usize].index();
@@ -93,11 +100,11 @@ pub(super) unsafe fn sort_into_rows<T: Scalar, O: Offset>(
     }
     let (col_indices, values) = sorted.into_iter().unzip();
     // SAFETY: the offsets are running sums of the rows' lengths; the columns are the caller's promise.
-    unsafe { CsrMatrix::from_csr_data_unchecked(nrows, ncols, row_offsets, col_indices, values) }
+    Ok(unsafe { CsrMatrix::from_csr_data_unchecked(nrows, ncols, row_offsets, col_indices, values) })
 }
 
 /// The matrix whose row `i` has the entries that `append(i, col_indices, values)` adds to the arrays, as many to the one
-/// as to the other. Room for `capacity` entries is made beforehand.
+/// as to the other. Room for `capacity` entries is made beforehand. `row_offsets` is empty, with room for all.
 ///
 /// There are no more entries than `O` counts.
 ///
@@ -107,10 +114,10 @@ pub(super) unsafe fn sort_into_rows<T: Scalar, O: Offset>(
 pub(super) unsafe fn append_rows<T: Scalar, O: Offset>(
     nrows: usize,
     ncols: usize,
+    mut row_offsets: Vec<O>,
     capacity: usize,
     mut append: impl FnMut(usize, &mut Vec<u32>, &mut Vec<T>),
 ) -> CsrMatrix<T, O> {
-    let mut row_offsets = Vec::with_capacity(nrows + 1);
     row_offsets.push(O::default());
     let (mut col_indices, mut values) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
     for i in 0..nrows {

@@ -1,4 +1,7 @@
 //! Conversions between the formats.
+//!
+//! Those to compressed formats take an offset for each row or column. Of these there may be many more than entries, as a
+//! file of a few bytes can say: such a conversion fails with [`Error::OutOfMemory`] where memory lacks.
 
 use super::{CooMatrix, CooView, CscMatrix, CsrMatrix};
 use crate::{Error, Offset, Result, Scalar};
@@ -6,30 +9,42 @@ use crate::{Error, Offset, Result, Scalar};
 /// Sorts the entries by row and column, and sums duplicates (in storage order). Costs `O(nnz log(row length) + nrows)`
 /// time, `O(nnz + nrows)` where the entries of each row stand in order of their columns, and room for two copies of the
 /// entries.
-impl<T: Scalar> From<CooView<'_, T>> for CsrMatrix<T> {
-    fn from(coo: CooView<'_, T>) -> Self {
-        coo.sort_into_rows().canonical()
+///
+/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all rows.
+impl<T: Scalar> TryFrom<CooView<'_, T>> for CsrMatrix<T> {
+    type Error = Error;
+
+    fn try_from(coo: CooView<'_, T>) -> Result<Self> {
+        Ok(coo.sort_into_rows()?.canonical())
     }
 }
 
 /// As from a [`CooView`].
-impl<T: Scalar> From<&CooMatrix<T>> for CsrMatrix<T> {
-    fn from(coo: &CooMatrix<T>) -> Self {
-        coo.as_view().into()
+impl<T: Scalar> TryFrom<&CooMatrix<T>> for CsrMatrix<T> {
+    type Error = Error;
+
+    fn try_from(coo: &CooMatrix<T>) -> Result<Self> {
+        coo.as_view().try_into()
     }
 }
 
 /// Sorts the entries by column and row, and sums duplicates (in storage order). Costs what the conversion to CSR does.
-impl<T: Scalar> From<CooView<'_, T>> for CscMatrix<T> {
-    fn from(coo: CooView<'_, T>) -> Self {
-        Self::from_transposed(coo.transpose().into())
+///
+/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all columns.
+impl<T: Scalar> TryFrom<CooView<'_, T>> for CscMatrix<T> {
+    type Error = Error;
+
+    fn try_from(coo: CooView<'_, T>) -> Result<Self> {
+        Ok(Self::from_transposed(coo.transpose().try_into()?))
     }
 }
 
 /// As from a [`CooView`].
-impl<T: Scalar> From<&CooMatrix<T>> for CscMatrix<T> {
-    fn from(coo: &CooMatrix<T>) -> Self {
-        coo.as_view().into()
+impl<T: Scalar> TryFrom<&CooMatrix<T>> for CscMatrix<T> {
+    type Error = Error;
+
+    fn try_from(coo: &CooMatrix<T>) -> Result<Self> {
+        coo.as_view().try_into()
     }
 }
 
@@ -72,15 +87,23 @@ impl<T: Scalar> TryFrom<&CscMatrix<T, u64>> for CooMatrix<T> {
 }
 
 /// The same entries by columns, each column's in order of their rows: `O(nnz + nrows + ncols)` time and memory.
-impl<T: Scalar, O: Offset> From<&CsrMatrix<T, O>> for CscMatrix<T, O> {
-    fn from(csr: &CsrMatrix<T, O>) -> Self {
-        Self::from_transposed(csr.transpose())
+///
+/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all columns.
+impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for CscMatrix<T, O> {
+    type Error = Error;
+
+    fn try_from(csr: &CsrMatrix<T, O>) -> Result<Self> {
+        Ok(Self::from_transposed(csr.transpose()?))
     }
 }
 
 /// The same entries by rows, each row's in order of their columns: `O(nnz + nrows + ncols)` time and memory.
-impl<T: Scalar, O: Offset> From<&CscMatrix<T, O>> for CsrMatrix<T, O> {
-    fn from(csc: &CscMatrix<T, O>) -> Self {
+///
+/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all rows.
+impl<T: Scalar, O: Offset> TryFrom<&CscMatrix<T, O>> for CsrMatrix<T, O> {
+    type Error = Error;
+
+    fn try_from(csc: &CscMatrix<T, O>) -> Result<Self> {
         csc.as_transposed().transpose()
     }
 }

@@ -106,15 +106,17 @@ impl<T: Scalar> CooMatrix<T> {
 
     /// The entries in order of their rows; those of a row keep their order. A counting sort: `O(nnz + nrows)` time and
     /// memory.
-    #[must_use]
-    pub fn sorted_by_row(&self) -> Self {
-        Self::from(&self.as_view().sort_into_rows())
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: there may be many more rows than entries.
+    pub fn sorted_by_row(&self) -> Result<Self> {
+        Ok(Self::from(&self.as_view().sort_into_rows()?))
     }
 }
 
 impl<T: Scalar> CooView<'_, T> {
     /// The entries by rows. Those of a row keep their order, and duplicates stay apart.
-    pub(super) fn sort_into_rows(self) -> CsrMatrix<T> {
+    pub(super) fn sort_into_rows(self) -> Result<CsrMatrix<T>> {
         let entries = self.col_indices.iter().copied().zip(self.values.iter().copied());
         // SAFETY: checked when the view was built.
         unsafe { sort_into_rows(self.nrows, self.ncols, self.row_indices, entries) }

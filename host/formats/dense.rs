@@ -1,7 +1,7 @@
 //! Dense copies of sparse matrices and back: for small matrices and tests.
 
 use super::{CsrMatrix, compressed::append_rows, coo::check_limits};
-use crate::{Error, Offset, Result, Scalar};
+use crate::{Error, Offset, Result, Scalar, memory::room};
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// The most elements that [`to_dense`](Self::to_dense) makes: 2²⁶.
@@ -28,7 +28,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     ///
     /// # Errors
     /// [`Error::InvalidMatrix`] if `values` does not have `nrows * ncols` elements, a dimension is beyond `u32::MAX`, or
-    /// more elements are not 0 than `O` counts.
+    /// more elements are not 0 than `O` counts; [`Error::OutOfMemory`]: without columns there may be any number of rows.
     pub fn from_dense(nrows: usize, ncols: usize, values: &[T]) -> Result<Self> {
         if nrows.checked_mul(ncols) != Some(values.len()) {
             return Err(invalid(format!("{} values for {nrows} x {ncols} elements", values.len())));
@@ -43,8 +43,9 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
                 entries.push(value);
             }
         };
+        let offsets = room(nrows + 1)?;
         // SAFETY: a row has `ncols` elements.
-        Ok(unsafe { append_rows(nrows, ncols, nnz, append) })
+        Ok(unsafe { append_rows(nrows, ncols, offsets, nnz, append) })
     }
 }
 

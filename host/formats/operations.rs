@@ -13,8 +13,10 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     ///
     /// A stable counting sort: `O(nnz + nrows + ncols)` time and memory. Transposed twice, a matrix has its columns
     /// sorted. Without a copy, see [`CscMatrix::from_transposed`](crate::CscMatrix::from_transposed).
-    #[must_use]
-    pub fn transpose(&self) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]: there may be many more columns than entries.
+    pub fn transpose(&self) -> Result<Self> {
         let entries = self.triplets().map(|(i, _, value)| (i as u32, value));
         // SAFETY: the transpose's columns are this matrix's rows.
         unsafe { sort_into_rows(self.ncols(), self.nrows(), self.col_indices(), entries) }
@@ -49,7 +51,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
             }
         };
         // SAFETY: the columns are this matrix's.
-        unsafe { append_rows(self.nrows(), self.ncols(), self.nnz(), append) }
+        unsafe { append_rows(self.nrows(), self.ncols(), Vec::with_capacity(self.nrows() + 1), self.nnz(), append) }
     }
 
     /// The matrix without the entries that are 0 or -0. Duplicates are looked at one by one: make the matrix
@@ -65,7 +67,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
             }
         };
         // SAFETY: the columns are this matrix's.
-        unsafe { append_rows(self.nrows(), self.ncols(), kept, append) }
+        unsafe { append_rows(self.nrows(), self.ncols(), Vec::with_capacity(self.nrows() + 1), kept, append) }
     }
 
     /// The diagonal: the values at `(i, i)`, `min(nrows, ncols)` of them. Duplicates are summed, and where there is no
@@ -97,7 +99,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
             values.extend_from_slice(entries);
         };
         // SAFETY: an inverse of a permutation of `ncols` columns is one, too.
-        Ok(unsafe { append_rows(self.nrows(), self.ncols(), self.nnz(), append) })
+        Ok(unsafe { append_rows(self.nrows(), self.ncols(), Vec::with_capacity(self.nrows() + 1), self.nnz(), append) })
     }
 
     /// The rows in `range`, copied: the matrix with `range.len()` rows and as many columns as this.
@@ -116,7 +118,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
             values.extend_from_slice(entries);
         };
         // SAFETY: the columns are this matrix's.
-        Ok(unsafe { append_rows(end - start, self.ncols(), nnz, append) })
+        Ok(unsafe { append_rows(end - start, self.ncols(), Vec::with_capacity(end - start + 1), nnz, append) })
     }
 }
 

@@ -74,7 +74,7 @@ macro_rules! by_way_of_csr {
             type Error = Error;
 
             fn try_from(coo: &CooMatrix<T>) -> Result<Self> {
-                Self::try_from(&CsrMatrix::from(coo))
+                Self::try_from(&CsrMatrix::try_from(coo)?)
             }
         }
 
@@ -92,7 +92,7 @@ macro_rules! by_way_of_csr {
             type Error = Error;
 
             fn try_from(csc: &CscMatrix<T, O>) -> Result<Self> {
-                Self::try_from(&CsrMatrix::from(csc))
+                Self::try_from(&CsrMatrix::try_from(csc)?)
             }
         }
 
@@ -101,7 +101,7 @@ macro_rules! by_way_of_csr {
             type Error = Error;
 
             fn try_from(matrix: &$matrix<T>) -> Result<Self> {
-                Ok(Self::from(&CsrMatrix::<T, O>::try_from(matrix)?))
+                Self::try_from(&CsrMatrix::<T, O>::try_from(matrix)?)
             }
         }
     )*};

@@ -99,7 +99,7 @@ where
 
     fn try_from(matrix: CsMatI<T, I, P>) -> Result<Self> {
         if matrix.is_csc() {
-            return Ok(Self::from(&CscMatrix::try_from(matrix)?));
+            return Self::try_from(&CscMatrix::try_from(matrix)?);
         }
         let (nrows, ncols) = matrix.shape();
         let (offsets, columns, values) = import(&CSR, (nrows, ncols), arrays(matrix), our_offset, our_index)?;
@@ -123,7 +123,7 @@ where
 
     fn try_from(matrix: CsMatI<T, I, P>) -> Result<Self> {
         if matrix.is_csr() {
-            return Ok(Self::from(&CsrMatrix::try_from(matrix)?));
+            return Self::try_from(&CsrMatrix::try_from(matrix)?);
         }
         let (nrows, ncols) = matrix.shape();
         let (offsets, rows, values) = import(&CSC, (nrows, ncols), arrays(matrix), our_offset, our_index)?;

@@ -117,7 +117,7 @@ impl<'a> MatrixMarketReader<'a> {
             );
             return Err(Error::UnsupportedFile { path: name, problem });
         }
-        Ok(CsrMatrix::from(&coo))
+        CsrMatrix::try_from(&coo)
     }
 }
 

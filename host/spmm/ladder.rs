@@ -112,7 +112,7 @@ impl<T: Scalar> Ladder<T> {
             let (columns, values) = (csr.col_indices.to_vec(device)?, csr.values.to_vec(device)?);
             let offsets = csr.row_offsets.to_vec(device)?;
             let transpose =
-                CsrMatrix::try_from_csr_data(csr.nrows as usize, ncols, offsets, columns, values)?.transpose();
+                CsrMatrix::try_from_csr_data(csr.nrows as usize, ncols, offsets, columns, values)?.transpose()?;
             let (_, row_indices, values) = transpose.arrays();
             let entries = Entries {
                 row_indices: Buffer::share(device, row_indices)?,

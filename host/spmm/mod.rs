@@ -134,7 +134,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`Unsupported`](Error::Unsupported) also for CSR matrices: upload the transpose, or
-    /// `CscMatrix::from(&matrix)`.
+    /// `CscMatrix::try_from(&matrix)`.
     pub fn spmm_transposed(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
         self.check_dense((self.nrows(), &b), (self.ncols(), &c))?;
         let operator = self.dense_transposed()?;

@@ -41,7 +41,7 @@ fn entries_per_warp(nnz: usize) -> u32 {
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Chosen<T>> {
     let sorted = matrix.is_row_sorted();
     let reason = format!("the format's only kernel; entries {} by row", if sorted { "came sorted" } else { "sorted" });
-    let matrix = if sorted { matrix.clone() } else { matrix.sorted_by_row() };
+    let matrix = if sorted { matrix.clone() } else { matrix.sorted_by_row()? };
     if let Backend::Cpu { .. } = device.backend() {
         return Ok(Chosen::new(OnCpu(matrix), KernelChoice { kernel: "cpu_coo".into(), reason }));
     }
