@@ -108,7 +108,7 @@ fn example<O: Offset>() -> CsrMatrix<f32, O> {
 }
 
 fn csr_and_csc_lead_to_one_another<O: Offset>() {
-    let csc = CscMatrix::from(&example::<O>());
+    let csc = CscMatrix::try_from(&example::<O>()).unwrap();
     assert_eq!((csc.nrows(), csc.ncols(), csc.nnz()), (4, 4, 6));
     assert_eq!(csc.col_offsets(), offsets::<O>(&[0, 2, 3, 4, 6]));
     assert_eq!(csc.row_indices(), [0, 3, 1, 0, 1, 1]);
@@ -119,7 +119,7 @@ fn csr_and_csc_lead_to_one_another<O: Offset>() {
     let triplets = [(0, 0, 1.0), (3, 0, 0.0), (1, 1, 3.0), (0, 2, 2.0), (1, 3, 4.0), (1, 3, 5.0)];
     assert!(csc.triplets().eq(triplets));
 
-    let csr = CsrMatrix::from(&csc);
+    let csr = CsrMatrix::try_from(&csc).unwrap();
     assert_eq!(csr.row_offsets(), offsets::<O>(&[0, 2, 5, 5, 6]));
     assert_eq!(csr.col_indices(), [0, 2, 1, 3, 3, 0]);
     assert_eq!(csr.values(), [1.0, 2.0, 3.0, 4.0, 5.0, 0.0]);
@@ -155,9 +155,9 @@ fn csc_shares_the_arrays_of_the_transpose() {
 fn triplets_lead_to_rows_and_columns_and_back() {
     let (rows, columns) = (vec![3, 1, 0, 1, 0, 1], vec![0, 3, 2, 1, 0, 3]);
     let coo = CooMatrix::try_from_triplets(4, 4, rows, columns, vec![0.0f32, 4.0, 2.0, 3.0, 1.0, 5.0]).unwrap();
-    let csr = CsrMatrix::from(&coo);
+    let csr = CsrMatrix::try_from(&coo).unwrap();
     assert!(csr.triplets().eq([(0, 0, 1.0), (0, 2, 2.0), (1, 1, 3.0), (1, 3, 9.0), (3, 0, 0.0)]));
-    let csc = CscMatrix::from(&coo);
+    let csc = CscMatrix::try_from(&coo).unwrap();
     let by_column = [(0, 0, 1.0), (3, 0, 0.0), (1, 1, 3.0), (0, 2, 2.0), (1, 3, 9.0)];
     assert!(csc.triplets().eq(by_column));
 
@@ -174,7 +174,7 @@ fn triplets_sort_by_row() {
         CooMatrix::try_from_triplets(3, 2, vec![2, 0, 2, 0, 2], vec![1, 1, 0, 0, 1], vec![1.0, 2.0, 3.0, 4.0, 5.0]);
     let coo = coo.unwrap();
     assert!(!coo.is_row_sorted());
-    let sorted = coo.sorted_by_row();
+    let sorted = coo.sorted_by_row().unwrap();
     assert!(sorted.is_row_sorted() && sorted.as_view().is_row_sorted());
     // The entries of a row in their old order, duplicates too.
     assert!(sorted.triplets().eq([(0, 1, 2.0), (0, 0, 4.0), (2, 1, 1.0), (2, 0, 3.0), (2, 1, 5.0)]));
@@ -211,21 +211,24 @@ fn views_read_what_they_borrow() {
     assert!(coo.triplets().eq([(2, 2, 1.0), (0, 0, 2.0), (0, 1, 3.0)]));
     assert!(coo.transpose().triplets().eq([(2, 2, 1.0), (0, 0, 2.0), (1, 0, 3.0)]));
     assert_eq!((coo.transpose().nrows(), coo.transpose().ncols()), (4, 3));
-    assert!(CsrMatrix::from(coo).triplets().eq([(0, 0, 2.0), (0, 1, 3.0), (2, 2, 1.0)]));
-    assert!(CscMatrix::from(coo).triplets().eq([(0, 0, 2.0), (0, 1, 3.0), (2, 2, 1.0)]));
+    assert!(CsrMatrix::try_from(coo).unwrap().triplets().eq([(0, 0, 2.0), (0, 1, 3.0), (2, 2, 1.0)]));
+    assert!(CscMatrix::try_from(coo).unwrap().triplets().eq([(0, 0, 2.0), (0, 1, 3.0), (2, 2, 1.0)]));
 }
 
 #[test]
 fn matrices_without_rows_or_columns() {
     for (nrows, ncols) in [(0, 0), (0, 3), (3, 0), (3, 3)] {
         let coo = CooMatrix::<f32>::try_from_triplets(nrows, ncols, vec![], vec![], vec![]).unwrap();
-        let (csr, csc) = (CsrMatrix::from(&coo), CscMatrix::from(&coo));
+        let (csr, csc) = (CsrMatrix::try_from(&coo).unwrap(), CscMatrix::try_from(&coo).unwrap());
         assert_eq!((csr.nrows(), csr.ncols(), csr.row_offsets().len()), (nrows, ncols, nrows + 1));
         assert_eq!((csc.nrows(), csc.ncols(), csc.col_offsets().len()), (nrows, ncols, ncols + 1));
-        assert_eq!((CscMatrix::from(&csr), CsrMatrix::from(&csc)), (csc.clone(), csr.clone()));
+        assert_eq!(
+            (CscMatrix::try_from(&csr).unwrap(), CsrMatrix::try_from(&csc).unwrap()),
+            (csc.clone(), csr.clone())
+        );
         assert_eq!((CooMatrix::from(&csr), CooMatrix::from(&csc)), (coo.clone(), coo.clone()));
         assert!(coo.is_row_sorted());
-        assert_eq!(coo.sorted_by_row(), coo);
+        assert_eq!(coo.sorted_by_row().unwrap(), coo);
         assert_eq!((csr.rows().len(), csc.cols().len()), (nrows, ncols));
     }
 }

@@ -174,7 +174,7 @@ fn goes_there_and_back<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> std::resu
         prop_assert_eq!(&their_bits(there.triplet_iter()), &expected);
         prop_assert_eq!(&CsrMatrix::<T, O>::try_from(there).unwrap(), csr);
 
-        let csc = CscMatrix::from(csr);
+        let csc = CscMatrix::try_from(csr).unwrap();
         let there = theirs::CscMatrix::try_from(csc.clone()).unwrap();
         let mut by_rows = their_bits(there.triplet_iter());
         by_rows.sort_by_key(|&(i, j, _)| (i, j));

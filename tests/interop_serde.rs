@@ -163,7 +163,7 @@ where
 {
     is_read_as_it_was(csr)?;
     is_read_as_it_was(&CsrMatrix::<T, u64>::from(csr))?;
-    is_read_as_it_was(&CscMatrix::from(csr))?;
+    is_read_as_it_was(&CscMatrix::try_from(csr).unwrap())?;
     is_read_as_it_was(&CooMatrix::from(csr))?;
     is_read_as_it_was(&HybMatrix::from_csr_with_width(csr, 1).unwrap())?;
     // Those that would be padded beyond the limit are not made.

@@ -261,7 +261,7 @@ fn random_goes_there_and_back<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> st
         prop_assert_eq!((there.shape(), &their_bits(there.iter())), (shape, &expected));
         prop_assert_eq!(&CsrMatrix::<T, O>::try_from(there).unwrap(), csr);
 
-        let csc = CscMatrix::from(csr);
+        let csc = CscMatrix::try_from(csr).unwrap();
         let there = CsMatI::<T, u32, usize>::try_from(csc.clone()).unwrap();
         let mut by_rows = their_bits(there.iter());
         by_rows.sort_by_key(|&(i, j, _)| (i, j));

@@ -17,7 +17,8 @@ use warpsparse::{CooMatrix, CsrMatrix, ErrorKind, strategies};
 /// The matrix with these entries, all 1; duplicates stay.
 fn pattern(nrows: usize, ncols: usize, places: &[(usize, usize)]) -> CsrMatrix<f32> {
     let (rows, columns) = places.iter().map(|&(i, j)| (i as u32, j as u32)).unzip();
-    CsrMatrix::from(&CooMatrix::try_from_triplets(nrows, ncols, rows, columns, vec![1.0; places.len()]).unwrap())
+    CsrMatrix::try_from(&CooMatrix::try_from_triplets(nrows, ncols, rows, columns, vec![1.0; places.len()]).unwrap())
+        .unwrap()
 }
 
 /// The numbers below `count` in random order.

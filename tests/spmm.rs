@@ -160,8 +160,8 @@ fn beta_zero_does_not_read_c(device: &Device) {
 
 fn products_with_the_transpose(device: &Device) {
     let matrix = uneven::<f64>();
-    let uploaded = device.upload(&CscMatrix::from(&matrix)).unwrap();
-    let transpose = matrix.transpose();
+    let uploaded = device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap();
+    let transpose = matrix.transpose().unwrap();
     let b = Dense::random(4, 45, 6, 2, 0);
     let c = old(60, 6, 0, 0, 0.0);
     let (x, mut y) = (device.upload_vec(&b.elements).unwrap(), device.upload_vec(&c.elements).unwrap());
@@ -292,11 +292,13 @@ fn what_does_not_fit(device: &Device) {
         ),
         (
             error(
-                &device.upload_with(&CscMatrix::from(&matrix), &SpmvOptions::default().nondeterministic()).unwrap(),
+                &device
+                    .upload_with(&CscMatrix::try_from(&matrix).unwrap(), &SpmvOptions::default().nondeterministic())
+                    .unwrap(),
                 b.matrix((60, 8)),
                 c_layout,
             ),
-            "not supported: products of dense matrices with a CSC matrix: it has those of the transpose; upload CsrMatrix::from(&matrix)",
+            "not supported: products of dense matrices with a CSC matrix: it has those of the transpose; upload CsrMatrix::try_from(&matrix)",
         ),
     ];
     for (found, expected) in cases {

@@ -67,7 +67,7 @@ fn uploads<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(&'static s
         uploads.push(("DIA", device.upload(&dia).unwrap()));
     }
     let nondeterministic = SpmvOptions::default().nondeterministic();
-    uploads.push(("CSC", device.upload_with(&CscMatrix::from(matrix), &nondeterministic).unwrap()));
+    uploads.push(("CSC", device.upload_with(&CscMatrix::try_from(matrix).unwrap(), &nondeterministic).unwrap()));
     uploads
 }
 
@@ -128,7 +128,7 @@ fn transposed_products<T: Scalar>(device: &Device) {
         let uploads = [
             ("CSR", device.upload_with(&matrix, &nondeterministic).unwrap()),
             ("CSR, 64-bit offsets", device.upload_with(&csr_64, &nondeterministic).unwrap()),
-            ("CSC", device.upload(&CscMatrix::from(&matrix)).unwrap()),
+            ("CSC", device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap()),
         ];
         for (format, uploaded) in uploads {
             for (alpha, beta) in FACTORS {
@@ -263,7 +263,7 @@ fn what_does_not_suit_a_format(device: &Device) {
     let ell = EllMatrix::try_from(&matrix).unwrap();
     let error = message(device.upload_with(&ell, &options).unwrap_err());
     assert_eq!(error, "invalid option: options for a ELL matrix, which has none");
-    let csc = CscMatrix::from(&matrix);
+    let csc = CscMatrix::try_from(&matrix).unwrap();
     let error = device.upload_with(&csc, &SpmvOptions::default().format(FormatChoice::Dia)).unwrap_err();
     assert_eq!(message(error), "invalid option: format Dia: a CSC matrix stays as it is");
 
@@ -275,7 +275,7 @@ fn what_does_not_suit_a_format(device: &Device) {
     let csc = device.upload(&csc).unwrap();
     let error = message(csc.spmv(1.0, &x, 0.0, &mut y_out).unwrap_err());
     assert!(error.starts_with("invalid option: a product with a CSC matrix adds in an order"), "{error}");
-    assert!(message(csc.spmv_graph(1.0, &x, 0.0, &mut y_out).unwrap_err()).contains("CsrMatrix::from(&matrix)"));
+    assert!(message(csc.spmv_graph(1.0, &x, 0.0, &mut y_out).unwrap_err()).contains("CsrMatrix::try_from(&matrix)"));
     let error = device.upload(&ell).unwrap().spmv_transposed(1.0, &y, 0.0, &mut x_out).unwrap_err();
     assert_eq!(message(error), "not supported: products with the transpose of a matrix in this format");
 }
@@ -291,7 +291,7 @@ fn bytes_are_those_of_the_format(device: &Device) {
     assert_eq!(bytes(FormatChoice::Dia), 3 * (8 + 10 * 8) + vectors);
     assert_eq!(bytes(FormatChoice::Ell), 3 * 10 * 12 + vectors);
     assert_eq!(bytes(FormatChoice::Hyb), 28 * 16 + vectors); // so few rows are all COO
-    let csc = device.upload(&CscMatrix::from(&matrix)).unwrap();
+    let csc = device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap();
     assert_eq!(csc.spmv_bytes(), 28 * 12 + 11 * 4 + vectors);
 }
 
@@ -304,7 +304,7 @@ fn wrong_lengths_are_errors(device: &Device) {
         let error = uploaded.spmv(1.0, &vector(3), 0.0, &mut vector(3)).unwrap_err();
         assert_eq!(error.to_string(), "y has 3 elements where the operation needs 2", "{format}");
     }
-    let csc = device.upload(&CscMatrix::from(&matrix)).unwrap();
+    let csc = device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap();
     let error = csc.spmv_transposed(1.0, &device.zeros(3).unwrap(), 0.0, &mut device.zeros(3).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "x has 3 elements where the operation needs 2");
 }
@@ -392,7 +392,7 @@ fn graphs_and_products_take_turns(gpu: &Device) {
 fn options_lead_back(device: &Device) {
     let matrix = matrices::from_rows::<f32>(3, vec![vec![(0, 1.0), (2, 2.0)]; 4]);
     let options = SpmvOptions::default().nondeterministic();
-    let csc = CscMatrix::from(&matrix);
+    let csc = CscMatrix::try_from(&matrix).unwrap();
     for options in [options.clone(), options.autotune()] {
         let by_rows = device.upload_with(&matrix, &options).unwrap();
         let again = device.upload_with(&matrix, by_rows.options()).unwrap();

@@ -53,9 +53,9 @@ fn operations<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, entries: &[Entry<T>])
     assert_eq!(bits(transpose.triplets()), bits(transposed(&by_column)));
     assert_eq!(bits(transpose.transpose().triplets()), bits(by_row_and_column(entries.to_vec())));
 
-    let csc = CscMatrix::from(csr);
+    let csc = CscMatrix::try_from(csr).unwrap();
     assert_eq!(bits(csc.triplets()), bits(by_column.iter().copied()));
-    assert_eq!(bits(CsrMatrix::from(&csc).triplets()), bits(by_row_and_column(entries.to_vec())));
+    assert_eq!(bits(CsrMatrix::try_from(&csc).unwrap().triplets()), bits(by_row_and_column(entries.to_vec())));
 
     let sums = sums(entries);
     let canonical = csr.canonical();
@@ -106,12 +106,12 @@ fn conversions<T: Scalar>(csr: &CsrMatrix<T>, entries: &[Entry<T>]) {
     let coo = CooMatrix::from(csr);
     assert!(coo.is_row_sorted());
     assert_eq!(bits(coo.triplets()), bits(entries.iter().copied()));
-    assert_eq!(bits(CsrMatrix::from(&coo).triplets()), bits(sums.iter().copied()));
+    assert_eq!(bits(CsrMatrix::try_from(&coo).unwrap().triplets()), bits(sums.iter().copied()));
     let mut by_column = sums.clone();
     by_column.sort_by_key(|&(_, j, _)| j);
-    assert_eq!(bits(CscMatrix::from(&coo).triplets()), bits(by_column));
+    assert_eq!(bits(CscMatrix::try_from(&coo).unwrap().triplets()), bits(by_column));
     assert_eq!(
-        bits(CooMatrix::from(&CscMatrix::from(csr)).sorted_by_row().triplets()),
+        bits(CooMatrix::from(&CscMatrix::try_from(csr).unwrap()).sorted_by_row().unwrap().triplets()),
         bits(by_row_and_column(entries.to_vec()))
     );
 

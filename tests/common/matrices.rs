@@ -86,7 +86,8 @@ fn random<T: Scalar>(nrows: usize, ncols: usize, per_row: usize) -> CsrMatrix<T>
     let rows = triplets.iter().map(|&(i, _, _)| i).collect();
     let columns = triplets.iter().map(|&(_, j, _)| j).collect();
     let values = triplets.iter().map(|&(_, _, value)| T::from_f64(value)).collect();
-    CsrMatrix::from(&CooMatrix::try_from_triplets(nrows, ncols, rows, columns, values).expect("indices in range"))
+    CsrMatrix::try_from(&CooMatrix::try_from_triplets(nrows, ncols, rows, columns, values).expect("indices in range"))
+        .unwrap()
 }
 
 /// Row `i` has about `n / (i + 1)` entries.
