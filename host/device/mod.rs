@@ -12,6 +12,7 @@ mod mailbox;
 mod pinned;
 mod timing;
 mod vector;
+mod workspace;
 
 use std::fmt;
 #[cfg(feature = "cuda")]
@@ -36,6 +37,7 @@ pub(crate) use mailbox::Mailbox;
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
+pub(crate) use workspace::Found;
 
 use crate::{Error, Result};
 
