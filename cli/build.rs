@@ -1,4 +1,4 @@
-//! Tells the command which commit it was built from. Never fails: a package has no repository, nor need there be a git.
+//! Tells the command which commit it was built from, and its tests whether a GPU is required. Never fails: a package has no repository, nor need there be a git.
 
 use std::{fs, process::Command};
 
@@ -8,6 +8,11 @@ const CHANGED: &str = ", changed since";
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-env=WARPSPARSE_COMMIT={}", commit());
+    println!("cargo:rerun-if-env-changed=WARPSPARSE_REQUIRE_GPU");
+    println!("cargo:rustc-check-cfg=cfg(gpu_required)");
+    if std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1") {
+        println!("cargo:rustc-cfg=gpu_required");
+    }
 }
 
 fn commit() -> String {

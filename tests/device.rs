@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use common::{Random, on_every_device, on_gpu};
 use libtest_mimic::Trial;
-use warpsparse::{Device, Error, ErrorKind};
+use warpsparse::{CsrMatrix, Device, Error, ErrorKind};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -15,6 +15,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("out_of_memory_is_an_error", out_of_memory_is_an_error));
     trials.extend(on_every_device("lengths_are_checked", lengths_are_checked));
     trials.extend(on_every_device("operations_are_timed", operations_are_timed));
+    trials.push(on_gpu("times_have_no_host_in_them", times_have_no_host_in_them));
+    trials.push(on_gpu("operations_that_wait_are_timed", operations_that_wait_are_timed));
     trials.push(on_gpu("a_gpu_describes_itself", a_gpu_describes_itself));
     trials.extend(on_every_device("queues_of_gpus_have_a_handle", queues_of_gpus_have_a_handle));
     trials.push(on_gpu("auto_is_the_gpu", |_| assert!(Device::auto().is_cuda())));
@@ -95,6 +97,29 @@ fn operations_are_timed(device: &Device) {
     assert!(device.time_each(3, |_| Err(Error::InvalidOption("stop".into()))).is_err());
     let bandwidth = device.measure_copy_bandwidth().unwrap();
     assert!(bandwidth > 1e8 && bandwidth < 1e14, "{bandwidth} bytes a second");
+}
+
+/// Each call takes the host far longer than the device. More than one chunk of them.
+fn times_have_no_host_in_them(gpu: &Device) {
+    let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![2.0f32]).unwrap();
+    let queue = gpu.new_queue().unwrap();
+    let (a, x, mut y) = (queue.upload(&a).unwrap(), queue.upload_vec(&[3.0]).unwrap(), queue.zeros(1).unwrap());
+    a.spmv(1.0, &x, 0.0, &mut y).unwrap();
+    let times = queue.time_each(80, |_| {
+        std::thread::sleep(Duration::from_micros(200));
+        a.spmv(1.0, &x, 0.0, &mut y)
+    });
+    let mut times = times.unwrap();
+    times.sort();
+    assert!(times.len() == 80 && times[40] < Duration::from_micros(100), "{:?}", times[40]);
+}
+
+/// What waits for a queue that is held back is let go on.
+fn operations_that_wait_are_timed(gpu: &Device) {
+    let queue = gpu.new_queue().unwrap();
+    let x = queue.upload_vec(&[3.0f32]).unwrap();
+    let times = queue.time_each(3, |_| x.to_vec().map(drop)).unwrap();
+    assert!(times.len() == 3 && times.iter().all(|time| *time < Duration::from_secs(1)), "{times:?}");
 }
 
 fn a_gpu_describes_itself(gpu: &Device) {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use common::{Random, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
 use warpsparse::{
-    DenseLayout, Device, GemmOptions, Order, Scalar, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with,
+    DenseLayout, Device, DeviceVec, GemmOptions, Order, Scalar, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with,
 };
 
 fn main() -> ExitCode {
@@ -20,6 +20,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
     trials.extend(on_every_device("factors", factors));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("captures_hold_split_sums", captures_hold_split_sums));
+    trials.extend(on_every_device("threads_share_a_queue", threads_share_a_queue));
     trials.extend(on_every_device("autotuned_options_are_forced_ones", autotuned_options));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
@@ -291,6 +293,68 @@ fn graphs_repeat_products(device: &Device) {
     graph.launch(3).unwrap();
     drop(graph);
     assert_eq!(c.to_vec().unwrap(), [820.0 + 3.0 * 420.0; 200]);
+}
+
+/// `C += A B` with A of twos and B of threes, each sum split among 2, 3 or 4 blocks: every element grows by `6 k`, exactly.
+fn add_product(queue: &Device, size: usize, splits: u32, c: &mut DeviceVec<f32>) {
+    let options = GemmOptions::default().tile(32, 32).splits(splits);
+    let [a, b] = [2.0, 3.0].map(|value| queue.upload_vec(&vec![value; size * size]).unwrap());
+    let square = (size, size);
+    gemm_with(&options, 1.0, a.matrix(square).unwrap(), b.matrix(square).unwrap(), 1.0, c.matrix_mut(square).unwrap())
+        .unwrap();
+}
+
+/// A queue's first products of this kind are in captures, so that memory for them is allocated there. The first graph keeps what
+/// it has, though a later product needs more, and products between its launches use other memory.
+fn captures_hold_split_sums(device: &Device) {
+    let queue = &device.new_queue().unwrap();
+    let capture = |size: usize, splits: u32, c: &mut DeviceVec<f32>, other: &mut dyn FnMut()| {
+        let options = GemmOptions::default().tile(32, 32).splits(splits);
+        let [a, b] = [2.0, 3.0].map(|value| queue.upload_vec(&vec![value; size * size]).unwrap());
+        let square = (size, size);
+        // SAFETY: the closure borrows what it touches, and no other thread has this queue.
+        let graph = unsafe {
+            queue.capture(|| gemm_with(&options, 1.0, a.matrix(square)?, b.matrix(square)?, 1.0, c.matrix_mut(square)?))
+        };
+        let mut graph = graph.unwrap();
+        for _ in 0..3 {
+            graph.launch(2).unwrap();
+            other();
+        }
+    };
+    let mut c = [40, 70, 140].map(|size| queue.zeros::<f32>(size * size).unwrap());
+    let [small, medium, large] = &mut c;
+    capture(40, 2, small, &mut || {
+        capture(70, 4, medium, &mut || {
+            if device.to_string() != "emulated" {
+                add_product(queue, 140, 3, large)
+            }
+        });
+    });
+    let expected = [6.0 * 240.0, 18.0 * 420.0, if device.to_string() == "emulated" { 0.0 } else { 9.0 * 840.0 }];
+    for (c, expected) in c.iter().zip(expected) {
+        assert!(c.to_vec().unwrap().iter().all(|&c| c == expected), "{expected}");
+    }
+}
+
+fn threads_share_a_queue(device: &Device) {
+    let queue = &device.new_queue().unwrap();
+    let rounds = if device.is_cuda() { 50 } else { 1 };
+    std::thread::scope(|scope| {
+        for splits in [2, 3, 4] {
+            scope.spawn(move || {
+                // From thread to thread and round to round more memory is needed.
+                for size in [33, 40 + 10 * splits as usize] {
+                    let mut c = queue.zeros(size * size).unwrap();
+                    for _ in 0..rounds {
+                        add_product(queue, size, splits, &mut c);
+                    }
+                    let expected = (rounds * 6 * size) as f32;
+                    assert!(c.to_vec().unwrap().iter().all(|&c| c == expected), "{size}, {splits} splits");
+                }
+            });
+        }
+    });
 }
 
 fn autotuned_options(device: &Device) {

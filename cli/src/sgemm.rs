@@ -9,7 +9,6 @@ use warpsparse::{Device, GemmKernel, GemmOptions, Result, Scalar};
 use crate::{
     Outcome, emit,
     measure::{Cache, DTypeName, Figures, GemmProblem, GemmReport, Measurement, ProductReport, Shape, parse_kernel},
-    statistics::Spread,
 };
 
 #[derive(Args)]
@@ -47,7 +46,7 @@ pub(crate) struct Options {
     /// Take for B the transpose of a row-major matrix.
     #[arg(long)]
     transpose_b: bool,
-    /// How many products to time.
+    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -106,7 +105,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let product = measurement.product(&uploaded, &gemm_options)?;
     Ok(Report {
         schema: "warpsparse.sgemm",
-        version: 1,
+        version: 2,
         shape,
         transpose_a,
         transpose_b,
@@ -122,7 +121,7 @@ impl fmt::Display for Report {
         let &Self { shape: Shape { m, n, k }, ref device, dtype, copy_gb_per_s, .. } = self;
         let GemmReport { product, tflop_per_s, percent_of_peak, repeats, checked_elements } = &self.product;
         let ProductReport { kernel, reason, figures, .. } = product;
-        let Figures { time_us: Spread { median, min, max, .. }, relative_error, .. } = figures;
+        let Figures { timing, relative_error, .. } = figures;
         let operand = |rows, cols, is_transposed| match is_transposed {
             false => format!("{rows} x {cols}, row-major"),
             true => format!("{rows} x {cols}, the transpose of a row-major matrix"),
@@ -134,7 +133,7 @@ impl fmt::Display for Report {
         writeln!(f, "           copies {copy_gb_per_s:.0} GB/s")?;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
-        writeln!(f, "time       {median:.1} µs, median of {repeats} ({min:.1} to {max:.1})")?;
+        writeln!(f, "time       {}", timing.describe(*repeats))?;
         writeln!(f, "           {}", product.buffers())?;
         write!(f, "speed      {tflop_per_s:.3} TFLOP/s")?;
         match percent_of_peak {

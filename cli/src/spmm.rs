@@ -12,7 +12,6 @@ use crate::{
         Cache, DTypeName, DenseProblems, DenseReport, Figures, KernelName, MatrixReport, Measurement, ProductReport,
         Reduction,
     },
-    statistics::Spread,
 };
 
 #[derive(Args)]
@@ -47,7 +46,7 @@ pub(crate) struct Options {
     /// Choose the kernel by timing those that the other options leave.
     #[arg(long)]
     autotune: bool,
-    /// How many products to time.
+    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -131,7 +130,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     };
     Ok(Report {
         schema: "warpsparse.spmm",
-        version: 1,
+        version: 2,
         matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
         n: options.n,
         reduce: options.reduce,
@@ -148,8 +147,7 @@ impl fmt::Display for Report {
         let Self { matrix, n, device, copy_gb_per_s, .. } = self;
         let DenseReport { product, gflop_per_s, repeats, checked_rows } = &self.product;
         let ProductReport { kernel, reason, bytes, figures, .. } = product;
-        let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = figures;
-        let Spread { median, min, max, .. } = time_us;
+        let Figures { timing, gb_per_s, percent_of_copy, relative_error, .. } = figures;
         let megabytes = *bytes as f64 / 1e6;
         write!(f, "{matrix}")?;
         writeln!(f, "dense      {} x {n}, row-major", matrix.columns)?;
@@ -161,7 +159,7 @@ impl fmt::Display for Report {
         writeln!(f, "           copies {copy_gb_per_s:.0} GB/s")?;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
-        writeln!(f, "time       {median:.1} µs, median of {repeats} ({min:.1} to {max:.1})")?;
+        writeln!(f, "time       {}", timing.describe(*repeats))?;
         writeln!(f, "           {}", product.buffers())?;
         writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
         writeln!(f, "speed      {gflop_per_s:.1} GFLOP/s")?;

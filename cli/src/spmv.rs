@@ -9,7 +9,6 @@ use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::Matr
 use crate::{
     Outcome, emit,
     measure::{Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Problem, ProductReport},
-    statistics::Spread,
 };
 
 #[derive(Args)]
@@ -36,7 +35,7 @@ pub(crate) struct Options {
     /// Choose the kernel by timing those that the other options leave.
     #[arg(long)]
     autotune: bool,
-    /// How many products to time.
+    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -117,7 +116,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     };
     Ok(Report {
         schema: "warpsparse.spmv",
-        version: 2,
+        version: 3,
         matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
         device: device.describe(),
         dtype: options.dtype,
@@ -142,24 +141,28 @@ impl fmt::Display for Report {
 impl Report {
     fn write_one(&self, f: &mut fmt::Formatter<'_>, product: &ProductReport) -> fmt::Result {
         let ProductReport { kernel, reason, bytes, figures, .. } = product;
-        let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = figures;
-        let Spread { median, min, max, .. } = time_us;
+        let Figures { timing, gb_per_s, percent_of_copy, relative_error, .. } = figures;
         let megabytes = *bytes as f64 / 1e6;
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
-        writeln!(f, "time       {median:.1} µs, median of {} ({min:.1} to {max:.1})", self.repeats)?;
+        writeln!(f, "time       {}", timing.describe(self.repeats as usize))?;
         writeln!(f, "           {}", product.buffers())?;
         writeln!(f, "bandwidth  {gb_per_s:.1} GB/s for {megabytes:.1} MB, {percent_of_copy:.1}% of a copy")?;
         writeln!(f, "error      {relative_error:.1e} relative to the product in f64")
     }
 
     fn write_table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "times      medians of {}, {}", self.repeats, self.products[0].buffers())?;
+        let clock = self.products[0].figures.timing.clock.name();
+        writeln!(f, "times      {clock}, medians of {}, {}", self.repeats, self.products[0].buffers())?;
         writeln!(f, "{:26} {:>9} {:>8} {:>7} {:>9}", "kernel", "µs", "GB/s", "% copy", "error")?;
         for product in &self.products {
             let ProductReport { kernel, figures, .. } = product;
-            let Figures { time_us: Spread { median, .. }, gb_per_s, percent_of_copy, relative_error, .. } = figures;
-            writeln!(f, "{kernel:26} {median:>9.1} {gb_per_s:>8.0} {percent_of_copy:>7.1} {relative_error:>9.1e}")?;
+            let Figures { gb_per_s, percent_of_copy, relative_error, .. } = figures;
+            writeln!(
+                f,
+                "{kernel:26} {:>9.2} {gb_per_s:>8.0} {percent_of_copy:>7.1} {relative_error:>9.1e}",
+                figures.us()
+            )?;
         }
         Ok(())
     }

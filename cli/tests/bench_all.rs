@@ -57,7 +57,7 @@ fn all(name: &str, device: &str, sections: &[&str]) -> (String, Value, String) {
 #[test]
 fn all_is_one_report_and_one_page() {
     let (text, report, page) = all("bench_all", "cpu", &SECTIONS.map(|(line, _)| line));
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.all".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.all".into(), &2.into()));
     assert_eq!(report["machine"]["device"], "cpu");
     assert_eq!(report["gpu"]["skipped"], "not a CUDA device");
     let commit = report["commit"].as_str().unwrap();
@@ -138,7 +138,7 @@ fn sections_that_fail_leave_the_others() {
     assert!(output.status.code() == Some(1) && error.contains("no/such/file.mtx: there is no such file"), "{error}");
     let report = read(&json);
     assert!(report["sections"][0]["failed"].as_str().unwrap().starts_with(missing));
-    assert_eq!(report["sections"][1]["report"]["results"].as_array().unwrap().len(), 1);
+    assert_eq!(report["sections"][1]["report"]["results"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -184,7 +184,11 @@ fn slow_down(product: &mut Value) {
 
 #[test]
 fn comparisons_name_what_got_slower_of_any_benchmark() {
-    let lines = ["spmm gen:rmat:7:4 -n 4 --repeat 30", "sgemm 16 --repeat 30", "cg gen:poisson2d:16 --dtype f64"];
+    let lines = [
+        "spmm gen:rmat:7:4 -n 4 --dtype f32 --repeat 30",
+        "sgemm 16 --dtype f32 --repeat 30",
+        "cg gen:poisson2d:16 --dtype f64",
+    ];
     let (_, old, _) = all("bench_all_old", "cpu", &lines);
     let (old_path, new_path) = (scratch("bench_all_old.json"), scratch("bench_all_new.json"));
     let equal = stdout(&["bench", "compare", &old_path, &old_path]);
@@ -226,8 +230,19 @@ fn comparisons_name_what_got_slower_of_any_benchmark() {
     );
     assert!(compare(&old["sections"][0]["report"]).2.contains("the benchmarks differ"));
     let mut newer = old.clone();
-    newer["version"] = 2.into();
-    assert!(compare(&newer).2.contains("a report of version 2, where this reads 1"));
+    newer["version"] = 3.into();
+    assert!(compare(&newer).2.contains("a report of version 3, where this reads 2\n"));
+    // The first version's clock was another.
+    let mut older = old.clone();
+    older["version"] = 1.into();
+    let told = "a report of version 1, where this reads 2: its times are those between events of single calls";
+    assert!(compare(&older).2.contains(told));
+    let mut older = old.clone();
+    older["sections"][1]["report"]["version"] = 1.into();
+    assert!(compare(&older).2.contains("warpsparse.bench.sgemm: a report of version 1"));
+    let mut other = old.clone();
+    other["sections"][0]["report"]["method"]["clock"] = "graph".into();
+    assert!(compare(&other).2.contains("the clocks differ: \"wall\" in the old report, \"graph\" in the new one"));
     assert!(compare(&json!({})).2.contains("no report of `warpsparse bench`"));
     let nothing = json!({ "sections": [] });
     let mut empty = old.clone();

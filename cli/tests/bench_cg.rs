@@ -21,13 +21,14 @@ fn check_figures(rung: &Value, text: &str) {
     assert_eq!(rung["ratio"], Value::Null);
     let iterations = number(rung, "iterations").to_string();
     let lines = rows(text, rung["rung"].as_str().unwrap());
-    assert!(lines.iter().any(|cells| cells[5] == iterations && cells[7] == rung["kernel"].as_str().unwrap()), "{text}");
+    assert!(lines.iter().any(|cells| cells[5] == iterations && cells[8] == rung["kernel"].as_str().unwrap()), "{text}");
+    assert!((0.0..1.0).contains(&number(rung, "relative_residual")) && rung["clock"] == "wall", "{rung}");
 }
 
 #[test]
 fn the_cpu_is_measured_and_the_rest_has_a_reason() {
     let (text, report) = bench(&["cg"], &["gen:poisson2d:16", "--device", "cpu"], "cg.json");
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.cg".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.cg".into(), &2.into()));
     assert_eq!((&report["skipped"], &report["method"]["rivals"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     let [f32, f64] = &report["results"].as_array().unwrap()[..] else { panic!("{report}") };
     for (result, dtype, tolerance) in [(f32, "f32", 1e-4), (f64, "f64", 1e-6)] {
@@ -50,7 +51,7 @@ fn the_cpu_is_measured_and_the_rest_has_a_reason() {
         assert_eq!(["ended", "rival_residual_norm", "differs"].map(|key| &solution[key]), expected);
     }
     assert!(text.contains("- fused, every 20th read; fused, end in pinned memory; fused, graph; persistent; automatic: it runs on GPUs\n"), "{text}");
-    assert_eq!(rows(&text, "sample style")[0][1..], ["–"; 7]);
+    assert_eq!(rows(&text, "sample style")[0][1..], ["–"; 8]);
 }
 
 #[test]
@@ -61,6 +62,11 @@ fn our_kernels_are_measured() {
     for name in OURS {
         check_figures(rung(result, name), &text);
     }
+    // All of them iterate as often, by whole graphs, and come to one residual.
+    let of_all = |key: &str| OURS.map(|name| number(rung(result, name), key));
+    let (iterations, residuals) = (of_all("iterations"), of_all("relative_residual"));
+    assert!(iterations.iter().all(|&count| count == iterations[0] && count % 8.0 == 0.0), "{iterations:?}");
+    assert!(residuals.iter().all(|residual| (residual / residuals[0] - 1.0).abs() < 0.1), "{residuals:?}");
     let kernel = |name| rung(result, name)["kernel"].as_str().unwrap();
     assert!(
         kernel("fused, end in pinned memory").starts_with("cg_csr_f64_")

@@ -38,7 +38,7 @@ fn spmv_reports_on_a_file() {
 #[test]
 fn spmv_json_has_the_figures() {
     let report = json(&["spmv", "gen:stencil27:10", "--device", "cpu", "--dtype", "f64", "--repeat", "4", "--json"]);
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.spmv".into(), &2.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.spmv".into(), &3.into()));
     let matrix = &report["matrix"];
     let counts = ["rows", "columns", "entries", "min_row", "max_row"].map(|key| matrix[key].as_u64().unwrap());
     assert_eq!(counts, [1000, 1000, 21952, 8, 27]);
@@ -122,7 +122,7 @@ fn bench_writes_a_report_and_a_page() {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
     let report = read_json(&report);
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.spmv".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.spmv".into(), &2.into()));
     assert_eq!((&report["machine"]["device"], &report["method"]["repeats"]), (&"cpu".into(), &30.into()));
     assert!(report["machine"]["copy_gb_per_s"].as_f64().unwrap() > 0.0);
     assert_eq!(report["date"].as_str().unwrap().len(), "2026-01-01T00:00:00Z".len());
@@ -192,9 +192,9 @@ fn bench_compare_finds_what_got_slower() {
     };
     assert!(refusal("{").contains("new.json: no JSON"));
     assert!(refusal("{}").contains("new.json: no report of `warpsparse bench`"));
-    report["version"] = 2.into();
-    assert!(refusal(&report.to_string()).contains("a report of version 2"));
     report["version"] = 1.into();
+    assert!(refusal(&report.to_string()).contains("a report of version 1, where this reads 2: its times are those"));
+    report["version"] = 2.into();
     report["results"][0]["chosen"] = "none".into();
     assert!(refusal(&report.to_string()).contains("new.json: invalid type"));
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{bench, close, median, number, rows, warpsparse};
+use common::{bench, close, median, number, rows, us, warpsparse};
 use serde_json::Value;
 
 const SMALL: [&str; 5] = ["graphs", "--scale", "0.0005", "--repeat", "2"];
@@ -20,7 +20,7 @@ fn rung<'a>(result: &'a Value, name: &str) -> &'a Value {
 fn every_rung_is_measured() {
     let arguments = ["--graph", "arxiv,Collab", "-n", "4,40", "--device", "emulated"];
     let (text, report) = bench(&SMALL, &arguments, "ladder.json");
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.graphs".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.graphs".into(), &2.into()));
     assert_eq!((&report["skipped"], report["results"].as_array().unwrap().len()), (&Value::Array(vec![]), 4));
     let ladder = [
         ("row per thread", "spmm_ladder_row_per_thread_f32"),
@@ -54,7 +54,7 @@ fn every_rung_is_measured() {
         // Times, speeds and ratios for 4 columns, then those for 40.
         let lines = rows(&text, name);
         assert_eq!(lines.len(), 6);
-        assert_eq!(lines[3][2], format!("{:.1}", median(found)));
+        assert_eq!(lines[3][2], us(median(found)));
         let over_first = |graph| {
             let of = |name| median(rung(result(&report, graph, 40), name));
             of(ladder[0].0) / of(name)
@@ -86,7 +86,7 @@ fn the_cpu_has_fewer_rungs_and_other_libraries() {
         close(number(rung, "ratio"), median(sprs) / median(rung));
         assert_eq!(rung["repeats"], 5);
     }
-    assert_eq!(rows(&text, "sprs")[0][1], format!("{:.1}", median(sprs)));
+    assert_eq!(rows(&text, "sprs")[0][1], us(median(sprs)));
     assert_eq!(rows(&text, "its algorithm")[0][1], "csr_mulacc_dense_rowmaj");
 
     let reordering = &ddi["reordering"];
@@ -111,7 +111,7 @@ fn long_products_are_timed_once() {
     assert!(text.contains("more than 0.000000001 s, fewer are timed"), "{text}");
     let chosen = rung(am, "chosen by itself");
     assert_eq!(chosen["repeats"], 1);
-    assert_eq!(rows(&text, "chosen by itself")[0][1], format!("{:.1}¹", median(chosen)));
+    assert_eq!(rows(&text, "chosen by itself")[0][1], us(median(chosen)) + "¹");
 }
 
 #[test]

@@ -21,12 +21,11 @@ use std::{
     hash::{Hash, Hasher},
     panic::{self, AssertUnwindSafe},
     sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
-    time::Duration,
 };
 
 use cudarc::{
     driver::{
-        CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream, DriverError, result,
+        CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DriverError, result,
         sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute, CUresult},
     },
     nvrtc::Ptx,
@@ -35,6 +34,7 @@ use cudarc::{
 use super::{
     info::{CudaInfo, DeviceInfo},
     launch::Shape,
+    workspace::Workspaces,
 };
 use crate::{
     Error, Result,
@@ -63,6 +63,8 @@ struct Gpu {
 /// A queue of operations on a GPU.
 #[derive(Clone)]
 pub(crate) struct Stream {
+    /// First, so that they are freed before the stream goes.
+    workspaces: Arc<Workspaces>,
     queue: Arc<CudaStream>,
     /// Of a stream that another library made: destroys it.
     _owner: Option<Arc<dyn Any + Send + Sync>>,
@@ -233,7 +235,7 @@ impl Stream {
         }
         let gpu = Gpu::of_device(index)?;
         let queue = gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        let stream = Arc::new(Self { queue, _owner: None, gpu });
+        let stream = Arc::new(Self { workspaces: Arc::default(), queue, _owner: None, gpu });
         streams.insert(index, Arc::downgrade(&stream));
         Ok(stream)
     }
@@ -242,7 +244,7 @@ impl Stream {
     pub(crate) fn of_cudarc(queue: Arc<CudaStream>) -> Result<Arc<Self>> {
         refuse_per_thread(queue.cu_stream())?;
         let gpu = Gpu::of_context(queue.context().ordinal(), queue.context().cu_ctx())?;
-        Ok(Arc::new(Self { queue, _owner: None, gpu }))
+        Ok(Arc::new(Self { workspaces: Arc::default(), queue, _owner: None, gpu }))
     }
 
     /// A queue that another library made; `owner` destroys it when dropped.
@@ -261,13 +263,13 @@ impl Stream {
         // SAFETY: a stream of this context, which the owner keeps alive as long as this. What is queued here is in one
         // order with what the owner queues.
         let queue = unsafe { gpu.context.wrap_borrowed_stream(handle) };
-        Ok(Arc::new(Self { queue, _owner: owner, gpu }))
+        Ok(Arc::new(Self { workspaces: Arc::default(), queue, _owner: owner, gpu }))
     }
 
     /// Another queue on the same GPU.
     pub(super) fn sibling(&self) -> Result<Arc<Self>> {
         let queue = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        Ok(Arc::new(Self { queue, _owner: None, gpu: Arc::clone(&self.gpu) }))
+        Ok(Arc::new(Self { workspaces: Arc::default(), queue, _owner: None, gpu: Arc::clone(&self.gpu) }))
     }
 
     pub(super) fn device_index(&self) -> usize {
@@ -311,6 +313,10 @@ impl Stream {
 
     pub(crate) fn queue(&self) -> &Arc<CudaStream> {
         &self.queue
+    }
+
+    pub(super) fn workspaces(&self) -> &Workspaces {
+        &self.workspaces
     }
 
     /// Whether the queue is of a context object of the caller's, with event tracking as they have it.
@@ -452,6 +458,17 @@ impl Stream {
             requested: bytes as u64,
             available: available.map(|(free, total)| (free as u64, total as u64)),
         }
+    }
+
+    /// So many bytes of zeros, which are freed in the order of this queue. They are allocated on a stream of their own, for
+    /// this one may be captured.
+    pub(super) fn allocate_zeros_apart(&self, bytes: usize) -> Result<CudaSlice<u8>> {
+        let _relaxed = Relaxed::enter()?;
+        let apart = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
+        let zeros = apart.alloc_zeros::<u8>(bytes).map_err(|error| self.allocation_error(error, bytes))?;
+        apart.synchronize().map_err(driver("clearing memory"))?;
+        // SAFETY: an allocation of so many bytes, which nobody else has.
+        Ok(unsafe { self.queue.upgrade_device_ptr(zeros.leak(), bytes) })
     }
 
     /// Runs `queue_work`, which queues work here that touches data of the queues `others`: after all that is queued
@@ -601,8 +618,8 @@ impl Stream {
     }
 }
 
-/// While it lives, this thread may load modules although a stream is being captured: nothing of it is a part of the
-/// capture.
+/// While it lives, this thread may load modules and allocate memory although a stream is being captured: nothing of it is a
+/// part of the capture.
 struct Relaxed {
     before: sys::CUstreamCaptureMode,
 }
@@ -610,7 +627,7 @@ struct Relaxed {
 impl Relaxed {
     fn enter() -> Result<Self> {
         let relaxed = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        exchange_capture_mode(relaxed).map(|before| Self { before }).map_err(driver("allowing a module to be loaded"))
+        exchange_capture_mode(relaxed).map(|before| Self { before }).map_err(driver("leaving a capture"))
     }
 }
 
@@ -748,39 +765,5 @@ impl Stream {
     pub(super) fn record_apart(&self, queue_work: impl FnOnce(&Stream) -> Result<()>) -> Result<Recording> {
         let recorder = self.sibling()?;
         recorder.record(self, || queue_work(&recorder))
-    }
-}
-
-impl Stream {
-    /// See [`Device::time_each`](super::Device::time_each).
-    pub(super) fn time_each(
-        &self,
-        repeats: usize,
-        mut operation: impl FnMut(usize) -> Result<()>,
-    ) -> Result<Vec<Duration>> {
-        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
-        let event = || self.gpu.context.new_event(flags).map_err(driver("creating an event"));
-        let events = (0..=repeats).map(|_| event()).collect::<Result<Vec<_>>>()?;
-        let record = |event: &CudaEvent| event.record(&self.queue).map_err(driver("recording an event"));
-        record(&events[0])?;
-        for repeat in 0..repeats {
-            operation(repeat)?;
-            record(&events[repeat + 1])?;
-        }
-        let elapsed = |pair: &[CudaEvent]| {
-            let milliseconds = pair[0].elapsed_ms(&pair[1]).map_err(driver("reading an event"))?;
-            Ok(Duration::from_secs_f64(f64::from(milliseconds) / 1e3))
-        };
-        events.windows(2).map(elapsed).collect()
-    }
-
-    /// The bytes of a large copy within the device, and how long 21 of them took.
-    pub(super) fn time_copies(&self) -> Result<(usize, Vec<Duration>)> {
-        let (free, _) = self.gpu.context.mem_get_info().map_err(driver("reading the free memory"))?;
-        let bytes = (1 << 30).min(free / 8).max(1 << 20);
-        let allocate = || self.queue.alloc_zeros::<u8>(bytes).map_err(|error| self.allocation_error(error, bytes));
-        let (source, mut target) = (allocate()?, allocate()?);
-        let copy = |_| self.queue.memcpy_dtod(&source, &mut target).map_err(driver("copying on the device"));
-        Ok((bytes, self.time_each(21, copy)?))
     }
 }

@@ -13,6 +13,7 @@ mod mark;
 mod pinned;
 mod timing;
 mod vector;
+mod workspace;
 
 use std::fmt;
 #[cfg(feature = "cuda")]
@@ -38,6 +39,7 @@ pub(crate) use mark::Mark;
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
+pub(crate) use workspace::Found;
 
 use crate::{Error, Result};
 

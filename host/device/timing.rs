@@ -1,15 +1,24 @@
 //! Timing by the device's own clock.
 
+#[cfg(feature = "cuda")]
+mod events;
+
 use std::time::{Duration, Instant};
 
 use super::{Backend, Device, vector::host_zeros};
 use crate::Result;
 
 impl Device {
-    /// Runs `operation` `repeats` times, with the number of the repeat, and returns how long each took.
+    /// Runs `operation` `repeats` times, with the number of the repeat, and returns how long each took on the device.
     ///
-    /// On a GPU the operations are queued back to back with an event between, and the times are those between events:
-    /// the GPU's own, without the host's. The operations must be queued on this device. On the CPU it is wall time.
+    /// On a GPU the queue is held back while up to 64 operations are queued with an event between each two, and then
+    /// released: the times are those between events, and the time that the host takes to queue an operation is not in
+    /// them. The operations must be queued on this device. Call the operation once before, for the first use of a kernel
+    /// loads it. On the CPU and the emulated device it is the wall time of each call.
+    ///
+    /// The queue is held for a tenth of a second at most. If an operation waits for the device, or if the driver's own
+    /// queue fills up, the call goes on after that, and the times may have the host's in them. To time such operations
+    /// record them in a [`Graph`](crate::Graph), or take the wall time of many.
     ///
     /// # Errors
     /// Those of `operation`; [`Error::Driver`](crate::Error::Driver).

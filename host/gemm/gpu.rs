@@ -9,21 +9,19 @@ use super::{
     tiling::{Task, Tiling},
 };
 use crate::{
-    DenseMut, DenseRef, Error, KernelChoice, Order, Result, Scalar,
-    device::{Buffer, KernelLaunch},
+    DenseMut, DenseRef, Device, DeviceVec, Error, KernelChoice, Order, Result, Scalar,
+    device::{Found, KernelLaunch},
 };
 
 /// The launches of a product, for a row-major `C`: if it is column-major, for that of `C^T = B^T A^T`.
 #[derive(Debug)]
-pub(super) struct Plan<T> {
+pub(super) struct Plan {
     family: &'static str,
     variant: &'static Variant,
     /// Rows and columns of a block.
     tile: (u32, u32),
     blocks: u32,
     splits: u32,
-    /// For the sums of a tile's blocks and their arrivals, if there are several.
-    exchange: Option<(Buffer<T>, Buffer<u32>)>,
     /// Rows and columns of `C`, and the length of the sums.
     sizes: [u32; 3],
     /// The leading dimensions of `A`, `B` and `C`.
@@ -94,9 +92,9 @@ fn task<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) 
     Ok((Task { dtype: T::DTYPE, orders, sizes, multiprocessors }, distances))
 }
 
-impl<T: Scalar> Plan<T> {
-    /// For matrices such as these. Nothing is allocated before [`prepare`](Self::prepare).
-    pub(super) fn new(
+impl Plan {
+    /// For matrices such as these.
+    pub(super) fn new<T: Scalar>(
         options: &GemmOptions,
         a: DenseRef<'_, T>,
         b: DenseRef<'_, T>,
@@ -118,57 +116,67 @@ impl<T: Scalar> Plan<T> {
         };
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
-        Ok(Self { family, variant, tile, blocks, splits, exchange: None, sizes: task.sizes, distances })
-    }
-
-    /// Allocates what the launches need, on the queue of `c`.
-    pub(super) fn prepare(mut self, c: &DenseMut<'_, T>) -> Result<Self> {
-        if self.splits > 1 {
-            let partials = self.blocks as usize * self.tile.0 as usize * self.tile.1 as usize;
-            let tiles = (self.blocks / self.splits) as usize;
-            self.exchange = Some((Buffer::zeros(c.device(), partials)?, Buffer::zeros(c.device(), tiles)?));
-        }
-        Ok(self)
+        Ok(Self { family, variant, tile, blocks, splits, sizes: task.sizes, distances })
     }
 
     /// The product of matrices such as the plan was made for; `C` has rows and columns.
-    pub(super) fn run(&mut self, product: Product<'_, T>) -> Result<()> {
+    pub(super) fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
         let Product { mode, alpha, a, b, beta, c } = product;
-        let Self { family, variant, blocks, splits, exchange, sizes: [m, n, k], distances: [lda, ldb, ldc], .. } = self;
-        let (variant, splits) = (*variant, *splits);
+        let &Self { family, variant, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
         let (a, b) = oriented(a, b, c.order());
         let c_offset = c.offset();
         let (queue, c) = c.into_vec().parts_mut();
-        let mut launch = KernelLaunch::of_family(queue, mode, family, variant, *blocks);
+        let mut exchange = match splits {
+            1 => None,
+            _ => Some(Exchange::new(queue, tile, blocks, splits)?),
+        };
+        let mut launch = KernelLaunch::of_family(queue, mode, family, variant, blocks);
         // Without a sum, infinity times nothing is nothing.
-        let (alpha, k) = if alpha == T::default() || *k == 0 { (T::default(), 0) } else { (alpha, *k) };
+        let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
         let gemm = GemmArgs {
-            m: *m,
-            n: *n,
+            m,
+            n,
             k,
-            lda: *lda,
-            ldb: *ldb,
-            ldc: *ldc,
+            lda,
+            ldb,
+            ldc,
             alpha,
             beta,
             a: launch.read("a", a.vec().buffer().array(), a.device()).wrapping_add(a.offset()),
             b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b.offset()),
             c: launch.write("c", c, queue).wrapping_add(c_offset),
         };
-        if *family == "sgemm_ladder" {
+        if family == "sgemm_ladder" {
             // SAFETY: as below.
             return unsafe { launch.run_variant(variant, &gemm) };
         }
-        let (partials, arrivals) = match exchange {
-            Some((partials, arrivals)) => {
-                (launch.write("partials", partials, queue), launch.write("arrivals", arrivals, queue))
-            }
+        let (partials, arrivals) = match &mut exchange {
+            Some(Exchange { partials, arrivals }) => (
+                launch.write("partials", partials.parts_mut().1, queue),
+                launch.write("arrivals", arrivals.parts_mut().1, queue),
+            ),
             None => (ptr::null_mut(), ptr::null_mut()),
         };
         // SAFETY: matrices of fitting sizes that their vectors have room for, no part of which is another's; `c` is borrowed
         // mutably, so it is none of the others. The variant is for their orders and for `T`. With several splits there is room for
-        // them, and launches that use it follow one another on one queue.
+        // them, and launches that use it follow one another on this queue.
         unsafe { launch.run_variant(variant, &TilesArgs { gemm, splits, partials, arrivals }) }
+    }
+}
+
+/// What blocks that share the sums of a tile work in: their sums, and how many of a tile have arrived. Each launch leaves
+/// the arrivals at zero.
+struct Exchange<T> {
+    partials: DeviceVec<T>,
+    arrivals: DeviceVec<u32>,
+}
+
+impl<T: Scalar> Exchange<T> {
+    fn new(queue: &Device, (rows, cols): (u32, u32), blocks: u32, splits: u32) -> Result<Self> {
+        Ok(Self {
+            partials: queue.workspace(Found::Anything, blocks as usize * rows as usize * cols as usize)?,
+            arrivals: queue.workspace(Found::Zeros, (blocks / splits) as usize)?,
+        })
     }
 }
 

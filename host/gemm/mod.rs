@@ -21,7 +21,8 @@ use crate::{
 /// Elements between the rows of `C`, or columns, stay as they are. The same input on the same device gives the same bits.
 /// `O(m * n * k)` work.
 ///
-/// On a GPU the product is queued on the queue of `C`, and nothing waits. On the CPU it is that of the crate `matrixmultiply`; with the
+/// On a GPU the product is queued on the queue of `C`, and nothing waits. Blocks that share a sum work in memory that the queue keeps:
+/// only a product that needs more of it than any before allocates. On the CPU it is that of the crate `matrixmultiply`; with the
 /// feature `rayon` blocks of `C` are shared among all cores.
 ///
 /// ```
@@ -101,9 +102,9 @@ pub fn gemm_graph<'a, T: Scalar>(
 ) -> Result<Graph<'a>> {
     check(&a, &b, &c)?;
     let queue = c.device().clone();
-    let mut plan = Plan::new(options, a, b, &c)?;
+    let plan = Plan::new(options, a, b, &c)?;
     let mut product = move |mode: Mode<'_>| plan.run(Product { mode, alpha, a, b, beta, c: c.reborrow() });
-    // SAFETY: the graph holds the borrows of all arguments, and the plan, for as long as it can be launched.
+    // SAFETY: the graph holds the borrows of all arguments for as long as it can be launched, and with the queue its workspace.
     let recording = unsafe { queue.record(&mut product) }?;
     Ok(Graph::new(move || product(Mode::Queue), recording, None))
 }
@@ -118,17 +119,22 @@ pub(crate) struct Product<'a, T> {
     pub(crate) c: DenseMut<'a, T>,
 }
 
-/// How a product is computed, with what that needs.
-enum Plan<T> {
+/// How a product is computed.
+enum Plan {
     /// There are no elements to compute.
     Nothing,
     Cpu,
-    Gpu(Box<gpu::Plan<T>>),
+    Gpu(gpu::Plan),
 }
 
-impl<T: Scalar> Plan<T> {
+impl Plan {
     /// For matrices such as these. Wrong options are errors also where nothing is computed.
-    fn new(options: &GemmOptions, a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<Self> {
+    fn new<T: Scalar>(
+        options: &GemmOptions,
+        a: DenseRef<'_, T>,
+        b: DenseRef<'_, T>,
+        c: &DenseMut<'_, T>,
+    ) -> Result<Self> {
         let is_empty = c.nrows() == 0 || c.ncols() == 0;
         match c.device().backend() {
             Backend::Cpu { .. } => {
@@ -136,11 +142,11 @@ impl<T: Scalar> Plan<T> {
                 Ok(if is_empty { Self::Nothing } else { Self::Cpu })
             }
             _ if is_empty => gpu::Plan::new(options, a, b, c).map(|_| Self::Nothing),
-            _ => Ok(Self::Gpu(Box::new(gpu::Plan::new(options, a, b, c)?.prepare(c)?))),
+            _ => Ok(Self::Gpu(gpu::Plan::new(options, a, b, c)?)),
         }
     }
 
-    fn run(&mut self, product: Product<'_, T>) -> Result<()> {
+    fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
         match self {
             Self::Nothing => Ok(()),
             Self::Cpu => {

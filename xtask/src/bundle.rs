@@ -43,6 +43,12 @@ const BUILT: &[&str] = &[
     "--example=planted",
 ];
 
+/// The command's unit tests, those of the libraries that it compares with among them.
+const COMMAND_TESTS: &[&str] = &["--package=warpsparse-cli", "--bin=warpsparse"];
+
+/// Has tests that need a GPU run, and not be ignored: some decide when they are built.
+const GPU_REQUIRED: &[(&str, &str)] = &[("WARPSPARSE_REQUIRE_GPU", "1")];
+
 /// The example that is a package of its own.
 const OWN_KERNEL: &[&str] = &["--manifest-path=examples/own-kernel/Cargo.toml", "--bin=own-kernel"];
 
@@ -64,7 +70,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         fs::create_dir_all(out.join(folder))?;
     }
 
-    for (target, executable) in executables(root, BUILT, &[])?.into_iter().chain(linked_with_libcuda(root)?) {
+    for (target, executable) in
+        executables(root, BUILD, BUILT, GPU_REQUIRED)?.into_iter().chain(linked_with_libcuda(root)?)
+    {
         let folder = match target.kind.first().map(String::as_str) {
             Some("test") => "tests",
             Some("example") if target.name != "planted" => "examples",
@@ -72,8 +80,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         };
         fs::copy(&executable, out.join(folder).join(target.name))?;
     }
-    for (target, executable) in executables(root, OWN_KERNEL, &[])? {
+    for (target, executable) in executables(root, BUILD, OWN_KERNEL, &[])? {
         fs::copy(&executable, out.join("examples").join(target.name))?;
+    }
+    for (_, executable) in executables(root, BUILD_TESTS, COMMAND_TESTS, GPU_REQUIRED)? {
+        fs::copy(&executable, out.join("tests/command"))?;
     }
     let toolchain = KernelToolchain::find()?;
     for &arch in ARCHS {
@@ -108,14 +119,24 @@ fn linked_with_libcuda(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
     if !made.success() {
         bail!(".ci/cuda-stub failed");
     }
-    executables(root, &["--package=warpsparse", "--features=cust", "--test=cust"], &[("CUDA_LIBRARY_PATH", &stub)])
+    let stub = stub.to_str().context("a path that is no text")?;
+    executables(
+        root,
+        BUILD,
+        &["--package=warpsparse", "--features=cust", "--test=cust"],
+        &[("CUDA_LIBRARY_PATH", stub)],
+    )
 }
 
+/// What cargo is asked for: targets, or their unit tests.
+const BUILD: &[&str] = &["build"];
+const BUILD_TESTS: &[&str] = &["test", "--no-run"];
+
 /// Builds with cargo, optimised and without symbols; the targets that came out and their files.
-fn executables(root: &Path, built: &[&str], env: &[(&str, &Path)]) -> Result<Vec<(Target, PathBuf)>> {
+fn executables(root: &Path, how: &[&str], built: &[&str], env: &[(&str, &str)]) -> Result<Vec<(Target, PathBuf)>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .current_dir(root)
-        .arg("build")
+        .args(how)
         .args(built)
         .envs(env.iter().copied())
         .args(["--release", "--message-format=json-render-diagnostics"])
@@ -124,7 +145,7 @@ fn executables(root: &Path, built: &[&str], env: &[(&str, &Path)]) -> Result<Vec
         .output()
         .context("running cargo")?;
     if !output.status.success() {
-        bail!("cargo build {} failed", built.join(" "));
+        bail!("cargo {} {} failed", how.join(" "), built.join(" "));
     }
     let messages = String::from_utf8(output.stdout)?;
     let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<Message>, _>>()?;

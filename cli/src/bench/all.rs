@@ -47,7 +47,7 @@ pub(crate) struct Options {
 }
 
 pub(super) const SCHEMA: &str = "warpsparse.bench.all";
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
 /// A benchmark as on the command line.
 #[derive(Parser)]

@@ -16,6 +16,7 @@ use self::{
     rungs::{PAIRS, RUNGS, Rung},
     solver::Solver,
     to_tolerance::ToTolerance,
+    vendor::Expected,
 };
 use super::{
     report::{Finished, Method},
@@ -43,23 +44,29 @@ pub(crate) struct Options {
     pub(super) basics: Basics,
 }
 
+/// Vectors that an iteration reads or writes at least, as `BENCHMARK` counts them.
+pub(crate) const VECTORS: usize = 12;
+
 /// Two that stay in the caches, with long rows and with short ones, and one that does not.
 const SUITE: [&str; 3] = ["gen:fem3:10000", "gen:poisson2d:256", "gen:poisson2d:2048"];
 
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.cg",
-    version: 1,
+    version: 2,
     rivals: &[Rival::Cublas, Rival::Cusparse],
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "A x = b by conjugate gradients with Jacobi's preconditioner, b random and x = 0 at the start",
-    figures: "Of our kernels, and the CPU, the time of an iteration is the difference of the times of two solutions, one of \
-        about six times the iterations of the other, over the difference of the iterations; the time of a solution is the \
-        longer one's wall time with all that belongs to it but what the first solution prepares for all. Of the libraries it \
-        is the time of the iterations alone, by the device's clock unless the host waits for each dot. Iterations are so many \
-        as take about 0.1 s, but no more than the system takes to a relative residual of 1e-10 (f32: 1e-4), and 25 at least. \
-        Medians are of 5 to 50 such pairs, or solutions; ± is half the distance of the quartiles. Ratios are the time of an iteration of the libraries captured in a \
-        graph over that of the row: below 1 the row is slower. The bound is the time that a copy takes for the bytes that an \
-        iteration moves at least: the matrix and 13 vectors; it is told for systems larger than four times the L2 cache.",
+    figures: "All times are wall times, of our kernels and of the libraries alike: an iteration is the difference of the times of \
+        two solutions, one of about six times the iterations of the other, over the difference of the iterations, so that the start and \
+        the end of a solution are not in it; the time of a solution is the longer one's, with both. All ways on the device take as many iterations: so many as \
+        the automatic one does in about 0.1 s, but hardly more than the system takes to a relative residual of 1e-10 (f32: 1e-4), and 32 at \
+        least; the CPU beside a GPU takes fewer. Graphs hold 8 iterations, the libraries' and ours; of the libraries the host reads the residual every 24 \
+        iterations, where the method ends. The libraries multiply by cuSPARSE's fastest algorithm, in CSR or COO. Medians are of 5 to 50 such pairs; ± is half the distance \
+        of the quartiles. Residuals are |b - A x| / |b| in f64 of the x found; one that is off ours by more than a factor of 1.5 (f32: 3) is a wrong answer. \
+        Ratios are the time of an iteration of the libraries captured in a graph over that of the row: below 1 the row is slower. The \
+        bound is the time that a copy takes for the bytes that an iteration moves at least: the matrix and 12 vectors (q = A p reads p and writes q; \
+        the residual's update reads r, q and the diagonal and writes r; the direction's reads x, p, r and the diagonal and writes x and p). It is told for systems larger than four times \
+        the L2 cache.",
 };
 
 pub(super) fn measure(options: &Options) -> crate::Outcome<Finished> {
@@ -131,9 +138,13 @@ impl<T: Number> System<'_, T> {
     fn measure(&self, session: &Session<'_>) -> Result<(Vec<RungReport>, ToTolerance)> {
         let device = session.device;
         let bound_us = self.bound_us(session)?;
-        let (most, mut to_tolerance) = {
+        let (most, expected, mut to_tolerance) = {
             let mut automatic = Solver::new(self.on_device, self.b, warpsparse::CgMethod::Auto)?;
-            (automatic.iterations_to(probe(self.dtype))?, ToTolerance::measure(&mut automatic, self.dtype)?)
+            let most = automatic.iterations_to(probe(self.dtype))?;
+            let pair = automatic.pair(most);
+            let relative_residual = automatic.exactly(pair.long)?.0.relative_residual;
+            let expected = Expected { matrix: self.matrix, b: self.b, pair, relative_residual };
+            (most, expected, ToTolerance::measure(&mut automatic, self.dtype)?)
         };
 
         // The libraries' vectors are gone before ours are measured.
@@ -142,15 +153,15 @@ impl<T: Number> System<'_, T> {
         let mut rungs = Vec::new();
         for (name, rung) in RUNGS {
             let outcome = match rung {
-                Rung::Vendor(way) => vendor::measure(&mut vendor, way, most),
+                Rung::Vendor(way) => vendor::measure(&mut vendor, way, &expected),
                 Rung::Ours(_) if device.to_string() == "cpu" => Outcome::skipped("it runs on GPUs"),
                 Rung::Ours(method) => {
                     vendor = Err(String::new());
-                    solver::outcome(Solver::new(self.on_device, self.b, method), most)?
+                    solver::outcome(Solver::new(self.on_device, self.b, method), |_| expected.pair)?
                 }
                 Rung::Cpu => {
                     let matrix = Device::cpu().upload(self.matrix)?;
-                    solver::outcome(Solver::new(&matrix, self.b, warpsparse::CgMethod::Auto), most)?
+                    solver::outcome(Solver::new(&matrix, self.b, warpsparse::CgMethod::Auto), |cpu| cpu.pair(most))?
                 }
             };
             let is_bound = rung != Rung::Cpu || device.to_string() == "cpu";
@@ -161,8 +172,6 @@ impl<T: Number> System<'_, T> {
 
     /// The time that a copy takes for what an iteration moves at least, if the system is larger than the L2 cache holds.
     fn bound_us(&self, session: &Session<'_>) -> Result<Option<f64>> {
-        /// Vectors that an iteration reads or writes.
-        const VECTORS: usize = 13;
         /// Vectors that there are: x, r, p, A p and the diagonal.
         const STORED: usize = 5;
         let n = self.matrix.nrows();

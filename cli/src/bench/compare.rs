@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let (mut rows, mut slower) = (Vec::new(), Vec::new());
     for after in &new {
         let before = old.iter().find(|before| before.name == after.name);
-        let verdict = before.map_or("only in the new report", |before| verdict(before.timed.us, after.timed.us));
+        let verdict = before.map_or("only in the new report", |before| verdict(before.timed.us(), after.timed.us()));
         if verdict == "slower" {
             slower.push(after.name.to_string());
         }
@@ -85,12 +85,15 @@ fn check(old: &Value, new: &Value) -> Result<(), String> {
     differ("devices", &old["machine"]["model"], &new["machine"]["model"])?;
     differ("devices' sizes", &old["machine"]["parallel_units"], &new["machine"]["parallel_units"])?;
     differ("caches", &old["method"]["cache"], &new["method"]["cache"])?;
+    differ("clocks", &old["method"]["clock"], &new["method"]["clock"])?;
     // Sections of one benchmark, each with a report of its own.
     let sections = |report: &Value| report["sections"].as_array().cloned().unwrap_or_default();
     for old in sections(old) {
         let of_kind = |section: &Value| section["report"]["schema"] == old["report"]["schema"];
         if let Some(new) = sections(new).into_iter().find(of_kind) {
-            differ("caches", &old["report"]["method"]["cache"], &new["report"]["method"]["cache"])?;
+            let [old, new] = [&old["report"]["method"], &new["report"]["method"]];
+            differ("caches", &old["cache"], &new["cache"])?;
+            differ("clocks", &old["clock"], &new["clock"])?;
         }
     }
     Ok(())
@@ -117,7 +120,7 @@ fn figures(document: &Document) -> Result<Vec<Figure>, String> {
 
 fn row(before: Option<&Figure>, after: Option<&Figure>, verdict: &str) -> Vec<String> {
     let Some(Figure { name, .. }) = after.or(before) else { unreachable!("one of the two is there") };
-    let median = |figure: Option<&Figure>| figure.map(|figure| figure.timed.us.median);
+    let median = |figure: Option<&Figure>| figure.map(|figure| figure.timed.us().median);
     let cell = |us: Option<f64>| us.map_or_else(none, short);
     let ratio = median(after).zip(median(before)).map(|(new, old)| format!("{:.3}", new / old));
     let kernel = match [before, after].map(|figure| figure.map(|figure| figure.kernel.as_str())) {

@@ -22,7 +22,7 @@ use super::{
     report::{Finished, Method, Report, Skipped},
     session::{Basics, machine, now},
 };
-use crate::{Outcome, emit};
+use crate::{Outcome, emit, measure::Clock};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -103,7 +103,13 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
         warpsparse: env!("CARGO_PKG_VERSION").into(),
         date,
         machine: machine(&chosen, chosen.measure_copy_bandwidth()?)?,
-        method: Method { repeats, cache: "as named".into(), rivals: Vec::new(), text: report::method(repeats) },
+        method: Method {
+            clock: Clock::Wall,
+            repeats,
+            cache: "as named".into(),
+            rivals: Vec::new(),
+            text: report::method(repeats),
+        },
         results,
         skipped,
     };

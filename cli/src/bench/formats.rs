@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.formats",
-    version: 1,
+    version: 2,
     rivals: Rival::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "y = 1 A x + 0 y",
@@ -31,8 +31,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         in the format: its arrays once, padding included, x and y once. Errors are relative to the product in f64, in the \
         2-norm. A format that would be mostly padding refuses the matrix: then its slots for each entry stand in place of \
         figures. Ratios are another library's time over that of the format: above 1 that library is slower. Of a library \
-        that multiplies by several algorithms, figures are the fastest one's; it multiplies in CSR unless its name says \
-        otherwise. A conversion begins and ends in the host's memory. It has paid back after so many products as it takes \
+        that multiplies by several algorithms, figures are the fastest one's; cuSPARSE's are told for each of its formats. A conversion begins and ends in the host's memory. It has paid back after so many products as it takes \
         to save the time of an upload with the conversion, next to products in CSR by the kernel chosen by itself.",
 };
 
@@ -69,13 +68,13 @@ fn measure_matrix<T: Number>(
         result.formats.push(FormatResult { format, outcome });
     }
     let rivals: Vec<_> = session.rivals.iter().flat_map(|rival| rival.in_every_format()).collect();
-    let csr_us = result.csr_us().expect("CSR refuses no matrix");
+    let in_csr = result.in_csr().expect("CSR refuses no matrix");
     result.rivals =
-        session.measure_rivals(&rivals, |rival| rival.runs(&measurement), csr_us, &format!("{name} {dtype}"));
+        session.measure_rivals(&rivals, |rival| rival.runs(&measurement), &in_csr, &format!("{name} {dtype}"));
     for format in &mut result.formats {
         if let Outcome::Measured(measured) = &mut format.outcome {
-            let our_us = measured.product.figures.time_us.median;
-            let ratio = |rival: &RivalReport| rival.figures.time_us.median / our_us;
+            let ours = measured.product.figures.timing;
+            let ratio = |rival: &RivalReport| rival.figures.timing.over(&ours);
             measured.ratios =
                 result.rivals.iter().map(|rival| Ratio { rival: rival.name, ratio: ratio(rival) }).collect();
         }
@@ -99,15 +98,15 @@ fn measure_format<T: Scalar>(
         }
         Err(error) => return Err(error),
     };
-    let us = product.figures.time_us.median;
-    let conversion = match before.csr_us() {
-        Some(csr_us) if format != FormatName::Auto => {
-            Some(conversion(measurement.device, matrix, &options, csr_us - us)?)
+    let us = product.figures.us();
+    let conversion = match before.in_csr() {
+        Some(in_csr) if format != FormatName::Auto => {
+            Some(conversion(measurement.device, matrix, &options, in_csr.time_us.median - us)?)
         }
         _ => None,
     };
     let gflop_per_s = 2e-3 * matrix.nnz() as f64 / us;
-    Ok(Outcome::Measured(Measured { product, gflop_per_s, ratios: Vec::new(), conversion }))
+    Ok(Outcome::Measured(Box::new(Measured { product, gflop_per_s, ratios: Vec::new(), conversion })))
 }
 
 /// What a format that pads would take for the rows of this matrix.

@@ -16,7 +16,7 @@ use nvml_wrapper::{
 use serde::{Deserialize, Serialize};
 use warpsparse::Device;
 
-use super::rivals::device_index;
+use crate::measure::stream::device_index;
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]

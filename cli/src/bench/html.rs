@@ -1,6 +1,7 @@
 //! A report as one page that needs nothing else: no script, no font, no file beside it.
 
 mod bars;
+mod clock;
 mod facts;
 mod figures;
 mod first_use;
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     reading::{Document, Kind, Reading, Section},
-    report::{Machine, Skipped},
+    report::{Machine, Method, Skipped},
     table,
 };
 use crate::measure::DTypeName;
@@ -36,6 +37,7 @@ pub(crate) fn page(report: &Value) -> Result<String, String> {
             (verdict::section(&readings))
             (roofline::section(&readings, machine))
             @for (place, (section, reading)) in readings.iter().enumerate() { (benchmark(place, section, reading)) }
+            @for section in &document.sections { (clock::section(section)) }
             @for section in document.sections.iter().filter(|section| section.failed.is_some()) { (failure(section)) }
             section #conditions {
                 h2 { "Conditions" }
@@ -71,7 +73,11 @@ fn benchmark(place: usize, section: &Section, reading: &Reading) -> Markup {
                 _ if is_ladder => (ladder::plots(reading)),
                 _ => (bars::plots(reading)),
             }
-            (method(section, reading))
+            (method_of(section, &reading.method, &reading.skipped))
+            details {
+                summary { "All figures" }
+                (figures::table(reading))
+            }
         }
     }
 }
@@ -95,7 +101,7 @@ fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
         Kind::Sgemm => "TFLOP/s of C = A B by the default kernel; shapes are m x n x k, one number all three.",
         Kind::Cg => {
             "From the way that programs call NVIDIA's libraries to one launch for many iterations: microseconds an \
-             iteration, and bars of iterations a second. The line is the libraries captured in a graph."
+             iteration by wall time, and bars of iterations a second. The line is the libraries captured in a graph."
         }
         Kind::FirstUse => {
             "Milliseconds from a program's start to its first result: faint what the driver and its context take, full the \
@@ -105,8 +111,7 @@ fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
     }
 }
 
-fn method(section: &Section, reading: &Reading) -> Markup {
-    let Reading { method, skipped, .. } = reading;
+fn method_of(section: &Section, method: &Method, skipped: &[Skipped]) -> Markup {
     html! {
         details.method {
             summary { "How it was measured" @if !skipped.is_empty() { ", and " (skipped.len()) " skipped" } }
@@ -120,10 +125,6 @@ fn method(section: &Section, reading: &Reading) -> Markup {
             @if !skipped.is_empty() {
                 ul { @for Skipped { what, reason } in skipped { li { b { (what) } ": " (reason) } } }
             }
-        }
-        details {
-            summary { "All figures" }
-            (figures::table(reading))
         }
     }
 }
@@ -144,7 +145,7 @@ fn speed(kind: Kind, flops: f64, timed: &super::reading::Timed) -> f64 {
         Kind::Spmm | Kind::Graphs | Kind::Formats => timed.gflop_per_s(flops),
         Kind::Sgemm => timed.gflop_per_s(flops) / 1e3,
         // Of iterations, thousands a second.
-        Kind::Cg | Kind::FirstUse => 1e3 / timed.us.median,
+        Kind::Cg | Kind::FirstUse => 1e3 / timed.us().median,
     }
 }
 
@@ -178,13 +179,16 @@ fn ratio(ratio: f64) -> String {
 
 /// All that is known of a time.
 fn told(way: &super::reading::Way, timed: &super::reading::Timed, flops: f64) -> String {
-    let us = timed.us;
+    let us = timed.us();
+    let calls =
+        timed.timing.call_us.map_or_else(String::new, |calls| format!("; host call time {} µs", short(calls.median)));
     let kernel = if way.kernel.is_empty() { String::new() } else { format!(" ({})", way.kernel) };
     let gflop_per_s = short(timed.gflop_per_s(flops));
     format!(
-        "{}{kernel}: {} µs, quartiles {} and {}; {} GB/s, {gflop_per_s} GFLOP/s",
+        "{}{kernel}: {} µs ({}), quartiles {} and {}; {} GB/s, {gflop_per_s} GFLOP/s{calls}",
         way.name,
         short(us.median),
+        timed.timing.clock.name(),
         short(us.q1),
         short(us.q3),
         short(timed.gb_per_s()),

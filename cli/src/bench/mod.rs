@@ -2,6 +2,7 @@
 
 mod all;
 mod cg;
+mod clock;
 mod compare;
 mod first_use;
 mod formats;
@@ -69,6 +70,8 @@ pub(crate) enum Benchmark {
     /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
     /// `warpsparse bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
     Cg(cg::Options),
+    /// Checks the clock of the other benchmarks: dense products, ours and cuBLAS's, by it and by NVIDIA's profiler (ncu).
+    Clock(clock::Options),
     /// Measures how long a program takes from its start to its first result.
     FirstUse(first_use::Options),
     /// Measures the product in every format, and what a conversion costs.
@@ -79,6 +82,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::All(options) => all::run(options),
         Command::One(Benchmark::FirstUse(options)) if options.is_child() => first_use::child(options),
+        Command::One(Benchmark::Clock(options)) if options.is_child() => clock::child(options),
         Command::One(benchmark) => {
             let report = benchmark.measure()?;
             benchmark.basics().write(&report.json)?;
@@ -98,6 +102,7 @@ impl Benchmark {
             Self::Graphs(options) => graphs::measure(options),
             Self::Sgemm(options) => sgemm::measure(options),
             Self::Cg(options) => cg::measure(options),
+            Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
             Self::Formats(options) => formats::measure(options),
         }
@@ -110,6 +115,7 @@ impl Benchmark {
             Self::Graphs(options) => &options.basics,
             Self::Sgemm(options) => &options.conditions.basics,
             Self::Cg(options) => &options.basics,
+            Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
             Self::Formats(options) => &options.settings.conditions.basics,
         }

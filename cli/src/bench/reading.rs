@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    all, cg, first_use, formats,
+    all, cg, clock, first_use, formats,
     gpu::{Gpu, UnderLoad},
     graphs,
     report::{Machine, Method, Skipped},
     sgemm, spmm, spmv,
 };
 use crate::{
-    measure::{DTypeName, MatrixReport},
+    measure::{Clock, DTypeName, MatrixReport, Timing},
     statistics::Spread,
 };
 
@@ -92,12 +92,21 @@ pub(crate) struct Way {
 #[derive(Clone, Copy)]
 pub(crate) struct Timed {
     /// Of a product; of conjugate gradients, of an iteration.
-    pub(crate) us: Spread,
+    pub(crate) timing: Timing,
     /// Bytes that must move at least; none of what has no such number.
     pub(crate) bytes: f64,
     /// Of a program's start, what is not the driver's.
     pub(crate) operation_us: Option<f64>,
     pub(crate) error: Option<f64>,
+}
+
+/// A rival's times over ours.
+#[derive(Clone, Copy)]
+pub(crate) struct Ratios {
+    /// Device times, where both have them.
+    pub(crate) times: f64,
+    /// Host call times.
+    pub(crate) calls: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +125,11 @@ impl Document {
     pub(crate) fn read(report: &Value) -> Result<Self, String> {
         let schema = report["schema"].as_str().unwrap_or_default();
         let known = Kind::ALL.iter().map(|kind| kind.schema());
-        let known = known.chain([(all::SCHEMA, all::VERSION)]).find(|(known, _)| *known == schema);
+        let known = known
+            .chain([(all::SCHEMA, all::VERSION), (clock::SCHEMA, clock::VERSION)])
+            .find(|(known, _)| *known == schema);
         let (_, version) = known.ok_or("no report of `warpsparse bench`")?;
-        if report["version"] != version {
-            return Err(format!("a report of version {}, where this reads {version}", report["version"]));
-        }
+        check_version(report, version)?;
         let document = if schema == all::SCHEMA { report.clone() } else { wrapped(report) };
         Self::deserialize(document).map_err(|error| error.to_string())
     }
@@ -134,6 +143,19 @@ impl Document {
         readings.sort_by_key(|(_, reading)| reading.kind);
         Ok(readings)
     }
+}
+
+/// Refuses a report of another version than this one, which is to say how times have come about.
+fn check_version(report: &Value, version: u64) -> Result<(), String> {
+    let found = &report["version"];
+    if *found == version {
+        return Ok(());
+    }
+    let clock = match found.as_u64() {
+        Some(1) => ": its times are those between events of single calls, which held the host's time for a call",
+        _ => "",
+    };
+    Err(format!("a report of version {found}, where this reads {version}{clock}"))
 }
 
 /// A report as the only section.
@@ -150,9 +172,8 @@ impl Reading {
     fn of(section: &Section) -> Option<Result<Self, String>> {
         let kind = Kind::ALL.into_iter().find(|kind| section.report["schema"] == kind.schema().0)?;
         let (schema, version) = kind.schema();
-        if section.report["version"] != version {
-            let found = &section.report["version"];
-            return Some(Err(format!("{schema} of version {found}, where this reads {version}")));
+        if let Err(problem) = check_version(&section.report, version) {
+            return Some(Err(format!("{schema}: {problem}")));
         }
         let raw = RawReport::deserialize(&section.report).map_err(|error| error.to_string());
         Some(raw.map(|raw| raw.into_reading(kind)))
@@ -227,22 +248,29 @@ impl Case {
         self.ways.iter().filter_map(|way| Some((way, *way.timed.as_ref().ok()?)))
     }
 
-    /// Rivals, and their times over those of the chosen kernel: above 1 they are slower.
-    pub(crate) fn ratios(&self) -> Vec<(&Way, f64)> {
-        let Some((_, chosen)) = self.chosen() else { return Vec::new() };
+    /// Rivals, and what their times are over those of the chosen kernel, in one ratio and of host call times: above 1 they are
+    /// slower.
+    pub(crate) fn ratios(&self) -> Vec<(&Way, Ratios)> {
+        let Some((_, Timed { timing: ours, .. })) = self.chosen() else { return Vec::new() };
         let rivals = self.timed().filter(|(way, _)| way.by == By::Rival);
-        rivals.map(|(way, timed)| (way, timed.us.median / chosen.us.median)).collect()
+        let ratios = |timing: Timing| Ratios { times: timing.over(&ours), calls: timing.calls_over(&ours) };
+        rivals.map(|(way, timed)| (way, ratios(timed.timing))).collect()
     }
 }
 
 impl Timed {
+    /// The times that the clock tells.
+    pub(crate) fn us(&self) -> Spread {
+        self.timing.time_us
+    }
+
     /// Operations in a nanosecond.
     pub(crate) fn gflop_per_s(&self, flops: f64) -> f64 {
-        1e-3 * flops / self.us.median
+        1e-3 * flops / self.us().median
     }
 
     pub(crate) fn gb_per_s(&self) -> f64 {
-        1e-3 * self.bytes / self.us.median
+        1e-3 * self.bytes / self.us().median
     }
 }
 
@@ -296,6 +324,9 @@ struct RawWay {
     #[serde(alias = "variant", default)]
     kernel: String,
     time_us: Option<Spread>,
+    #[serde(default)]
+    clock: Clock,
+    call_us: Option<Spread>,
     operation_us: Option<Spread>,
     gb_per_s: Option<f64>,
     relative_error: Option<f64>,
@@ -323,9 +354,10 @@ impl RawCase {
         let element = if self.dtype == DTypeName::F32 { 4.0 } else { 8.0 };
         let (flops, iteration_bytes) = match kind {
             Kind::Sgemm => (2.0 * self.m.unwrap_or(0.0) * columns * self.k.unwrap_or(0.0), None),
-            // With 13 operations on elements of vectors, 13 of which are read or written.
+            // With 13 operations on elements of vectors.
             Kind::Cg => {
-                let bytes = entries * (4.0 + element) + 4.0 * (rows + 1.0) + 13.0 * rows * element;
+                let vectors = cg::VECTORS as f64 * rows * element;
+                let bytes = entries * (4.0 + element) + 4.0 * (rows + 1.0) + vectors;
                 (2.0 * entries + 13.0 * rows, Some(bytes))
             }
             _ => (2.0 * entries * columns, None),
@@ -375,14 +407,15 @@ impl RawCase {
 
 impl RawWay {
     fn into_way(self, by: By, bytes: Option<f64>) -> Way {
-        let Self { name, kernel, time_us, operation_us, gb_per_s, relative_error, skipped, measured, refused } = self;
+        let Self { name, kernel, time_us, clock, call_us, operation_us, gb_per_s, relative_error, .. } = self;
+        let Self { skipped, measured, refused, .. } = self;
         if let Some(measured) = measured {
             return RawWay { name, ..*measured }.into_way(by, bytes);
         }
         let reason = || skipped.or(refused.map(|refused| refused.reason)).unwrap_or_else(|| "not measured".into());
         let is_time = |us: &Spread| us.median.is_finite() && us.median > 0.0;
         let timed = time_us.filter(is_time).ok_or_else(reason).map(|us| Timed {
-            us,
+            timing: Timing { time_us: us, clock, call_us },
             // What a bandwidth is told of moved so many.
             bytes: bytes.or(gb_per_s.map(|gb_per_s| 1e3 * gb_per_s * us.median)).unwrap_or(0.0),
             operation_us: operation_us.map(|us| us.median),

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::measure::{DTypeName, Figures, ProductReport};
+use super::table::{none, us};
+use crate::measure::{Clock, DTypeName, Figures, ProductReport};
 
 /// Everything that a benchmark finds out; its JSON form is stable within a version.
 #[derive(Serialize)]
@@ -43,6 +44,11 @@ pub(crate) trait MatrixResult {
     fn products(&self) -> impl Iterator<Item = &ProductReport>;
     fn rivals(&self) -> &[RivalReport];
 
+    /// Of dense matrices, where results differ in that.
+    fn columns(&self) -> Option<u32> {
+        None
+    }
+
     fn rival(&self, name: &str) -> Option<&RivalReport> {
         self.rivals().iter().find(|rival| rival.name == name)
     }
@@ -70,7 +76,10 @@ pub(crate) struct Machine {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Method {
-    /// Products timed; others before them warm up.
+    /// What the times are, but for those that say otherwise.
+    #[serde(default)]
+    pub(crate) clock: Clock,
+    /// Samples of each; others before them warm up.
     pub(crate) repeats: usize,
     /// `cold`, `hot`, or `as it comes` where there is no way to tell.
     pub(crate) cache: String,
@@ -87,10 +96,56 @@ pub(crate) struct RivalReport {
     pub(crate) variant: String,
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    /// Its median time over that of the chosen kernel: above 1 the library is slower.
+    /// Its median time over that of the chosen kernel: above 1 the library is slower. Of device times; where there are none, of
+    /// host call times.
     pub(crate) ratio: f64,
+    /// The same of host call times.
+    pub(crate) call_ratio: f64,
+    /// By format of the matrix, of a library that multiplies in several.
+    pub(crate) formats: Vec<FormatReport>,
     /// The median time of every way that was tried, in microseconds.
     pub(crate) variants: Vec<Variant>,
+}
+
+/// The fastest way in a format.
+#[derive(Serialize)]
+pub(crate) struct FormatReport {
+    pub(crate) format: &'static str,
+    pub(crate) variant: String,
+    pub(crate) median_us: f64,
+    pub(crate) ratio: f64,
+}
+
+/// A rival's columns of a table: its fastest way, what that is beside ours, and what the fastest of each format is.
+pub(crate) struct RivalColumns {
+    pub(crate) name: &'static str,
+    formats: Vec<&'static str>,
+}
+
+impl RivalColumns {
+    pub(crate) fn header(&self) -> Vec<String> {
+        let formats = self.formats.iter().map(|format| format!("ratio, {format}"));
+        let first = [format!("<{}", self.name), "µs".into(), "ratio".into()];
+        let last = ["call µs", "call ratio", "error"].map(str::to_owned);
+        first.into_iter().chain(formats).chain(last).collect()
+    }
+
+    pub(crate) fn cells(&self, rival: Option<&RivalReport>) -> Vec<String> {
+        let Some(rival) = rival else { return vec![none(); 6 + self.formats.len()] };
+        let RivalReport { variant, figures, ratio, call_ratio, .. } = rival;
+        let of_format = |format: &&str| rival.formats.iter().find(|report| report.format == *format);
+        let formats =
+            self.formats.iter().map(|format| of_format(format).map_or_else(none, |it| format!("{:.2}", it.ratio)));
+        let call_us = figures.timing.call_us.unwrap_or(figures.timing.time_us);
+        // What is not as the method says.
+        let variant = match figures.timing.clock {
+            clock @ (Clock::Held | Clock::Calls) => format!("{variant} ({})", clock.name()),
+            Clock::Graph | Clock::Wall => variant.clone(),
+        };
+        let first = [variant, us(figures.us()), format!("{ratio:.2}")];
+        let last = [us(call_us.median), format!("{call_ratio:.2}"), format!("{:.0e}", figures.relative_error)];
+        first.into_iter().chain(formats).chain(last).collect()
+    }
 }
 
 #[derive(Serialize)]
@@ -124,6 +179,38 @@ impl<R: MatrixResult> Report<R> {
             }
         }
         names
+    }
+
+    /// Where a rival is faster, a line for each: what is to be read first.
+    pub(crate) fn losses(&self) -> String {
+        let line = |name: &'static str| {
+            let of_rival = |result: &R| {
+                let columns = result.columns().map_or_else(String::new, |columns| format!(", n = {columns}"));
+                Some((result.rival(name)?.ratio, format!("{}{columns} {}", result.name(), result.dtype())))
+            };
+            let mut ratios: Vec<_> = self.results.iter().filter_map(of_rival).collect();
+            let cases = ratios.len();
+            ratios.retain(|(ratio, _)| *ratio < 1.0);
+            ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let lost: Vec<_> = ratios.iter().map(|(ratio, case)| format!("{case} ({ratio:.3})")).collect();
+            match lost.len() {
+                0 => format!("Slower than {name} in none of {cases} cases.\n"),
+                count => format!("Slower than {name} in {count} of {cases} cases: {}.\n", lost.join("; ")),
+            }
+        };
+        self.rival_names().into_iter().map(line).collect()
+    }
+
+    /// The rivals that have any times, each with the formats that it multiplies in, if there are several.
+    pub(crate) fn rival_columns(&self) -> Vec<RivalColumns> {
+        let formats_of = |name| {
+            let reports = self.results.iter().filter_map(|result| result.rival(name));
+            let mut formats: Vec<_> = reports.flat_map(|report| &report.formats).map(|format| format.format).collect();
+            formats.sort_unstable_by(|a, b| b.cmp(a));
+            formats.dedup();
+            formats
+        };
+        self.rival_names().into_iter().map(|name| RivalColumns { name, formats: formats_of(name) }).collect()
     }
 
     /// Fails if a product was wrong.

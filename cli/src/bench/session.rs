@@ -13,11 +13,11 @@ use warpsparse::{Device, Error, Result, io::MatrixSource};
 
 use super::{
     html,
-    report::{Machine, Method, Report, RivalReport, Skipped, Variant},
+    report::{FormatReport, Machine, Method, Report, RivalReport, Skipped, Variant},
     rivals::{Rival, Run},
     suite::{self, Suite},
 };
-use crate::measure::{Cache, DTypeName, Measurement, peak};
+use crate::measure::{Cache, Clock, DTypeName, Measurement, Timing, peak};
 
 // No documentation here: it would take the place of the subcommand's.
 #[derive(Args)]
@@ -40,11 +40,11 @@ pub(crate) struct Conditions {
     /// Libraries to compare with [default: NVIDIA's on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
     pub(super) against: Option<Vec<Rival>>,
-    /// The element type; can be repeated [default: both; of dense matrices f32]
+    /// The element type; can be repeated [default: both; of a ladder f32]
     #[arg(long, value_enum)]
     pub(super) dtype: Vec<DTypeName>,
-    /// How many products to time.
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(30..))]
+    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(30..))]
     pub(super) repeat: u32,
     /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.
     #[arg(long)]
@@ -264,7 +264,7 @@ impl<'a> Session<'a> {
             }
         }
         let Self { device, cache, repeats, .. } = *self;
-        let clock = if device.is_cuda() { "device events between products queued back to back" } else { "wall time" };
+        let clock = if device.is_cuda() { Clock::Graph } else { Clock::Wall };
         let (cache, buffers) = match (device.is_cuda(), cache) {
             (true, Cache::Cold) => {
                 ("cold", "on up to 4096 sets of buffers in turn, as many as make four times the L2 cache")
@@ -273,9 +273,17 @@ impl<'a> Session<'a> {
             (false, _) => ("as it comes", "on one set of buffers"),
         };
         let Benchmark { product, figures, .. } = benchmark;
-        let text =
-            format!("Medians of {repeats} products after a warm-up, by {clock}, {buffers}; {product}. {figures}");
-        Method { repeats, cache: cache.into(), rivals, text }
+        let times = match clock {
+            Clock::Graph => format!(
+                "Times are device times: products are captured in a CUDA graph, as many as take about 2 ms, {buffers}, and the graph's time is \
+                divided by their number; medians of {repeats} replays after a warm-up. What cannot be captured is timed between events on a \
+                queue that is held back until it is full, and says so. Host call times stand beside them: the wall time of products that are queued one after \
+                the other without a graph, until all are done, over their number. Ratios are of device times unless said otherwise"
+            ),
+            _ => format!("Medians of {repeats} products after a warm-up, by wall time, {buffers}"),
+        };
+        let text = format!("{times}; {product}. {figures}");
+        Method { clock, repeats, cache: cache.into(), rivals, text }
     }
 
     /// What loads a matrix may show a bar of its own.
@@ -283,7 +291,7 @@ impl<'a> Session<'a> {
         self.bar.suspend(load)
     }
 
-    /// Of as many products as the command line says.
+    /// Of as many samples as the command line says.
     pub(crate) fn measurement<'b, P>(&self, problem: &'b P) -> Result<Measurement<'b, P>>
     where
         'a: 'b,
@@ -291,7 +299,7 @@ impl<'a> Session<'a> {
         self.measurement_from(self.repeats, problem)
     }
 
-    /// Of fewer products, but so many at least, where they take long.
+    /// Of fewer samples, but so many at least, where they take long.
     pub(crate) fn measurement_from<'b, P>(&self, least: usize, problem: &'b P) -> Result<Measurement<'b, P>>
     where
         'a: 'b,
@@ -301,17 +309,17 @@ impl<'a> Session<'a> {
     }
 
     /// Those of the rivals that can multiply the matrix, by the fastest of their ways among `runs`; `ratio`s are over
-    /// `our_us`. What is left out is told as being on `matrix`.
+    /// `ours`. What is left out is told as being on `matrix`.
     pub(crate) fn measure_rivals(
         &mut self,
         rivals: &[Rival],
         runs: impl Fn(Rival) -> std::result::Result<Vec<Run>, String>,
-        our_us: f64,
+        ours: &Timing,
         matrix: &str,
     ) -> Vec<RivalReport> {
         let mut reports = Vec::new();
         for &rival in rivals {
-            match runs(rival).and_then(|runs| fastest(rival, self.right(rival, runs, matrix)?, our_us)) {
+            match runs(rival).and_then(|runs| fastest(rival, self.right(rival, runs, matrix)?, ours)) {
                 Ok(report) => reports.push(report),
                 Err(reason) => self.skip(format!("{} on {matrix}", rival.name()), reason),
             }
@@ -348,16 +356,24 @@ pub(crate) fn parse_limit(text: &str) -> std::result::Result<Duration, String> {
     limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "a limit is a number of seconds over 0".into())
 }
 
-/// The fastest of a library's ways to compute the product.
-fn fastest(rival: Rival, runs: Vec<Run>, our_us: f64) -> std::result::Result<RivalReport, String> {
-    let median = |run: &Run| run.figures.time_us.median;
+/// The fastest of a library's ways to compute the product, and the fastest in each format.
+fn fastest(rival: Rival, runs: Vec<Run>, ours: &Timing) -> std::result::Result<RivalReport, String> {
+    let median = |run: &Run| run.figures.timing.time_us.median;
+    let least = |a: &&Run, b: &&Run| median(a).total_cmp(&median(b));
     let variant = |run: &Run| Variant { variant: run.variant.clone(), median_us: median(run) };
     let variants = runs.iter().map(variant).collect();
-    let fastest = runs.into_iter().min_by(|a, b| median(a).total_cmp(&median(b)));
-    let fastest = fastest.ok_or("it has no way to compute this product")?;
-    let ratio = median(&fastest) / our_us;
-    let Run { variant, figures } = fastest;
-    Ok(RivalReport { name: rival.name(), variant, figures, ratio, variants })
+    let mut formats: Vec<&'static str> = runs.iter().filter_map(|run| run.format).collect();
+    formats.dedup();
+    let of_format = |format| {
+        let fastest = runs.iter().filter(|run| run.format == Some(format)).min_by(least)?;
+        let (variant, timing) = (fastest.variant.clone(), fastest.figures.timing);
+        Some(FormatReport { format, variant, median_us: timing.time_us.median, ratio: timing.over(ours) })
+    };
+    let formats = formats.into_iter().filter_map(of_format).collect();
+    let Run { variant, figures, .. } = runs.iter().min_by(least).ok_or("it has no way to compute this product")?;
+    let (variant, figures) = (variant.clone(), figures.clone());
+    let (ratio, call_ratio) = (figures.timing.over(ours), figures.timing.calls_over(ours));
+    Ok(RivalReport { name: rival.name(), variant, figures, ratio, call_ratio, formats, variants })
 }
 
 /// The least of some times that an operation takes, with what it queues on the device: such times spread widely.

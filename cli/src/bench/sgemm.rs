@@ -48,9 +48,9 @@ const UNEVEN: [Shape; 6] = [
 
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.sgemm",
-    version: 1,
+    version: 2,
     rivals: Rival::DENSE,
-    dtypes: &[DTypeName::F32],
+    dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "C = 1 A B + 0 C, with random A and B, all row-major without gaps",
     figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two \
         operations for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large \
@@ -68,7 +68,9 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let limit = options.limit.as_secs_f64();
     let fewer = "fewer are timed, and one that takes as long alone is timed once.";
     let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
-    let benchmark = Benchmark { figures: &figures, ..BENCHMARK };
+    // Only the last kernel of a ladder is for f64 too.
+    let dtypes = if options.ladder { &[DTypeName::F32] } else { BENCHMARK.dtypes };
+    let benchmark = Benchmark { figures: &figures, dtypes, ..BENCHMARK };
     let report = options.conditions.run(&benchmark, &options.shapes(), |session, &shape, dtype| match dtype {
         DTypeName::F32 => options.measure::<f32>(session, shape, dtype),
         DTypeName::F64 => options.measure::<f64>(session, shape, dtype),
@@ -119,9 +121,9 @@ impl Options {
         }
         // The other libraries have copies of their own.
         drop(copies);
-        let Some(best_us) = reports.last().map(KernelReport::us) else { return Ok(None) };
+        let Some(best) = reports.last().map(|report| report.product.product.figures.timing) else { return Ok(None) };
         let rivals = session.rivals.clone();
-        let rivals = session.measure_rivals(&rivals, |rival| rival.gemm_runs(&measurement), best_us, &label);
+        let rivals = session.measure_rivals(&rivals, |rival| rival.gemm_runs(&measurement), &best, &label);
         Ok(Some(GemmResult::new(shape, dtype, reports, rivals)))
     }
 }

@@ -41,6 +41,11 @@ pub(crate) fn none() -> String {
     "–".into()
 }
 
+/// A time in microseconds, of short ones with two digits after the point.
+pub(crate) fn us(time: f64) -> String {
+    if time < 9.995 { format!("{time:.2}") } else { format!("{time:.1}") }
+}
+
 /// About three digits.
 pub(crate) fn short(figure: f64) -> String {
     match figure {

@@ -80,7 +80,7 @@ pub(crate) struct GemmReport {
     pub(crate) tflop_per_s: f64,
     /// Of the FP32 operations that a GPU can do, where that is known; not in f64.
     pub(crate) percent_of_peak: Option<f64>,
-    /// Products timed.
+    /// Samples timed.
     pub(crate) repeats: usize,
     /// Elements of the product that the errors are those of.
     pub(crate) checked_elements: usize,
@@ -113,16 +113,13 @@ impl<T: Scalar> Measurement<'_, GemmProblem<T>> {
         let mut c = c.collect::<Result<Vec<DeviceVec<T>>>>()?;
         let (a, b) = self.problem.views(&copies[0])?;
         let choice = gemm_choice(options, a, b, &c[0].matrix_mut(size)?)?;
-        let times = self.times(copies.len(), |count| {
-            self.device.time_each(count, |repeat| {
-                let set = repeat % copies.len();
-                let (a, b) = self.problem.views(&copies[set])?;
-                gemm_with(options, T::from_f64(1.0), a, b, T::from_f64(0.0), c[set].matrix_mut(size)?)
-            })
+        let times = self.times(self.device, copies.len(), |set| {
+            let (a, b) = self.problem.views(&copies[set])?;
+            gemm_with(options, T::from_f64(1.0), a, b, T::from_f64(0.0), c[set].matrix_mut(size)?)
         })?;
 
         let figures = self.figures(&times, bytes, &reference.errors(&c[0].to_vec()?));
-        let flop_per_s = shape.operations() / (figures.time_us.median * 1e-6);
+        let flop_per_s = shape.operations() / (figures.timing.time_us.median * 1e-6);
         let peak = if T::DTYPE == DType::F32 { peak(self.device, DTypeName::F32)? } else { None };
         Ok(GemmReport {
             tflop_per_s: flop_per_s / 1e12,
@@ -134,7 +131,7 @@ impl<T: Scalar> Measurement<'_, GemmProblem<T>> {
                 rotation: copies.len(),
                 figures,
             },
-            repeats: times.len(),
+            repeats: times.each.len(),
             checked_elements: reference.known_elements(),
         })
     }

@@ -81,7 +81,7 @@ pub(crate) struct DenseReport {
     pub(crate) product: ProductReport,
     /// Two operations for each entry of the matrix and column of `B`, one where entries have no weights.
     pub(crate) gflop_per_s: f64,
-    /// Products timed.
+    /// Samples timed.
     pub(crate) repeats: usize,
     /// Rows of the product that the errors are those of.
     pub(crate) checked_rows: usize,
@@ -149,11 +149,8 @@ impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
         // As with `B` an element more. New ones, so that what is checked below is the result of this kernel.
         let c = (0..rotation).map(|_| self.device.zeros(c_size.0 * c_size.1 + 1));
         let mut c = c.collect::<Result<Vec<_>>>()?;
-        let times = self.times(rotation, |count| {
-            self.device.time_each(count, |repeat| {
-                let set = repeat % rotation;
-                multiply(&matrices[set], dense[set].matrix((matrix.ncols(), cols))?, c[set].matrix_mut(c_size)?)
-            })
+        let times = self.times(self.device, rotation, |set| {
+            multiply(&matrices[set], dense[set].matrix((matrix.ncols(), cols))?, c[set].matrix_mut(c_size)?)
         })?;
 
         let mut known = Vec::new();
@@ -165,9 +162,9 @@ impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
         let figures = self.figures(&times, bytes, &reference.errors(&known));
         let operations = if reduction.weights == Weights::Ones { 1.0 } else { 2.0 };
         Ok(DenseReport {
-            gflop_per_s: 1e-3 * operations * (matrix.nnz() * cols) as f64 / figures.time_us.median,
+            gflop_per_s: 1e-3 * operations * (matrix.nnz() * cols) as f64 / figures.timing.time_us.median,
             product: ProductReport { kernel, reason, bytes, rotation, figures },
-            repeats: times.len(),
+            repeats: times.each.len(),
             checked_rows: reference.known_rows(),
         })
     }

@@ -35,7 +35,7 @@ impl<T: Scalar> Measurement<'_, Problem<T>> {
         let mut sets = Sets::new(self, options)?;
         let y = sets.product()?;
         let (bytes, rotation) = (sets.0[0].0.spmv_bytes(), sets.0.len());
-        let times = self.times(rotation, |count| self.device.time_each(count, |set| sets.multiply(set)))?;
+        let times = self.times(self.device, rotation, |set| sets.multiply(set))?;
         let choice = sets.0[0].0.describe();
         let figures = self.figures(&times, bytes, &self.problem.reference.errors(&y));
         Ok(ProductReport { kernel: choice.kernel, reason: choice.reason, bytes, rotation, figures })
@@ -59,8 +59,7 @@ impl<T: Scalar> Sets<T> {
     }
 
     fn multiply(&mut self, set: usize) -> Result<()> {
-        let count = self.0.len();
-        let (matrix, x, y) = &mut self.0[set % count];
+        let (matrix, x, y) = &mut self.0[set];
         matrix.spmv(T::from_f64(1.0), x, T::from_f64(0.0), y)
     }
 

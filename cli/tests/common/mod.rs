@@ -32,6 +32,12 @@ pub(crate) fn median(product: &Value) -> f64 {
     number(&product["time_us"], "median")
 }
 
+/// As tables have times in microseconds.
+#[allow(dead_code, reason = "not every file of tests reads such tables")]
+pub(crate) fn us(time: f64) -> String {
+    if time < 9.995 { format!("{time:.2}") } else { format!("{time:.1}") }
+}
+
 #[track_caller]
 pub(crate) fn close(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-9, "{found} for {expected}");

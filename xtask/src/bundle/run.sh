@@ -18,6 +18,7 @@ set -eu
 cd "$(dirname "$0")"
 
 tests() {
+    export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
     for test in tests/*; do
         WARPSPARSE_REQUIRE_GPU=1 "$test"
     done
@@ -109,7 +110,8 @@ bench() {
 
 report() {
     export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
-    ./warpsparse bench all --device cuda --html report.html --json report.json
+    # Nsight Compute, by which the clock is checked, may be among other versions.
+    PATH="$PATH:/usr/local/cuda/bin" ./warpsparse bench all --device cuda --html report.html --json report.json
 }
 
 graphs() {

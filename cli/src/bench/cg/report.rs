@@ -1,8 +1,9 @@
 //! What `bench cg` finds out, and its tables, in Markdown.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::Serialize;
+use warpsparse::{DType, Scalar};
 
 use super::{rungs::CAPTURED, to_tolerance::ToTolerance};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
         report::{Machine, Report, Skipped},
         table::{self, none, short},
     },
-    measure::{DTypeName, MatrixReport},
+    measure::{Clock, DTypeName, MatrixReport, Timing},
     statistics::Spread,
 };
 
@@ -51,14 +52,69 @@ pub(crate) struct Measured {
     pub(crate) repeats: usize,
     /// Of the solution timed, the longer one of a pair.
     pub(crate) iterations: usize,
-    /// An iteration.
-    pub(crate) time_us: Spread,
-    /// All these iterations.
+    /// An iteration, by wall time.
+    #[serde(flatten)]
+    pub(crate) timing: Timing,
+    /// All these iterations, with the start and the end of the solution.
     pub(crate) solution_ms: f64,
+    /// Of the longer solution, `|b - A x| / |b|`.
+    pub(crate) relative_residual: f64,
     /// The time of an iteration of the libraries captured in a graph over this one.
     pub(crate) ratio: Option<f64>,
     /// The time of a copy of the bytes that must move over this one.
     pub(crate) percent_of_bound: Option<f64>,
+}
+
+/// Pairs of solutions, timed.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// Of an iteration: the difference of a pair over that of their iterations.
+    iterations: Vec<Duration>,
+    /// Of the longer ones.
+    solutions: Vec<Duration>,
+}
+
+impl Samples {
+    /// Adds a pair, in which the longer one has so many iterations more.
+    pub(super) fn add(&mut self, short: Duration, long: Duration, more: usize) {
+        self.iterations.push(long.saturating_sub(short).div_f64(more as f64));
+        self.solutions.push(long);
+    }
+
+    pub(super) fn measured(
+        &self,
+        kernel: String,
+        reason: Option<String>,
+        iterations: usize,
+        relative_residual: f64,
+    ) -> Measured {
+        Measured {
+            kernel,
+            reason,
+            repeats: self.solutions.len(),
+            iterations,
+            timing: Timing { time_us: Spread::of(&self.iterations), clock: Clock::Wall, call_us: None },
+            solution_ms: Spread::of(&self.solutions).median / 1e3,
+            relative_residual,
+            ratio: None,
+            percent_of_bound: None,
+        }
+    }
+}
+
+impl Measured {
+    /// Fails if the residual is not about as expected, by ours after as many iterations: the methods are one, but their roundings differ.
+    pub(super) fn check<T: Scalar>(&self, expected: f64) -> Result<(), String> {
+        let factor = if T::DTYPE == DType::F32 { 3.0 } else { 1.5 };
+        let Self { relative_residual: found, iterations, .. } = self;
+        // Not `> factor`: a NaN is wrong too.
+        match (expected / factor..=expected * factor).contains(found) {
+            true => Ok(()),
+            false => Err(format!(
+                "its answer is wrong: a relative residual of {found:.2e} after {iterations} iterations, where {expected:.2e} is expected"
+            )),
+        }
+    }
 }
 
 impl Outcome {
@@ -69,7 +125,7 @@ impl Outcome {
     /// Sets the time of an iteration beside the least that bytes allow.
     pub(super) fn with_bound(mut self, bound_us: Option<f64>) -> Self {
         if let Self::Measured(measured) = &mut self {
-            measured.percent_of_bound = bound_us.map(|bound_us| 100.0 * bound_us / measured.time_us.median);
+            measured.percent_of_bound = bound_us.map(|bound_us| 100.0 * bound_us / measured.timing.time_us.median);
         }
         self
     }
@@ -88,10 +144,10 @@ impl CgResult {
     /// Sets every row beside the libraries captured in a graph.
     pub(super) fn with_ratios(mut self) -> Self {
         let captured = self.rungs.iter().find(|rung| rung.rung == CAPTURED).and_then(RungReport::measured);
-        let captured_us = captured.map(|captured| captured.time_us.median);
+        let captured_us = captured.map(|captured| captured.timing.time_us.median);
         for rung in &mut self.rungs {
             if let Outcome::Measured(measured) = &mut rung.outcome {
-                measured.ratio = captured_us.map(|us| us / measured.time_us.median);
+                measured.ratio = captured_us.map(|us| us / measured.timing.time_us.median);
             }
         }
         self
@@ -102,17 +158,27 @@ impl CgResult {
             let cell = |cell: fn(&Measured) -> Option<String>| rung.measured().and_then(cell).unwrap_or_else(none);
             vec![
                 rung.rung.into(),
-                cell(|it| Some(short(it.time_us.median))),
-                cell(|it| Some(format!("{:.1}%", it.time_us.percent()))),
+                cell(|it| Some(short(it.timing.time_us.median))),
+                cell(|it| Some(format!("{:.1}%", it.timing.time_us.percent()))),
                 cell(|it| it.ratio.map(|ratio| format!("{ratio:.2}"))),
                 cell(|it| it.percent_of_bound.map(|percent| format!("{percent:.0}"))),
                 cell(|it| Some(it.iterations.to_string())),
                 cell(|it| Some(short(it.solution_ms))),
+                cell(|it| Some(format!("{:.2e}", it.relative_residual))),
                 cell(|it| Some(it.kernel.clone())),
             ]
         };
-        let header =
-            ["<way", "µs an iteration", "±", "ratio", "% of bound", "iterations", "all of them, ms", "<kernel"];
+        let header = [
+            "<way",
+            "µs an iteration",
+            "±",
+            "ratio",
+            "% of bound",
+            "iterations",
+            "all of them, ms",
+            "residual",
+            "<kernel",
+        ];
         table::markdown(&header, &self.rungs.iter().map(row).collect::<Vec<_>>())
     }
 

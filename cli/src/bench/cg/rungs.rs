@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use warpsparse::CgMethod;
 
-use crate::bench::rivals::vendor_cg::Way;
+use crate::bench::rivals::vendor_cg::{RECORDED, Way};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rung {
@@ -41,7 +41,22 @@ pub(super) const RUNGS: [(&str, Rung); 10] = [
 pub(super) const PAIRS: RangeInclusive<usize> = 5..=50;
 
 /// The fewest iterations of a solution that is timed: those of a shorter one, and 20 more.
-pub(super) const FEWEST: usize = 25;
+pub(super) const FEWEST: usize = 32;
+
+/// Iterations of two solutions, the difference of whose times is that of the iterations that one has more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) short: usize,
+    pub(super) long: usize,
+}
+
+impl Pair {
+    /// For iterations that take so long each, and no more than about `most`. Both are made of whole graphs.
+    pub(super) fn new(one: Duration, most: usize) -> Self {
+        let long = iterations(one, most).next_multiple_of(RECORDED);
+        Self { short: (long / 6).next_multiple_of(RECORDED), long }
+    }
+}
 
 /// What a solution takes about, if the system does not converge before.
 const SOLUTION: Duration = Duration::from_millis(100);
@@ -73,6 +88,8 @@ mod tests {
         assert_eq!(iterations(Duration::from_micros(1), 5000), 5000);
         assert_eq!(iterations(Duration::from_secs(1), 5000), FEWEST);
         assert_eq!(iterations(Duration::ZERO, 3), FEWEST);
+        assert_eq!(Pair::new(Duration::from_micros(100), 5000), Pair { short: 168, long: 1000 });
+        assert_eq!(Pair::new(Duration::from_secs(1), 5000), Pair { short: 8, long: 32 });
         assert_eq!([1, 20, 900].map(|ms| repeats(Duration::from_millis(ms))), [50, 25, 5]);
     }
 }

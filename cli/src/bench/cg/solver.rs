@@ -10,10 +10,9 @@ use warpsparse::{
 };
 
 use super::{
-    report::{Measured, Outcome},
-    rungs::{FEWEST, iterations, repeats},
+    report::{Outcome, Samples},
+    rungs::{FEWEST, Pair, iterations, repeats},
 };
-use crate::statistics::Spread;
 
 /// The method for one system, prepared.
 pub(super) struct Solver<'a, T: Scalar> {
@@ -67,41 +66,42 @@ impl<'a, T: Scalar> Solver<'a, T> {
         Ok(self.solve(most, Tol::relative(relative))?.0.iterations)
     }
 
-    fn measure(&mut self, most: usize) -> Result<Outcome> {
-        let long = iterations(self.iteration, most);
-        let short = long / 6;
-        let (mut differences, mut times) = (Vec::new(), Vec::new());
-        let mut done = 0;
-        for _ in 0..repeats(self.iteration * (long + short) as u32) {
-            let ((first, before), (second, time)) = (self.exactly(short)?, self.exactly(long)?);
-            done = second.iterations;
-            if done < first.iterations + 20 {
-                return Ok(Outcome::skipped(format!("solved after {done} iterations, too few to time")));
-            }
-            differences.push(time.saturating_sub(before).div_f64((done - first.iterations) as f64));
-            times.push(time);
-        }
-        Ok(Outcome::Measured(Measured {
-            kernel: self.choice.kernel.clone(),
-            reason: Some(self.choice.reason.clone()),
-            repeats: times.len(),
-            iterations: done,
-            time_us: Spread::of(&differences),
-            solution_ms: Spread::of(&times).median / 1e3,
-            ratio: None,
-            percent_of_bound: None,
-        }))
+    /// The iterations of solutions to be timed.
+    pub(super) fn pair(&self, most: usize) -> Pair {
+        Pair::new(self.iteration, most)
     }
 
     /// So many iterations, unless a residual is 0 before.
-    fn exactly(&mut self, iterations: usize) -> Result<(CgInfo, Duration)> {
+    pub(super) fn exactly(&mut self, iterations: usize) -> Result<(CgInfo, Duration)> {
         self.solve(iterations, Tol::relative(0.0))
+    }
+
+    fn measure(&mut self, pair: Pair) -> Result<Outcome> {
+        let Pair { short, long } = pair;
+        let (mut samples, mut done, mut relative_residual) = (Samples::default(), 0, 0.0);
+        for _ in 0..repeats(self.iteration * (long + short) as u32) {
+            let ((first, before), (second, time)) = (self.exactly(short)?, self.exactly(long)?);
+            (done, relative_residual) = (second.iterations, second.relative_residual);
+            if done < first.iterations + 20 {
+                return Ok(Outcome::skipped(format!("solved after {done} iterations, too few to time")));
+            }
+            samples.add(before, time, done - first.iterations);
+        }
+        let KernelChoice { kernel, reason, .. } = self.choice.clone();
+        Ok(Outcome::Measured(samples.measured(kernel, Some(reason), done, relative_residual)))
     }
 }
 
-/// What a solver is measured at, or why there are no figures.
-pub(super) fn outcome<T: Scalar>(solver: Result<Solver<'_, T>>, most: usize) -> Result<Outcome> {
-    match solver.and_then(|mut solver| solver.measure(most)) {
+/// What a solver is measured at, by solutions of these iterations or else of so many as its own time allows; or why there are no figures.
+pub(super) fn outcome<T: Scalar>(
+    solver: Result<Solver<'_, T>>,
+    pair: impl FnOnce(&Solver<'_, T>) -> Pair,
+) -> Result<Outcome> {
+    let measured = solver.and_then(|mut solver| {
+        let pair = pair(&solver);
+        solver.measure(pair)
+    });
+    match measured {
         Err(
             error @ (Error::Unsupported(_)
             | Error::InvalidOption(_)

@@ -1,35 +1,45 @@
-//! NVIDIA's libraries, timed.
+//! NVIDIA's libraries, timed as our method is.
 
 use super::{
-    report::{Measured, Outcome},
-    rungs::{FEWEST, iterations, repeats},
+    report::{Measured, Outcome, Samples},
+    rungs::{FEWEST, Pair, repeats},
 };
-use crate::{
-    bench::rivals::vendor_cg::{Number, VendorCg, Way},
-    statistics::Spread,
-};
+use crate::bench::rivals::vendor_cg::{Number, VendorCg, Way, true_residual};
+
+/// The system, and how good a solution after so many iterations should be.
+pub(super) struct Expected<'a, T: Number> {
+    pub(super) matrix: &'a warpsparse::CsrMatrix<T>,
+    pub(super) b: &'a [T],
+    pub(super) pair: Pair,
+    /// The relative residual of ours after the longer solution of the pair.
+    pub(super) relative_residual: f64,
+}
 
 /// What a way to iterate is measured at, or why there are no figures.
-pub(super) fn measure<T: Number>(vendor: &mut Result<VendorCg<T>, String>, way: Way, most: usize) -> Outcome {
-    let measured = vendor.as_mut().map_err(|reason| reason.clone()).and_then(|vendor| time(vendor, way, most));
+pub(super) fn measure<T: Number>(
+    vendor: &mut Result<VendorCg<T>, String>,
+    way: Way,
+    expected: &Expected<'_, T>,
+) -> Outcome {
+    let measured = vendor.as_mut().map_err(|reason| reason.clone()).and_then(|vendor| time(vendor, way, expected));
     measured.map_or_else(Outcome::skipped, Outcome::Measured)
 }
 
-fn time<T: Number>(vendor: &mut VendorCg<T>, way: Way, most: usize) -> Result<Measured, String> {
-    let (first, _) = vendor.solve(way, FEWEST)?;
-    let one = first / FEWEST as u32;
-    let iterations = iterations(one, most);
-    let all = one * iterations as u32;
-    let times = (0..repeats(all)).map(|_| Ok(vendor.solve(way, iterations)?.0)).collect::<Result<Vec<_>, String>>()?;
-    let each: Vec<_> = times.iter().map(|time| time.div_f64(iterations as f64)).collect();
-    Ok(Measured {
-        kernel: format!("cuSPARSE {}", vendor.algorithm()),
-        reason: None,
-        repeats: times.len(),
-        iterations,
-        time_us: Spread::of(&each),
-        solution_ms: Spread::of(&times).median / 1e3,
-        ratio: None,
-        percent_of_bound: None,
-    })
+fn time<T: Number>(vendor: &mut VendorCg<T>, way: Way, expected: &Expected<'_, T>) -> Result<Measured, String> {
+    let Pair { short, long } = expected.pair;
+    let samples = vendor.prepared(way, |solve| {
+        let one = solve(FEWEST)? / FEWEST as u32;
+        let mut samples = Samples::default();
+        for _ in 0..repeats(one * (long + short) as u32) {
+            let (before, time) = (solve(short)?, solve(long)?);
+            samples.add(before, time, long - short);
+        }
+        Ok(samples)
+    })?;
+    let norm = |vector: &[T]| vector.iter().map(|element| element.to_f64().powi(2)).sum::<f64>().sqrt();
+    let residual = true_residual(expected.matrix, expected.b, &vendor.solution()?) / norm(expected.b);
+    let kernel = format!("cuSPARSE {}", vendor.algorithm());
+    let measured = samples.measured(kernel, None, long, residual);
+    measured.check::<T>(expected.relative_residual)?;
+    Ok(measured)
 }

@@ -9,7 +9,7 @@ use crate::{
         report::{self, Machine, MatrixResult as _, Report, RivalReport, Skipped},
         table::{self, none, short},
     },
-    measure::{DTypeName, Figures, FormatName, MatrixReport, ProductReport},
+    measure::{DTypeName, Figures, FormatName, MatrixReport, ProductReport, Timing},
 };
 
 /// One matrix with elements of one type.
@@ -34,7 +34,7 @@ pub(crate) struct FormatResult {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
-    Measured(Measured),
+    Measured(Box<Measured>),
     Refused(Refused),
 }
 
@@ -106,13 +106,13 @@ impl MatrixResult {
         self.formats.iter().find(|result| result.format == name)
     }
 
-    /// The time of a product in CSR, once it has been measured.
-    pub(crate) fn csr_us(&self) -> Option<f64> {
-        Some(self.format(FormatName::Csr)?.measured()?.product.figures.time_us.median)
+    /// The times of products in CSR, once they have been measured.
+    pub(crate) fn in_csr(&self) -> Option<Timing> {
+        Some(self.format(FormatName::Csr)?.measured()?.product.figures.timing)
     }
 
     fn gflop_per_s(&self, figures: &Figures) -> f64 {
-        2e-3 * self.matrix.entries as f64 / figures.time_us.median
+        2e-3 * self.matrix.entries as f64 / figures.us()
     }
 }
 
@@ -140,6 +140,7 @@ impl fmt::Display for Report<MatrixResult> {
         writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
         writeln!(f, "{}", self.method.text)?;
         self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        writeln!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n## {dtype}")?;
             writeln!(f, "\nGFLOP/s:\n\n{}", self.speeds(&results))?;

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     bench::{
         report::{self, Machine, MatrixResult as _, Report, RivalReport, Skipped},
-        table::{self, none, short},
+        table::{self, none, short, us},
     },
     measure::{DTypeName, DenseReport, MatrixReport, ProductReport},
     statistics::geometric_mean,
@@ -41,13 +41,17 @@ pub(crate) struct RungReport {
 
 impl RungReport {
     pub(super) fn us(&self) -> f64 {
-        self.product.product.figures.time_us.median
+        self.product.product.figures.us()
     }
 }
 
 impl report::MatrixResult for GraphResult {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn columns(&self) -> Option<u32> {
+        Some(self.n)
     }
 
     fn dtype(&self) -> DTypeName {
@@ -66,7 +70,7 @@ impl report::MatrixResult for GraphResult {
 impl GraphResult {
     /// Sets the kernels beside the fastest of the other libraries.
     pub(super) fn with_ratios(mut self) -> Self {
-        let fastest = self.rivals.iter().map(|rival| rival.figures.time_us.median).min_by(f64::total_cmp);
+        let fastest = self.rivals.iter().map(|rival| rival.figures.us()).min_by(f64::total_cmp);
         for rung in &mut self.rungs {
             rung.ratio = fastest.map(|us| us / rung.us());
         }
@@ -78,7 +82,7 @@ impl GraphResult {
     }
 
     fn rival_gflop_per_s(&self, rival: &RivalReport) -> f64 {
-        2e-3 * self.matrix.entries as f64 * f64::from(self.n) / rival.figures.time_us.median
+        2e-3 * self.matrix.entries as f64 * f64::from(self.n) / rival.figures.us()
     }
 }
 
@@ -89,6 +93,7 @@ impl fmt::Display for Report<GraphResult> {
         writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
         writeln!(f, "{}", self.method.text)?;
         self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        writeln!(f, "\n{}", self.losses())?;
         writeln!(f, "\n## Stand-ins\n\n{}", self.graphs())?;
         let mut widths: Vec<u32> = self.results.iter().map(|result| result.n).collect();
         widths.sort_unstable();
@@ -129,10 +134,10 @@ impl Report<GraphResult> {
     fn times(&self, results: &[&GraphResult]) -> String {
         let mut rows = rung_rows(results, |rung| {
             let once = if rung.product.repeats == 1 { "¹" } else { "" };
-            format!("{:.1}{once}", rung.us())
+            us(rung.us()) + once
         });
         for name in self.rival_names() {
-            rows.push(rival_row(name, results, name, |_, rival| format!("{:.1}", rival.figures.time_us.median)));
+            rows.push(rival_row(name, results, name, |_, rival| us(rival.figures.us())));
             rows.push(rival_row("its algorithm", results, name, |_, rival| rival.variant.clone()));
         }
         by_graphs(results, &[], &rows)

@@ -66,7 +66,7 @@ fn bar(kind: Kind, case: &Case, way: &Way, timed: &Timed, most: f64, roof: Optio
         By::Ours | By::Forced => "ours",
         By::Rival => "theirs",
     };
-    let ratio = case.chosen().filter(|_| way.by == By::Rival).map(|(_, ours)| timed.us.median / ours.us.median);
+    let ratio = case.chosen().filter(|_| way.by == By::Rival).map(|(_, ours)| timed.timing.over(&ours.timing));
     html! {
         div.bar title=(told(way, timed, case.flops)) {
             div.who { (shown_name(way)) }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::short;
 use crate::bench::{
+    cg::VECTORS,
     gpu::{Gpu, Range, UnderLoad},
     reading::{Document, Section},
     report::Machine,
@@ -48,9 +49,12 @@ pub(super) fn section(document: &Document) -> Markup {
             @if document.seconds.is_some() { (times(document)) }
         }
         p.quiet {
-            "A time is a median; bytes are those that must move at least, whatever moved; results are checked against a \
+            "A time is a median. On a GPU it is device time: products are captured in a CUDA graph, and the time of a replay is \
+             divided by their number. Host call time is the wall time of products that are queued one after the other without a \
+             graph, until all are done, over their number: what a program meets that calls them one by one. Conjugate gradients and first results \
+             are wall time. Bytes are those that must move at least, whatever moved; results are checked against a \
              product in f64. An iteration of conjugate gradients counts two operations for each entry and 13 for each \
-             unknown, and the bytes of the matrix and of 13 vectors. Point at anything drawn for its figures."
+             unknown, and the bytes of the matrix and of " (VECTORS) " vectors. Point at anything drawn for its figures."
         }
     }
 }

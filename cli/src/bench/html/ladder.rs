@@ -33,7 +33,7 @@ fn rungs(kind: Kind, case: &Case) -> Vec<&Way> {
 /// What all rungs are beside: the fastest other library.
 fn beside(kind: Kind, case: &Case) -> Option<(&Way, Timed)> {
     let rivals = case.timed().filter(|(way, _)| way.by == By::Rival && (kind != Kind::Cg || way.name == CAPTURED));
-    rivals.min_by(|a, b| a.1.us.median.total_cmp(&b.1.us.median))
+    rivals.min_by(|a, b| a.1.us().median.total_cmp(&b.1.us().median))
 }
 
 fn plot(kind: Kind, case: &Case) -> Markup {
@@ -86,7 +86,7 @@ fn step(kind: Kind, case: &Case, way: &Way, timed: &Timed, (from, now): (f64, f6
     let place = |from: f64, to: f64| format!("left:{:.2}%;width:{:.2}%", from, to - from);
     let is_theirs = way.by == By::Rival;
     let rival = beside(kind, case).filter(|(rival, _)| rival.name != way.name);
-    let ratio = rival.map(|(_, rival)| rival.us.median / timed.us.median);
+    let ratio = rival.map(|(_, rival)| rival.timing.over(&timed.timing));
     html! {
         div.bar title=(told(way, timed, case.flops)) {
             div.who.strong[way.by == By::Chosen] { (way.name) }
@@ -114,7 +114,7 @@ fn rule(line: Option<f64>) -> Markup {
 /// An iteration is told by its time.
 fn value(kind: Kind, case: &Case, timed: &Timed) -> String {
     match kind {
-        Kind::Cg => short(timed.us.median),
+        Kind::Cg => short(timed.us().median),
         _ => short(speed(kind, case.flops, timed)),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         reading::{By, Kind, Reading, Section},
         report::Machine,
     },
-    measure::DTypeName,
+    measure::{Clock, DTypeName},
 };
 
 const WIDTH: f64 = 1000.0;
@@ -56,7 +56,9 @@ fn points(readings: &[(&Section, Reading)], dtype: DTypeName) -> Vec<Point> {
     let mut points = Vec::new();
     for (_, reading) in readings {
         for case in reading.cases.iter().filter(|case| case.dtype == dtype) {
-            points.extend(case.timed().map(|(way, timed)| Point {
+            // A kernel's compilation has no place here.
+            let computed = case.timed().filter(|(_, timed)| timed.timing.clock != Clock::Calls);
+            points.extend(computed.map(|(way, timed)| Point {
                 kind: reading.kind,
                 by: way.by,
                 title: format!("{} {}, {}", reading.kind.short(), case.label(), told(way, &timed, case.flops)),

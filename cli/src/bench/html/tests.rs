@@ -32,7 +32,7 @@ fn result(name: &str, dtype: &str, ratio: f64) -> Value {
 fn report(benchmark: &str, results: Vec<Value>) -> Value {
     json!({
         "schema": format!("warpsparse.bench.{benchmark}"),
-        "version": 1,
+        "version": 2,
         "warpsparse": "0.1.0",
         "date": "2026-01-01T00:00:00Z",
         "machine": { "device": "cuda:0", "model": "A <GPU>", "parallel_units": 132, "memory_bytes": 80u64 << 30,
@@ -143,10 +143,53 @@ fn iterations_are_beside_the_libraries_in_a_graph() {
     let page = page(&report).unwrap();
     assert_balanced(&page);
     assert!(page.contains(">3.00×<") && page.contains("title=\"too large\""), "{page}");
-    // 460 entries of 12 bytes, 101 offsets of 4, 13 vectors of 100 elements of 8, in 10 µs.
-    assert!(page.contains(&format!("{:.2} GB/s, ", (460.0 * 12.0 + 404.0 + 10400.0) / 1e4)));
+    // 460 entries of 12 bytes, 101 offsets of 4, 12 vectors of 100 elements of 8, in 10 µs.
+    assert!(page.contains(&format!("{:.2} GB/s, ", (460.0 * 12.0 + 404.0 + 9600.0) / 1e4)));
     let text = headline(&Document::read(&report).unwrap()).unwrap();
-    assert!(text.contains("| CG f64    | cuSPARSE and cuBLAS in a graph |          3.00 |"), "{text}");
+    assert!(text.contains("| CG f64    | cuSPARSE and cuBLAS in a graph |    3.00 |"), "{text}");
+}
+
+#[test]
+fn host_call_times_stand_beside_device_times() {
+    let with_calls = |mut way: Value, us: f64| {
+        way["clock"] = "graph".into();
+        way["call_us"] = times(us);
+        way
+    };
+    let mut result = result("small", "f32", 0.5);
+    result["chosen"] = with_calls(result["chosen"].clone(), 5.0);
+    let mut compiled = product("oxicuda-sparse", 900.0);
+    compiled["clock"] = "calls".into();
+    result["rivals"] = json!([with_calls(result["rivals"][0].clone(), 15.0), compiled]);
+    let report = report("spmv", vec![result]);
+    let page = page(&report).unwrap();
+    assert_balanced(&page);
+    assert!(page.contains("Where we are slower: 1 of 2") && page.contains("; of host call times 3.00×"), "{page}");
+    assert!(page.contains("2.00 µs (device time, in a CUDA graph)") && page.contains("host call time 15.0 µs"));
+    // What has no device time is compared by host call times: 900 over 5.
+    assert!(page.contains("beside oxicuda-sparse, host call time") && page.contains(">180×<"), "{page}");
+    let losses = page.find("Where we are slower").unwrap();
+    assert!(losses < page.find("<h3>Speedups").unwrap());
+    let text = headline(&Document::read(&report).unwrap()).unwrap();
+    let told = "Slower in 1 of 2 cases:\n\n- 0.500 SpMV f32 small beside cuSPARSE\n";
+    assert!(text.find(told).unwrap() < text.find("| operation").unwrap(), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("| SpMV f32") && line.ends_with(" 3.00 |")), "{text}");
+}
+
+#[test]
+fn the_clock_is_told_beside_the_profiler() {
+    let side = |us: f64, ncu_us: Option<f64>| json!({ "time_us": times(us), "clock": "graph", "call_us": times(9.0), "ncu_us": ncu_us });
+    let result = |name: &str, ncu: Option<f64>| json!({ "name": name, "ours": side(8.0, ncu), "cublas": side(6.0, ncu.map(|us| 0.8 * us)) });
+    let mut report = report("clock", vec![result("256", Some(7.0)), result("512", None)]);
+    report["version"] = 1.into();
+    report["method"]["clock"] = "graph".into();
+    let page = page(&report).unwrap();
+    assert_balanced(&page);
+    // 6/8 beside 0.8.
+    for cell in ["256", "8.00", "7.00", "6.00", "5.60", "0.750", "0.800", "-6.2%"] {
+        assert!(page.contains(&format!(">{cell}</td>")), "no {cell} in {page}");
+    }
+    assert!(page.contains(">–</td>"));
 }
 
 #[test]
@@ -166,6 +209,6 @@ fn a_page_of_nothing_is_a_page() {
 fn what_is_no_report_has_no_page() {
     assert_eq!(page(&json!({})).unwrap_err(), "no report of `warpsparse bench`");
     let mut newer = report("spmv", vec![]);
-    newer["version"] = 2.into();
-    assert_eq!(page(&newer).unwrap_err(), "a report of version 2, where this reads 1");
+    newer["version"] = 3.into();
+    assert_eq!(page(&newer).unwrap_err(), "a report of version 3, where this reads 2");
 }

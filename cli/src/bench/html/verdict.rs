@@ -11,12 +11,12 @@ use super::{
 use crate::{
     bench::{
         cg::CAPTURED,
-        reading::{Document, Kind, Reading, Section, Way},
+        reading::{Document, Kind, Ratios, Reading, Section, Way},
         report::Skipped,
         rivals::Rival,
         table,
     },
-    measure::DTypeName,
+    measure::{Clock, DTypeName},
     statistics::geometric_mean,
 };
 
@@ -35,12 +35,20 @@ struct Verdict {
 struct Duel {
     label: String,
     ratio: f64,
+    /// Of host call times.
+    calls: f64,
     title: String,
 }
 
 impl Verdict {
     fn mean(&self) -> f64 {
         let ratios: Vec<f64> = self.duels.iter().map(|duel| duel.ratio).collect();
+        geometric_mean(&ratios).expect("a verdict has a case")
+    }
+
+    /// Of host call times.
+    fn mean_of_calls(&self) -> f64 {
+        let ratios: Vec<f64> = self.duels.iter().map(|duel| duel.calls).collect();
         geometric_mean(&ratios).expect("a verdict has a case")
     }
 
@@ -62,11 +70,11 @@ fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (_, reading) in readings.iter().filter(|(_, reading)| reading.kind != Kind::Formats) {
         for case in &reading.cases {
-            for (way, ratio) in case.ratios() {
+            for (way, Ratios { times: ratio, calls }) in case.ratios() {
                 let Some(rival) = rival_name(reading.kind, way) else { continue };
-                let of = |it: &Verdict| (it.kind, it.dtype, it.rival.as_str()) == (reading.kind, case.dtype, rival);
+                let of = |it: &Verdict| (it.kind, it.dtype, &it.rival) == (reading.kind, case.dtype, &rival);
                 let place = verdicts.iter().position(of).unwrap_or_else(|| {
-                    let (kind, dtype, rival) = (reading.kind, case.dtype, rival.to_owned());
+                    let (kind, dtype, rival) = (reading.kind, case.dtype, rival.clone());
                     verdicts.push(Verdict { kind, dtype, rival, duels: Vec::new() });
                     verdicts.len() - 1
                 });
@@ -77,8 +85,10 @@ fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
                 let Some((_, chosen)) = case.chosen() else { continue };
                 let Ok(theirs) = &way.timed else { continue };
                 let [ours, theirs] = [&chosen, theirs].map(|timed| short(speed(reading.kind, case.flops, timed)));
-                let title = format!("{label}: {ratio:.3}×, {ours} beside {theirs} {}", unit(reading.kind));
-                verdicts[place].duels.push(Duel { label, ratio, title });
+                let unit = unit(reading.kind);
+                let title =
+                    format!("{label}: {ratio:.3}×, {ours} beside {theirs} {unit}; of host call times {calls:.3}×");
+                verdicts[place].duels.push(Duel { label, ratio, calls, title });
             }
         }
     }
@@ -86,11 +96,25 @@ fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
 }
 
 /// Of conjugate gradients the libraries count as captured in a graph, where they are fastest without anything of ours.
-fn rival_name(kind: Kind, way: &Way) -> Option<&str> {
+fn rival_name(kind: Kind, way: &Way) -> Option<String> {
+    let is_of_calls = way.timed.as_ref().is_ok_and(|timed| timed.timing.clock == Clock::Calls);
     match kind {
-        Kind::Cg => (way.name == CAPTURED).then_some("cuSPARSE and cuBLAS in a graph"),
-        _ => Some(&way.name),
+        Kind::Cg => (way.name == CAPTURED).then(|| "cuSPARSE and cuBLAS in a graph".into()),
+        _ if is_of_calls => Some(format!("{}, {}", way.name, Clock::Calls.name())),
+        _ => Some(way.name.clone()),
     }
+}
+
+/// The cases in which another library is faster, the worst first.
+fn lost(verdicts: &[Verdict]) -> Vec<(&Verdict, &Duel)> {
+    let duels = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(move |duel| (verdict, duel)));
+    let mut lost: Vec<_> = duels.filter(|(_, duel)| duel.ratio < 1.0).collect();
+    lost.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    lost
+}
+
+fn cases(verdicts: &[Verdict]) -> usize {
+    verdicts.iter().map(|verdict| verdict.duels.len()).sum()
 }
 
 /// The same on the terminal.
@@ -107,14 +131,27 @@ pub(crate) fn headline(document: &Document) -> Result<String, String> {
             format!("{} of {}", verdict.lost(), verdict.duels.len()),
             format!("{:.2}", lowest.ratio),
             lowest.label.clone(),
+            format!("{:.2}", verdict.mean_of_calls()),
         ]
     };
     if verdicts.is_empty() {
         text += "There is no other library to compare with.\n";
     } else {
-        let header = ["<operation", "<beside", "times as fast", "slower on", "lowest", "<on"];
+        let lost = lost(&verdicts);
+        text += &format!(
+            "Slower in {} of {} cases{}\n",
+            lost.len(),
+            cases(&verdicts),
+            if lost.is_empty() { "." } else { ":\n" }
+        );
+        for (verdict, duel) in lost {
+            text += &format!("- {:.3} {} {} beside {}\n", duel.ratio, verdict.title(), duel.label, verdict.rival);
+        }
+        let header = ["<operation", "<beside", "speedup", "slower on", "lowest", "<on", "of host calls"];
+        text += "\n";
         text += &table::markdown(&header, &verdicts.iter().map(row).collect::<Vec<_>>());
-        text += "\nTimes as fast are geometric means of the other library's time over ours.\n";
+        text += "\nSpeedups are geometric means of the other library's time over ours: of device times on a GPU, and in the last column of host \
+            call times. Where the library's name says so, and for conjugate gradients, both are the host's.\n";
     }
     for section in &document.sections {
         let Some(command) = &section.command else { continue };
@@ -141,8 +178,11 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
     html! {
         section #headline {
             h2 { "Beside other libraries" }
+            (losses(&verdicts))
+            h3 { "Speedups" }
             p.lead {
-                "How many times as fast as the other library: geometric means over all cases. A dot is a case, "
+                "The other library's time over ours: geometric means over all cases, of device times on a GPU unless the library's name \
+                 says otherwise. A dot is a case, "
                 span.good { "right of 1 faster" } ", " span.bad { "left of it slower" } "."
             }
             div.verdicts {
@@ -151,7 +191,6 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
                     div.strip { @for (place, text) in powers(&x) { span style=(format!("left:{place:.2}%")) { (text) } } }
                 }
             }
-            (losses(&verdicts))
             (libraries)
         }
     }
@@ -202,6 +241,7 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
             div.quiet.note {
                 @if lost == 0 { "faster on all " (count) } @else { "slower on " b.bad { (lost) } " of " (count) }
                 ", lowest " (ratio(lowest.ratio)) " on " (lowest.label)
+                "; of host call times " (ratio(verdict.mean_of_calls()))
             }
         }
     }
@@ -220,13 +260,9 @@ fn powers(x: &LogScale) -> Vec<(f64, String)> {
 
 /// Every case in which another library is faster.
 fn losses(verdicts: &[Verdict]) -> Markup {
-    let count = |of: &dyn Fn(&Verdict) -> usize| verdicts.iter().map(of).sum::<usize>();
-    let (lost, all) = (count(&Verdict::lost), count(&|verdict| verdict.duels.len()));
-    let with_duels = verdicts.iter().flat_map(|verdict| verdict.duels.iter().map(move |duel| (verdict, duel)));
-    let mut losses: Vec<_> = with_duels.filter(|(_, duel)| duel.ratio < 1.0).collect();
-    losses.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
+    let losses = lost(verdicts);
     html! {
-        h3 { "Where we are slower: " (lost) " of " (all) }
+        h3 { "Where we are slower: " (losses.len()) " of " (cases(verdicts)) }
         @if losses.is_empty() {
             p.quiet { "In none of these cases." }
         } @else {

@@ -1,7 +1,5 @@
 //! The sparse matrices of nalgebra and of sprs. Both multiply on one core.
 
-use std::time::Duration;
-
 use nalgebra_sparse::{
     na::{DMatrix, DVector, RealField},
     ops::{Op, serial::spmm_csr_dense},
@@ -10,7 +8,7 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 use warpsparse::{CsrMatrix, Scalar};
 
 use super::Run;
-use crate::measure::{DenseProblem, Measurement, Problem};
+use crate::measure::{DenseProblem, Measurement, Problem, Times};
 
 /// What the two ask of an element type.
 pub(crate) trait Number: RealField + Copy {
@@ -48,7 +46,7 @@ pub(super) fn nalgebra_sparse<T: Scalar + Number>(measurement: &Measurement<'_, 
     // What `a * x` calls, without its allocation of the result.
     let times = time(measurement, || spmm_csr_dense(T::zero(), &mut y, T::one(), Op::NoOp(&a), Op::NoOp(&x)))?;
     let figures = measurement.figures(&times, *bytes, &reference.errors(y.as_slice()));
-    Ok(Run { variant: "spmm_csr_dense".into(), figures })
+    Ok(Run { variant: "spmm_csr_dense".into(), format: None, figures })
 }
 
 /// Its dense matrices are column-major.
@@ -62,7 +60,7 @@ pub(super) fn nalgebra_sparse_dense<T: Scalar + Number>(
     let times = time(measurement, || spmm_csr_dense(T::zero(), &mut c, T::one(), Op::NoOp(&a), Op::NoOp(&b)))?;
     let by_rows = c.transpose();
     let figures = measurement.figures(&times, bytes, &reference.errors(&reference.pick(by_rows.as_slice())));
-    Ok(Run { variant: "spmm_csr_dense, column-major".into(), figures })
+    Ok(Run { variant: "spmm_csr_dense, column-major".into(), format: None, figures })
 }
 
 pub(super) fn sprs<T: Scalar + Number>(measurement: &Measurement<'_, Problem<T>>) -> Result<Run, String> {
@@ -75,7 +73,7 @@ pub(super) fn sprs<T: Scalar + Number>(measurement: &Measurement<'_, Problem<T>>
         T::multiply_by_sprs(&a, x, &mut y);
     })?;
     let figures = measurement.figures(&times, *bytes, &reference.errors(&y));
-    Ok(Run { variant: "mul_acc_mat_vec_csr".into(), figures })
+    Ok(Run { variant: "mul_acc_mat_vec_csr".into(), format: None, figures })
 }
 
 pub(super) fn sprs_dense<T: Scalar + Number>(
@@ -92,7 +90,7 @@ pub(super) fn sprs_dense<T: Scalar + Number>(
     })?;
     let found = reference.pick(c.as_slice().expect("made row by row, without gaps"));
     let figures = measurement.figures(&times, bytes, &reference.errors(&found));
-    Ok(Run { variant: "csr_mulacc_dense_rowmaj".into(), figures })
+    Ok(Run { variant: "csr_mulacc_dense_rowmaj".into(), format: None, figures })
 }
 
 fn nalgebra_matrix<T: Scalar + Number>(matrix: &CsrMatrix<T>) -> Result<nalgebra_sparse::CsrMatrix<T>, String> {
@@ -110,11 +108,10 @@ fn sprs_matrix<T: Scalar + Number>(matrix: &CsrMatrix<T>) -> Result<sprs::CsMatI
     a.map_err(|(.., error)| error.to_string())
 }
 
-fn time<P>(measurement: &Measurement<'_, P>, mut multiply: impl FnMut()) -> Result<Vec<Duration>, String> {
-    let mut operation = |_| {
+fn time<P>(measurement: &Measurement<'_, P>, mut multiply: impl FnMut()) -> Result<Times, String> {
+    let call = |_| {
         multiply();
         Ok(())
     };
-    let times = measurement.times(1, |count| measurement.device.time_each(count, &mut operation));
-    times.map_err(|error| error.to_string())
+    measurement.times(measurement.device, 1, call).map_err(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, and what solvers take of it.
 //!
-//! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a stream of its own in
-//! the context of our products, on as many sets of the same matrices, timed by events just as ours are.
+//! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a queue of its own in
+//! the context of our products, on as many sets of the same matrices, by the same clock.
 
 mod library;
 mod vector;
@@ -12,14 +12,14 @@ use cudarc::{
     cublas::sys::{self, cublasHandle_t as RawHandle, cublasOperation_t as Operation, cublasStatus_t as Status},
     driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits},
 };
-use warpsparse::Scalar;
+use warpsparse::{Device, Scalar};
 
 use self::library::check;
-use super::{
-    Run,
-    stream::{driver, new_stream, time_each},
+use super::Run;
+use crate::measure::{
+    GemmProblem, Measurement, Shape,
+    stream::{LibraryQueue, driver, library_error},
 };
-use crate::measure::{GemmProblem, Measurement, Shape};
 
 pub(super) use self::{
     library::{Handle, describe},
@@ -72,16 +72,47 @@ type Gemm<T> = unsafe fn(
 /// The product, measured.
 pub(super) fn run<T: Scalar + Number>(measurement: &Measurement<'_, GemmProblem<T>>) -> Result<Run, String> {
     let GemmProblem { bytes, reference, .. } = measurement.problem;
-    let stream = new_stream(measurement.device)?;
-    let handle = Handle::new(&stream)?;
-    let sets = (0..measurement.rotation(*bytes)).map(|_| Set::new(&stream, measurement.problem));
+    let queue = LibraryQueue::new(measurement.device)?;
+    let stream = &queue.stream;
+    let handle = Handle::new(stream)?;
+    let sets = (0..measurement.rotation(*bytes)).map(|_| Set::new(stream, measurement.problem));
     let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
-    let count = sets.len();
-    let times = measurement.times(count, |repeats| {
-        time_each(&stream, repeats, |repeat| sets[repeat % count].multiply(&handle, measurement.problem))
-    })?;
+    let times = measurement.times(&queue.device, sets.len(), |set| {
+        sets[set].multiply(&handle, measurement.problem).map_err(library_error)
+    });
+    let times = times.map_err(|error| error.to_string())?;
     let c = stream.clone_dtoh(&sets[0].c).map_err(driver("copying from the device"))?;
-    Ok(Run { variant: T::NAME.into(), figures: measurement.figures(&times, *bytes, &reference.errors(&c)) })
+    Ok(Run {
+        variant: T::NAME.into(),
+        format: None,
+        figures: measurement.figures(&times, *bytes, &reference.errors(&c)),
+    })
+}
+
+/// Products on one set of matrices, to be called one by one.
+pub(crate) struct Calls<'a, T> {
+    problem: &'a GemmProblem<T>,
+    set: Set<T>,
+    handle: Handle,
+    /// Last, for it has to outlive all that is on it.
+    queue: LibraryQueue,
+}
+
+impl<'a, T: Scalar + Number> Calls<'a, T> {
+    pub(crate) fn new(device: &Device, problem: &'a GemmProblem<T>) -> Result<Self, String> {
+        let queue = LibraryQueue::new(device)?;
+        let (handle, set) = (Handle::new(&queue.stream)?, Set::new(&queue.stream, problem)?);
+        Ok(Self { problem, set, handle, queue })
+    }
+
+    /// Queues a product.
+    pub(crate) fn call(&mut self) -> Result<(), String> {
+        self.set.multiply(&self.handle, self.problem)
+    }
+
+    pub(crate) fn wait(&self) -> Result<(), String> {
+        self.queue.stream.synchronize().map_err(driver("waiting for products"))
+    }
 }
 
 /// The matrices on the device.

@@ -5,14 +5,13 @@ mod cublas;
 mod cusparse;
 #[cfg_attr(not(feature = "oxicuda"), path = "oxicuda_absent.rs")]
 mod oxicuda;
-mod stream;
 pub(crate) mod vendor_cg;
 
 use clap::ValueEnum;
 use serde::Serialize;
 use warpsparse::{Device, Scalar};
 
-pub(crate) use self::stream::device_index;
+pub(crate) use self::cublas::Calls as CublasCalls;
 use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
 
 /// A library to compare with.
@@ -21,7 +20,9 @@ use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
 pub(crate) enum Rival {
     Cublas,
     Cusparse,
-    /// For `bench formats`, where it comes with the other.
+    /// In one of its formats: for `bench formats`, where both come in place of the one above.
+    #[value(skip)]
+    CusparseCsr,
     #[value(skip)]
     CusparseCoo,
     NalgebraSparse,
@@ -32,6 +33,8 @@ pub(crate) enum Rival {
 /// One way to have a library compute the product.
 pub(crate) struct Run {
     pub(crate) variant: String,
+    /// That of the matrix, of a library that multiplies in several.
+    pub(crate) format: Option<&'static str>,
     pub(crate) figures: Figures,
 }
 
@@ -51,19 +54,20 @@ impl Rival {
     }
 
     fn is_of_gpus(self) -> bool {
-        matches!(self, Self::Cublas | Self::Cusparse | Self::CusparseCoo | Self::OxicudaSparse)
+        !matches!(self, Self::NalgebraSparse | Self::Sprs)
     }
 
     /// The library in each of the formats that it multiplies in.
     pub(crate) fn in_every_format(self) -> Vec<Self> {
-        if self == Self::Cusparse { vec![self, Self::CusparseCoo] } else { vec![self] }
+        if self == Self::Cusparse { vec![Self::CusparseCsr, Self::CusparseCoo] } else { vec![self] }
     }
 
-    /// The library as it calls itself, and the format unless that is CSR.
+    /// The library as it calls itself, and the format if it is one of several.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cublas => "cuBLAS",
             Self::Cusparse => "cuSPARSE",
+            Self::CusparseCsr => "cuSPARSE CSR",
             Self::CusparseCoo => "cuSPARSE COO",
             Self::NalgebraSparse => "nalgebra-sparse",
             Self::OxicudaSparse => "oxicuda-sparse",
@@ -86,8 +90,9 @@ impl Rival {
     /// The library's ways to multiply by a vector, measured.
     pub(crate) fn runs<T: Number>(self, measurement: &Measurement<'_, Problem<T>>) -> Result<Vec<Run>, String> {
         match self {
-            Self::Cusparse => cusparse::runs(measurement, cusparse::Format::Csr),
-            Self::CusparseCoo => cusparse::runs(measurement, cusparse::Format::Coo),
+            Self::Cusparse => cusparse::runs(measurement, &cusparse::Format::ALL),
+            Self::CusparseCsr => cusparse::runs(measurement, &[cusparse::Format::Csr]),
+            Self::CusparseCoo => cusparse::runs(measurement, &[cusparse::Format::Coo]),
             Self::Cublas => Err("it multiplies dense matrices only".into()),
             Self::OxicudaSparse => oxicuda::runs(measurement),
             Self::NalgebraSparse => cpu::nalgebra_sparse(measurement).map(|run| vec![run]),
@@ -102,13 +107,14 @@ impl Rival {
     ) -> Result<Vec<Run>, String> {
         match self {
             Self::Cusparse => cusparse::dense_runs(measurement),
-            Self::CusparseCoo => Err("not measured with dense matrices".into()),
+            Self::CusparseCsr | Self::CusparseCoo => Err("not measured with dense matrices".into()),
             Self::Cublas => Err("it multiplies dense matrices only".into()),
             Self::OxicudaSparse => oxicuda::dense_runs(measurement),
             Self::NalgebraSparse => cpu::nalgebra_sparse_dense(measurement).map(|run| vec![run]),
             Self::Sprs => cpu::sprs_dense(measurement).map(|run| vec![run]),
         }
     }
+
     /// The library's ways to multiply two dense matrices, measured.
     pub(crate) fn gemm_runs<T: Number>(
         self,
@@ -116,9 +122,7 @@ impl Rival {
     ) -> Result<Vec<Run>, String> {
         match self {
             Self::Cublas => cublas::run(measurement).map(|run| vec![run]),
-            Self::Cusparse | Self::CusparseCoo | Self::OxicudaSparse | Self::NalgebraSparse | Self::Sprs => {
-                Err("it multiplies no two dense matrices".into())
-            }
+            _ => Err("it multiplies no two dense matrices".into()),
         }
     }
 }

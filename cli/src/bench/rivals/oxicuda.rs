@@ -1,10 +1,10 @@
 //! The crate oxicuda-sparse: kernels in PTX that it writes while the program runs.
 //!
 //! It works in the primary context of the device, as our products do, on a stream of its own, on sets of the same arrays
-//! that are gone round, and its products are timed by events between them just as ours are. Each call writes, loads and
-//! unloads its kernel; there is no way to call it that does not, so that its times have that in them.
+//! that are gone round. Each call writes, loads and unloads its kernel, and there is no way to call it that does not: so it
+//! cannot be captured, and the device's clock would tell the time of compilation. What is measured is its host call time.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{fmt::Display, sync::Arc};
 
 use cudarc::driver::CudaStream;
 use oxicuda_blas::{
@@ -20,19 +20,19 @@ use oxicuda_sparse::{
 };
 use warpsparse::{Device, Scalar};
 
-use super::{
-    Run,
-    cusparse::check_size,
-    stream::{device_index, driver, primary_context, time_each},
+use super::{Run, cusparse::check_size};
+use crate::measure::{
+    DenseProblem, Measurement, Problem, Times,
+    stream::{device_index, driver, library_error, primary_context},
 };
-use crate::measure::{DenseProblem, Measurement, Problem};
 
 /// What the crate asks of an element type.
 pub(crate) use oxicuda_blas::GpuFloat as Number;
 
 pub(super) fn describe(device: &Device) -> Result<String, String> {
     Library::new(device)?;
-    let kernels = "it writes and loads its kernel at every product, and its times have that in them";
+    let kernels = "it compiles and loads its kernel at every product: its times are host call times, of which that is nearly all, and are \
+        compared with ours of that kind";
     let sets = format!("on at most {MOST_SETS} sets of buffers");
     Ok(format!("oxicuda-sparse 0.5.5, on a stream of its own in the context of our products, {sets}; {kernels}"))
 }
@@ -62,7 +62,7 @@ pub(super) fn runs<T: Scalar + GpuFloat>(measurement: &Measurement<'_, Problem<T
             done.map_err(failed("multiplying"))
         })?;
         let figures = measurement.figures(&times, *bytes, &reference.errors(&to_host(&sets[0].2)?));
-        runs.push(Run { variant: name.into(), figures });
+        runs.push(Run { variant: name.into(), format: None, figures });
     }
     Ok(runs)
 }
@@ -88,10 +88,14 @@ pub(super) fn dense_runs<T: Scalar + GpuFloat>(
         spmm(&library.handle, one, a, &b, zero, &mut c).map_err(failed("multiplying"))
     })?;
     let known = reference.pick(&to_host(&sets[0].2)?);
-    Ok(vec![Run { variant: "spmm".into(), figures: measurement.figures(&times, bytes, &reference.errors(&known)) }])
+    Ok(vec![Run {
+        variant: "spmm".into(),
+        format: None,
+        figures: measurement.figures(&times, bytes, &reference.errors(&known)),
+    }])
 }
 
-/// Its handle, and the handle's stream as events take it.
+/// Its handle, and the handle's stream to wait for.
 struct Library {
     stream: Arc<CudaStream>,
     handle: SparseHandle,
@@ -117,11 +121,10 @@ impl Library {
         measurement: &Measurement<'_, P>,
         sets: usize,
         mut multiply: impl FnMut(usize) -> Result<(), String>,
-    ) -> Result<Vec<Duration>, String> {
-        let times =
-            measurement.times(sets, |count| time_each(&self.stream, count, |repeat| multiply(repeat % sets)))?;
-        self.stream.synchronize().map_err(driver("waiting for products"))?;
-        Ok(times)
+    ) -> Result<Times, String> {
+        let wait = || self.stream.synchronize().map_err(driver("waiting for products")).map_err(library_error);
+        let times = measurement.host_times(sets, wait, |set| multiply(set).map_err(library_error));
+        times.map_err(|error| error.to_string())
     }
 }
 

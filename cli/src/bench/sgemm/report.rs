@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::{
     bench::{
         report::{Machine, MatrixResult, Report, RivalReport, Skipped},
-        table::{self, none},
+        table::{self, none, us},
     },
-    measure::{DTypeName, Figures, GemmReport, ProductReport, Shape},
+    measure::{DTypeName, Figures, GemmReport, ProductReport, Shape, Timing},
     statistics::geometric_mean,
 };
 
@@ -35,13 +35,13 @@ pub(crate) struct KernelReport {
 
 impl KernelReport {
     pub(super) fn us(&self) -> f64 {
-        self.product.product.figures.time_us.median
+        self.product.product.figures.us()
     }
 
     /// With a mark where there is but one time.
     fn marked_us(&self) -> String {
         let once = if self.product.repeats == 1 { "¹" } else { "" };
-        format!("{:.1}{once}", self.us())
+        us(self.us()) + once
     }
 }
 
@@ -88,7 +88,7 @@ impl GemmResult {
 }
 
 fn rival_us(rival: &RivalReport) -> f64 {
-    rival.figures.time_us.median
+    rival.figures.us()
 }
 
 impl Report<GemmResult> {
@@ -100,6 +100,7 @@ impl Report<GemmResult> {
         for rival in &self.method.rivals {
             text += &format!("\nCompared with {rival}.\n");
         }
+        text += &format!("\n{}", self.losses());
         for (dtype, results) in self.by_dtype() {
             text += &format!("\n## {dtype}\n\n");
             text += &if is_ladder { self.ladder(&results) } else { self.shapes(&results) };
@@ -112,9 +113,10 @@ impl Report<GemmResult> {
 
     fn shapes(&self, results: &[&GemmResult]) -> String {
         let rivals = self.rival_names();
-        let mut header = ["<shape", "<kernel", "µs", "±%", "TFLOP/s", "error"].map(str::to_owned).to_vec();
+        let mut header = ["<shape", "<kernel", "µs", "±%", "call µs", "TFLOP/s", "error"].map(str::to_owned).to_vec();
         for rival in &rivals {
-            header.extend([format!("% of {rival}"), format!("{rival} µs"), "TFLOP/s".into(), "error".into()]);
+            header.extend([format!("% of {rival}"), format!("{rival} µs"), "call µs".into(), "TFLOP/s".into()]);
+            header.extend(["% of calls".into(), "error".into()]);
         }
         let header: Vec<_> = header.iter().map(String::as_str).collect();
         let row = |result: &&GemmResult| result.kernels.iter().map(|kernel| row(result, kernel, &rivals)).collect();
@@ -141,8 +143,8 @@ impl Report<GemmResult> {
         let header: Vec<&str> = ["<kernel"].into_iter().chain(results.iter().map(|result| result.name())).collect();
         let mut times = rows(&|_, kernel| Some(kernel.marked_us()));
         for rival in self.rival_names() {
-            let us = |result: &&GemmResult| result.rival(rival).map_or_else(none, |it| format!("{:.1}", rival_us(it)));
-            times.push([vec![rival.to_owned()], results.iter().map(us).collect()].concat());
+            let cell = |result: &&GemmResult| result.rival(rival).map_or_else(none, |it| us(rival_us(it)));
+            times.push([vec![rival.to_owned()], results.iter().map(cell).collect()].concat());
         }
         let mut text = format!("µs; ¹ of one product alone\n\n{}", table::markdown(&header, &times));
         for rival in self.rival_names() {
@@ -155,12 +157,13 @@ impl Report<GemmResult> {
 
 fn row(result: &GemmResult, kernel: &KernelReport, rivals: &[&str]) -> Vec<String> {
     let GemmReport { product: ProductReport { kernel: entry, figures, .. }, tflop_per_s, .. } = &kernel.product;
-    let Figures { time_us, relative_error, .. } = figures;
+    let Figures { timing: Timing { time_us, call_us, .. }, relative_error, .. } = figures;
     let mut cells = vec![
         result.name.clone(),
         entry.clone(),
         kernel.marked_us(),
         format!("{:.1}", time_us.percent()),
+        call_us.map_or_else(none, |call_us| us(call_us.median)),
         format!("{tflop_per_s:.3}"),
         format!("{relative_error:.0e}"),
     ];
@@ -168,11 +171,13 @@ fn row(result: &GemmResult, kernel: &KernelReport, rivals: &[&str]) -> Vec<Strin
         cells.extend(match (result.rival(name), result.percent(kernel, name)) {
             (Some(rival), Some(percent)) => [
                 format!("{percent:.1}"),
-                format!("{:.1}", rival_us(rival)),
+                us(rival_us(rival)),
+                rival.figures.timing.call_us.map_or_else(none, |call_us| us(call_us.median)),
                 format!("{:.3}", 1e-6 * result.shape.operations() / rival_us(rival)),
+                format!("{:.1}", 100.0 * rival.figures.timing.calls_over(&kernel.product.product.figures.timing)),
                 format!("{:.0e}", rival.figures.relative_error),
             ],
-            _ => [none(), none(), none(), none()],
+            _ => std::array::from_fn(|_| none()),
         });
     }
     cells

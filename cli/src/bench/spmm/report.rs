@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::{
     bench::{
-        report::{self, Machine, MatrixResult as _, Report, RivalReport, Skipped},
-        table::{self, none, short},
+        report::{self, Machine, MatrixResult as _, Report, RivalColumns, RivalReport, Skipped},
+        table::{self, none, short, us},
     },
-    measure::{DTypeName, DenseReport, Figures, MatrixReport, ProductReport},
+    measure::{DTypeName, DenseReport, Figures, MatrixReport, ProductReport, Timing},
     statistics::geometric_mean,
 };
 
@@ -39,6 +39,10 @@ impl report::MatrixResult for ProductResult {
         &self.name
     }
 
+    fn columns(&self) -> Option<u32> {
+        Some(self.n)
+    }
+
     fn dtype(&self) -> DTypeName {
         self.dtype
     }
@@ -55,7 +59,7 @@ impl report::MatrixResult for ProductResult {
 impl ProductResult {
     /// The chosen kernel's time over that of the autotuned one.
     fn chosen_over_autotuned(&self) -> Option<f64> {
-        let us = |report: &DenseReport| report.product.figures.time_us.median;
+        let us = |report: &DenseReport| report.product.figures.us();
         Some(us(&self.measured.chosen) / us(self.measured.autotuned.as_ref()?))
     }
 }
@@ -67,11 +71,17 @@ impl fmt::Display for Report<ProductResult> {
         writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
         writeln!(f, "{}", self.method.text)?;
         self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        writeln!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n## {dtype}\n\n{}", self.products(&results))?;
             for rival in self.rival_names() {
                 let ratio = |result: &ProductResult| Some(result.rival(rival)?.ratio);
                 writeln!(f, "The time of {rival} over that of the chosen kernel:\n\n{}", summary(&results, ratio))?;
+                // Where there are two clocks.
+                let ratio = |result: &ProductResult| Some(result.rival(rival)?.call_ratio);
+                if results.iter().any(|result| result.measured.chosen.product.figures.timing.call_us.is_some()) {
+                    writeln!(f, "The same of host call times:\n\n{}", summary(&results, ratio))?;
+                }
             }
             if results.iter().any(|result| result.measured.autotuned.is_some()) {
                 // Turned over, so that below 1 is what is to be looked at, as with rivals.
@@ -89,30 +99,30 @@ impl fmt::Display for Report<ProductResult> {
 
 impl Report<ProductResult> {
     fn products(&self, results: &[&ProductResult]) -> String {
-        let mut header = vec!["<matrix", "n", "<kernel", "µs", "±%", "GB/s", "% copy", "GFLOP/s", "error"];
+        let mut header = vec!["<matrix", "n", "<kernel", "µs", "±%", "call µs", "GB/s", "% copy", "GFLOP/s", "error"];
         let is_autotuned = results.iter().any(|result| result.measured.autotuned.is_some());
         if is_autotuned {
             header.extend(["<autotuned", "µs", "chosen/autotuned"]);
         }
-        let rivals = self.rival_names();
-        let titles: Vec<_> = rivals.iter().map(|rival| format!("<{rival}")).collect();
-        for title in &titles {
-            header.extend([title, "µs", "ratio", "error"]);
-        }
+        let rivals = self.rival_columns();
+        let titles: Vec<_> = rivals.iter().flat_map(RivalColumns::header).collect();
+        header.extend(titles.iter().map(String::as_str));
         let rows: Vec<_> = results.iter().map(|result| row(result, is_autotuned, &rivals)).collect();
         table::markdown(&header, &rows)
     }
 }
 
-fn row(result: &ProductResult, is_autotuned: bool, rivals: &[&str]) -> Vec<String> {
+fn row(result: &ProductResult, is_autotuned: bool, rivals: &[RivalColumns]) -> Vec<String> {
     let Measured { chosen: DenseReport { product, gflop_per_s, .. }, autotuned, .. } = &result.measured;
-    let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = product.figures;
+    let Figures { timing: Timing { time_us, call_us, .. }, gb_per_s, percent_of_copy, relative_error, .. } =
+        product.figures;
     let mut cells = vec![
         result.name.clone(),
         result.n.to_string(),
         product.kernel.clone(),
-        format!("{:.1}", time_us.median),
+        us(time_us.median),
         format!("{:.1}", time_us.percent()),
+        call_us.map_or_else(none, |call_us| us(call_us.median)),
         format!("{gb_per_s:.0}"),
         format!("{percent_of_copy:.1}"),
         short(*gflop_per_s),
@@ -121,22 +131,12 @@ fn row(result: &ProductResult, is_autotuned: bool, rivals: &[&str]) -> Vec<Strin
     if is_autotuned {
         cells.extend(match (autotuned, result.chosen_over_autotuned()) {
             (Some(DenseReport { product, .. }), Some(ratio)) => {
-                [product.kernel.clone(), format!("{:.1}", product.figures.time_us.median), format!("{ratio:.2}")]
+                [product.kernel.clone(), us(product.figures.us()), format!("{ratio:.2}")]
             }
             _ => [none(), none(), none()],
         });
     }
-    for rival in rivals {
-        cells.extend(match result.rival(rival) {
-            Some(RivalReport { variant, figures, ratio, .. }) => [
-                variant.clone(),
-                format!("{:.1}", figures.time_us.median),
-                format!("{ratio:.2}"),
-                format!("{:.0e}", figures.relative_error),
-            ],
-            None => [none(), none(), none(), none()],
-        });
-    }
+    cells.extend(rivals.iter().flat_map(|columns| columns.cells(result.rival(columns.name))));
     cells
 }
 

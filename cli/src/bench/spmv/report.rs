@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::{
     bench::{
-        report::{self, Machine, MatrixResult as _, RivalReport, Skipped},
-        table,
+        report::{self, Machine, MatrixResult as _, RivalColumns, RivalReport, Skipped},
+        table::{self, none, us},
     },
     measure::{DTypeName, Figures, MatrixReport, ProductReport},
     statistics::geometric_mean,
@@ -53,6 +53,8 @@ pub(crate) struct Summary {
     pub(crate) rival: &'static str,
     pub(crate) dtype: DTypeName,
     pub(crate) geometric_mean: f64,
+    /// Of host call times.
+    pub(crate) of_calls: f64,
     pub(crate) matrices: usize,
     /// On how many the rival is faster.
     pub(crate) below_one: usize,
@@ -62,15 +64,14 @@ impl MatrixResult {
     /// The fastest kernel, with its name; the chosen one if none is faster.
     pub(crate) fn best(&self) -> (&str, &ProductReport) {
         let forced = self.forced.iter().map(|forced| (forced.name.as_str(), &forced.product));
-        let by_time = |a: &(&str, &ProductReport), b: &(&str, &ProductReport)| {
-            a.1.figures.time_us.median.total_cmp(&b.1.figures.time_us.median)
-        };
+        let by_time =
+            |a: &(&str, &ProductReport), b: &(&str, &ProductReport)| a.1.figures.us().total_cmp(&b.1.figures.us());
         std::iter::once(("the chosen one", &self.chosen)).chain(forced).min_by(by_time).expect("one at least")
     }
 
     /// The chosen kernel's time over that of the fastest.
     pub(crate) fn chosen_over_best(&self) -> f64 {
-        self.chosen.figures.time_us.median / self.best().1.figures.time_us.median
+        self.chosen.figures.us() / self.best().1.figures.us()
     }
 }
 
@@ -96,8 +97,10 @@ impl Report {
     pub(crate) fn summaries(&self) -> Vec<Summary> {
         let summary = |dtype, results: &[&MatrixResult], rival| {
             let ratios: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.ratio)).collect();
+            let calls: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.call_ratio)).collect();
             let below_one = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
-            Some(Summary { rival, dtype, geometric_mean: geometric_mean(&ratios)?, matrices: ratios.len(), below_one })
+            let (geometric_mean, of_calls) = (geometric_mean(&ratios)?, geometric_mean(&calls)?);
+            Some(Summary { rival, dtype, geometric_mean, of_calls, matrices: ratios.len(), below_one })
         };
         let of_dtype = |(dtype, results): (_, Vec<_>)| {
             self.rival_names().into_iter().filter_map(move |rival| summary(dtype, &results, rival)).collect::<Vec<_>>()
@@ -108,9 +111,9 @@ impl Report {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rival, dtype, geometric_mean, matrices, below_one } = self;
-        write!(f, "{dtype}: {geometric_mean:.2} times as fast as {rival} (geometric mean of {matrices}), ")?;
-        write!(f, "slower on {below_one}")
+        let Self { rival, dtype, geometric_mean, of_calls, matrices, below_one } = self;
+        write!(f, "{dtype}: speedup over {rival} {geometric_mean:.2} (geometric mean of {matrices}), ")?;
+        write!(f, "slower on {below_one}; of host call times {of_calls:.2}")
     }
 }
 
@@ -119,6 +122,7 @@ impl fmt::Display for Report {
         let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
         writeln!(f, "warpsparse {} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s", self.warpsparse)?;
         writeln!(f, "{}", self.method.text)?;
+        write!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n{dtype}")?;
             write!(f, "{}", self.table(&results))?;
@@ -140,6 +144,7 @@ impl Report {
             "<kernel",
             "µs",
             "±%",
+            "call µs",
             "GB/s",
             "% copy",
             "error",
@@ -147,18 +152,17 @@ impl Report {
             "<best forced",
             "chosen/best",
         ];
-        let rivals = self.rival_names();
-        for rival in &rivals {
-            header.extend([rival, "µs", "ratio", "error"]);
-        }
+        let rivals = self.rival_columns();
+        let titles: Vec<_> = rivals.iter().flat_map(RivalColumns::header).collect();
+        header.extend(titles.iter().map(String::as_str));
         let rows: Vec<_> = results.iter().map(|result| row(result, &rivals)).collect();
         table::text(&header, &rows)
     }
 }
 
-fn row(result: &MatrixResult, rivals: &[&str]) -> Vec<String> {
+fn row(result: &MatrixResult, rivals: &[RivalColumns]) -> Vec<String> {
     let MatrixReport { rows, entries, mean_row, max_row, .. } = result.matrix;
-    let Figures { time_us, gb_per_s, percent_of_copy, relative_error, .. } = result.chosen.figures;
+    let Figures { timing, gb_per_s, percent_of_copy, relative_error, .. } = result.chosen.figures;
     let mut cells = vec![
         result.name.clone(),
         rows.to_string(),
@@ -166,8 +170,9 @@ fn row(result: &MatrixResult, rivals: &[&str]) -> Vec<String> {
         format!("{mean_row:.1}"),
         max_row.to_string(),
         result.chosen.kernel.clone(),
-        format!("{:.1}", time_us.median),
-        format!("{:.1}", time_us.percent()),
+        us(timing.time_us.median),
+        format!("{:.1}", timing.time_us.percent()),
+        timing.call_us.map_or_else(none, |call_us| us(call_us.median)),
         format!("{gb_per_s:.0}"),
         format!("{percent_of_copy:.1}"),
         format!("{relative_error:.0e}"),
@@ -175,16 +180,6 @@ fn row(result: &MatrixResult, rivals: &[&str]) -> Vec<String> {
         result.best().0.to_owned(),
         format!("{:.2}", result.chosen_over_best()),
     ];
-    for rival in rivals {
-        cells.extend(match result.rival(rival) {
-            Some(RivalReport { variant, figures, ratio, .. }) => [
-                variant.clone(),
-                format!("{:.1}", figures.time_us.median),
-                format!("{ratio:.2}"),
-                format!("{:.0e}", figures.relative_error),
-            ],
-            None => ["–"; 4].map(str::to_owned),
-        });
-    }
+    cells.extend(rivals.iter().flat_map(|columns| columns.cells(result.rival(columns.name))));
     cells
 }

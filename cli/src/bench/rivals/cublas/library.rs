@@ -15,7 +15,7 @@ use cudarc::{
 };
 use warpsparse::Device;
 
-use crate::bench::rivals::stream::{driver, new_stream};
+use crate::measure::stream::{LibraryQueue, driver};
 
 /// The functions without which there is nothing to compare: the bindings panic where one is missing.
 const FUNCTIONS: [&CStr; 16] = [
@@ -47,9 +47,14 @@ pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
         return Err(format!("the cuBLAS found has no {}", missing.to_string_lossy()));
     }
     // Whether it works at all.
-    Handle::new(&new_stream(device)?)?;
+    let queue = LibraryQueue::new(device)?;
+    drop(Handle::new(&queue.stream)?);
     let [major, minor, patch] = [Property::MAJOR_VERSION, Property::MINOR_VERSION, Property::PATCH_LEVEL].map(property);
-    Ok(format!("cuBLAS {}.{}.{}, TF32 off (CUBLAS_DEFAULT_MATH)", major?, minor?, patch?))
+    let workspace = WORKSPACE_BYTES >> 20;
+    Ok(format!(
+        "cuBLAS {}.{}.{}, TF32 off (CUBLAS_DEFAULT_MATH), with a workspace of {workspace} MiB",
+        major?, minor?, patch?
+    ))
 }
 
 fn property(which: Property) -> Result<i32, String> {
@@ -63,35 +68,33 @@ fn property(which: Property) -> Result<i32, String> {
 pub(in super::super) struct Handle {
     pub(super) raw: RawHandle,
     pub(super) stream: Arc<CudaStream>,
-    /// What it works in, if it is not to choose for itself.
-    workspace: Option<CudaSlice<u8>>,
+    /// What it works in.
+    _workspace: CudaSlice<u8>,
 }
 
+/// What cuBLAS works in: as much as NVIDIA recommends for its newer GPUs.
+const WORKSPACE_BYTES: usize = 32 << 20;
+
 impl Handle {
+    /// With a workspace, so that the library does not see to memory by itself: within a recorded graph that would be
+    /// allocated anew at each launch.
     pub(in super::super) fn new(stream: &Arc<CudaStream>) -> Result<Self, String> {
         // The library works in the thread's current context.
         stream.context().bind_to_thread().map_err(driver("entering the context"))?;
+        let workspace = stream.alloc_zeros::<u8>(WORKSPACE_BYTES).map_err(driver("allocating the workspace"))?;
+        let address = workspace.device_ptr(stream).0 as *mut c_void;
         let mut raw = null_mut();
         // SAFETY: writes the one handle.
         check("cublasCreate", unsafe { sys::cublasCreate_v2(&mut raw) })?;
-        let handle = Self { raw, stream: Arc::clone(stream), workspace: None };
+        let handle = Self { raw, stream: Arc::clone(stream), _workspace: workspace };
         // SAFETY: the handle is alive, and the stream lives as long. The driver's stream and the runtime's, which the
         // function takes, are one type under two names.
         check("cublasSetStream", unsafe { sys::cublasSetStream_v2(raw, stream.cu_stream().cast()) })?;
         // SAFETY: the handle is alive.
         check("cublasSetMathMode", unsafe { sys::cublasSetMathMode(raw, CUBLAS_DEFAULT_MATH) })?;
-        Ok(handle)
-    }
-
-    /// Has the library work in so many bytes, allocated now, rather than in memory that it sees to by itself: within a
-    /// recorded graph that would be allocated anew at each launch.
-    pub(in super::super) fn allocate_workspace(&mut self, bytes: usize) -> Result<(), String> {
-        let workspace = self.stream.alloc_zeros::<u8>(bytes).map_err(driver("allocating the workspace"))?;
-        let address = workspace.device_ptr(&self.stream).0 as *mut c_void;
         // SAFETY: the handle is alive, and keeps the memory, which nothing else uses.
-        check("cublasSetWorkspace", unsafe { sys::cublasSetWorkspace_v2(self.raw, address, bytes) })?;
-        self.workspace = Some(workspace);
-        Ok(())
+        check("cublasSetWorkspace", unsafe { sys::cublasSetWorkspace_v2(raw, address, WORKSPACE_BYTES) })?;
+        Ok(handle)
     }
 }
 

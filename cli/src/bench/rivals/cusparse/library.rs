@@ -15,7 +15,7 @@ use cudarc::{
 };
 use warpsparse::Device;
 
-use crate::bench::rivals::stream::{driver, new_stream};
+use crate::measure::stream::{LibraryQueue, driver};
 
 /// The functions called here and for products without which there is nothing to compare: the bindings panic where one is
 /// missing.
@@ -50,7 +50,8 @@ pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
     if let Some(missing) = FUNCTIONS.iter().find(|name| !has_function(name)) {
         return Err(format!("the cuSPARSE found has no {}", missing.to_string_lossy()));
     }
-    let version = Handle::new(&new_stream(device)?)?.version()?;
+    let queue = LibraryQueue::new(device)?;
+    let version = Handle::new(&queue.stream)?.version()?;
     let preprocess = if find_preprocess().is_some() { "with" } else { "which has no" };
     let (major, minor, patch) = (version / 1000, version % 1000 / 100, version % 100);
     Ok(format!("cuSPARSE {major}.{minor}.{patch}, {preprocess} cusparseSpMV_preprocess"))

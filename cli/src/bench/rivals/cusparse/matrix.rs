@@ -12,7 +12,7 @@ use cudarc::{
 use warpsparse::{CsrMatrix, Scalar};
 
 use super::{Format, library::check};
-use crate::bench::rivals::stream::driver;
+use crate::measure::stream::driver;
 
 /// What cuSPARSE and its bindings ask of an element type.
 pub(crate) trait Number: DeviceRepr + ValidAsZeroBits + Copy + 'static {

@@ -16,7 +16,7 @@ use super::{
     library::{Handle, check, find_preprocess},
     matrix::{Arrays, MatrixDescriptor, Number, scalars},
 };
-use crate::bench::rivals::stream::driver;
+use crate::measure::stream::driver;
 
 /// The matrix and its vectors on the device.
 pub(in super::super) struct Set<T> {

@@ -1,4 +1,4 @@
-//! Products with dense matrices by cuSPARSE: `cusparseSpMM` on a matrix in CSR, with `B` and `C` row-major.
+//! Products with dense matrices by cuSPARSE: `cusparseSpMM` on a matrix in CSR or COO, with `B` and `C` row-major.
 
 use std::{ffi::c_void, ptr::null_mut, sync::Arc, time::Duration};
 
@@ -18,62 +18,102 @@ use super::{
     matrix::{Arrays, MatrixDescriptor, Number, scalars},
 };
 use crate::{
-    bench::rivals::{
-        Run,
-        stream::{driver, new_stream, time_each},
+    bench::rivals::Run,
+    measure::{
+        DenseProblem, Measurement, Times,
+        stream::{LibraryQueue, driver, library_error},
     },
-    measure::{DenseProblem, Measurement},
 };
 
-const ALGORITHMS: [(&str, Algorithm); 4] = [
-    ("ALG_DEFAULT", Algorithm::CUSPARSE_SPMM_ALG_DEFAULT),
-    ("CSR_ALG1", Algorithm::CUSPARSE_SPMM_CSR_ALG1),
-    ("CSR_ALG2", Algorithm::CUSPARSE_SPMM_CSR_ALG2),
-    ("CSR_ALG3", Algorithm::CUSPARSE_SPMM_CSR_ALG3),
-];
+fn algorithms(format: Format) -> &'static [(&'static str, Algorithm)] {
+    match format {
+        Format::Csr => &[
+            ("CSR, ALG_DEFAULT", Algorithm::CUSPARSE_SPMM_ALG_DEFAULT),
+            ("CSR_ALG1", Algorithm::CUSPARSE_SPMM_CSR_ALG1),
+            ("CSR_ALG2", Algorithm::CUSPARSE_SPMM_CSR_ALG2),
+            ("CSR_ALG3", Algorithm::CUSPARSE_SPMM_CSR_ALG3),
+        ],
+        Format::Coo => &[
+            ("COO, ALG_DEFAULT", Algorithm::CUSPARSE_SPMM_ALG_DEFAULT),
+            ("COO_ALG1", Algorithm::CUSPARSE_SPMM_COO_ALG1),
+            ("COO_ALG2", Algorithm::CUSPARSE_SPMM_COO_ALG2),
+            ("COO_ALG3", Algorithm::CUSPARSE_SPMM_COO_ALG3),
+            ("COO_ALG4", Algorithm::CUSPARSE_SPMM_COO_ALG4),
+        ],
+    }
+}
 
-/// Every algorithm, preprocessed and measured; those that cuSPARSE refuses are left out unless it refuses all.
+/// Algorithms that take so many times as long as the fastest of their format, on one set of buffers, are measured no further.
+const HOPELESS: f64 = 1.5;
+
+/// The algorithms of each format, preprocessed and measured; those that cuSPARSE refuses are left out unless it refuses all.
 pub(in super::super) fn dense_runs<T: Scalar + Number>(
     measurement: &Measurement<'_, DenseProblem<'_, T>>,
 ) -> Result<Vec<Run>, String> {
     let &DenseProblem { matrix, bytes, ref reference, .. } = measurement.problem;
     check_size(matrix)?;
-    let stream = new_stream(measurement.device)?;
-    let handle = Handle::new(&stream)?;
-    let sets = (0..measurement.rotation(bytes)).map(|_| Set::new(&stream, measurement.problem));
-    let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
-
+    let queue = LibraryQueue::new(measurement.device)?;
+    let handle = Handle::new(&queue.stream)?;
     let mut refusal = None;
     let mut runs = Vec::new();
-    for (name, algorithm) in ALGORITHMS {
-        match run(measurement, &handle, &mut sets, algorithm) {
-            Ok((times, known)) => {
-                let figures = measurement.figures(&times, bytes, &reference.errors(&known));
-                runs.push(Run { variant: name.into(), figures });
+    for format in Format::ALL {
+        let rows = format.rows(matrix);
+        let set = |_| Set::new(&queue.stream, measurement.problem, format, &rows);
+        let mut sets = (0..measurement.rotation(bytes)).map(set).collect::<Result<Vec<_>, _>>()?;
+        let cols = measurement.problem.cols as i64;
+        let mut probed = Vec::new();
+        for &(name, algorithm) in algorithms(format) {
+            match probe(&queue, &handle, &mut sets[0], cols, algorithm) {
+                Ok(time) => probed.push((time, name, algorithm)),
+                Err(problem) => refusal = Some(problem),
             }
-            Err(problem) => refusal = Some(problem),
+        }
+        let fastest = probed.iter().map(|(time, ..)| *time).min().unwrap_or_default();
+        probed.retain(|(time, ..)| *time <= fastest.mul_f64(HOPELESS));
+        for (_, name, algorithm) in probed {
+            match run(measurement, &queue, &handle, &mut sets, algorithm) {
+                Ok((times, known)) => {
+                    let figures = measurement.figures(&times, bytes, &reference.errors(&known));
+                    runs.push(Run { variant: name.into(), format: Some(format.name()), figures });
+                }
+                Err(problem) => refusal = Some(problem),
+            }
         }
     }
     refusal.filter(|_| runs.is_empty()).map_or(Ok(runs), Err)
 }
 
+/// About how long a product takes on one set.
+fn probe<T: Scalar + Number>(
+    queue: &LibraryQueue,
+    handle: &Handle,
+    set: &mut Set<T>,
+    cols: i64,
+    algorithm: Algorithm,
+) -> Result<Duration, String> {
+    let product = Product::new(handle, set, cols, algorithm)?;
+    product.multiply()?; // the first use of a kernel loads it
+    let times = queue.device.time_each(3, |_| product.multiply().map_err(library_error));
+    times.map_err(|error| error.to_string())?.into_iter().min().ok_or_else(|| "no times".into())
+}
+
 /// The times of the products, and what is to be checked of the result.
 fn run<T: Scalar + Number>(
     measurement: &Measurement<'_, DenseProblem<'_, T>>,
+    queue: &LibraryQueue,
     handle: &Handle,
     sets: &mut [Set<T>],
     algorithm: Algorithm,
-) -> Result<(Vec<Duration>, Vec<T>), String> {
-    let stream = &handle.stream;
+) -> Result<(Times, Vec<T>), String> {
+    let stream = &queue.stream;
     // So that the result below is this algorithm's.
     stream.memset_zeros(&mut sets[0].c).map_err(driver("clearing the result"))?;
 
     let cols = measurement.problem.cols as i64;
     let products = sets.iter_mut().map(|set| Product::new(handle, set, cols, algorithm));
     let products = products.collect::<Result<Vec<_>, _>>()?;
-    let times = measurement.times(products.len(), |count| {
-        time_each(stream, count, |repeat| products[repeat % products.len()].multiply())
-    })?;
+    let multiply = |set: usize| products[set].multiply().map_err(library_error);
+    let times = measurement.times(&queue.device, products.len(), multiply).map_err(|error| error.to_string())?;
     drop(products);
     let mut known = Vec::new();
     for place in measurement.problem.reference.places().filter(|place| !place.is_empty()) {
@@ -90,11 +130,17 @@ struct Set<T> {
 }
 
 impl<T: Scalar + Number> Set<T> {
-    fn new(stream: &Arc<CudaStream>, problem: &DenseProblem<'_, T>) -> Result<Self, String> {
+    /// `rows` is what [`Format::rows`] gives for the matrix.
+    fn new(
+        stream: &Arc<CudaStream>,
+        problem: &DenseProblem<'_, T>,
+        format: Format,
+        rows: &[u32],
+    ) -> Result<Self, String> {
         let &DenseProblem { matrix, cols, b, .. } = problem;
         let failed = driver("copying to the device");
         Ok(Self {
-            a: Arrays::new(stream, matrix, Format::Csr, matrix.row_offsets())?,
+            a: Arrays::new(stream, matrix, format, rows)?,
             b: stream.clone_htod(b).map_err(&failed)?,
             c: stream.alloc_zeros(matrix.nrows() * cols).map_err(&failed)?,
         })

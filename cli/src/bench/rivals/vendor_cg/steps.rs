@@ -10,10 +10,12 @@ use kernels_gpu::cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, VARIANTS,
 use warpsparse::{Device, Kernel};
 
 use super::{Number, READ_EVERY, vectors::Addresses};
-use crate::bench::rivals::{
-    cublas::{self, Scalars},
-    cusparse::Product,
-    stream::{driver, time_each},
+use crate::{
+    bench::rivals::{
+        cublas::{self, Scalars},
+        cusparse::Product,
+    },
+    measure::stream::driver,
 };
 
 /// Our kernels.
@@ -77,43 +79,35 @@ impl<'a, T: Number> Steps<'a, T> {
         Self { queue, stream, blas, product, kernels, at, dots }
     }
 
-    /// How long the iterations take from the start by the clock of the device. `repeat` queues so many of them.
-    pub(super) fn time_on_device(
+    /// The wall time of so many iterations, and of the start, until all of it is done. `iterate` queues so many of them.
+    pub(super) fn time(
         &self,
         iterations: usize,
-        mut repeat: impl FnMut(usize) -> Result<(), String>,
+        mut iterate: impl FnMut(usize) -> Result<(), String>,
     ) -> Result<Duration, String> {
+        self.wait()?;
+        let start = Instant::now();
         self.start()?;
-        repeat(2)?;
-        self.read_residual()?;
-        self.start()?;
-        let times = time_each(self.stream, 1, |_| {
-            for done in (0..iterations).step_by(READ_EVERY) {
-                let count = READ_EVERY.min(iterations - done);
-                repeat(count)?;
-                if count == READ_EVERY {
-                    self.read_residual()?;
-                }
-            }
-            Ok(())
-        })?;
-        Ok(times.iter().sum())
+        for done in (0..iterations).step_by(READ_EVERY) {
+            iterate(READ_EVERY.min(iterations - done))?;
+            self.read_residual()?;
+        }
+        self.wait()?;
+        Ok(start.elapsed())
     }
 
-    /// The same by the clock of the host, with the scalars there.
-    pub(super) fn time_on_host(&self, iterations: usize) -> Result<Duration, String> {
-        let run = |iterations| {
-            self.start()?;
-            let mut rz = self.read(self.at.rz)?;
-            self.blas.expect_scalars(Scalars::OnHost)?;
-            let start = Instant::now();
-            for _ in 0..iterations {
-                rz = self.iterate_with_host(rz)?;
-            }
-            self.stream.synchronize().map_err(driver("waiting for the stream"))?;
-            Ok(start.elapsed())
-        };
-        run(2).and_then(|_: Duration| run(iterations))
+    /// The same with the scalars on the host.
+    pub(super) fn time_with_host(&self, iterations: usize) -> Result<Duration, String> {
+        self.wait()?;
+        let start = Instant::now();
+        self.start()?;
+        let mut rz = self.read(self.at.rz)?;
+        self.blas.expect_scalars(Scalars::OnHost)?;
+        for _ in 0..iterations {
+            rz = self.iterate_with_host(rz)?;
+        }
+        self.wait()?;
+        Ok(start.elapsed())
     }
 
     /// Begins anew: `x = 0`, `r = b`, `z` and `p` the preconditioned residual, `rz = r . z`.
@@ -219,8 +213,12 @@ impl<'a, T: Number> Steps<'a, T> {
         // SAFETY: the promise of `new`: one element; the host's is there until the copy is done.
         unsafe { result::memcpy_dtoh_async(&mut value, scalar as u64, self.stream.cu_stream()) }
             .map_err(driver("copying from the device"))?;
-        self.stream.synchronize().map_err(driver("waiting for the stream"))?;
+        self.wait()?;
         Ok(value[0])
+    }
+
+    fn wait(&self) -> Result<(), String> {
+        self.stream.synchronize().map_err(driver("waiting for the stream"))
     }
 
     /// Queues a copy from one vector or scalar of `at` to another.

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 use kernels_gpu::cg_ladder::MOST_DOT_BLOCKS;
 
 use super::Number;
-use crate::bench::rivals::{cusparse::Set, stream::driver};
+use crate::{bench::rivals::cusparse::Set, measure::stream::driver};
 
 /// The vectors beside those of the product, and the scalars.
 pub(super) struct Vectors<T> {
@@ -39,7 +39,6 @@ impl<T: Number> Vectors<T> {
     }
 
     /// `x`.
-    #[cfg(test)]
     pub(super) fn solution(&self) -> &CudaSlice<T> {
         &self.x
     }

@@ -1,0 +1,83 @@
+//! Memory that the operations of one queue work in, one after the other.
+
+#[cfg(feature = "cuda")]
+use std::sync::{Mutex, PoisonError};
+
+#[cfg(feature = "cuda")]
+use cudarc::driver::{CudaSlice, DevicePtr, sys::CUdeviceptr};
+
+use super::{Backend, Device, DeviceVec};
+#[cfg(feature = "cuda")]
+use super::{Owner, cuda::Stream, vector::byte_size};
+use crate::{Element, Result};
+
+/// What launches find in their workspace.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    /// What others have left there.
+    Anything,
+    /// Zeros, which they leave as zeros.
+    Zeros,
+}
+
+impl Device {
+    /// `len` elements for launches on this queue to work in.
+    ///
+    /// On a GPU it is memory that the queue keeps, so that only a larger workspace than any before is allocated. Launches
+    /// share it, which the order of the queue keeps apart. It stays for as long as the queue, the smaller ones before it
+    /// too, since graphs may hold them. In the emulator it is new memory, so that every access beyond it is found.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "the emulator's are zeros"))]
+    pub(crate) fn workspace<T: Element>(&self, found: Found, len: usize) -> Result<DeviceVec<T>> {
+        match self.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => self.zeros(len),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => {
+                let address = stream.workspaces().address(stream, found, byte_size::<T>(self, len)?)?;
+                // SAFETY: memory of so many bytes, aligned as allocations are. It stays for as long as the queue, which
+                // the vector keeps, and only launches on the queue touch it.
+                Ok(unsafe { DeviceVec::of_parts(stream, address, len, Owner::Lender) })
+            }
+        }
+    }
+}
+
+/// The workspaces of a queue by what is found in them, of each the largest last.
+#[cfg(feature = "cuda")]
+#[derive(Default)]
+pub(super) struct Workspaces {
+    of_anything: Mutex<Vec<CudaSlice<u8>>>,
+    of_zeros: Mutex<Vec<CudaSlice<u8>>>,
+}
+
+#[cfg(feature = "cuda")]
+impl Workspaces {
+    /// The fewest bytes that are allocated.
+    const LEAST: usize = 1 << 16;
+
+    /// The address of the largest, which has so many bytes, or is allocated now, on `stream`, whose they are.
+    fn address(&self, stream: &Stream, found: Found, bytes: usize) -> Result<CUdeviceptr> {
+        let kept = match found {
+            Found::Anything => &self.of_anything,
+            Found::Zeros => &self.of_zeros,
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.last().is_none_or(|largest| largest.len() < bytes) {
+            // Powers of two: all the smaller ones together are no larger than the largest.
+            kept.push(stream.allocate_zeros_apart(bytes.next_power_of_two().max(Self::LEAST))?);
+        }
+        let largest = kept.last().expect("one at least");
+        Ok(largest.device_ptr(largest.stream()).0)
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl Drop for Workspaces {
+    fn drop(&mut self) {
+        let kept = [&mut self.of_anything, &mut self.of_zeros]
+            .map(|kept| kept.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for slice in kept.into_iter().flatten() {
+            // What is of the default stream would be freed in the current context.
+            let _ = slice.stream().context().bind_to_thread();
+        }
+    }
+}
