@@ -1,14 +1,18 @@
 //! Memory that the operations of one queue work in, one after the other.
 
 #[cfg(feature = "cuda")]
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "cuda")]
 use cudarc::driver::{CudaSlice, DevicePtr, sys::CUdeviceptr};
 
 use super::{Backend, Device, DeviceVec};
 #[cfg(feature = "cuda")]
-use super::{Owner, cuda::Stream, vector::byte_size};
+use super::{
+    Owner,
+    cuda::{Stream, release},
+    vector::byte_size,
+};
 use crate::{Element, Result};
 
 /// What launches find in their workspace.
@@ -73,11 +77,11 @@ impl Workspaces {
 #[cfg(feature = "cuda")]
 impl Drop for Workspaces {
     fn drop(&mut self) {
-        let kept = [&mut self.of_anything, &mut self.of_zeros]
-            .map(|kept| kept.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for slice in kept.into_iter().flatten() {
-            // What is of the default stream would be freed in the current context.
-            let _ = slice.stream().context().bind_to_thread();
+        for kept in [&mut self.of_anything, &mut self.of_zeros] {
+            for slice in kept.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                let context = Arc::clone(slice.stream().context());
+                release(&context, || drop(slice));
+            }
         }
     }
 }
