@@ -16,6 +16,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("lengths_are_checked", lengths_are_checked));
     trials.extend(on_every_device("operations_are_timed", operations_are_timed));
     trials.push(on_gpu("times_have_no_host_in_them", times_have_no_host_in_them));
+    trials.push(on_gpu("captures_are_not_timed", captures_are_not_timed));
     trials.push(on_gpu("operations_that_wait_are_timed", operations_that_wait_are_timed));
     trials.push(on_gpu("a_gpu_describes_itself", a_gpu_describes_itself));
     trials.extend(on_every_device("queues_of_gpus_have_a_handle", queues_of_gpus_have_a_handle));
@@ -120,6 +121,19 @@ fn operations_that_wait_are_timed(gpu: &Device) {
     let x = queue.upload_vec(&[3.0f32]).unwrap();
     let times = queue.time_each(3, |_| x.to_vec().map(drop)).unwrap();
     assert!(times.len() == 3 && times.iter().all(|time| *time < Duration::from_secs(1)), "{times:?}");
+}
+
+/// What is captured has no time.
+fn captures_are_not_timed(gpu: &Device) {
+    let queue = gpu.new_queue().unwrap();
+    let mut refusal = None;
+    let operations = || {
+        refusal = queue.time_each(1, |_| Ok(())).err();
+        Ok(())
+    };
+    // SAFETY: nothing is touched, and no other thread has this queue.
+    drop(unsafe { queue.capture(operations) });
+    assert!(refusal.unwrap().to_string().contains("captured"));
 }
 
 fn a_gpu_describes_itself(gpu: &Device) {

@@ -51,8 +51,10 @@ def median(timed):
 
 
 def label(result):
-    columns = f", n = {result['n']}" if "rungs" in result or "chosen" in result and "n" in result else ""
-    return NAMES.get(result["name"], result["name"]) + columns
+    # The n of a dense product is one of its sizes.
+    columns = f", n = {result['n']}" if "n" in result and "m" not in result else ""
+    name = result.get("name") or result["operation"]
+    return NAMES.get(name, name) + columns
 
 
 def rivals(kind, result):
@@ -82,7 +84,7 @@ class Report:
         seen = {}
         for result in self.results.get(kind, []):
             if dtype in (None, result.get("dtype")):
-                seen.setdefault((result["name"], result.get("dtype"), label(result)), result)
+                seen.setdefault((result.get("dtype"), label(result)), result)
         return list(seen.values())
 
     def duels(self):

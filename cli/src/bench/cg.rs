@@ -28,7 +28,7 @@ use super::{
     suite,
 };
 use crate::{
-    measure::{DTypeName, MatrixReport, random_elements},
+    measure::{Clock, DTypeName, MatrixReport, random_elements},
     source,
 };
 
@@ -84,11 +84,12 @@ pub(super) fn measure(options: &Options) -> crate::Outcome<Finished> {
     })?;
     // Products have other words for their method.
     report.method = Method {
+        clock: Clock::Wall,
         cache: "as it comes".into(),
         text: format!("{}. {}", BENCHMARK.product, BENCHMARK.figures),
         ..report.method
     };
-    Ok(Finished::new(&report, report.to_string(), Ok(()))?)
+    Ok(Finished::new(&report, report.to_string(), report.check())?)
 }
 
 impl Options {
@@ -114,9 +115,9 @@ fn measure_system<T: Number>(
     let b = random_elements::<T>(matrix.nrows(), 0)?;
     let system = System { matrix: &matrix, on_device: &session.device.upload(&matrix)?, b: &b, dtype };
     match system.measure(session) {
-        Ok((rungs, to_tolerance)) => {
+        Ok(Solutions { rungs, to_tolerance, wrong }) => {
             let matrix = MatrixReport::new(source, &matrix.structure());
-            Ok(Some(CgResult { name, matrix, dtype, rungs, to_tolerance }.with_ratios()))
+            Ok(Some(CgResult { name, matrix, dtype, rungs, to_tolerance, wrong }.with_ratios()))
         }
         Err(error @ (Error::Breakdown { .. } | Error::Unsupported(_))) => {
             session.skip(format!("{name} {dtype}"), error.to_string());
@@ -124,6 +125,13 @@ fn measure_system<T: Number>(
         }
         Err(error) => Err(error),
     }
+}
+
+/// What comes of a system.
+struct Solutions {
+    rungs: Vec<RungReport>,
+    to_tolerance: ToTolerance,
+    wrong: Vec<String>,
 }
 
 /// What is solved.
@@ -135,7 +143,7 @@ struct System<'a, T: Scalar> {
 }
 
 impl<T: Number> System<'_, T> {
-    fn measure(&self, session: &Session<'_>) -> Result<(Vec<RungReport>, ToTolerance)> {
+    fn measure(&self, session: &Session<'_>) -> Result<Solutions> {
         let device = session.device;
         let bound_us = self.bound_us(session)?;
         let (most, expected, mut to_tolerance) = {
@@ -150,7 +158,7 @@ impl<T: Number> System<'_, T> {
         // The libraries' vectors are gone before ours are measured.
         let mut vendor = VendorCg::new(self.matrix, self.b, device);
         to_tolerance.compare(&mut vendor);
-        let mut rungs = Vec::new();
+        let (mut rungs, mut wrong) = (Vec::new(), Vec::new());
         for (name, rung) in RUNGS {
             let outcome = match rung {
                 Rung::Vendor(way) => vendor::measure(&mut vendor, way, &expected),
@@ -164,10 +172,14 @@ impl<T: Number> System<'_, T> {
                     solver::outcome(Solver::new(&matrix, self.b, warpsparse::CgMethod::Auto), |cpu| cpu.pair(most))?
                 }
             };
+            if let (Rung::Ours(_), Outcome::Measured(measured)) = (rung, &outcome) {
+                let check = measured.check::<T>(expected.relative_residual);
+                wrong.extend(check.err().map(|problem| format!("{name}: {problem}")));
+            }
             let is_bound = rung != Rung::Cpu || device.to_string() == "cpu";
             rungs.push(RungReport { rung: name, outcome: outcome.with_bound(bound_us.filter(|_| is_bound)) });
         }
-        Ok((rungs, to_tolerance))
+        Ok(Solutions { rungs, to_tolerance, wrong })
     }
 
     /// The time that a copy takes for what an iteration moves at least, if the system is larger than the L2 cache holds.

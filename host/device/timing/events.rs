@@ -12,10 +12,14 @@ use std::{
     time::Duration,
 };
 
-use cudarc::driver::{CudaEvent, CudaStream, result::stream::launch_host_function, sys::CUevent_flags};
+use cudarc::driver::{
+    CudaEvent, CudaStream,
+    result::stream::launch_host_function,
+    sys::{CUevent_flags, CUstreamCaptureStatus},
+};
 
 use super::super::cuda::{Stream, driver};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Operations that are queued while the stream is held. A driver takes about 1024 launches before it makes the host wait: with the
 /// events that is room for operations of 15 launches.
@@ -76,7 +80,13 @@ struct Hold {
 
 impl Hold {
     fn new(stream: &CudaStream) -> Result<Self> {
-        stream.context().bind_to_thread().map_err(driver("entering the context"))?;
+        // In a graph the function would run at each launch, and its box is there once.
+        if stream.capture_status().map_err(driver("looking at the queue"))?
+            != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+        {
+            let message = "what is being captured does not run, and has no time".into();
+            return Err(Error::Driver { call: "holding the queue back".into(), message });
+        }
         let (release, released) = mpsc::channel::<()>();
         let released = Box::into_raw(Box::new(released));
         // SAFETY: the stream is live. The function owns the box from now on.

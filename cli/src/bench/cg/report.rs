@@ -23,6 +23,9 @@ pub(crate) struct CgResult {
     pub(crate) dtype: DTypeName,
     pub(crate) rungs: Vec<RungReport>,
     pub(crate) to_tolerance: ToTolerance,
+    /// What of ours came to another residual than the automatic choice.
+    #[serde(skip)]
+    pub(crate) wrong: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -219,6 +222,13 @@ impl fmt::Display for Report<CgResult> {
 }
 
 impl Report<CgResult> {
+    /// Fails if a solution of ours was wrong.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let of =
+            |result: &CgResult| result.wrong.first().map(|wrong| format!("{} {}, {wrong}", result.name, result.dtype));
+        self.results.iter().find_map(of).map_or(Ok(()), Err)
+    }
+
     /// A solution of each system, and a word below on those that ended elsewhere than expected.
     fn to_tolerance(&self) -> String {
         let row = |result: &CgResult| {
