@@ -19,7 +19,7 @@ use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
 use self::{clock::Repeats, reference::Errors};
 pub(crate) use self::{
     clock::{Clock, Times, Timing},
-    gemm::{GemmProblem, GemmReport, Shape, kernel_name, kernels, parse_kernel},
+    gemm::{GemmProblem, GemmReport, Operand, Shape, kernel_name, kernels, parse_kernel},
     kernel::KernelName,
     peak::peak,
     random::random_elements,

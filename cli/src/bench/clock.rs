@@ -13,7 +13,7 @@ use self::report::Side;
 pub(super) use self::report::{ClockResult, HEADER};
 use super::{
     report::{Finished, Method, Report, Skipped},
-    rivals::{CublasCalls, Rival},
+    rivals::{CublasCalls, Rival, Run},
     session::{Basics, machine, now},
 };
 use crate::{
@@ -30,9 +30,9 @@ pub(crate) struct Options {
     ncu: Option<PathBuf>,
     #[command(flatten)]
     pub(super) basics: Basics,
-    /// Be the program that is profiled: compute the products, and print nothing.
-    #[arg(long, hide = true)]
-    child: bool,
+    /// Be the program that is profiled: compute the products, cuBLAS's in these ways, and print nothing.
+    #[arg(long, hide = true, value_name = "WAY")]
+    child: Vec<String>,
 }
 
 pub(crate) const SCHEMA: &str = "warpsparse.bench.clock";
@@ -40,12 +40,12 @@ pub(crate) const VERSION: u64 = 1;
 
 /// Replays that are timed, and products that are profiled, of each kind.
 const REPEATS: usize = 30;
-const PROFILED: usize = 10;
+const PROFILED: usize = 30;
 
 impl Options {
     /// Whether this is the program that was started to be profiled.
     pub(super) fn is_child(&self) -> bool {
-        self.child
+        !self.child.is_empty()
     }
 
     fn shapes(&self) -> Vec<Shape> {
@@ -61,28 +61,30 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     }
     let rival = Rival::Cublas.describe(&device)?;
     let copy_bandwidth = device.measure_copy_bandwidth()?;
-    let (mut results, mut skipped) = (Vec::new(), Vec::new());
-    let shapes = options.shapes();
-    let profiled = ncu::durations(options.ncu.as_deref(), &device, &shapes);
-    let profiled = profiled.unwrap_or_else(|reason| {
-        skipped.push(Skipped { what: "ncu".into(), reason });
-        Vec::new()
-    });
-    for (place, &shape) in shapes.iter().enumerate() {
+    let mut results = Vec::new();
+    for shape in options.shapes() {
         let problem = GemmProblem::<f32>::random(shape, false, false)?;
         let measurement = Measurement::new(&device, &problem, Cache::Cold, REPEATS..=REPEATS, copy_bandwidth)?;
         let ours = measurement.product(&measurement.upload()?, &GemmOptions::default())?.product;
         ours.check()?;
-        let theirs = Rival::Cublas.gemm_runs(&measurement)?;
-        let theirs = theirs.first().ok_or("cuBLAS did not run")?;
-        let ncu_us = profiled.get(place);
-        let side = |timing, ncu_us: Option<f64>| Side { timing, ncu_us };
+        let theirs = fastest(Rival::Cublas.gemm_runs(&measurement)?).ok_or("cuBLAS did not run")?;
         results.push(ClockResult {
             name: shape.to_string(),
-            ours: side(ours.figures.timing, ncu_us.map(|us| us.ours)),
-            cublas: side(theirs.figures.timing, ncu_us.map(|us| us.theirs)),
+            ours: Side { timing: ours.figures.timing, ncu_us: None },
+            way: theirs.variant,
+            cublas: Side { timing: theirs.figures.timing, ncu_us: None },
         });
     }
+    let skipped = match ncu::durations(options.ncu.as_deref(), &device, &results) {
+        Ok(durations) => {
+            for (result, durations) in results.iter_mut().zip(durations) {
+                result.ours.ncu_us = Some(durations.ours);
+                result.cublas.ncu_us = Some(durations.theirs);
+            }
+            Vec::new()
+        }
+        Err(reason) => vec![Skipped { what: "ncu".into(), reason }],
+    };
     let report = Report {
         schema: SCHEMA,
         version: VERSION,
@@ -102,25 +104,40 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     Ok(Finished::new(&report, report.markdown(), Ok(()))?)
 }
 
-/// Computes products of each shape, ours and then cuBLAS's, for a profiler to see.
+fn fastest(runs: Vec<Run>) -> Option<Run> {
+    let us = |run: &Run| run.figures.timing.time_us.median;
+    runs.into_iter().min_by(|a, b| us(a).total_cmp(&us(b)))
+}
+
+/// Computes products of each shape, ours and then cuBLAS's, for a profiler to see: on as many sets of matrices as the clock takes.
 pub(super) fn child(options: &Options) -> Outcome {
     let device = Device::from_name(&options.basics.device)?;
-    for shape in options.shapes() {
+    for (shape, way) in options.shapes().into_iter().zip(&options.child) {
         let problem = GemmProblem::<f32>::random(shape, false, false)?;
+        let measurement = Measurement::new(&device, &problem, Cache::Cold, REPEATS..=REPEATS, 1.0)?;
+        let sets = measurement.rotation(problem.bytes).max(PROFILED);
         let [m, n, k] = [shape.m, shape.n, shape.k].map(|size| size as usize);
-        let [a, b] = [&problem.a, &problem.b].map(|operand| device.upload_vec(&operand.elements));
-        let (a, b, mut c) = (a?, b?, device.zeros(m * n)?);
-        let mut ours = || gemm(1.0, a.matrix((m, k))?, b.matrix((k, n))?, 0.0, c.matrix_mut((m, n))?);
-        let mut theirs = CublasCalls::new(&device, &problem)?;
-        // The first use of a kernel loads it.
-        ours()?;
-        theirs.call()?;
-        theirs.wait()?;
+        let upload = || {
+            let [a, b] = [&problem.a, &problem.b].map(|operand| device.upload_vec(&operand.elements));
+            Ok::<_, warpsparse::Error>((a?, b?, device.zeros::<f32>(m * n)?))
+        };
+        let mut copies = (0..sets).map(|_| upload()).collect::<Result<Vec<_>, _>>()?;
+        let mut ours = |set: usize| {
+            let (a, b, c) = &mut copies[set];
+            gemm(1.0, a.matrix((m, k))?, b.matrix((k, n))?, 0.0, c.matrix_mut((m, n))?)
+        };
+        let mut theirs = CublasCalls::new(&device, &problem, way, sets)?;
+        // Once round: the first use of a kernel loads it, and the caches then hold other sets than those profiled.
+        (0..sets).try_for_each(&mut ours)?;
         device.synchronize()?;
         profiler_start()?;
-        (0..PROFILED).try_for_each(|_| ours())?;
+        (0..PROFILED).try_for_each(&mut ours)?;
         device.synchronize()?;
-        (0..PROFILED).try_for_each(|_| theirs.call())?;
+        profiler_stop()?;
+        (0..sets).try_for_each(|set| theirs.call(set))?;
+        theirs.wait()?;
+        profiler_start()?;
+        (0..PROFILED).try_for_each(|set| theirs.call(set))?;
         theirs.wait()?;
         profiler_stop()?;
     }

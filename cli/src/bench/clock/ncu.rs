@@ -10,8 +10,7 @@ use std::{
 
 use warpsparse::Device;
 
-use super::PROFILED;
-use crate::measure::Shape;
+use super::{ClockResult, PROFILED};
 
 /// The time from the first to the last cycle of a kernel.
 const METRIC: &str = "gpu__time_duration.sum";
@@ -26,17 +25,21 @@ pub(super) struct Durations {
 /// A kernel that ran, and how long in microseconds.
 type Kernel = (String, f64);
 
-/// Of products of these shapes: profiles this command as a child.
-pub(super) fn durations(ncu: Option<&Path>, device: &Device, shapes: &[Shape]) -> Result<Vec<Durations>, String> {
+/// Of the products of these results: profiles this command as a child.
+pub(super) fn durations(
+    ncu: Option<&Path>,
+    device: &Device,
+    results: &[ClockResult],
+) -> Result<Vec<Durations>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let log = folder.path().join("ncu.csv");
     let known = [PathBuf::from("ncu"), PathBuf::from("/usr/local/cuda/bin/ncu")];
     let candidates = ncu.map_or(known.to_vec(), |path| vec![path.to_owned()]);
     for program in candidates {
-        match run(&program, &log, device, shapes) {
+        match run(&program, &log, device, results) {
             Ok(()) => {
                 let text = fs::read_to_string(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-                return of_products(&kernels(&text)?, shapes.len());
+                return of_products(&kernels(&text)?, results.len());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(format!("{}: {error}", program.display())),
@@ -45,13 +48,18 @@ pub(super) fn durations(ncu: Option<&Path>, device: &Device, shapes: &[Shape]) -
     Err("ncu was not found: is Nsight Compute's folder in PATH?".into())
 }
 
-/// Caches are emptied before each kernel, as ncu does unless told otherwise, and clocks stay as they are.
-fn run(ncu: &Path, log: &Path, device: &Device, shapes: &[Shape]) -> io::Result<()> {
+/// Clocks and caches stay as they are: emptied caches would lack the instructions too.
+fn run(ncu: &Path, log: &Path, device: &Device, results: &[ClockResult]) -> io::Result<()> {
     let mut command = Command::new(ncu);
-    command.args(["--csv", "--metrics", METRIC, "--print-units", "base", "--clock-control", "none"]);
-    command.args(["--profile-from-start", "off"]).args([OsStr::new("--log-file"), log.as_os_str()]);
-    command.arg(env::current_exe()?).args(["bench", "clock", "--child", "--device", &device.to_string()]);
-    let output = command.args(shapes.iter().map(Shape::to_string)).output()?;
+    command.args(["--csv", "--metrics", METRIC, "--print-units", "base"]);
+    command
+        .args(["--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off"])
+        .args([OsStr::new("--log-file"), log.as_os_str()]);
+    command.arg(env::current_exe()?).args(["bench", "clock", "--device", &device.to_string()]);
+    for ClockResult { name, way, .. } in results {
+        command.args([name, "--child", way]);
+    }
+    let output = command.output()?;
     if output.status.success() {
         return Ok(());
     }

@@ -1,9 +1,10 @@
-//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, and what solvers take of it.
+//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, the algorithms of cuBLASLt for the same products, and what solvers take of it.
 //!
 //! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a queue of its own in
 //! the context of our products, on as many sets of the same matrices, by the same clock.
 
 mod library;
+mod lt;
 mod vector;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use cudarc::{
 };
 use warpsparse::{Device, Scalar};
 
-use self::library::check;
+use self::library::{WORKSPACE_BYTES, check};
 use super::Run;
 use crate::measure::{
     GemmProblem, Measurement, Shape,
@@ -69,45 +70,92 @@ type Gemm<T> = unsafe fn(
     i32,
 ) -> Status;
 
-/// The product, measured.
-pub(super) fn run<T: Scalar + Number>(measurement: &Measurement<'_, GemmProblem<T>>) -> Result<Run, String> {
-    let GemmProblem { bytes, reference, .. } = measurement.problem;
-    let queue = LibraryQueue::new(measurement.device)?;
-    let stream = &queue.stream;
-    let handle = Handle::new(stream)?;
-    let sets = (0..measurement.rotation(*bytes)).map(|_| Set::new(stream, measurement.problem));
-    let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
-    let times = measurement.times(&queue.device, sets.len(), |set| {
-        sets[set].multiply(&handle, measurement.problem).map_err(library_error)
-    });
-    let times = times.map_err(|error| error.to_string())?;
-    let c = stream.clone_dtoh(&sets[0].c).map_err(driver("copying from the device"))?;
-    Ok(Run {
-        variant: T::NAME.into(),
-        format: None,
-        figures: measurement.figures(&times, *bytes, &reference.errors(&c)),
-    })
+/// A way to have the library compute products of one shape.
+enum Way<T> {
+    /// `cublasSgemm` or `cublasDgemm`, which choose by themselves.
+    Blas(Handle),
+    /// A proposal of cuBLASLt's, by its number.
+    Lt(usize, lt::Algorithm<T>),
 }
 
-/// Products on one set of matrices, to be called one by one.
+impl<T: Scalar + Number> Way<T> {
+    /// All of them, the first by cuBLAS itself. Without cuBLASLt it is the only one.
+    fn all(stream: &Arc<CudaStream>, problem: &GemmProblem<T>) -> Result<Vec<Self>, String> {
+        let algorithms = lt::algorithms(stream, problem).unwrap_or_default();
+        let algorithms = algorithms.into_iter().enumerate().map(|(number, algorithm)| Self::Lt(number, algorithm));
+        Ok([Self::Blas(Handle::new(stream)?)].into_iter().chain(algorithms).collect())
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Blas(_) => T::NAME.into(),
+            Self::Lt(number, _) => format!("cublasLtMatmul, proposal {}", number + 1),
+        }
+    }
+
+    /// Queues the product.
+    fn multiply(&self, set: &mut Set<T>, problem: &GemmProblem<T>) -> Result<(), String> {
+        match self {
+            Self::Blas(handle) => set.multiply(handle, problem),
+            Self::Lt(_, algorithm) => algorithm.multiply(set),
+        }
+    }
+}
+
+/// Ways that take so many times the fastest one's time at a first look are not measured.
+const HOPELESS: f64 = 1.3;
+
+/// The product in each of the library's ways, measured.
+pub(super) fn runs<T: Scalar + Number>(measurement: &Measurement<'_, GemmProblem<T>>) -> Result<Vec<Run>, String> {
+    let GemmProblem { bytes, reference, .. } = measurement.problem;
+    let queue = LibraryQueue::new(measurement.device)?;
+    let sets = (0..measurement.rotation(*bytes)).map(|_| Set::new(&queue.stream, measurement.problem));
+    let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
+    let mut call = |way: &Way<T>, set: usize| way.multiply(&mut sets[set], measurement.problem).map_err(library_error);
+    let mut ways = Vec::new();
+    for way in Way::all(&queue.stream, measurement.problem)? {
+        call(&way, 0).map_err(|error| error.to_string())?; // the first use of a kernel loads it
+        let times = queue.device.time_each(3, |_| call(&way, 0)).map_err(|error| error.to_string())?;
+        ways.push((way, times.into_iter().min().unwrap_or_default().as_secs_f64()));
+    }
+    let least = ways.iter().map(|&(_, time)| time).fold(f64::INFINITY, f64::min);
+    let mut runs = Vec::new();
+    // cuBLAS itself in any case: it is what is called as a rule.
+    for (way, _) in ways.iter().filter(|(way, time)| matches!(way, Way::Blas(_)) || *time <= HOPELESS * least) {
+        let rotation = measurement.rotation(*bytes);
+        sets[0].forget(&queue.stream)?;
+        let times = measurement.times(&queue.device, rotation, |set| {
+            way.multiply(&mut sets[set], measurement.problem).map_err(library_error)
+        });
+        let times = times.map_err(|error| error.to_string())?;
+        let c = queue.stream.clone_dtoh(&sets[0].c).map_err(driver("copying from the device"))?;
+        let figures = measurement.figures(&times, *bytes, &reference.errors(&c));
+        runs.push(Run { variant: way.name(), format: None, figures });
+    }
+    Ok(runs)
+}
+
+/// Products in one way, to be called one by one.
 pub(crate) struct Calls<'a, T> {
     problem: &'a GemmProblem<T>,
-    set: Set<T>,
-    handle: Handle,
+    sets: Vec<Set<T>>,
+    way: Way<T>,
     /// Last, for it has to outlive all that is on it.
     queue: LibraryQueue,
 }
 
 impl<'a, T: Scalar + Number> Calls<'a, T> {
-    pub(crate) fn new(device: &Device, problem: &'a GemmProblem<T>) -> Result<Self, String> {
+    /// In the way of this name, going round so many sets of matrices.
+    pub(crate) fn new(device: &Device, problem: &'a GemmProblem<T>, name: &str, sets: usize) -> Result<Self, String> {
         let queue = LibraryQueue::new(device)?;
-        let (handle, set) = (Handle::new(&queue.stream)?, Set::new(&queue.stream, problem)?);
-        Ok(Self { problem, set, handle, queue })
+        let way = Way::all(&queue.stream, problem)?.into_iter().find(|way| way.name() == name);
+        let sets = (0..sets).map(|_| Set::new(&queue.stream, problem)).collect::<Result<_, _>>()?;
+        Ok(Self { problem, sets, way: way.ok_or_else(|| format!("cuBLAS has no way `{name}`"))?, queue })
     }
 
-    /// Queues a product.
-    pub(crate) fn call(&mut self) -> Result<(), String> {
-        self.set.multiply(&self.handle, self.problem)
+    /// Queues a product on this set.
+    pub(crate) fn call(&mut self, set: usize) -> Result<(), String> {
+        self.way.multiply(&mut self.sets[set], self.problem)
     }
 
     pub(crate) fn wait(&self) -> Result<(), String> {
@@ -131,6 +179,11 @@ impl<T: Scalar + Number> Set<T> {
             b: stream.clone_htod(&b.elements).map_err(&failed)?,
             c: stream.alloc_zeros(*m as usize * *n as usize).map_err(&failed)?,
         })
+    }
+
+    /// Forgets the product, so that what is checked later is that of another way.
+    fn forget(&mut self, stream: &Arc<CudaStream>) -> Result<(), String> {
+        stream.memset_zeros(&mut self.c).map_err(driver("overwriting a product"))
     }
 
     /// Queues the product. cuBLAS takes matrices column by column: what is row-major is to it the transpose, so that it is

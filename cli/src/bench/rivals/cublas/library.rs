@@ -73,7 +73,7 @@ pub(in super::super) struct Handle {
 }
 
 /// What cuBLAS works in: as much as NVIDIA recommends for its newer GPUs.
-const WORKSPACE_BYTES: usize = 32 << 20;
+pub(super) const WORKSPACE_BYTES: usize = 32 << 20;
 
 impl Handle {
     /// With a workspace, so that the library does not see to memory by itself: within a recorded graph that would be
