@@ -8,7 +8,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::{Arch, CudaBuilderError, KernelToolchain, PtxInfo, launch_bounds};
+use crate::{Arch, CudaBuilderError, KernelToolchain, PtxInfo, faults, launch_bounds};
 
 const TARGET: &str = "nvptx64-nvidia-cuda";
 
@@ -32,6 +32,7 @@ pub struct CudaBuilder {
     arch: Arch,
     release: bool,
     emit_llvm_ir: bool,
+    allow_faults: bool,
     copy_to: Option<PathBuf>,
     target_dir: Option<PathBuf>,
     build_args: Vec<String>,
@@ -46,6 +47,7 @@ impl CudaBuilder {
             arch: Arch::Sm75,
             release: true,
             emit_llvm_ir: false,
+            allow_faults: false,
             copy_to: None,
             target_dir: None,
             build_args: Vec::new(),
@@ -76,6 +78,12 @@ impl CudaBuilder {
         self
     }
 
+    /// Whether to accept PTX in which [`faults`](fn@crate::faults) finds some, for kernels that are wrong on purpose: by default, no.
+    pub fn allow_faults(mut self, allow_faults: bool) -> Self {
+        self.allow_faults = allow_faults;
+        self
+    }
+
     /// Copies the PTX to this file; missing directories are created.
     pub fn copy_to(mut self, path: impl AsRef<Path>) -> Self {
         self.copy_to = Some(path.as_ref().to_owned());
@@ -94,7 +102,7 @@ impl CudaBuilder {
     /// Builds, and returns the path of the PTX: that of [`copy_to`](Self::copy_to) where one was given.
     ///
     /// # Errors
-    /// Where no toolchain is found, the crate does not compile, or it has no kernel.
+    /// Where no toolchain is found, the crate does not compile, it has no kernel, or a kernel has a [`Fault`](crate::Fault).
     pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
         self.build_with(&KernelToolchain::find()?)
     }
@@ -116,6 +124,7 @@ impl CudaBuilder {
         if !ptx.is_file() {
             return Err(CudaBuilderError::NoPtx { krate, ptx, target_dir });
         }
+        self.finish(&ptx)?;
         let info = PtxInfo::read(&ptx)?;
         if info.entries.is_empty() {
             return Err(CudaBuilderError::NoEntries(krate));
@@ -159,6 +168,7 @@ impl CudaBuilder {
             hash.update(part);
             hash.update([0]);
         }
+        hash.update([u8::from(self.allow_faults)]);
         let name = krate.file_name().unwrap_or_default().to_string_lossy();
         format!("{name}-{}.ptx", hex(&hash.finalize()[..8]))
     }
@@ -214,8 +224,7 @@ impl CudaBuilder {
         }
         let run = cargo.output().map_err(CudaBuilderError::io("run", &toolchain.cargo))?;
         if run.status.success() {
-            let text = fs::read_to_string(ptx).map_err(CudaBuilderError::io("read", ptx))?;
-            return fs::write(ptx, launch_bounds::apply(&text)).map_err(CudaBuilderError::io("write", ptx));
+            return Ok(());
         }
         Err(CudaBuilderError::BuildFailed {
             krate: krate.to_owned(),
@@ -223,6 +232,21 @@ impl CudaBuilder {
             rustc: toolchain.version.clone(),
             diagnostics: String::from_utf8_lossy(&run.stderr).into_owned(),
         })
+    }
+
+    /// Refuses PTX with faults, and replaces the marks of `cuda_std`. A file that is refused keeps its marks: cargo does not write it
+    /// again, and the next build has to find the same faults.
+    fn finish(&self, ptx: &Path) -> Result<(), CudaBuilderError> {
+        let text = fs::read_to_string(ptx).map_err(CudaBuilderError::io("read", ptx))?;
+        if !self.allow_faults {
+            let in_file = |source| CudaBuilderError::BadPtxFile { file: ptx.to_owned(), source: Box::new(source) };
+            let faults = faults::faults(&text).map_err(in_file)?;
+            if !faults.is_empty() {
+                return Err(CudaBuilderError::Faults { ptx: ptx.to_owned(), faults });
+            }
+        }
+        let text = launch_bounds::apply(&faults::without_marks(&text));
+        fs::write(ptx, text).map_err(CudaBuilderError::io("write", ptx))
     }
 
     fn copy(&self, ptx: &Path, destination: &Path) -> Result<PathBuf, CudaBuilderError> {
@@ -238,8 +262,13 @@ impl CudaBuilder {
     }
 }
 
-/// For every crate of the build. Panic locations would carry the paths of this machine into the PTX.
-const RUSTFLAGS: [&str; 1] = ["-Zlocation-detail=none"];
+/// For every crate of the build.
+const RUSTFLAGS: [&str; 2] = [
+    // Panic locations would carry the paths of this machine into the PTX.
+    "-Zlocation-detail=none",
+    // Unlike LLVM's, this pass does not know which calls are convergent: it duplicates barriers into divergent branches.
+    "-Zmir-enable-passes=-JumpThreading",
+];
 
 /// For the kernel crate alone: there is nothing to link, the assembly is the product.
 const RUSTC_ARGS: &[&str] = &["-Clinker=true"];

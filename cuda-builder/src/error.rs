@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{Arch, prebuilt::Stale, toolchain::Rejected};
+use crate::{Arch, Fault, prebuilt::Stale, toolchain::Rejected};
 
 /// Why PTX could not be built, read or checked.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,15 @@ pub enum CudaBuilderError {
     #[error("{} compiles to PTX without an entry point: does it have a #[kernel] function, and its feature enabled?",
         .0.display())]
     NoEntries(PathBuf),
+
+    /// The PTX has faults.
+    #[error("{ptx} has faults:\n{}", list(.faults), ptx = .ptx.display())]
+    Faults {
+        /// The file.
+        ptx: PathBuf,
+        /// What is wrong with it.
+        faults: Vec<Fault>,
+    },
 
     /// The text is not the PTX that rustc writes.
     #[error("not readable as PTX: {0}")]

@@ -18,6 +18,9 @@
 //! [`Prebuilt`] keeps PTX files, knows when they no longer match the kernel sources, and rebuilds exactly those. Beside
 //! them it keeps the machine code (cubins) that `ptxas` made of them, which a driver loads without compiling anything.
 //!
+//! The PTX is checked for barriers that not all threads of a block execute, and for shared arrays that were duplicated, see [`faults`](fn@faults):
+//! with either, the build fails.
+//!
 //! | variable | meaning |
 //! |---|---|
 //! | `CUDA_BUILDER_RUSTC` | the rustc to build kernels with, and no other |
@@ -27,6 +30,7 @@
 mod arch;
 mod builder;
 mod error;
+mod faults;
 mod launch_bounds;
 mod manifest;
 mod prebuilt;
@@ -37,6 +41,7 @@ mod toolchain;
 pub use arch::Arch;
 pub use builder::CudaBuilder;
 pub use error::CudaBuilderError;
+pub use faults::{Fault, Place, faults};
 pub use manifest::{CubinRecord, FileRecord, Manifest};
 pub use prebuilt::{Prebuilt, PtxFile, ReadyFile, Stale, StaleReason};
 pub use ptx::PtxInfo;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo,
+    Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo, faults,
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
 };
 
@@ -189,7 +189,7 @@ impl Prebuilt {
     }
 
     /// What is wrong with the directory, as far as that can be told without building: stale files, facts in the
-    /// manifest that are not the file's, files that belong to no family.
+    /// manifest that are not the file's, [faults](crate::Fault) in kernels, files that belong to no family.
     ///
     /// # Errors
     /// Where something cannot be read at all.
@@ -208,6 +208,7 @@ impl Prebuilt {
             if info != record.info {
                 problems.push(format!("{name}: .version, .target or entries differ from the manifest's"));
             }
+            problems.extend(faults::faults(&read_text(&path)?)?.iter().map(|fault| format!("{name}: {fault}")));
             if record.cubin.is_some() && self.cubin(&file, record)?.is_none() {
                 problems.push(format!("{cubin}: missing, or not the one that was assembled"));
             }
@@ -476,6 +477,16 @@ mod tests {
         ] {
             assert!(problems.contains(expected), "no {expected:?} in:\n{problems}");
         }
+    }
+
+    #[test]
+    fn kernels_with_faults_are_problems() {
+        let (root, prebuilt) = project();
+        let body = ".reg .pred %p<2>;\n.reg .b32 %r<2>;\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bar.sync 0;\nret;\n";
+        let text = format!(".version 7.0\n.target sm_75\n.visible .entry e(\n\t.param .u64 a\n)\n{{\n{body}}}\n");
+        write(&root, "ptx/one.sm_75.ptx", &text);
+        let problems = prebuilt.verify().unwrap().join("\n");
+        assert!(problems.contains("one.sm_75.ptx: e: not all threads of a block execute the barrier"), "{problems}");
     }
 
     #[test]

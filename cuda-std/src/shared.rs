@@ -79,13 +79,19 @@ macro_rules! copies {
 }
 
 impl<T: DeviceValue> Shared<T> {
-    /// What [`shared_array!`](crate::shared_array) expands to: the handle of the block's array of `LEN` elements.
+    /// What [`shared_array!`](crate::shared_array) expands to: the handle of the block's array of `LEN` elements, declared
+    /// at this [`place`].
     #[doc(hidden)]
     #[inline(always)]
     #[must_use]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn declare<const LEN: usize>() -> Self {
-        Self { address: backend::shared_declare::<T, LEN>(), element: PhantomData }
+    pub fn declare<const LEN: usize, const PLACE: u64>() -> Self {
+        #[cfg(target_arch = "nvptx64")]
+        let address = backend::shared_declare::<T, LEN, PLACE>();
+        // The emulator knows the caller's place.
+        #[cfg(not(target_arch = "nvptx64"))]
+        let address = backend::shared_declare::<T, LEN>();
+        Self { address, element: PhantomData }
     }
 
     /// The handle of the array that starts `elements` further on. What is aligned there follows from the two.
@@ -219,10 +225,27 @@ pub fn dynamic_shared_mem<T: DeviceValue>() -> Shared<T> {
 ///
 /// Every thread of a block that comes by this place gets the same array, and another `shared_array!` is another array.
 /// Let a thread come by each place once, outside loops and outside helpers that a kernel calls twice: on a GPU each
-/// inlined copy of the place would declare an array of its own. The length is a constant.
+/// inlined copy of the place would declare an array of its own, and `cuda_builder` refuses the kernel. All in one expansion
+/// of a `macro_rules!` macro have the same place: they must differ in size. The length is a constant.
 #[macro_export]
 macro_rules! shared_array {
     ($element:ty; $len:expr) => {
-        $crate::shared::Shared::<$element>::declare::<{ $len }>()
+        $crate::shared::Shared::<$element>::declare::<
+            { $len },
+            { $crate::shared::place(::core::module_path!(), ::core::line!(), ::core::column!()) },
+        >()
     };
+}
+
+/// Identifies a place in the source: its line in the lower half, a hash of the module and the column in the upper half.
+#[doc(hidden)]
+#[must_use]
+pub const fn place(module: &str, line: u32, column: u32) -> u64 {
+    // FNV-1a.
+    let (mut hash, mut at) = (0x811c_9dc5 ^ column, 0);
+    while at < module.len() {
+        hash = (hash ^ module.as_bytes()[at] as u32).wrapping_mul(0x0100_0193);
+        at += 1;
+    }
+    (hash as u64) << 32 | line as u64
 }

@@ -94,7 +94,7 @@ fn arrays_differ_by_type_and_length() {
     fn two_arrays<T: GpuFloat>(i: u32) -> (T, T) {
         let (a, b) = (shared_array![f32; 32], shared_array![f64; 32]);
         let _ = (a, b);
-        let (short, long) = (Shared::<T>::declare::<32>(), Shared::<T>::declare::<64>());
+        let (short, long) = (shared_array![T; 32], shared_array![T; 64]);
         unsafe {
             short.store(i, T::ZERO);
             long.store(i, T::ONE);

@@ -30,8 +30,8 @@ pub struct GemmOptions {
     /// Rows and columns of `C` that a block of GPU threads computes, for [`GemmKernel::Tiles`]; `None` for what suits the sizes. If `C` is
     /// column-major, they are those of its transpose.
     pub tile: Option<(u32, u32)>,
-    /// Blocks that share the sums of a tile, each a part of their length, for [`GemmKernel::Tiles`]: 1 to 64, and 1 for the largest
-    /// tiles; `None` for what suits the sizes.
+    /// Blocks that share the sums of a tile, each a part of their length, for [`GemmKernel::Tiles`]: 1 to 64; `None` for what suits the
+    /// sizes.
     pub splits: Option<u32>,
 }
 

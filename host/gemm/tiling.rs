@@ -36,29 +36,24 @@ impl Tiling {
             return Err(Error::InvalidOption(format!("sums split among other than 1 to {MOST_SPLITS} blocks")));
         }
         let is_forced = |candidate: Tile| tile.is_none_or(|tile| (candidate.rows(), candidate.cols()) == tile);
-        let can_split = |candidate: Tile| candidate.has_splits() || splits.is_none_or(|splits| splits == 1);
         let cheapest = Self::candidates(task)
-            .filter(|candidate| is_forced(candidate.tile) && can_split(candidate.tile))
+            .filter(|candidate| is_forced(candidate.tile))
             .map(|candidate| Self { splits: splits.unwrap_or(candidate.splits), ..candidate })
             .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
-            let (rows, cols) = tile.expect("there are tiles, and such that have splits");
-            let mut others: Vec<_> = Self::candidates(task).map(|candidate| candidate.tile).collect();
+            let (rows, cols) = tile.expect("there are tiles");
+            let size = |candidate: Self| format!("{} x {}", candidate.tile.rows(), candidate.tile.cols());
+            let mut others: Vec<_> = Self::candidates(task).map(size).collect();
             others.dedup();
-            let exists = others.iter().any(|&tile| is_forced(tile));
-            others.retain(|&tile| !exists || tile.has_splits());
-            let others: Vec<_> = others.iter().map(|tile| format!("{} x {}", tile.rows(), tile.cols())).collect();
-            let what = if exists { "split sums of a tile" } else { "a tile" };
-            Error::InvalidOption(format!("{what} of {rows} x {cols}: there are {}", others.join(", ")))
+            Error::InvalidOption(format!("a tile of {rows} x {cols}: there are {}", others.join(", ")))
         })
     }
 
-    /// Every tile, from the largest; those that have splits with as many as leave each two steps or more, powers of two.
+    /// Every tile, from the largest, with as many splits as leave each two steps or more, powers of two.
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
         let (a, b) = task.orders;
         tiles(task.dtype, a == Order::RowMajor, b == Order::RowMajor).flat_map(move |(tile, variant)| {
-            let most = if tile.has_splits() { MOST_SPLITS } else { 1 };
-            let most = (task.sizes[2].div_ceil(tile.step) / 2).clamp(1, most);
+            let most = (task.sizes[2].div_ceil(tile.step) / 2).clamp(1, MOST_SPLITS);
             (0..=most.ilog2()).map(move |log| Self { tile, variant, splits: 1 << log })
         })
     }
@@ -130,8 +125,8 @@ mod tests {
         let error = |tile, splits| Tiling::choose(task, tile, splits).unwrap_err().to_string();
         let tiles = "there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32";
         assert_eq!(error(Some((3, 4)), None), format!("invalid option: a tile of 3 x 4: {tiles}"));
-        let split = "invalid option: split sums of a tile of 128 x 256: there are 128 x 64, 64 x 64, 32 x 32";
-        assert_eq!(error(Some((128, 256)), Some(2)), split);
+        let largest = Tiling::choose(task, Some((128, 256)), Some(2)).unwrap();
+        assert_eq!((largest.variant.entry, largest.splits), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
         assert_eq!(error(None, Some(0)), "invalid option: sums split among other than 1 to 64 blocks");
         assert_eq!(error(None, Some(65)), "invalid option: sums split among other than 1 to 64 blocks");
     }

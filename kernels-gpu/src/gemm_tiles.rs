@@ -40,7 +40,7 @@
 //! 2. `c` overlaps neither `a` nor `b`, and nothing else writes any of the arrays meanwhile.
 //! 3. Blocks have [`Tile::block_size`] threads in one dimension and [`Tile::shared_bytes`] of dynamic shared memory, and the grid has
 //!    [`Tile::grid_size`] blocks for each split.
-//! 4. With more splits than one the tile has such, and `partials` has room for a tile a block, and `arrivals` a zero for each tile; nobody else touches them
+//! 4. With more splits than one, `partials` has room for a tile a block, and `arrivals` a zero for each tile; nobody else touches them
 //!    meanwhile. The zeros are zeros again afterwards.
 
 mod operand;
@@ -69,7 +69,7 @@ use crate::{DType, Scalar, Variant, entries::entries, gemm_args::GemmArgs, unrol
 pub struct TilesArgs<T> {
     /// The product.
     pub gemm: GemmArgs<T>,
-    /// Blocks that share the sums of a tile, at least 1, and no more unless it [has splits](Tile::has_splits).
+    /// Blocks that share the sums of a tile, at least 1.
     pub splits: u32,
     /// For their sums, if there are several.
     pub partials: *mut T,
@@ -111,13 +111,6 @@ impl Tile {
     #[must_use]
     pub const fn block_size(self) -> u32 {
         32 * self.warps.0 * self.warps.1 * self.slices
-    }
-
-    /// Whether blocks may share the sums of a tile: those of tiles with slices. In kernels for the others the compiler has duplicated
-    /// the barriers of `splits.rs` (see docs/performance/sgemm.md), and a GPU waits at them forever.
-    #[must_use]
-    pub const fn has_splits(self) -> bool {
-        self.slices > 1
     }
 
     /// Elements of `C`.

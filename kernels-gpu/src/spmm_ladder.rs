@@ -186,7 +186,7 @@ unsafe fn row_caching<T: Scalar, O: Offset, const TILES: usize>(args: Args<T, O>
     let (warp, lane) = (thread::thread_idx_x() / WARP_SIZE, thread::thread_idx_x() % WARP_SIZE);
     // Each warp has a part of its own.
     let col_indices = shared_array![u32; BLOCK_SIZE as usize].offset(warp * WARP_SIZE);
-    let values = Shared::<T>::declare::<{ BLOCK_SIZE as usize }>().offset(warp * WARP_SIZE);
+    let values = shared_array![T; BLOCK_SIZE as usize].offset(warp * WARP_SIZE);
     let Some((row, columns)) = args.place::<TILES>() else { return };
     let mut sums = [[T::ZERO; 1]; TILES];
     // SAFETY: the row exists, and no other warp has these columns of it; all its lanes are here, and barriers part the

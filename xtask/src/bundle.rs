@@ -89,7 +89,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let toolchain = KernelToolchain::find()?;
     for &arch in ARCHS {
         let ptx = out.join(format!("ptx/test_kernels.{arch}.ptx"));
-        let builder = CudaBuilder::new(root.join("tests/kernels")).arch(arch).copy_to(ptx);
+        let builder = CudaBuilder::new(root.join("tests/kernels")).arch(arch).allow_faults(true).copy_to(ptx);
         builder.build_with(&toolchain)?;
     }
     copy_files(&root.join("ptx"), &out.join("ptx"))?;

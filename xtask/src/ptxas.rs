@@ -109,7 +109,7 @@ pub(crate) fn test_kernels(root: &Path) -> Result<()> {
     let (ptxas, scratch) = (program(), tempfile::tempdir()?);
     for arch in ARCHS {
         let ptx = scratch.path().join(format!("test_kernels.{arch}.ptx"));
-        CudaBuilder::new(root.join("tests/kernels")).arch(*arch).copy_to(&ptx).build()?;
+        CudaBuilder::new(root.join("tests/kernels")).arch(*arch).allow_faults(true).copy_to(&ptx).build()?;
         println!("{arch}: {} kernels assembled", assemble(&ptxas, &ptx, *arch)?.0.len());
     }
     Ok(())

@@ -99,14 +99,16 @@ pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: 
 /// A byte address in the block's shared window.
 pub(crate) type SharedAddress = u32;
 
+/// By the mark, `cuda_builder` finds arrays that were duplicated. It removes it.
 #[inline(always)]
-pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddress {
+pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize, const PLACE: u64>() -> SharedAddress {
     let address;
     // SAFETY: declares memory and takes its address. Not `pure`: two arrays of one size are two arrays.
     unsafe {
         asm!(
-            "{{ .shared .align 16 .b8 array[{1}]; mov.u32 {0}, array; }}",
-            out(reg32) address, const size_of::<T>() * LEN, options(nomem, nostack)
+            "// cuda_std::shared_array {2} {1}",
+            "\t{{ .shared .align 16 .b8 array[{1}]; mov.u32 {0}, array; }}",
+            out(reg32) address, const size_of::<T>() * LEN, const PLACE, options(nomem, nostack)
         );
     }
     address

@@ -2,7 +2,8 @@
 //!
 //! LLVM does not know `asm!` as convergent, so it may copy a warp operation into two branches, or merge two of them.
 //! Their `.sync` forms wait for the lanes in the mask by the kind of operation, not by its place in the program (PTX
-//! ISA, since 6.0), so that either keeps its meaning. The block's barrier is LLVM's own intrinsic.
+//! ISA, since 6.0), so that either keeps its meaning. The block's barrier is LLVM's own intrinsic. rustc knows neither as
+//! convergent: `cuda_builder` turns off the pass that duplicates calls, and checks the barriers in the PTX.
 
 mod atomic;
 mod memory;
@@ -63,7 +64,7 @@ pub(crate) fn launch_bounds<const MAX_THREADS: u32, const MIN_BLOCKS: u32>() {
 
 #[inline(always)]
 pub(crate) fn sync_threads() {
-    // The intrinsic, not `asm!`: LLVM knows it as convergent, and so neither merges two barriers nor duplicates one.
+    // The intrinsic, not `asm!`: LLVM knows it as convergent, and so neither merges two barriers nor copies one into branches.
     // SAFETY: a barrier of the whole block; that all threads reach it is the kernel's promise.
     unsafe { nvptx::_syncthreads() }
 }

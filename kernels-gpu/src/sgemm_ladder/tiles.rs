@@ -101,7 +101,7 @@ impl Operand {
         let first = self.at(row, col);
         // SAFETY: the caller's promise; what does not exist is not looked at.
         unsafe {
-            if self.aligned && self.has(row, col + 3) {
+            if self.has(row, col + 3) && self.aligned {
                 to.copy_async_v4(index, first, true);
                 return;
             }

@@ -28,7 +28,7 @@ static DEVICE: LazyLock<Result<Arc<CudaContext>, String>> = LazyLock::new(first_
 static PTX: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
     ptx_for(DEVICE.as_ref()?).or_else(|missing| {
         let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("test_kernels.sm_75.ptx");
-        let builder = CudaBuilder::new(env!("CARGO_MANIFEST_DIR")).arch(Arch::Sm75).copy_to(built);
+        let builder = CudaBuilder::new(env!("CARGO_MANIFEST_DIR")).arch(Arch::Sm75).allow_faults(true).copy_to(built);
         builder.build().map_err(|error| format!("{missing}; and building it failed: {error}"))
     })
 });
