@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use common::{Random, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
 use warpsparse::{
-    DenseLayout, Device, DeviceVec, GemmOptions, Order, Scalar, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with,
+    DenseLayout, Device, DeviceVec, ErrorKind, GemmKernel, GemmOptions, GemmRung, Order, Scalar, gemm, gemm_autotune,
+    gemm_choice, gemm_graph, gemm_with,
 };
 
 fn main() -> ExitCode {
@@ -397,17 +398,33 @@ fn what_does_not_fit(device: &Device) {
         let error = gemm(1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("A "), "{error}");
     }
+    // Options that no kernel has are errors on every device, and where there is nothing to compute.
+    let wrong = [
+        (
+            GemmOptions::default().tile(100, 3),
+            "invalid option: a tile of 100 x 3: there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32",
+        ),
+        (GemmOptions::default().splits(0), "invalid option: sums split among other than 1 to 64 blocks"),
+        (GemmOptions::default().splits(65), "invalid option: sums split among other than 1 to 64 blocks"),
+    ];
+    for (options, expected) in wrong {
+        for rows in [3, 0] {
+            let (a, b) = (vector.matrix((rows, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
+            let c = out.matrix_mut((rows, 2)).unwrap();
+            assert_eq!(gemm_choice(&options, a, b, &c).unwrap_err().to_string(), expected);
+            assert_eq!(gemm_with(&options, 1.0, a, b, 0.0, c).unwrap_err().to_string(), expected);
+        }
+    }
+    let ladder = GemmOptions::default().kernel(GemmKernel::Ladder(GemmRung::Naive));
+    let (a, b) = (vector.matrix((3, 4)).unwrap(), vector.matrix(DenseLayout::column_major(4, 2)).unwrap());
+    let refused = gemm_with(&ladder, 1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err();
+    assert_eq!(refused.to_string(), "not supported: a column-major B: kernels of the ladder take row-major matrices");
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    let wide = device.zeros::<f64>(12).unwrap();
+    let mut c = device.zeros::<f64>(6).unwrap();
+    let (a, b) = (wide.matrix((3, 4)).unwrap(), wide.matrix((4, 2)).unwrap());
+    assert!(gemm_with(&ladder, 1.0, a, b, 0.0, c.matrix_mut((3, 2)).unwrap()).is_err());
     if device.to_string() != "cpu" {
-        let options = GemmOptions::default().tile(100, 3);
-        let (a, b) = (vector.matrix((3, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
-        let error = gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((3, 2)).unwrap()).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "invalid option: a tile of 100 x 3: there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32"
-        );
-        // Also where there is nothing to compute.
-        let (a, b) = (vector.matrix((0, 4)).unwrap(), vector.matrix((4, 2)).unwrap());
-        assert!(gemm_with(&options, 1.0, a, b, 0.0, out.matrix_mut((0, 2)).unwrap()).is_err());
         let far = DenseLayout::row_major(1, 4).leading_dimension(1 << 31);
         let (a, b) = (vector.matrix(far).unwrap(), vector.matrix((4, 2)).unwrap());
         let error = gemm(1.0, a, b, 0.0, out.matrix_mut((1, 2)).unwrap()).unwrap_err().to_string();

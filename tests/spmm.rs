@@ -15,8 +15,8 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, Scalar, SpmmOptions, SpmvOptions,
-    strategies,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, ErrorKind, FormatChoice, Scalar,
+    SpmmOptions, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -303,6 +303,22 @@ fn what_does_not_fit(device: &Device) {
     ];
     for (found, expected) in cases {
         assert_eq!(found, expected);
+    }
+    // What is not supported does not depend on the number of columns.
+    let coo = device.upload_with(&matrix, &SpmvOptions::default().format(FormatChoice::Coo)).unwrap();
+    let nondeterministic = device.upload_with(&matrix, &SpmvOptions::default().nondeterministic()).unwrap();
+    for cols in [1, 2] {
+        for (uploaded, is_transposed) in [(&coo, false), (&coo, true), (&uploaded, true), (&nondeterministic, true)] {
+            let (b_rows, c_rows) = if is_transposed { (45, 60) } else { (60, 45) };
+            let (b, mut c) = (device.zeros(b_rows * cols).unwrap(), device.zeros(c_rows * cols).unwrap());
+            let (from, c) = (b.matrix((b_rows, cols)).unwrap(), c.matrix_mut((c_rows, cols)).unwrap());
+            let refused = match is_transposed {
+                true => uploaded.spmm_transposed(1.0, from, 0.0, c).unwrap_err(),
+                false => uploaded.spmm(1.0, from, 0.0, c).unwrap_err(),
+            };
+            assert!(matches!(refused, Error::Unsupported(_)), "{cols} columns, transposed {is_transposed}: {refused}");
+            assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        }
     }
     let error = uploaded.prepare_spmm(8, &SpmmOptions::default().long_row(0)).unwrap_err();
     assert_eq!(error.to_string(), "invalid option: long rows of more than 0 entries: it is 1 to 2^30");
