@@ -90,9 +90,7 @@ impl Thread {
     #[inline]
     fn check(&self, allocation: &Allocation, now: Now, request: Request) {
         let offset = request.address.wrapping_sub(allocation.start);
-        // A borrowed slice stands for a buffer that begins at a multiple of 256.
-        let aligned = offset.is_multiple_of(request.align) || request.address.is_multiple_of(request.align);
-        if !aligned || !request.address.is_multiple_of(WORD_BYTES) {
+        if !request.address.is_multiple_of(request.align) {
             let message = format!("the access needs an address that is a multiple of {} bytes", request.align);
             self.fail_at(FindingKind::Misaligned, request, message, Some(allocation), None);
         }
