@@ -11,7 +11,7 @@ use super::{
     block::BlockRunner,
     memory::{self, Allocation},
     panics,
-    release::Releases,
+    release::SequentialFences,
     report::{Finding, Stats},
     state::{LaunchState, Undo, next_epoch},
 };
@@ -130,8 +130,8 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// The seed of the (first) schedule: which ready thread runs next, and the order of the blocks. 0, the default,
-    /// is the natural order.
+    /// The seed of the (first) schedule: which ready thread runs next, the order of the blocks, and which of the values that
+    /// the memory model permits an atomic load returns. 0, the default, is the natural order with the newest values.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -254,14 +254,14 @@ impl<'a> Launch<'a> {
             contended: self.parallel && !self.cooperative,
             allocations,
             undo: undo.then(Mutex::default),
-            releases: Releases::default(),
+            histories: Mutex::default(),
+            sequential_fences: SequentialFences::default(),
             has_fences: AtomicBool::new(false),
         }
     }
 
     fn run_blocks(&self, launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
-        let order = launch.block_order();
-        let block = |position: u32| order.as_ref().map_or(position, |order| order[position as usize]);
+        let block = launch.block_order();
         #[cfg(feature = "rayon")]
         if self.parallel {
             return super::parallel::run(launch, &block);
@@ -287,7 +287,8 @@ pub(super) fn run_block(runner: &mut BlockRunner, block: u32) -> Result<(), Box<
 /// Runs all blocks in turn, each until it waits for others.
 fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
     let mut runners: Vec<BlockRunner> = (0..launch.blocks).map(|_| BlockRunner::new(launch)).collect();
-    runners.iter_mut().zip(0..).for_each(|(runner, block)| runner.start(block));
+    let block = launch.block_order();
+    runners.iter_mut().zip(0..).for_each(|(runner, position)| runner.start(block(position)));
     loop {
         let mut ready = false;
         for runner in runners.iter_mut().filter(|runner| runner.has_ready()) {

@@ -191,6 +191,8 @@ pub struct Stats {
     pub shared_stores: u64,
     /// Atomic operations, on either memory.
     pub atomics: u64,
+    /// Those of the atomics that read an older value than the newest.
+    pub older_values: u64,
     /// Shuffles, votes, matches and warp barriers, counted in every lane that takes part.
     pub warp_operations: u64,
     /// Arrivals of threads at block and grid barriers.
@@ -222,6 +224,7 @@ impl core::ops::AddAssign for Stats {
         self.shared_loads += other.shared_loads;
         self.shared_stores += other.shared_stores;
         self.atomics += other.atomics;
+        self.older_values += other.older_values;
         self.warp_operations += other.warp_operations;
         self.barriers += other.barriers;
     }
