@@ -92,8 +92,6 @@ fn cooperative_blocks_can_wait_for_each_other() {
 #[test]
 fn arrays_differ_by_type_and_length() {
     fn two_arrays<T: GpuFloat>(i: u32) -> (T, T) {
-        let (a, b) = (shared_array![f32; 32], shared_array![f64; 32]);
-        let _ = (a, b);
         let (short, long) = (Shared::<T>::declare::<32>(), Shared::<T>::declare::<64>());
         unsafe {
             short.store(i, T::ZERO);
@@ -106,6 +104,28 @@ fn arrays_differ_by_type_and_length() {
         assert_eq!(two_arrays::<f64>(thread::thread_idx_x()), (0.0, 1.0));
     });
     assert_eq!(stats.expect("no finding").shared_stores, 128);
+}
+
+#[test]
+fn a_shared_array_is_visited_once_by_a_thread_of_each_block() {
+    fn stage<const STAGE: u32>() -> Shared<f32> {
+        shared_array![f32; 32]
+    }
+    let run = |kernel: &dyn Fn()| Launch::new(2, 32).schedules(2).run(kernel);
+    let once = || {
+        if thread::thread_idx_x() < 16 {
+            stage::<0>();
+        }
+    };
+    run(&once).expect("blocks and schedules are counted anew");
+    let in_a_loop = || (0..2).for_each(|_| _ = shared_array![f32; 32]);
+    let in_two_calls = || _ = (stage::<0>(), stage::<0>());
+    let in_two_instances = || _ = (stage::<0>(), stage::<1>());
+    for kernel in [&in_a_loop as &dyn Fn(), &in_two_calls, &in_two_instances] {
+        let finding = run(kernel).expect_err("a second visit");
+        assert_eq!((finding.kind, finding.place.thread), (FindingKind::RepeatedSharedArray, [0, 0, 0]), "{finding}");
+        assert!(finding.to_string().contains("tests/emulator.rs"), "{finding}");
+    }
 }
 
 #[repr(align(16))]

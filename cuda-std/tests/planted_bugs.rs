@@ -196,6 +196,15 @@ fn values_that_only_weak_memory_gives() {
 }
 
 #[test]
+fn one_shared_array_for_two_calls() {
+    let mut y = GlobalBuffer::zeroed(64);
+    let y = y.as_mut_ptr();
+    let kernel = || unsafe { planted_bugs::repeated_array(y) };
+    let found = assert_found("repeated_array", 1, FindingKind::RepeatedSharedArray, kernel);
+    assert!(found.message.contains("come by this `shared_array!` before"), "{found}");
+}
+
+#[test]
 fn endless_wait() {
     let mut flag = GlobalBuffer::zeroed(1);
     let flag = flag.as_mut_ptr();

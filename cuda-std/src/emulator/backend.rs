@@ -1,6 +1,6 @@
 //! The host backend: what the public functions call, for the GPU thread that is running.
 
-use core::{any::TypeId, panic::Location, sync::atomic::Ordering};
+use core::{panic::Location, sync::atomic::Ordering};
 
 pub(crate) use super::access::SharedAddress;
 use super::{
@@ -166,8 +166,13 @@ pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: 
 pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddress {
     let place = Location::caller();
     with_current(|thread| {
-        let mut shared = thread.block().shared.borrow_mut();
-        SharedAddress { array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN), byte: 0 }
+        let array = thread.block().shared.borrow_mut().declare::<T>(place, LEN, thread.linear);
+        let array = array.unwrap_or_else(|| {
+            let message = "this thread has come by this `shared_array!` before: in a loop, or in a function that is called \
+                           twice. On a GPU it can be another array each time";
+            thread.fail(FindingKind::RepeatedSharedArray, place, message, None, None)
+        });
+        SharedAddress { array, byte: 0 }
     })
 }
 

@@ -5,7 +5,7 @@
 //! warp operations, in an order that a seed decides. What the kernel does wrong comes back as a [`Finding`], with the
 //! thread, the memory and the source line:
 //!
-//! - accesses out of bounds, misaligned, to freed, to never written memory;
+//! - accesses out of bounds, misaligned, to freed, to never written memory; a `shared_array!` that a thread visits twice;
 //! - data races: two threads touch the same 4 bytes, one of them writes, and no barrier is between. Across blocks
 //!   only grid barriers order, and releases that are acquired. Atomics do not race with each other, but with plain
 //!   accesses;

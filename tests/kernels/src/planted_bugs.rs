@@ -461,3 +461,21 @@ pub unsafe fn unordered_ticket(parts: *mut u32, ticket: *mut u32, sum: *mut u32)
         }
     }
 }
+
+/// Takes the array of a function that is called twice for one array. On a GPU each inlined copy of the function has its own.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn repeated_array(y: *mut f32) {
+    fn buffer() -> shared::Shared<f32> {
+        shared_array![f32; 64] // BUG: repeated_array
+    }
+    let i = thread::thread_idx_x();
+    // SAFETY: none.
+    unsafe {
+        buffer().store(i, i as f32);
+        thread::sync_threads();
+        mem::store(y.add(i as usize), buffer().load(63 - i));
+    }
+}

@@ -32,6 +32,7 @@ pub fn planted_bugs() -> Vec<Case> {
         case!(planted_bugs::unaligned_copy(x: zeros(64), y: zeros(64))),
         cooperative(on_blocks(2, case!(planted_bugs::unordered_message(number: zeros(1), flag: zeros(1))))),
         on_blocks(4, case!(planted_bugs::unordered_ticket(parts: zeros(4), ticket: zeros(1), sum: zeros(1)))),
+        case!(planted_bugs::repeated_array(y: zeros(64))),
     ]
 }
 
