@@ -1,9 +1,10 @@
-//! Emulated thread-steps a second on one core, all checks on, for three kinds of kernel.
+//! Emulated thread-steps a second on one core, all checks on, for four kinds of kernel.
 #![expect(clippy::undocumented_unsafe_blocks, reason = "each calls a kernel, whose accesses the emulator checks")]
 
-use std::{io::Write, time::Instant};
+use std::{io::Write, sync::atomic::Ordering, time::Instant};
 
 use cuda_std::{
+    atomic,
     emulator::{GlobalBuffer, Launch},
     kernel, mem, shared_array, thread, warp,
 };
@@ -65,6 +66,23 @@ unsafe fn loads(table: *const f32, streamed: *const f32, out: *mut f32) {
     }
 }
 
+/// Adds to a table and reads it, by relaxed atomics.
+///
+/// # Safety
+/// `table` holds 4096 elements.
+#[kernel]
+unsafe fn atomics(table: *mut u32) {
+    let i = thread::index_1d();
+    // SAFETY: indices are less than 4096.
+    unsafe {
+        for round in 0..ROUNDS / 4 {
+            let index = (i * 17 + round * 101) as usize % 4096;
+            let found = atomic::atomic_load_u32_device(table.add(index), Ordering::Relaxed);
+            atomic::atomic_fetch_add_u32_device(table.add(index), Ordering::Relaxed, 1 | found);
+        }
+    }
+}
+
 fn measure(name: &str, launch: &Launch<'_>, kernel: impl Fn()) {
     let mut best = 0.0f64;
     let mut steps = 0;
@@ -88,4 +106,8 @@ fn main() {
     measure("barrier-heavy", &launch, || unsafe { barriers(out) });
     measure("load-heavy, owned buffers", &launch, || unsafe { loads(buffer.as_ptr(), buffer.as_ptr(), out) });
     measure("load-heavy, borrowed slices", &launch, || unsafe { loads(borrowed, borrowed, out) });
+    let mut table = GlobalBuffer::zeroed(4096);
+    let table = table.as_mut_ptr();
+    measure("atomics, natural order", &Launch::new(BLOCKS, BLOCK_SIZE), || unsafe { atomics(table) });
+    measure("atomics, another seed", &Launch::new(BLOCKS, BLOCK_SIZE).seed(1), || unsafe { atomics(table) });
 }

@@ -92,8 +92,6 @@ fn cooperative_blocks_can_wait_for_each_other() {
 #[test]
 fn arrays_differ_by_type_and_length() {
     fn two_arrays<T: GpuFloat>(i: u32) -> (T, T) {
-        let (a, b) = (shared_array![f32; 32], shared_array![f64; 32]);
-        let _ = (a, b);
         let (short, long) = (shared_array![T; 32], shared_array![T; 64]);
         unsafe {
             short.store(i, T::ZERO);
@@ -106,6 +104,79 @@ fn arrays_differ_by_type_and_length() {
         assert_eq!(two_arrays::<f64>(thread::thread_idx_x()), (0.0, 1.0));
     });
     assert_eq!(stats.expect("no finding").shared_stores, 128);
+}
+
+#[test]
+fn a_shared_array_is_visited_once_by_a_thread_of_each_block() {
+    fn stage<const STAGE: u32>() -> Shared<f32> {
+        shared_array![f32; 32]
+    }
+    let run = |kernel: &dyn Fn()| Launch::new(2, 32).schedules(2).run(kernel);
+    let once = || {
+        if thread::thread_idx_x() < 16 {
+            stage::<0>();
+        }
+    };
+    run(&once).expect("blocks and schedules are counted anew");
+    let in_a_loop = || (0..2).for_each(|_| _ = shared_array![f32; 32]);
+    let in_two_calls = || _ = (stage::<0>(), stage::<0>());
+    let in_two_instances = || _ = (stage::<0>(), stage::<1>());
+    for kernel in [&in_a_loop as &dyn Fn(), &in_two_calls, &in_two_instances] {
+        let finding = run(kernel).expect_err("a second visit");
+        assert_eq!((finding.kind, finding.place.thread), (FindingKind::RepeatedSharedArray, [0, 0, 0]), "{finding}");
+        assert!(finding.to_string().contains("tests/emulator.rs"), "{finding}");
+    }
+}
+
+#[repr(align(16))]
+struct Aligned([f32; 36]);
+
+/// Slices of 32 numbers at every alignment that they can have.
+fn slices(numbers: &Aligned) -> impl Iterator<Item = &[f32]> {
+    (0..4).map(|start| &numbers.0[start..start + 32])
+}
+
+#[test]
+fn a_slice_is_aligned_as_a_buffer_is_wherever_it_lies() {
+    let numbers = Aligned(core::array::from_fn(|i| i as f32));
+    for slice in slices(&numbers) {
+        for offset in 0..4 {
+            let mut launch = Launch::new(1, 1);
+            let (pointer, mut loaded) = (launch.borrow("slice", slice), [0.0; 4]);
+            let to = launch.borrow_mut("loaded", &mut loaded);
+            let kernel = || unsafe {
+                let four = mem::load_v4(pointer.add(offset));
+                four.into_iter().enumerate().for_each(|(i, value)| mem::store(to.add(i), value));
+            };
+            match launch.run(kernel) {
+                Ok(_) => assert_eq!((offset, &loaded[..]), (0, &slice[..4])),
+                Err(finding) => assert!(offset > 0 && finding.kind == FindingKind::Misaligned, "{offset}: {finding}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slice_gets_what_the_kernel_wrote_wherever_it_lies() {
+    for start in 0..4 {
+        let mut numbers = Aligned([1.0; 36]);
+        let mut launch = Launch::new(1, 32).schedules(3);
+        let pointer = launch.borrow_mut("slice", &mut numbers.0[start..start + 32]);
+        let i = || thread::thread_idx_x() as usize;
+        let add = || unsafe { mem::store(pointer.add(i()), mem::load(pointer.add(i())) + 1.0) };
+        run(&launch, add);
+        run(&launch, add);
+        let beyond = launch.run(|| unsafe {
+            add();
+            mem::store(pointer.add(32 + i()), 5.0);
+        });
+        assert_eq!(beyond.expect_err("beyond the slice").kind, FindingKind::OutOfBounds);
+        let mut expected = [1.0; 36];
+        expected[start..start + 32].fill(3.0);
+        // The first thread got as far as its store beyond the slice.
+        expected[start] = 4.0;
+        assert_eq!(numbers.0, expected);
+    }
 }
 
 /// What a launch of one block says of a kernel that works on 64 numbers and an array as long in shared memory.

@@ -2,7 +2,7 @@
 #![expect(clippy::undocumented_unsafe_blocks, reason = "each calls a kernel, whose accesses the emulator checks")]
 
 use cuda_std::emulator::{Finding, FindingKind, GlobalBuffer, Launch};
-use test_kernels::planted_bugs;
+use test_kernels::{cases, planted_bugs};
 
 const SOURCE: &str = include_str!("../../tests/kernels/src/planted_bugs.rs");
 
@@ -179,6 +179,29 @@ fn ticket_without_a_fence() {
         let found = Launch::new(4, 64).seed(seed as u64).run(kernel).expect_err("a bug");
         assert_eq!((found.kind, found.line()), (FindingKind::DataRace, Some(marked_line("missing_fence"))), "{found}");
     }
+}
+
+#[test]
+fn values_that_only_weak_memory_gives() {
+    for name in ["unordered_message", "unordered_ticket"] {
+        let case = cases::planted_bugs().into_iter().find(|case| case.name == name).expect(name);
+        assert!(case.emulate(0, 1).is_ok(), "{name}: the natural order gives the newest values");
+        let findings: Vec<_> = (1..20).filter_map(|seed| case.emulate(seed, 1).err()).collect();
+        assert!(findings.len() >= 5, "{name}: {} findings", findings.len());
+        for found in findings {
+            assert_eq!((found.kind, found.line()), (FindingKind::Panic, Some(marked_line(name))), "{found}");
+            assert!(found.message.contains("older value of an atomic"), "{found}");
+        }
+    }
+}
+
+#[test]
+fn one_shared_array_for_two_calls() {
+    let mut y = GlobalBuffer::zeroed(64);
+    let y = y.as_mut_ptr();
+    let kernel = || unsafe { planted_bugs::repeated_array(y) };
+    let found = assert_found("repeated_array", 1, FindingKind::RepeatedSharedArray, kernel);
+    assert!(found.message.contains("come by this `shared_array!` before"), "{found}");
 }
 
 #[test]

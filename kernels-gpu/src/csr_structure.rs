@@ -288,7 +288,12 @@ unsafe fn add_entries<O: Offset>(args: &Args<O>, block: Block) {
         let (mut row, _) = warp::warp_shuffle_idx(u32::MAX, outermost, 0, WARP_SIZE);
         let (last_row, _) = warp::warp_shuffle_idx(u32::MAX, outermost, 1, WARP_SIZE);
 
-        let mut counting = atomic_load_u64_device(args.figures.add(figure::DIAGONALS), Relaxed) <= MAX_DIAGONALS;
+        // One lane looks for all: what others count meanwhile must not part the lanes.
+        let mut counted = 0;
+        if lane == 0 {
+            counted = atomic_load_u64_device(args.figures.add(figure::DIAGONALS), Relaxed);
+        }
+        let mut counting = warp::warp_shuffle_idx(u32::MAX, counted, 0, WARP_SIZE).0 <= MAX_DIAGONALS;
         let (mut lower, mut upper, mut near) = (0, 0, 0);
         let mut step = first;
         while step < end {

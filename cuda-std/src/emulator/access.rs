@@ -32,8 +32,13 @@ struct Request {
 }
 
 impl Thread {
-    /// Runs all checks of an access to `N` consecutive elements of global memory.
-    pub(super) fn check_global<T: DeviceValue, const N: usize>(&self, ptr: *const T, touch: Touch, place: Place) {
+    /// Runs all checks of an access to `N` consecutive elements of global memory, and returns where they are.
+    pub(super) fn check_global<T: DeviceValue, const N: usize>(
+        &self,
+        ptr: *const T,
+        touch: Touch,
+        place: Place,
+    ) -> &Allocation {
         let bytes = size_of::<[T; N]>();
         let request = Request { address: ptr as usize, bytes, align: bytes.min(16), touch, place, space: "global" };
         let allocation = self.allocation(request);
@@ -46,6 +51,7 @@ impl Thread {
             launch.before_write(allocation);
         }
         self.check(allocation, launch.now(allocation), request);
+        allocation
     }
 
     /// Runs all checks of an access to `N` consecutive elements of shared memory, and returns their address.
@@ -90,9 +96,7 @@ impl Thread {
     #[inline]
     fn check(&self, allocation: &Allocation, now: Now, request: Request) {
         let offset = request.address.wrapping_sub(allocation.start);
-        // A borrowed slice stands for a buffer that begins at a multiple of 256.
-        let aligned = offset.is_multiple_of(request.align) || request.address.is_multiple_of(request.align);
-        if !aligned || !request.address.is_multiple_of(WORD_BYTES) {
+        if !request.address.is_multiple_of(request.align) {
             let message = format!("the access needs an address that is a multiple of {} bytes", request.align);
             self.fail_at(FindingKind::Misaligned, request, message, Some(allocation), None);
         }
@@ -225,24 +229,23 @@ pub(super) unsafe fn write<T: DeviceValue>(ptr: *mut T, value: T) {
     }
 }
 
-/// Replaces a value by what `change` makes of it, at one stroke, and returns the old one and whether it changed.
+/// Replaces a value by what `change` makes of it, unless that is None, at one stroke. Returns the old one and the new one.
 ///
 /// # Safety
 /// The value lies in live, initialised, writable memory, aligned to its size.
-pub(super) unsafe fn update<T: DeviceValue>(ptr: *mut T, change: impl Fn(T) -> T) -> (T, bool) {
-    let new = |old: u64| to_bits(change(from_bits(old)));
-    // SAFETY: as for `read`; the change always gives a value, so the update succeeds.
+pub(super) unsafe fn update<T: DeviceValue>(ptr: *mut T, change: impl Fn(T) -> Option<T>) -> (T, Option<T>) {
+    let new = |old: u64| change(from_bits(old)).map(to_bits);
+    // SAFETY: as for `read`.
     let old = unsafe {
         if size_of::<T>() == 4 {
             let atomic = AtomicU32::from_ptr(ptr.cast());
-            let old = atomic.fetch_update(Relaxed, Relaxed, |old| Some(new(u64::from(old)) as u32));
+            let old = atomic.fetch_update(Relaxed, Relaxed, |old| new(u64::from(old)).map(|new| new as u32));
             u64::from(old.unwrap_or_else(|old| old))
         } else {
-            let atomic = AtomicU64::from_ptr(ptr.cast());
-            atomic.fetch_update(Relaxed, Relaxed, |old| Some(new(old))).unwrap_or_else(|old| old)
+            AtomicU64::from_ptr(ptr.cast()).fetch_update(Relaxed, Relaxed, new).unwrap_or_else(|old| old)
         }
     };
-    (from_bits(old), new(old) != old)
+    (from_bits(old), new(old).map(from_bits))
 }
 
 /// The bits of a value, in the low bytes.

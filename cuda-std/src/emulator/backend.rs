@@ -1,13 +1,14 @@
 //! The host backend: what the public functions call, for the GPU thread that is running.
 
-use core::{any::TypeId, panic::Location, sync::atomic::Ordering};
+use core::{panic::Location, sync::atomic::Ordering};
 
 pub(crate) use super::access::SharedAddress;
 use super::{
-    access::{from_bits, read, to_bits, update, write},
+    access::{from_bits, read, to_bits, write},
+    atomics::Atomic,
     report::FindingKind,
     shadow::Touch,
-    thread::{Thread, with_current},
+    thread::{Place, Thread, with_current},
     warp::WarpOperation,
 };
 use crate::{
@@ -128,7 +129,7 @@ pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
 #[track_caller]
 pub(crate) unsafe fn prefetch<T: DeviceValue>(ptr: *const T) {
     let place = Location::caller();
-    with_current(|thread| thread.check_global::<T, 1>(ptr, Touch::ReadOnlyLoad, place));
+    with_current(|thread| _ = thread.check_global::<T, 1>(ptr, Touch::ReadOnlyLoad, place));
 }
 
 #[track_caller]
@@ -165,8 +166,13 @@ pub(crate) unsafe fn store<T: DeviceValue, const N: usize>(ptr: *mut T, values: 
 pub(crate) fn shared_declare<T: DeviceValue, const LEN: usize>() -> SharedAddress {
     let place = Location::caller();
     with_current(|thread| {
-        let mut shared = thread.block().shared.borrow_mut();
-        SharedAddress { array: shared.declare(place, TypeId::of::<T>(), size_of::<T>(), LEN), byte: 0 }
+        let array = thread.block().shared.borrow_mut().declare::<T>(place, LEN, thread.linear);
+        let array = array.unwrap_or_else(|| {
+            let message = "this thread has come by this `shared_array!` before: in a loop, or in a function that is called \
+                           twice. On a GPU it can be another array each time";
+            thread.fail(FindingKind::RepeatedSharedArray, place, message, None, None)
+        });
+        SharedAddress { array, byte: 0 }
     })
 }
 
@@ -234,6 +240,30 @@ pub(crate) fn wait_copies<const PENDING: u32>() {
     with_current(|thread| thread.wait_copies(PENDING));
 }
 
+/// An atomic operation on global memory, after its checks.
+fn global_memory_atomic<T: AtomicValue>(
+    thread: &Thread,
+    ptr: *mut T,
+    touch: Touch,
+    (ordering, scope): (Ordering, Scope),
+    place: Place,
+) -> Atomic<'_, T> {
+    let initialised = thread.check_global::<T, 1>(ptr, touch, place).initialised || touch == Touch::Atomic;
+    Atomic { thread, ptr, ordering, scope, place, weak: thread.block().launch.seed != 0, initialised }
+}
+
+/// An atomic operation on shared memory, after its checks. There are no loads among them.
+fn shared_memory_atomic<T: AtomicValue>(
+    thread: &Thread,
+    base: SharedAddress,
+    index: u32,
+    place: Place,
+) -> Atomic<'_, T> {
+    let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
+    let (ordering, scope) = (Ordering::Relaxed, Scope::Block);
+    Atomic { thread, ptr, ordering, scope, place, weak: false, initialised: true }
+}
+
 #[track_caller]
 pub(crate) unsafe fn atomic<T: AtomicValue>(
     ptr: *mut T,
@@ -244,9 +274,9 @@ pub(crate) unsafe fn atomic<T: AtomicValue>(
 ) -> T {
     let place = Location::caller();
     with_current(|thread| {
-        thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
+        let atomic = global_memory_atomic(thread, ptr, Touch::Atomic, (ordering, scope), place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr, (ordering, scope), place, |old| combine(operation, old, value)) }
+        unsafe { atomic.update(|old| Some(combine(operation, old, value))) }
     })
 }
 
@@ -260,19 +290,9 @@ pub(crate) unsafe fn compare_and_swap<T: AtomicValue>(
 ) -> T {
     let place = Location::caller();
     with_current(|thread| {
-        thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
+        let atomic = global_memory_atomic(thread, ptr, Touch::Atomic, (ordering, scope), place);
         // SAFETY: the checks have passed.
-        unsafe {
-            change(
-                thread,
-                ptr,
-                (ordering, scope),
-                place,
-                |old| {
-                    if to_bits(old) == to_bits(current) { new } else { old }
-                },
-            )
-        }
+        unsafe { atomic.update(|old| (to_bits(old) == to_bits(current)).then_some(new)) }
     })
 }
 
@@ -280,9 +300,9 @@ pub(crate) unsafe fn compare_and_swap<T: AtomicValue>(
 pub(crate) unsafe fn atomic_load<T: AtomicValue>(ptr: *const T, ordering: Ordering, scope: Scope) -> T {
     let place = Location::caller();
     with_current(|thread| {
-        thread.check_global::<T, 1>(ptr, Touch::Atomic, place);
+        let atomic = global_memory_atomic(thread, ptr.cast_mut(), Touch::Atomic, (ordering, scope), place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr.cast_mut(), (ordering, scope), place, |old| old) }
+        unsafe { atomic.load() }
     })
 }
 
@@ -290,12 +310,9 @@ pub(crate) unsafe fn atomic_load<T: AtomicValue>(ptr: *const T, ordering: Orderi
 pub(crate) unsafe fn atomic_store<T: AtomicValue>(ptr: *mut T, value: T, ordering: Ordering, scope: Scope) {
     let place = Location::caller();
     with_current(|thread| {
-        thread.check_global::<T, 1>(ptr, Touch::AtomicStore, place);
-        thread.block().stats.borrow_mut().atomics += 1;
-        thread.block().progress();
-        synchronise(thread, ptr, Touch::AtomicStore, (ordering, scope), place);
+        let atomic = global_memory_atomic(thread, ptr, Touch::AtomicStore, (ordering, scope), place);
         // SAFETY: the checks have passed.
-        unsafe { write(ptr, value) }
+        unsafe { atomic.store(value) }
     });
 }
 
@@ -308,9 +325,9 @@ pub(crate) unsafe fn shared_atomic<T: AtomicValue>(
 ) -> T {
     let place = Location::caller();
     with_current(|thread| {
-        let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
+        let atomic = shared_memory_atomic(thread, base, index, place);
         // SAFETY: the checks have passed.
-        unsafe { change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| combine(operation, old, value)) }
+        unsafe { atomic.update(|old| Some(combine(operation, old, value))) }
     })
 }
 
@@ -318,13 +335,9 @@ pub(crate) unsafe fn shared_atomic<T: AtomicValue>(
 pub(crate) unsafe fn shared_compare_and_swap<T: AtomicValue>(base: SharedAddress, index: u32, current: T, new: T) -> T {
     let place = Location::caller();
     with_current(|thread| {
-        let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
+        let atomic = shared_memory_atomic(thread, base, index, place);
         // SAFETY: the checks have passed.
-        unsafe {
-            change(thread, ptr, (Ordering::Relaxed, Scope::Block), place, |old| {
-                if to_bits(old) == to_bits(current) { new } else { old }
-            })
-        }
+        unsafe { atomic.update(|old| (to_bits(old) == to_bits(current)).then_some(new)) }
     })
 }
 
@@ -335,48 +348,6 @@ pub(crate) fn fence(ordering: Ordering, scope: Scope) {
         thread.block().launch.has_fences.store(true, Ordering::Relaxed);
         thread.fence(ordering, scope, place);
     });
-}
-
-/// The order that an atomic gives. Until someone has used a fence, relaxed ones give none.
-fn synchronise<T>(
-    thread: &Thread,
-    ptr: *const T,
-    touch: Touch,
-    order: (Ordering, Scope),
-    place: &'static Location<'static>,
-) {
-    let (ordering, scope) = order;
-    let has_fences = &thread.block().launch.has_fences;
-    if ordering != Ordering::Relaxed {
-        has_fences.store(true, Ordering::Relaxed);
-    }
-    if has_fences.load(Ordering::Relaxed) {
-        thread.synchronise(ptr as usize, touch, ordering, scope, place);
-    }
-}
-
-/// Changes a value atomically. If that leaves it as it was, the thread may be waiting for another: others run first.
-///
-/// # Safety
-/// The checks of an atomic access to `ptr` have passed.
-unsafe fn change<T: AtomicValue>(
-    thread: &Thread,
-    ptr: *mut T,
-    order: (Ordering, Scope),
-    place: &'static Location<'static>,
-    change: impl Fn(T) -> T,
-) -> T {
-    let block = thread.block();
-    block.stats.borrow_mut().atomics += 1;
-    // SAFETY: by the caller's promise.
-    let (old, changed) = unsafe { update(ptr, change) };
-    synchronise(thread, ptr, Touch::Atomic, order, place);
-    if changed {
-        block.progress();
-    } else {
-        thread.spin(place);
-    }
-    old
 }
 
 fn combine<T: AtomicValue>(operation: AtomicOperation, old: T, value: T) -> T {

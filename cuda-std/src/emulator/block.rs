@@ -63,11 +63,16 @@ impl Block {
         self.moved.set(true);
     }
 
+    /// What the schedule's seed decides next.
+    pub(super) fn random(&self) -> u64 {
+        next_random(&self.random)
+    }
+
     /// The next thread to run: the one that waits longest, or with a seed any.
     fn next_ready(&self) -> Option<u32> {
         let mut ready = self.ready.borrow_mut();
         if self.launch.seed != 0 && ready.len() > 1 {
-            let pick = next_random(&self.random) as usize % ready.len();
+            let pick = self.random() as usize % ready.len();
             ready.swap(0, pick);
         }
         ready.pop_front()

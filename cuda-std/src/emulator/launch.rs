@@ -2,6 +2,7 @@
 
 use core::{
     marker::PhantomData,
+    ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use super::{
     block::BlockRunner,
     memory::{self, Allocation},
     panics,
-    release::Releases,
+    release::SequentialFences,
     report::{Finding, Stats},
     state::{LaunchState, Undo, next_epoch},
 };
@@ -129,8 +130,8 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// The seed of the (first) schedule: which ready thread runs next, and the order of the blocks. 0, the default,
-    /// is the natural order.
+    /// The seed of the (first) schedule: which ready thread runs next, the order of the blocks, and which of the values that
+    /// the memory model permits an atomic load returns. 0, the default, is the natural order with the newest values.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -169,25 +170,29 @@ impl<'a> Launch<'a> {
     /// Makes a slice global memory of this launch, for reading. Kernels that write to it are found out.
     ///
     /// Costs nothing per element. An access beyond the slice is found unless it hits other memory of the launch.
+    ///
+    /// The slice stands for a buffer of its own, which on a GPU begins at a multiple of 256 bytes. Here that is one of 16,
+    /// the most that an access needs: a slice that begins elsewhere is copied. To have a kernel begin within a buffer,
+    /// borrow the whole and go on from the pointer.
     #[must_use]
     pub fn borrow<T: DeviceValue>(&mut self, label: &str, slice: &'a [T]) -> *const T {
-        self.register(label, slice.as_ptr(), slice.len(), false);
-        slice.as_ptr()
+        self.register(label, NonNull::from(slice), false)
     }
 
-    /// Makes a slice global memory of this launch, for reading and writing.
+    /// Makes a slice global memory of this launch, for reading and writing, as [`borrow`](Self::borrow) does for reading.
+    /// After each [`run`](Self::run) the slice has what the kernel wrote.
     ///
     /// Costs 64 bytes of bookkeeping for each 4 bytes that the kernel touches.
     #[must_use]
     pub fn borrow_mut<T: DeviceValue>(&mut self, label: &str, slice: &'a mut [T]) -> *mut T {
-        let pointer = slice.as_mut_ptr();
-        self.register(label, pointer, slice.len(), true);
-        pointer
+        self.register(label, NonNull::from(slice), true)
     }
 
-    fn register<T>(&mut self, label: &str, start: *const T, len: usize, writable: bool) {
-        let (start, bytes) = (start as usize, len * size_of::<T>());
-        self.slices.push(Arc::new(Allocation::borrowed(start, bytes, size_of::<T>(), label, writable)));
+    fn register<T: DeviceValue>(&mut self, label: &str, slice: NonNull<[T]>, writable: bool) -> *mut T {
+        let memory = Allocation::borrowed(slice, label, writable);
+        let start = memory.start as *mut T;
+        self.slices.push(Arc::new(memory));
+        start
     }
 
     /// Runs the kernel: `kernel` is called once for each thread of the grid (and schedule).
@@ -200,6 +205,12 @@ impl<'a> Launch<'a> {
     /// for the stacks.
     pub fn run(&self, kernel: impl Fn()) -> Result<Stats, Box<Finding>> {
         panics::install_hook();
+        let result = self.run_schedules(&kernel);
+        self.slices.iter().for_each(|slice| slice.write_back());
+        result
+    }
+
+    fn run_schedules(&self, kernel: &dyn Fn()) -> Result<Stats, Box<Finding>> {
         let mut stats = Stats::default();
         let mut undo: Option<Undo> = None;
         for schedule in 0..self.schedules {
@@ -207,7 +218,7 @@ impl<'a> Launch<'a> {
                 undo.restore();
             }
             let seed = self.seed.wrapping_add(u64::from(schedule));
-            let launch = Arc::new(self.state(&kernel, seed, schedule + 1 < self.schedules));
+            let launch = Arc::new(self.state(kernel, seed, schedule + 1 < self.schedules));
             stats += if self.cooperative { run_cooperative(&launch)? } else { self.run_blocks(&launch)? };
             undo = launch
                 .undo
@@ -243,14 +254,14 @@ impl<'a> Launch<'a> {
             contended: self.parallel && !self.cooperative,
             allocations,
             undo: undo.then(Mutex::default),
-            releases: Releases::default(),
+            histories: Mutex::default(),
+            sequential_fences: SequentialFences::default(),
             has_fences: AtomicBool::new(false),
         }
     }
 
     fn run_blocks(&self, launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
-        let order = launch.block_order();
-        let block = |position: u32| order.as_ref().map_or(position, |order| order[position as usize]);
+        let block = launch.block_order();
         #[cfg(feature = "rayon")]
         if self.parallel {
             return super::parallel::run(launch, &block);
@@ -276,7 +287,8 @@ pub(super) fn run_block(runner: &mut BlockRunner, block: u32) -> Result<(), Box<
 /// Runs all blocks in turn, each until it waits for others.
 fn run_cooperative(launch: &Arc<LaunchState>) -> Result<Stats, Box<Finding>> {
     let mut runners: Vec<BlockRunner> = (0..launch.blocks).map(|_| BlockRunner::new(launch)).collect();
-    runners.iter_mut().zip(0..).for_each(|(runner, block)| runner.start(block));
+    let block = launch.block_order();
+    runners.iter_mut().zip(0..).for_each(|(runner, position)| runner.start(block(position)));
     loop {
         let mut ready = false;
         for runner in runners.iter_mut().filter(|runner| runner.has_ready()) {

@@ -12,6 +12,8 @@ use crate::mem::DeviceValue;
 
 /// Bytes before and after each buffer that belong to none, so that every step over its edge is found.
 const GUARD: usize = 256;
+/// What every allocation begins at a multiple of: as much as any access needs. So an address is aligned if its offset is.
+const ALIGNMENT: usize = 16;
 /// Dropped buffers keep their addresses until this many bytes are waiting, so that stale pointers are found.
 const QUARANTINE_BYTES: usize = 64 << 20;
 
@@ -25,11 +27,13 @@ pub(super) struct Allocation {
     /// Who touched what. None for read-only memory, which needs no record: nothing can go wrong among reads.
     pub(super) shadow: Option<Shadow>,
     label: OnceLock<String>,
-    /// The base and layout of memory that is freed with the allocation; None for a borrowed slice.
+    /// The base and layout of memory that is freed with the allocation; None for a borrowed slice that is used as it is.
     owned: Option<(NonNull<u8>, Layout)>,
+    /// The slice for writing that this is a copy of.
+    copy_of: Option<NonNull<u8>>,
 }
 
-// SAFETY: the one pointer is owned; what it points to is accessed as the launches' rules allow.
+// SAFETY: the pointers are owned or of slices that the launch borrows; what they point to is accessed as the launches' rules allow.
 unsafe impl Send for Allocation {}
 // SAFETY: as above.
 unsafe impl Sync for Allocation {}
@@ -52,6 +56,7 @@ impl Allocation {
             shadow: Some(Shadow::new(bytes)),
             label: OnceLock::new(),
             owned: Some((base, layout)),
+            copy_of: None,
         }
     }
 
@@ -60,15 +65,40 @@ impl Allocation {
         self
     }
 
-    pub(super) fn borrowed(start: usize, bytes: usize, element_bytes: usize, label: &str, writable: bool) -> Self {
-        Self {
-            start,
-            bytes,
-            element_bytes,
-            initialised: true,
-            shadow: writable.then(|| Shadow::new(bytes)),
-            label: OnceLock::from(label.to_owned()),
-            owned: None,
+    /// A slice that a launch borrows, or a copy of it if it does not begin where a buffer of a GPU could.
+    pub(super) fn borrowed<T: DeviceValue>(slice: NonNull<[T]>, label: &str, writable: bool) -> Self {
+        let (slice, bytes) = (slice.cast::<u8>(), slice.len() * size_of::<T>());
+        let start = slice.as_ptr() as usize;
+        let memory = if start.is_multiple_of(ALIGNMENT) {
+            Self {
+                start,
+                bytes,
+                element_bytes: size_of::<T>(),
+                initialised: true,
+                shadow: writable.then(|| Shadow::new(bytes)),
+                label: OnceLock::new(),
+                owned: None,
+                copy_of: None,
+            }
+        } else {
+            let mut copy = Self::owned(bytes, size_of::<T>(), true);
+            // SAFETY: the copy has just been made with as many bytes.
+            unsafe { core::ptr::copy_nonoverlapping(slice.as_ptr(), copy.start as *mut u8, bytes) }
+            if writable {
+                copy.copy_of = Some(slice);
+            } else {
+                copy.shadow = None;
+            }
+            copy
+        };
+        memory.with_label(label)
+    }
+
+    /// Writes the contents of a copy back to the slice.
+    pub(super) fn write_back(&self) {
+        if let Some(slice) = self.copy_of {
+            // SAFETY: the launch borrows the slice for writing, and it has as many bytes.
+            unsafe { core::ptr::copy_nonoverlapping(self.start as *const u8, slice.as_ptr(), self.bytes) }
         }
     }
 

@@ -5,7 +5,7 @@
 //! warp operations, in an order that a seed decides. What the kernel does wrong comes back as a [`Finding`], with the
 //! thread, the memory and the source line:
 //!
-//! - accesses out of bounds, misaligned, to freed, to never written memory;
+//! - accesses out of bounds, misaligned, to freed, to never written memory; a `shared_array!` that a thread visits twice;
 //! - data races: two threads touch the same 4 bytes, one of them writes, and no barrier is between. Across blocks
 //!   only grid barriers order, and releases that are acquired. Atomics do not race with each other, but with plain
 //!   accesses;
@@ -18,7 +18,9 @@
 //! The kernel must unwind: a finding, like a panic, ends every thread of the launch by unwinding its stack, so a build
 //! with `panic = "abort"` cannot report any.
 //!
-//! Values are those of a GPU, bit for bit, as long as the order of floating-point atomics does not matter.
+//! Values are those of a GPU, bit for bit, as long as the order of floating-point atomics does not matter. Under seeds other
+//! than 0 atomic loads also return older values than the newest, where the memory model permits them: what a kernel does
+//! wrong by that shows in its results, or where it fails.
 //!
 //! # Speed
 //! A step is one memory access, atomic, warp operation or barrier arrival of one GPU thread ([`Stats::steps`]). The
@@ -26,11 +28,13 @@
 //! measures it. Checks cannot be switched off.
 
 mod access;
+mod atomics;
 pub(crate) mod backend;
 mod barrier;
 mod block;
 mod copies;
 mod coroutine;
+mod history;
 mod launch;
 mod memory;
 mod panics;

@@ -3,13 +3,12 @@
 
 use core::sync::atomic::Ordering;
 use std::{
-    collections::{BTreeMap, HashMap},
-    rc::Rc,
-    sync::{Mutex, PoisonError},
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use super::{
-    shadow::{Access, Touch},
+    shadow::Access,
     thread::{Place, Thread},
 };
 use crate::atomic::Scope;
@@ -38,10 +37,10 @@ impl Known {
         clock < seen.warps[thread as usize / 32] || seen.threads.get(&thread).is_some_and(|&time| clock < time)
     }
 
-    /// Adds what `other` knows; if `block` is given, only what it knows of that block.
-    fn learn(&mut self, other: &Self, block: Option<u32>) {
-        for (&number, theirs) in other.0.iter().filter(|&(&number, _)| block.is_none_or(|block| block == number)) {
-            let mine = self.0.entry(number).or_default();
+    /// Adds what `other` knows.
+    fn learn(&mut self, other: &Self) {
+        for (&block, theirs) in &other.0 {
+            let mine = self.0.entry(block).or_default();
             mine.warps.iter_mut().zip(&theirs.warps).for_each(|(mine, &theirs)| *mine = theirs.max(*mine));
             for (&thread, &time) in &theirs.threads {
                 let mine = mine.threads.entry(thread).or_default();
@@ -51,31 +50,63 @@ impl Known {
     }
 }
 
-/// What has been released through each address: for the whole grid, or for one block only.
-#[derive(Default)]
-pub(super) struct Releases(Mutex<HashMap<(usize, Option<u32>), Known>>);
+/// What some block has released, to its own threads only or to others too.
+#[derive(Clone)]
+struct Part {
+    block: u32,
+    narrow: bool,
+    known: Arc<Known>,
+}
+
+/// What a store makes known to those who read it: its own release, and those that read-modify-writes have carried on.
+#[derive(Clone, Default)]
+pub(super) struct Released(Vec<Part>);
+
+impl Released {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add(&mut self, part: &Part) {
+        match self.0.iter_mut().find(|mine| (mine.block, mine.narrow) == (part.block, part.narrow)) {
+            None => self.0.push(part.clone()),
+            Some(mine) if Arc::ptr_eq(&mine.known, &part.known) => {}
+            Some(mine) => Arc::make_mut(&mut mine.known).learn(&part.known),
+        }
+    }
+
+    /// The parts that an operation of `block` sees. Between blocks, both sides must have a wider scope than the block.
+    fn seen_by(&self, block: u32, scope: Scope) -> impl Iterator<Item = &Part> {
+        self.0.iter().filter(move |part| part.block == block || !part.narrow && !is_narrow(scope))
+    }
+}
 
 /// A thread's own part in releases and acquires.
 #[derive(Default)]
 pub(super) struct Knowledge {
-    pub(super) known: Rc<Known>,
+    pub(super) known: Arc<Known>,
     /// What its relaxed atomics saw: known after the next fence.
-    pending: Known,
-    /// What its relaxed atomics release, since its last fence; and whether to other blocks too.
-    fenced: Option<(Known, bool)>,
+    pending: Released,
+    /// What its relaxed atomics release, since its last fence.
+    fenced: Option<Part>,
 }
 
-/// Whether an operation of that scope orders between blocks.
-fn is_wide(scope: Scope) -> bool {
-    scope != Scope::Block
+/// What fences with `SeqCst` have released: each of them acquires that of those before it.
+#[derive(Default)]
+pub(super) struct SequentialFences(Mutex<Released>);
+
+/// Whether an operation of that scope orders within its block only.
+fn is_narrow(scope: Scope) -> bool {
+    scope == Scope::Block
 }
 
 impl Thread {
     /// Everything that has happened before this thread's present. Its own time goes on, so that what it does next is
     /// no part of that.
-    fn release_now(&self, place: Place) -> Known {
+    fn release_now(&self, scope: Scope, place: Place) -> Part {
+        let block = self.block().linear.get();
         let mut known = Known::clone(&self.knowledge.borrow().known);
-        let mine = known.0.entry(self.block().linear.get()).or_default();
+        let mine = known.0.entry(block).or_default();
         let warp = self.warp();
         mine.warps.iter_mut().zip(&warp.seen).for_each(|(mine, seen)| *mine = seen.get().max(*mine));
         for (lane, seen) in (0..).zip(&self.lanes_seen).filter(|(_, seen)| seen.get() > 0) {
@@ -83,72 +114,70 @@ impl Thread {
         }
         self.advance_clock(self.clock.get() + 1, place);
         mine.threads.insert(self.linear, self.clock.get());
-        known
+        Part { block, narrow: is_narrow(scope), known: Arc::new(known) }
+    }
+
+    /// Makes known what others have released.
+    fn learn(&self, released: &Released, scope: Scope) {
+        let knowledge = &mut *self.knowledge.borrow_mut();
+        for part in released.seen_by(self.block().linear.get(), scope) {
+            Arc::make_mut(&mut knowledge.known).learn(&part.known);
+        }
     }
 
     pub(super) fn fence(&self, ordering: Ordering, scope: Scope, place: Place) {
         if ordering == Ordering::Relaxed {
             return;
         }
-        let mut knowledge = self.knowledge.borrow_mut();
-        let pending = core::mem::take(&mut knowledge.pending);
-        let block = self.block().linear.get();
-        Rc::make_mut(&mut knowledge.known).learn(&pending, (!is_wide(scope)).then_some(block));
-        drop(knowledge);
-        let released = self.release_now(place);
-        self.knowledge.borrow_mut().fenced = Some((released, is_wide(scope)));
+        let pending = core::mem::take(&mut self.knowledge.borrow_mut().pending);
+        self.learn(&pending, scope);
+        let released = if ordering == Ordering::SeqCst {
+            let fences = &self.block().launch.sequential_fences.0;
+            let mut earlier = fences.lock().unwrap_or_else(PoisonError::into_inner);
+            self.learn(&earlier, scope);
+            let released = self.release_now(scope, place);
+            earlier.add(&released);
+            released
+        } else {
+            self.release_now(scope, place)
+        };
+        self.knowledge.borrow_mut().fenced = Some(released);
     }
 
-    /// Acquires and releases through an atomic at `address`.
-    pub(super) fn synchronise(&self, address: usize, touch: Touch, ordering: Ordering, scope: Scope, place: Place) {
-        let acquires = matches!(ordering, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst);
-        let releases = matches!(ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst);
-        let block = self.block().linear.get();
-        let mut all = self.block().launch.releases.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if touch != Touch::AtomicStore {
-            let mut seen = Known::default();
-            if let Some(released) = all.get(&(address, None)) {
-                seen.learn(released, (!is_wide(scope)).then_some(block));
-            }
-            if let Some(released) = all.get(&(address, Some(block))) {
-                seen.learn(released, Some(block));
-            }
-            let knowledge = &mut *self.knowledge.borrow_mut();
-            if seen.is_empty() {
-            } else if acquires {
-                Rc::make_mut(&mut knowledge.known).learn(&seen, None);
-            } else {
-                knowledge.pending.learn(&seen, None);
-            }
+    /// Acquires through an atomic that reads what a store has `released`.
+    pub(super) fn acquire(&self, released: &Released, ordering: Ordering, scope: Scope) {
+        if released.is_empty() {
+        } else if matches!(ordering, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst) {
+            self.learn(released, scope);
         } else {
-            // What was released before is not visible to those who read this value.
-            all.remove(&(address, None));
-            all.remove(&(address, Some(block)));
+            let pending = &mut self.knowledge.borrow_mut().pending;
+            released.seen_by(self.block().linear.get(), scope).for_each(|part| pending.add(part));
         }
-        let released = if releases {
-            Some((self.release_now(place), is_wide(scope)))
-        } else {
-            self.knowledge.borrow().fenced.clone().map(|(known, wide)| (known, wide && is_wide(scope)))
-        };
-        if let Some((known, wide)) = released {
-            all.entry((address, (!wide).then_some(block))).or_default().learn(&known, None);
+    }
+
+    /// Adds to `released` what an atomic of this thread releases that stores.
+    pub(super) fn release(&self, released: &mut Released, ordering: Ordering, scope: Scope, place: Place) {
+        if matches!(ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst) {
+            released.add(&self.release_now(scope, place));
+        } else if let Some(fenced) = &self.knowledge.borrow().fenced {
+            released.add(&Part { narrow: fenced.narrow || is_narrow(scope), ..fenced.clone() });
         }
     }
 }
 
 /// After a barrier, all of its threads know what one of them knew.
 pub(super) fn share<'a>(threads: impl Iterator<Item = &'a Thread> + Clone) {
-    let mut shared: Option<Rc<Known>> = None;
+    let mut shared: Option<Arc<Known>> = None;
     for thread in threads.clone() {
         let known = &thread.knowledge.borrow().known;
         match &mut shared {
             _ if known.is_empty() => {}
-            None => shared = Some(Rc::clone(known)),
-            Some(shared) if Rc::ptr_eq(shared, known) => {}
-            Some(shared) => Rc::make_mut(shared).learn(known, None),
+            None => shared = Some(Arc::clone(known)),
+            Some(shared) if Arc::ptr_eq(shared, known) => {}
+            Some(shared) => Arc::make_mut(shared).learn(known),
         }
     }
     if let Some(shared) = shared {
-        threads.for_each(|thread| thread.knowledge.borrow_mut().known = Rc::clone(&shared));
+        threads.for_each(|thread| thread.knowledge.borrow_mut().known = Arc::clone(&shared));
     }
 }

@@ -20,6 +20,8 @@ pub enum FindingKind {
     DataRace,
     /// An access to shared memory where a copy is under way, which its thread has not waited for.
     CopyUnderWay,
+    /// A thread comes by one `shared_array!` twice. On a GPU the two can be one array or two.
+    RepeatedSharedArray,
     /// Memory that this launch writes is loaded with `ld.global.nc`, or copied to shared memory by `cp.async`.
     ReadOnlyLoadOfWritten,
     /// Threads of a block wait for each other at different barriers, or at barriers that others never reach.
@@ -52,6 +54,7 @@ impl FindingKind {
             Self::WriteToReadOnly => "write to read-only memory",
             Self::DataRace => "data race",
             Self::CopyUnderWay => "access during a copy",
+            Self::RepeatedSharedArray => "shared array declared again",
             Self::ReadOnlyLoadOfWritten => "ld.global.nc of memory written in the same launch",
             Self::BarrierDivergence => "divergent barrier",
             Self::CallerNotInMask => "calling lane not in the mask",
@@ -191,6 +194,8 @@ pub struct Stats {
     pub shared_stores: u64,
     /// Atomic operations, on either memory.
     pub atomics: u64,
+    /// Those of the atomics that read an older value than the newest.
+    pub older_values: u64,
     /// Shuffles, votes, matches and warp barriers, counted in every lane that takes part.
     pub warp_operations: u64,
     /// Arrivals of threads at block and grid barriers.
@@ -222,6 +227,7 @@ impl core::ops::AddAssign for Stats {
         self.shared_loads += other.shared_loads;
         self.shared_stores += other.shared_stores;
         self.atomics += other.atomics;
+        self.older_values += other.older_values;
         self.warp_operations += other.warp_operations;
         self.barriers += other.barriers;
     }

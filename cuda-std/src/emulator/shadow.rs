@@ -57,9 +57,10 @@ pub(super) struct Access {
 pub(super) const CLOCK_LIMIT: u32 = 1 << 21;
 
 impl Access {
-    const NONE: Self = Self { location: None, block: 0, stamp: 0 };
+    /// No access: everything comes after it.
+    pub(super) const NONE: Self = Self { location: None, block: 0, stamp: 0 };
 
-    fn of(thread: &Thread, location: &'static Location<'static>, touch: Touch) -> Self {
+    pub(super) fn of(thread: &Thread, location: &'static Location<'static>, touch: Touch) -> Self {
         let stamp = thread.linear << 22 | u32::from(touch.is_atomic()) << 21 | thread.clock.get();
         Self { location: Some(location), block: thread.block().linear.get(), stamp }
     }
@@ -71,6 +72,10 @@ impl Access {
     }
     pub(super) fn clock(self) -> u32 {
         self.stamp & (CLOCK_LIMIT - 1)
+    }
+    /// Whether both are of one thread between two advances of its clock.
+    pub(super) fn is_of_same_time(self, other: Self) -> bool {
+        (self.block, self.thread(), self.clock()) == (other.block, other.thread(), other.clock())
     }
     /// Whether nothing, or something that `thread` surely comes after.
     fn is_before(self, thread: &Thread) -> bool {

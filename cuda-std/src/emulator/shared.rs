@@ -3,17 +3,21 @@
 use core::any::TypeId;
 
 use super::{memory::Allocation, shadow::Now, thread::Place, warp::same_place};
+use crate::mem::DeviceValue;
 
-/// What makes two declarations the same array: source line and column, element type and length.
-struct Identity {
+/// An array that a kernel declares: in a source line and column, of an element type and a length.
+struct Declared {
     place: Place,
     element: TypeId,
     bytes: usize,
+    /// The threads of the block that have come by, a bit each.
+    visitors: [u32; 32],
+    memory: Allocation,
 }
 
-/// Array 0 is the dynamic shared memory.
 pub(super) struct SharedMemory {
-    arrays: Vec<(Option<Identity>, Allocation)>,
+    dynamic: Allocation,
+    declared: Vec<Declared>,
     /// Counts the blocks that have used it, so that what one wrote is uninitialised to the next.
     uses: u32,
 }
@@ -21,31 +25,37 @@ pub(super) struct SharedMemory {
 impl SharedMemory {
     pub(super) fn new(dynamic_bytes: u32) -> Self {
         let dynamic = Allocation::owned(dynamic_bytes as usize, 1, false).with_label("dynamic shared memory");
-        Self { arrays: vec![(None, dynamic)], uses: 0 }
+        Self { dynamic, declared: Vec::new(), uses: 0 }
     }
 
     /// Forgets all contents.
     pub(super) fn reset(&mut self) {
         self.uses += 1;
+        self.declared.iter_mut().for_each(|array| array.visitors = [0; 32]);
     }
 
-    /// The number of the array that belongs to a place in the source, new if no thread came by it before.
-    pub(super) fn declare(&mut self, place: Place, element: TypeId, element_bytes: usize, len: usize) -> u32 {
-        let bytes = element_bytes * len;
-        let same = |identity: &Identity| {
-            identity.element == element && identity.bytes == bytes && same_place(identity.place, place)
-        };
-        let known = self.arrays.iter().position(|(identity, _)| identity.as_ref().is_some_and(same));
-        known.unwrap_or_else(|| {
+    /// The number of the array that belongs to a place in the source, new if no thread came by it before. None if this
+    /// thread did.
+    pub(super) fn declare<T: DeviceValue>(&mut self, place: Place, len: usize, thread: u32) -> Option<u32> {
+        let (element, bytes) = (TypeId::of::<T>(), len * size_of::<T>());
+        let same =
+            |array: &Declared| array.element == element && array.bytes == bytes && same_place(array.place, place);
+        let number = self.declared.iter().position(same).unwrap_or_else(|| {
             let label = format!("array of {}:{}", place.file(), place.line());
-            let array = Allocation::owned(bytes, element_bytes, false).with_label(&label);
-            self.arrays.push((Some(Identity { place, element, bytes }), array));
-            self.arrays.len() - 1
-        }) as u32
+            let memory = Allocation::owned(bytes, size_of::<T>(), false).with_label(&label);
+            self.declared.push(Declared { place, element, bytes, visitors: [0; 32], memory });
+            self.declared.len() - 1
+        });
+        let (visitors, visitor) = (&mut self.declared[number].visitors[thread as usize / 32], 1 << (thread % 32));
+        let is_first = *visitors & visitor == 0;
+        *visitors |= visitor;
+        is_first.then_some(number as u32 + 1)
     }
 
+    /// An array by its number: 0 is the dynamic shared memory.
     pub(super) fn array(&self, number: u32) -> (&Allocation, Now) {
         let now = Now { epoch: self.uses, launch: self.uses, initialised: false, outlives: false, contended: false };
-        (&self.arrays[number as usize].1, now)
+        let declared = number.checked_sub(1).map(|declared| &self.declared[declared as usize].memory);
+        (declared.unwrap_or(&self.dynamic), now)
     }
 }

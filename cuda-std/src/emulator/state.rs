@@ -11,8 +11,9 @@ use std::{
 
 use super::{
     block,
+    history::Histories,
     memory::{Allocation, Saved},
-    release::Releases,
+    release::SequentialFences,
     shadow::Now,
 };
 
@@ -39,8 +40,9 @@ pub(super) struct LaunchState {
     pub(super) allocations: Vec<Arc<Allocation>>,
     /// How to undo the launch's writes, if there will be another.
     pub(super) undo: Option<Mutex<Undo>>,
-    /// What atomics have released.
-    pub(super) releases: Releases,
+    /// What atomic loads may read, and acquire.
+    pub(super) histories: Mutex<Histories>,
+    pub(super) sequential_fences: SequentialFences,
     /// Whether any thread has used a fence, or an atomic that is one.
     pub(super) has_fences: AtomicBool,
 }
@@ -73,16 +75,17 @@ impl LaunchState {
         }
     }
 
-    /// The blocks in the order of the schedule; None for the natural one.
-    pub(super) fn block_order(&self) -> Option<Vec<u32>> {
-        (self.seed != 0).then(|| {
+    /// The order of the blocks in the schedule: the number of each by its position.
+    pub(super) fn block_order(&self) -> impl Fn(u32) -> u32 + Sync + use<> {
+        let order = (self.seed != 0).then(|| {
             let mut order: Vec<u32> = (0..self.blocks).collect();
             let random = Cell::new(self.seed);
             for last in (1..order.len()).rev() {
                 order.swap(last, block::next_random(&random) as usize % (last + 1));
             }
             order
-        })
+        });
+        move |position| order.as_ref().map_or(position, |order| order[position as usize])
     }
 }
 

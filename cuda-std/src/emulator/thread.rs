@@ -63,6 +63,8 @@ pub(super) struct Thread {
     pub(super) output: Cell<(u64, bool)>,
     /// What it knows through atomics.
     pub(super) knowledge: RefCell<Knowledge>,
+    /// Where it last read an older value of an atomic than the newest.
+    pub(super) older_value: Cell<Option<Place>>,
     /// What it copies to shared memory meanwhile.
     pub(super) copies: RefCell<Copies>,
     block: Cell<*const Block>,
@@ -131,6 +133,7 @@ impl Thread {
             width: Cell::new(0),
             output: Cell::new((0, false)),
             knowledge: RefCell::default(),
+            older_value: Cell::new(None),
             copies: RefCell::default(),
             block: Cell::new(ptr::null()),
             suspender: Cell::new(ptr::null()),
@@ -144,6 +147,7 @@ impl Thread {
         self.clock.set(1);
         self.lanes_seen.iter().for_each(|seen| seen.set(0));
         self.knowledge.take();
+        self.older_value.set(None);
         self.copies.take();
     }
 
@@ -176,13 +180,18 @@ impl Thread {
     /// A finding about this thread, still without places.
     pub(super) fn finding(&self, kind: FindingKind, message: impl Into<String>) -> Finding {
         let launch = &self.block().launch;
+        let mut message = message.into();
+        if let Some(place) = self.older_value.get() {
+            let read = format!("; before, it read an older value of an atomic at {}:{}", place.file(), place.line());
+            message += &read;
+        }
         Finding {
             kind,
             kernel: launch.name.clone(),
             place: self.place(None),
             memory: None,
             other: None,
-            message: message.into(),
+            message,
             seed: launch.seed,
         }
     }

@@ -409,3 +409,73 @@ pub unsafe fn unaligned_copy(x: *const f32, y: *mut f32) {
         mem::store(y.add(i as usize), buffer.load(i));
     }
 }
+
+/// Sends a number to another block by two relaxed atomics: nothing orders the number ahead of the flag.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn unordered_message(number: *mut u32, flag: *mut u32) {
+    use core::sync::atomic::Ordering::Relaxed;
+    use cuda_std::atomic::{atomic_load_u32_device, atomic_store_u32_device};
+    if thread::thread_idx_x() > 0 {
+        return;
+    }
+    // SAFETY: the pointers are valid, and only atomics use them.
+    unsafe {
+        if thread::block_idx_x() == 0 {
+            atomic_store_u32_device(number, Relaxed, 42);
+            atomic_store_u32_device(flag, Relaxed, 1);
+        } else {
+            while atomic_load_u32_device(flag, Relaxed) == 0 {}
+            let received = atomic_load_u32_device(number, Relaxed);
+            assert!(received == 42, "the flag has overtaken the number"); // BUG: unordered_message
+        }
+    }
+}
+
+/// The last block to take a ticket adds up what the others stored by relaxed atomics, with no fence before the tickets.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn unordered_ticket(parts: *mut u32, ticket: *mut u32, sum: *mut u32) {
+    use core::sync::atomic::Ordering::Relaxed;
+    use cuda_std::atomic::{
+        atomic_fetch_add_u32_device, atomic_load_u32_device, atomic_store_u32_device, device_thread_fence,
+    };
+    if thread::thread_idx_x() > 0 {
+        return;
+    }
+    // SAFETY: the pointers are valid, and only atomics use the first two.
+    unsafe {
+        atomic_store_u32_device(parts.add(thread::block_idx_x() as usize), Relaxed, 1);
+        if atomic_fetch_add_u32_device(ticket, Relaxed, 1) == 3 {
+            device_thread_fence(core::sync::atomic::Ordering::Acquire);
+            let mut total = 0;
+            for part in 0..4 {
+                total += atomic_load_u32_device(parts.add(part), Relaxed);
+            }
+            assert!(total == 4, "the ticket has overtaken a part"); // BUG: unordered_ticket
+            mem::store(sum, total);
+        }
+    }
+}
+
+/// Takes the array of a function that is called twice for one array. On a GPU each inlined copy of the function has its own.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn repeated_array(y: *mut f32) {
+    fn buffer() -> shared::Shared<f32> {
+        shared_array![f32; 64] // BUG: repeated_array
+    }
+    let i = thread::thread_idx_x();
+    // SAFETY: none.
+    unsafe {
+        buffer().store(i, i as f32);
+        thread::sync_threads();
+        mem::store(y.add(i as usize), buffer().load(63 - i));
+    }
+}

@@ -7,9 +7,9 @@ const DOCUMENT: &str = include_str!("../../../docs/emulator.md");
 #[test]
 fn the_document_lists_what_the_emulator_finds() {
     let row = |case: &Case| {
-        let finding = case.emulate(0, 1).expect_err(case.name);
+        let finding = case.emulate(0, 20).expect_err(case.name);
         let line = finding.line().expect("a line of the kernel");
-        format!("| `{}` | `{:?}` | {line} |", case.name, finding.kind)
+        format!("| `{}` | {} | `{:?}` | {line} |", case.name, finding.seed, finding.kind)
     };
     let rows: Vec<String> = planted_bugs().iter().map(row).collect();
     let rows = rows.join("\n");

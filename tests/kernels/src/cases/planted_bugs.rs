@@ -30,6 +30,9 @@ pub fn planted_bugs() -> Vec<Case> {
         case!(planted_bugs::copy_from_outside(x: zeros(64), y: zeros(64))),
         case!(planted_bugs::copy_to_outside(x: zeros(64), y: zeros(64))),
         case!(planted_bugs::unaligned_copy(x: zeros(64), y: zeros(64))),
+        cooperative(on_blocks(2, case!(planted_bugs::unordered_message(number: zeros(1), flag: zeros(1))))),
+        on_blocks(4, case!(planted_bugs::unordered_ticket(parts: zeros(4), ticket: zeros(1), sum: zeros(1)))),
+        case!(planted_bugs::repeated_array(y: zeros(64))),
     ]
 }
 
@@ -39,6 +42,10 @@ fn zeros(words: usize) -> (Before, Option<Vec<u32>>) {
 
 fn on_blocks(grid: u32, case: Case) -> Case {
     Case { grid, ..case }
+}
+
+fn cooperative(case: Case) -> Case {
+    Case { cooperative: true, ..case }
 }
 
 fn may_hang(case: Case) -> Case {
