@@ -4,7 +4,9 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
+use common::{
+    Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, sums::Sum,
+};
 use warpsparse::{
     DenseLayout, Device, DeviceVec, GemmOptions, Order, Scalar, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with,
 };
@@ -26,7 +28,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.push(on_gpu("large_products", large_products));
-    trials.push(on_gpu("emulated_bits_are_the_gpus", emulated_bits_are_the_gpus));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
 }
 
@@ -73,43 +76,66 @@ impl<T: Scalar> Dense<T> {
         Self::new(size, order, gap, offset, || random.next_unit())
     }
 
+    /// Small integers, from 1 to 16, whose sums of products are exact.
+    fn integers(seed: u64, size: (usize, usize), order: Order) -> Self {
+        let mut random = Random(seed);
+        Self::new(size, order, 0, 0, || 1.0 + random.next_below(16) as f64)
+    }
+
     fn at(&self, i: usize, j: usize) -> f64 {
         self.elements[self.offset + i * self.distances.0 + j * self.distances.1].to_f64()
     }
 }
 
 /// The product by the device, of which every element is compared with that in f64, and every gap.
-///
-/// The bound is that of a sum of `k` rounded products and two roundings for the factors (Higham, "Accuracy and stability of
-/// numerical algorithms", 2002, section 3.1).
 fn check<T: Scalar>(
+    case: &str,
+    device: &Device,
+    options: &GemmOptions,
+    factors: (f64, f64),
+    matrices: (&Dense<T>, &Dense<T>, &Dense<T>),
+) {
+    let (found, expected) = elements(case, device, options, factors, matrices);
+    assert_within(case, &found, &expected);
+}
+
+/// As [`check`], of integers: the product must be exact.
+fn check_exact<T: Scalar>(
+    case: &str,
+    device: &Device,
+    options: &GemmOptions,
+    factors: (f64, f64),
+    matrices: (&Dense<T>, &Dense<T>, &Dense<T>),
+) {
+    let (found, expected) = elements(case, device, options, factors, matrices);
+    assert_exact(case, &found, &expected);
+}
+
+/// The elements of the product by the device, row by row, and what they should be; fails unless nobody has written between them.
+fn elements<T: Scalar>(
     case: &str,
     device: &Device,
     options: &GemmOptions,
     (alpha, beta): (f64, f64),
     (a, b, c): (&Dense<T>, &Dense<T>, &Dense<T>),
-) {
+) -> (Vec<T>, Vec<(f64, f64)>) {
     let found = product(device, options, (alpha, beta), (a, b, c));
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let ((m, k), n) = (a.size, b.size.1);
     let (mut elements, mut expected) = (vec![], vec![]);
     let mut is_element = vec![false; found.len()];
     for i in 0..m {
         for j in 0..n {
-            let terms = (0..k).map(|p| alpha * a.at(i, p) * b.at(p, j));
-            let (sum, magnitude) =
-                terms.fold((0.0, 0.0), |(sum, magnitude): (f64, f64), term| (sum + term, magnitude + term.abs()));
-            let old = if beta == 0.0 { 0.0 } else { beta * c.at(i, j) };
-            expected.push((sum + old, (k as f64 + 3.0) * epsilon * (magnitude + old.abs())));
+            let sum: Sum = (0..k).map(|p| alpha * a.at(i, p) * b.at(p, j)).collect();
+            expected.push(sum.bounded::<T>(if beta == 0.0 { 0.0 } else { beta * c.at(i, j) }));
             let at = c.offset + i * c.distances.0 + j * c.distances.1;
             elements.push(found[at]);
             is_element[at] = true;
         }
     }
-    assert_within(case, &elements, &expected);
     for (at, value) in found.iter().enumerate().filter(|(at, _)| !is_element[*at]) {
         assert_eq!(value.to_f64(), GAP, "{case}: the gap at {at}");
     }
+    (elements, expected)
 }
 
 fn product<T: Scalar>(
@@ -160,7 +186,7 @@ fn tiles<T: Scalar>() -> &'static [(usize, usize)] {
 }
 
 /// Every kernel, by name, with sizes around those of its tile, and of the steps in which it goes through the sums; and with sums split
-/// among blocks, some of which have nothing to add up.
+/// among blocks, some of which have nothing to add up. Of integers, so that not one product is lost, or taken twice.
 fn every_tile<T: Scalar>(device: &Device) {
     let mut kernels = std::collections::BTreeSet::new();
     for &(rows, cols) in tiles::<T>() {
@@ -184,12 +210,12 @@ fn every_tile<T: Scalar>(device: &Device) {
             let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
             for a_order in BOTH {
                 for b_order in BOTH {
-                    let a = Dense::<T>::random(3, (m, k), a_order, 0, 0);
-                    let b = Dense::random(4, (k, n), b_order, 0, 0);
+                    let a = Dense::<T>::integers(3, (m, k), a_order);
+                    let b = Dense::integers(4, (k, n), b_order);
                     let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
                     let case =
                         format!("{m} x {n} x {k}, tiles of {rows} x {cols}, {splits} splits, {a_order:?} {b_order:?}");
-                    check(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
+                    check_exact(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
                     kernels.insert(chosen(device, &options, (&a, &b, &c)));
                 }
             }
@@ -425,27 +451,29 @@ fn large_products(gpu: &Device) {
         let found = product(gpu, &GemmOptions::default(), (1.0, 0.0), (&a, &b, &c));
         for at in (0..m * n).step_by(997) {
             let (i, j) = (at / n, at % n);
-            let terms = (0..k).map(|p| a.at(i, p) * b.at(p, j));
-            let (sum, magnitude) =
-                terms.fold((0.0, 0.0), |(sum, magnitude): (f64, f64), term| (sum + term, magnitude + term.abs()));
-            let bound = (k as f64 + 3.0) * f64::from(f32::EPSILON) * magnitude;
-            let error = (f64::from(found[at]) - sum).abs();
-            assert!(error <= bound, "{a_order:?} {b_order:?}, row {i}, column {j}: {error} over {bound}");
+            let sum: Sum = (0..k).map(|p| a.at(i, p) * b.at(p, j)).collect();
+            let case = format!("{a_order:?} {b_order:?}, row {i}, column {j}");
+            assert_within(&case, &[found[at]], &[sum.bounded::<f32>(0.0)]);
         }
     }
 }
 
-fn emulated_bits_are_the_gpus(gpu: &Device) {
+/// By every kernel.
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let emulated = Device::emulated(1);
-    for (a_order, b_order) in [(BOTH[0], BOTH[0]), (BOTH[1], BOTH[1])] {
-        let a = Dense::<f32>::random(1, (70, 50), a_order, 0, 0);
-        let b = Dense::random(2, (50, 66), b_order, 1, 0);
-        let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-        for (&(rows, cols), splits) in tiles::<f32>().iter().zip([2, 3, 3, 1, 2]) {
-            let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
-            let bits =
-                |on| product(on, &options, (1.25, 0.5), (&a, &b, &c)).into_iter().map(f32::to_bits).collect::<Vec<_>>();
-            assert!(bits(&emulated) == bits(gpu), "{options:?}");
+    for a_order in BOTH {
+        for b_order in BOTH {
+            let a = Dense::<T>::random(1, (70, 50), a_order, 0, 0);
+            let b = Dense::random(2, (50, 66), b_order, 1, 0);
+            let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
+            for (&(rows, cols), splits) in tiles::<T>().iter().zip([2, 3, 3, 1, 2]) {
+                let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
+                let bits = |on| {
+                    let product = product(on, &options, (1.25, 0.5), (&a, &b, &c));
+                    product.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
+                };
+                assert!(bits(&emulated) == bits(gpu), "{options:?}, {a_order:?} {b_order:?}");
+            }
         }
     }
 }

@@ -6,9 +6,8 @@ use std::{collections::HashSet, process::ExitCode};
 
 use common::{
     matrices::{self, from_rows},
-    on_cpu_and_gpu, on_every_device,
+    on_cpu_and_gpu, on_every_device, properties,
 };
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use warpsparse::{CsrMatrix, Device, Structure, strategies};
 
 fn main() -> ExitCode {
@@ -34,15 +33,11 @@ fn every_matrix(device: &Device) {
     }
 }
 
-/// proptest's number of cases: 256, or what `PROPTEST_CASES` says. The same cases in every run.
 fn random_matrices(device: &Device) {
-    let config = Config { failure_persistence: None, ..Config::default() };
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, random).run(&strategies::csr_matrix::<f64>(), |matrix| {
+    properties::check("structure", 128, strategies::csr_matrix::<f64>(), |matrix| {
         check("a random matrix", device, &matrix);
         Ok(())
     });
-    result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 fn a_five_point_stencil(device: &Device) {
