@@ -28,6 +28,9 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("one_cg_many_right_hand_sides", many_right_hand_sides));
     trials.extend(on_every_device("callbacks_see_every_iteration", callbacks));
     trials.extend(on_every_device("callbacks_stop", callbacks_stop));
+    trials.extend(on_every_device("either_tolerance_is_enough", either_tolerance_is_enough));
+    trials.extend(on_every_device("symmetry_can_be_assumed", symmetry_can_be_assumed));
+    trials.extend(on_every_device("kernels_are_described", kernels_are_described));
     trials.extend(on_every_device("rounding_limits_are_told", rounding_limits));
     trials.extend(on_every_device("two_precisions", two_precisions));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
@@ -449,6 +452,46 @@ fn callbacks_stop(device: &Device) {
         assert_eq!((limited.reason, x_limited), (CgReason::MaxIterations, x), "{method:?}");
         assert_eq!((limited.history, limited.residual_norm), (info.history, info.residual_norm), "{method:?}");
     }
+}
+
+fn either_tolerance_is_enough(device: &Device) {
+    let on_device = device.upload(&io::generate::poisson2d::<f64>(6).unwrap()).unwrap();
+    let b = vec![100.0; 36]; // of norm 600
+    let residual = |tolerance| {
+        let (info, _) = solve(device, &mut Cg::new(&on_device).tolerance(tolerance), &b).unwrap();
+        assert_eq!(info.reason, CgReason::Converged);
+        info.residual_norm
+    };
+    let (strict, lax) = (residual(Tol::relative(1e-9)), residual(Tol::absolute(6.0)));
+    assert!(strict <= 6.06e-7 && lax > 1e-3 && lax <= 6.06, "{strict}, {lax}");
+    assert_eq!(residual(Tol::relative(1e-9).or(Tol::absolute(6.0))), lax);
+    assert_eq!(residual(Tol::absolute(1e-30).or(Tol::relative(1e-9))), strict);
+}
+
+/// Without the check, a matrix that is not symmetric is the caller's risk: here the first iteration solves the system.
+fn symmetry_can_be_assumed(device: &Device) {
+    let unsymmetric = from_rows::<f64>(3, vec![vec![(0, 2.0), (1, 1.0)], vec![(1, 2.0)], vec![(2, 2.0)]]);
+    let on_device = device.upload(&unsymmetric).unwrap();
+    let b = [0.0, 0.0, 6.0];
+    assert!(solve(device, &mut Cg::new(&on_device), &b).unwrap_err().to_string().contains("not symmetric"));
+    let (info, x) = solve(device, &mut Cg::new(&on_device).assume_symmetric(), &b).unwrap();
+    assert_eq!((info.iterations, x), (1, vec![0.0, 0.0, 3.0]));
+}
+
+fn kernels_are_described(device: &Device) {
+    let on_device = device.upload(&io::generate::poisson2d::<f64>(6).unwrap()).unwrap();
+    let kernel = |method| {
+        let mut cg = Cg::new(&on_device).method(method).lanes(Lanes::Fixed(2));
+        let kernel = cg.describe().unwrap().kernel;
+        // What has been prepared is good for solving.
+        solve(device, &mut cg, &[1.0; 36]).unwrap();
+        kernel
+    };
+    let expected = match device.to_string().as_str() {
+        "cpu" => ["cpu_cg"; 2],
+        _ => ["cg_csr_f64_t2", "cg_persistent_f64_t2"],
+    };
+    assert_eq!([CgMethod::Launches, CgMethod::Persistent].map(kernel), expected);
 }
 
 /// A residual that the element type has not the digits for.

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     trials.extend(on_cpu_and_gpu("many_blocks_f64", many_blocks::<f64>));
     trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
     trials.extend(on_every_device("factors", factors));
+    trials.extend(on_every_device("products_of_transposes", products_of_transposes));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("captures_hold_split_sums", captures_hold_split_sums));
     trials.extend(on_every_device("threads_share_a_queue", threads_share_a_queue));
@@ -292,6 +293,32 @@ fn factors(device: &Device) {
     let zero = Dense::new((2, 1), Order::RowMajor, 0, 0, || 0.0);
     let c = old((1, 1), Order::RowMajor, 0, 0, 1.0);
     assert!(product(device, &GemmOptions::default(), (1.0, 1.0), (&infinite, &zero, &c))[0].is_nan());
+}
+
+/// `B^T * A^T` is the transpose of `A * B`, and no element moves.
+fn products_of_transposes(device: &Device) {
+    let (of_a, of_b) = (DenseLayout::row_major(2, 3).leading_dimension(4).offset(1), DenseLayout::column_major(3, 2));
+    assert_eq!((of_a.elements(), of_a.transpose().elements(), of_b.elements()), (Some(8), Some(8), Some(6)));
+    assert_eq!(DenseLayout::row_major(0, 5).offset(7).elements(), Some(7));
+    assert_eq!(DenseLayout::row_major(usize::MAX, 2).elements(), None);
+    // 1 2 3 of 1 4 is 14  4
+    // 4 5 6    2 0    32 16
+    //          3 0
+    let a = device.upload_vec(&[GAP, 1.0, 2.0, 3.0, GAP, 4.0, 5.0, 6.0]).unwrap();
+    let b = device.upload_vec(&[1.0, 2.0, 3.0, 4.0, 0.0, 0.0]).unwrap();
+    let (a, b) = (a.matrix(of_a).unwrap(), b.matrix(of_b).unwrap());
+    let transpose = a.transpose();
+    assert_eq!((transpose.nrows(), transpose.ncols(), transpose.order()), (3, 2, Order::ColumnMajor));
+    assert_eq!((transpose.leading_dimension(), transpose.offset()), (4, 1));
+    assert_eq!(transpose.device().to_string(), device.to_string());
+    let mut c = device.zeros(4).unwrap();
+    gemm(1.0, a, b, 0.0, c.matrix_mut((2, 2)).unwrap()).unwrap();
+    assert_eq!(c.to_vec().unwrap(), [14.0, 4.0, 32.0, 16.0]);
+    let mut of_transposes = device.zeros(4).unwrap();
+    let result = of_transposes.matrix_mut((2, 2)).unwrap().transpose();
+    assert_eq!(result.order(), Order::ColumnMajor);
+    gemm(1.0, b.transpose(), transpose, 0.0, result).unwrap();
+    assert_eq!(of_transposes.to_vec().unwrap(), c.to_vec().unwrap());
 }
 
 /// The sums are of integers, so they are exact.

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("one_column_is_spmv", one_column_is_spmv));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("bytes_are_those_of_the_arrays", bytes_are_those_of_the_arrays));
     trials.extend(on_every_device("preparations_are_kept", preparations_are_kept));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.extend(on_every_device("random_products_f32", random_products::<f32>));
@@ -250,6 +251,18 @@ fn graphs_repeat_products(device: &Device) {
     let length = |i: usize| if i == 7 { 100 } else { i % 3 };
     let expected: Vec<_> = (0..50 * 4).map(|at| 100.0 + 4.0 * 6.0 * length(at / 4) as f64).collect();
     assert_eq!(c.to_vec().unwrap(), expected);
+}
+
+/// 45 rows, 60 columns: the matrix and its offsets once, B and C once.
+fn bytes_are_those_of_the_arrays(device: &Device) {
+    let matrix = uneven::<f32>();
+    let arrays = matrix.nnz() * 8 + 46 * 4;
+    let uploaded = device.upload(&matrix).unwrap();
+    for ncols in [0, 1, 7] {
+        assert_eq!(uploaded.spmm_bytes(ncols), arrays + (45 + 60) * ncols * 4);
+    }
+    let wide = device.upload(&CsrMatrix::<f32, u64>::from(&matrix)).unwrap();
+    assert_eq!(wide.spmm_bytes(7), arrays + 46 * 4 + (45 + 60) * 7 * 4);
 }
 
 fn preparations_are_kept(device: &Device) {

@@ -131,14 +131,13 @@ fn every_matrix(device: &Device) {
 fn sums_of_integers<T: Scalar>(device: &Device) {
     let emulated = device.to_string() == "emulated";
     for (name, matrix) in matrices::all::<T>() {
-        // The emulator is slow: one of the largest stands for the others.
-        let is_large = emulated && matrix.nnz() > 20_000;
-        if is_large && name != "a huge last row" {
+        // The emulator is slow. Rows of those that are left are cut into pieces, too.
+        if emulated && matrix.nnz() > 20_000 {
             continue;
         }
         let matrix = integers::matrix(&matrix);
         let uploaded = device.upload(&matrix).unwrap();
-        for ncols in if is_large { vec![1] } else { vec![1, 8] } {
+        for ncols in [1, 8] {
             let (b, c) = (Dense::integers(3, matrix.ncols(), ncols, 0, 0), old(matrix.nrows(), ncols, 0, 0, 0.0));
             let found = reduced(&uploaded, (Reduce::Sum, Weights::Values), &b, &c).0;
             assert_exact(&format!("{name}, {ncols} columns"), &found, &reference(&matrix, 1.0, &b, 0.0, &c));

@@ -48,6 +48,7 @@ fn a_five_point_stencil(device: &Device) {
     assert_eq!(structure.row_histogram[..5], [0, 0, 4, 1596, 0]);
     assert_eq!((structure.lower_bandwidth, structure.upper_bandwidth), (40, 40));
     assert_eq!(structure.diagonals, Some(5));
+    assert_eq!(structure.mean_row(), 4.9);
     let text = "1600 x 1600, 7840 entries, 3 to 5 a row, mean 4.90; bandwidth 40 below and 40 above the diagonal, \
                 5 diagonals; locality ";
     assert!(structure.to_string().starts_with(text), "{structure}");
@@ -56,6 +57,7 @@ fn a_five_point_stencil(device: &Device) {
 fn a_matrix_without_entries(device: &Device) {
     let structure = structure(device, &from_rows(7, vec![vec![]; 3000]));
     assert_eq!((structure.min_row, structure.max_row, structure.row_histogram[0]), (0, 0, 3000));
+    assert_eq!((structure.mean_row(), from_rows::<f32>(7, vec![]).structure().mean_row()), (0.0, 0.0));
     assert_eq!((structure.lower_bandwidth, structure.upper_bandwidth), (0, 0));
     assert_eq!((structure.diagonals, structure.near_entries), (Some(0), 0));
     assert!((structure.locality() - 1.0).abs() < f64::EPSILON);
