@@ -49,7 +49,7 @@ pub fn check(bytes: &[u8]) {
         }
         (Err(wide), Err(narrow)) => {
             assert_eq!(wide.to_string(), narrow.to_string());
-            assert!(matches!(wide, Error::Parse { line: 1.., .. } | Error::Unsupported(_)), "{wide:?}");
+            assert!(matches!(wide, Error::Parse { line: 1.., .. } | Error::UnsupportedFile { .. }), "{wide:?}");
         }
         (wide, narrow) => panic!("{wide:?} as f64 and {narrow:?} as f32"),
     }
