@@ -12,7 +12,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::{CsrMatrix, Scalar};
+use crate::{CsrMatrix, DType, Scalar};
 
 /// The most rows that [`csr_matrix`] makes: beyond a block of 256 threads with one row each, twice.
 pub const MAX_ROWS: usize = 520;
@@ -30,10 +30,89 @@ pub fn csr_matrix<T: Scalar>() -> impl Strategy<Value = CsrMatrix<T>> {
         .prop_map(|(lengths, ncols, layout, seed)| fill(&lengths, ncols, layout, seed))
 }
 
+/// As [`csr_matrix`], with values that are huge, tiny, denormal, infinite or NaN among the others.
+pub fn csr_matrix_with_extremes<T: Scalar>() -> impl Strategy<Value = CsrMatrix<T>> {
+    (csr_matrix::<T>(), extremes(), any::<u64>()).prop_map(|(matrix, extremes, seed)| {
+        let mut values = matrix.values().to_vec();
+        extremes.put_into(&mut values, seed);
+        let (offsets, columns) = (matrix.row_offsets().to_vec(), matrix.col_indices().to_vec());
+        // SAFETY: the offsets and the columns are those of a matrix with as many values.
+        unsafe { CsrMatrix::from_csr_data_unchecked(matrix.nrows(), matrix.ncols(), offsets, columns, values) }
+    })
+}
+
+/// As [`vector`], with numbers that are huge, tiny, denormal, infinite or NaN among the others.
+pub fn vector_with_extremes<T: Scalar>(len: usize) -> impl Strategy<Value = Vec<T>> {
+    (vector::<T>(len), extremes(), any::<u64>()).prop_map(|(mut values, extremes, seed)| {
+        extremes.put_into(&mut values, seed);
+        values
+    })
+}
+
 /// A vector of `len` numbers in [-1, 1].
 pub fn vector<T: Scalar>(len: usize) -> impl Strategy<Value = Vec<T>> {
     // From one seed: a strategy for every element would take longer than the test.
     any::<u64>().prop_map(move |seed| (0..len).map(|i| T::from_f64(unit(seed, i as u64))).collect())
+}
+
+/// Extreme numbers among others.
+#[derive(Clone, Debug)]
+struct Extremes {
+    kinds: Vec<Extreme>,
+    /// One number in so many is extreme.
+    one_in: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extreme {
+    /// From a quarter of the largest number on.
+    Huge,
+    /// Up to four times the least normal number.
+    Tiny,
+    Denormal,
+    Infinite,
+    Nan,
+}
+
+/// None, one kind, or several; everywhere or few.
+fn extremes() -> impl Strategy<Value = Extremes> {
+    use Extreme::{Denormal, Huge, Infinite, Nan, Tiny};
+    let kinds = [
+        vec![],
+        vec![Huge],
+        vec![Tiny],
+        vec![Denormal],
+        vec![Infinite],
+        vec![Nan],
+        vec![Tiny, Denormal],
+        vec![Huge, Tiny, Denormal, Infinite, Nan],
+    ];
+    (select(kinds.to_vec()), select(vec![1, 5, 50, 1000])).prop_map(|(kinds, one_in)| Extremes { kinds, one_in })
+}
+
+impl Extremes {
+    fn put_into<T: Scalar>(&self, values: &mut [T], seed: u64) {
+        let (least, most) = match T::DTYPE {
+            DType::F32 => (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX)),
+            DType::F64 => (f64::MIN_POSITIVE, f64::MAX),
+        };
+        for (index, value) in values.iter_mut().enumerate() {
+            let random = mix(seed ^ mix(index as u64));
+            if self.kinds.is_empty() || random % self.one_in != 0 {
+                continue;
+            }
+            // In [-1, 1), and of the same sign in [1/4, 1].
+            let unit = unit(seed, random);
+            let large = (0.25 + 0.75 * unit.abs()).copysign(unit);
+            *value = T::from_f64(match self.kinds[(random >> 32) as usize % self.kinds.len()] {
+                Extreme::Huge => most * large,
+                Extreme::Tiny => 4.0 * least * large,
+                Extreme::Denormal => least * unit,
+                Extreme::Infinite => f64::INFINITY.copysign(unit),
+                Extreme::Nan => f64::NAN,
+            });
+        }
+    }
 }
 
 /// A factor such as alpha and beta: 0, 1, -1 or another.
@@ -43,15 +122,29 @@ pub fn factor<T: Scalar>() -> impl Strategy<Value = T> {
 
 fn row_lengths() -> impl Strategy<Value = Vec<usize>> {
     let around_powers_of_two: Vec<usize> = (0..8).flat_map(|k| [(1 << k) - 1, 1 << k, (1 << k) + 1]).collect();
-    let even = (0..MAX_ROWS, 0usize..40).prop_map(|(rows, length)| vec![length; rows]);
-    let one_huge = (1..MAX_ROWS, 0..MAX_ROW_LENGTH, any::<prop::sample::Index>()).prop_map(|(rows, length, at)| {
-        let mut lengths = vec![0; rows];
-        lengths[at.index(rows)] = length;
-        lengths
-    });
+    let even = (0..=MAX_ROWS, 0usize..40).prop_map(|(rows, length)| vec![length; rows]);
+    let one_huge =
+        (1..=MAX_ROWS, up_to(MAX_ROW_LENGTH), any::<prop::sample::Index>()).prop_map(|(rows, length, at)| {
+            let mut lengths = vec![0; rows];
+            lengths[at.index(rows)] = length;
+            lengths
+        });
     let power_law =
         (0usize..300, 1usize..1500).prop_map(|(rows, longest)| (0..rows).map(|i| longest / (i + 1)).collect());
-    prop_oneof![vec(0usize..20, 0..MAX_ROWS), vec(select(around_powers_of_two), 0..100), even, one_huge, power_law,]
+    let largest = vec(0usize..3, MAX_ROWS);
+    prop_oneof![
+        4 => vec(0usize..20, 0..=MAX_ROWS),
+        4 => vec(select(around_powers_of_two), 0..100),
+        4 => even,
+        4 => one_huge,
+        4 => power_law,
+        1 => largest,
+    ]
+}
+
+/// Any length up to the longest, often the longest itself.
+fn up_to(longest: usize) -> impl Strategy<Value = usize> {
+    prop_oneof![3 => 0..=longest, 1 => Just(longest)]
 }
 
 fn ncols() -> impl Strategy<Value = usize> {

@@ -4,7 +4,10 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, on_device, on_emulator_and_gpu};
+use common::{
+    Random, assert_within, integers, on_device, on_emulator_and_gpu, on_gpu,
+    sums::{Sum, epsilon},
+};
 use kernels_gpu::{
     cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, VARIANTS, dot_grid_size, jacobi_grid_size},
     gemm_tiles,
@@ -21,7 +24,9 @@ fn main() -> ExitCode {
     trials.extend(on_emulator_and_gpu("dot_f64", dot::<f64>));
     trials.extend(on_emulator_and_gpu("dot_of_what_is_no_number", dot_of_what_is_no_number));
     trials.push(on_device("dot_in_any_order_of_threads::emulated".into(), dot_in_any_order, || Device::emulated(0)));
-    trials.push(common::on_gpu("dot_of_many_elements", dot_of_many_elements));
+    trials.push(on_gpu("dot_of_many_elements", dot_of_many_elements));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     trials.push(on_device("what_is_not_embedded::emulated".into(), what_is_not_embedded, || Device::emulated(0)));
     common::run(trials)
 }
@@ -123,17 +128,11 @@ impl Dot {
     }
 }
 
-/// The product in f64 and the bound of what the kernel's may be off: the sum in f64 by Higham's bound as in
-/// `reference_spmv`, and one rounding to `T`.
+/// The product, and what the kernel's may be off: a sum in f64, and one rounding to `T`.
 fn reference<T: Scalar>(a: &[T], b: &[T]) -> (f64, f64) {
-    let (mut sum, mut magnitude) = (0.0, 0.0);
-    for (&a, &b) in a.iter().zip(b) {
-        let product = a.to_f64() * b.to_f64();
-        sum += product;
-        magnitude += product.abs();
-    }
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-    (sum, 2.0 * a.len() as f64 * f64::EPSILON * magnitude + epsilon * sum.abs())
+    let sum: Sum = a.iter().zip(b).map(|(&a, &b)| a.to_f64() * b.to_f64()).collect();
+    let (value, bound) = sum.bounded::<f64>(0.0);
+    (value, bound + epsilon::<T>() * value.abs())
 }
 
 fn check<T: Scalar>(device: &Device, lengths: &[usize]) {
@@ -145,6 +144,11 @@ fn check<T: Scalar>(device: &Device, lengths: &[usize]) {
         assert_within(&format!("{n} elements"), &[first], &[reference(&a, &b)]);
         assert_eq!(dot.of(&on_a, Some(&on_b)), first, "{n} elements, again");
         assert_within(&format!("{n} elements, squared"), &[dot.of(&on_a, None)], &[reference(&a, &a)]);
+        // Not one element is lost, or taken twice.
+        let [a, b] = [3, 4].map(|seed| integers::vector::<T>(seed, n));
+        let [on_a, on_b] = [&a, &b].map(|vector| device.upload_vec(vector).unwrap());
+        let exact: f64 = a.iter().zip(&b).map(|(a, b)| a.to_f64() * b.to_f64()).sum();
+        assert_eq!(dot.of(&on_a, Some(&on_b)), T::from_f64(exact), "{n} integers");
     }
 }
 
@@ -198,4 +202,17 @@ fn what_is_not_embedded(_: &Device) {
     let variant = gemm_tiles::VARIANTS.iter().find(|variant| variant.dynamic_shared_bytes > 0).unwrap();
     let text = Kernel::<gemm_tiles::TilesArgs<f32>>::embedded("gemm_tiles", variant.entry).unwrap_err().to_string();
     assert!(text.contains("dynamic shared memory"), "{text}");
+}
+
+/// Of the dot product, the one kernel of the family that adds up.
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
+    let emulated = Device::emulated(5);
+    for n in [33, 1025, 40_000] {
+        let [a, b] = [1, 2].map(|seed| Random(seed).vector::<T>(n));
+        let dot = |device: &Device| {
+            let [a, b] = [&a, &b].map(|vector| device.upload_vec(vector).unwrap());
+            Dot::new(device, n).of(&a, Some(&b)).to_f64().to_bits()
+        };
+        assert_eq!(dot(gpu), dot(&emulated), "{n} elements");
+    }
 }

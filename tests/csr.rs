@@ -63,3 +63,15 @@ fn offsets_widen_and_narrow() {
     assert_eq!(narrow, matrix);
     assert_eq!(narrow.values().as_ptr(), matrix.values().as_ptr());
 }
+
+#[test]
+fn arrays_come_back() {
+    let arrays = (vec![0u64, 2, 3], vec![0u32, 2, 1], vec![1.0f64, 2.0, 3.0]);
+    let (offsets, columns, values) = arrays.clone();
+    let place = values.as_ptr();
+    let matrix = CsrMatrix::try_from_csr_data(2, 3, offsets, columns, values).unwrap();
+    assert_eq!(matrix.clone().into_csr_data(), arrays);
+    // What nobody shares is not copied.
+    let (_, _, values) = matrix.into_csr_data();
+    assert_eq!(values.as_ptr(), place);
+}

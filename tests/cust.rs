@@ -9,7 +9,8 @@ use common::{
     Random, assert_within,
     dense::{Dense, gemm_reference, reference},
     matrices::{self, uneven},
-    on_gpu, reference_spmv,
+    on_gpu,
+    sums::reference_spmv,
 };
 use libtest_mimic::Trial;
 use warpsparse::{

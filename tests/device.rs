@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     trials.push(on_gpu("a_gpu_describes_itself", a_gpu_describes_itself));
     trials.extend(on_every_device("queues_of_gpus_have_a_handle", queues_of_gpus_have_a_handle));
     trials.push(on_gpu("auto_is_the_gpu", |_| assert!(Device::auto().is_cuda())));
+    trials.push(on_gpu("gpus_are_counted", gpus_are_counted));
     trials.push(test("device_names", device_names));
     trials.push(test("a_missing_device_is_an_error", a_missing_device_is_an_error));
     trials.push(test("auto_says_why_it_is_the_cpu", auto_says_why_it_is_the_cpu));
@@ -155,6 +156,12 @@ fn queues_of_gpus_have_a_handle(device: &Device) {
     assert_eq!(other.cuda_stream() == handle, !device.is_cuda());
 }
 
+fn gpus_are_counted(_: &Device) {
+    let count = Device::cuda_count().unwrap();
+    assert!((0..count).all(|index| Device::cuda(index).is_ok()));
+    assert_eq!(Device::cuda(count).unwrap_err().kind(), ErrorKind::NoDevice);
+}
+
 fn device_names() {
     assert_eq!(Device::from_name("cpu").unwrap().to_string(), "cpu");
     for name in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "CPU"] {
@@ -172,6 +179,7 @@ fn a_missing_device_is_an_error() {
 fn auto_says_why_it_is_the_cpu() {
     let auto = Device::auto();
     assert_eq!(auto.is_cuda(), Device::cuda(0).is_ok());
+    assert_eq!(auto.is_cuda(), Device::cuda_count().is_ok_and(|count| count > 0));
     if !auto.is_cuda() {
         assert!(auto.describe().contains("; no GPU: "), "{}", auto.describe());
     }

@@ -216,6 +216,22 @@ fn views_read_what_they_borrow() {
 }
 
 #[test]
+fn arrays_come_back() {
+    let arrays = (vec![2, 0, 0], vec![1, 1, 0], vec![1.0f32, 2.0, 3.0]);
+    let (rows, columns, values) = arrays.clone();
+    let place = values.as_ptr();
+    let coo = CooMatrix::try_from_triplets(3, 2, rows, columns, values).unwrap();
+    assert_eq!(coo.clone().into_triplets(), arrays);
+    // What nobody shares is not copied.
+    assert_eq!(coo.into_triplets().2.as_ptr(), place);
+
+    let transposed = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0, 2.0, 3.0]).unwrap();
+    let csc = CscMatrix::from_transposed(transposed.clone());
+    assert_eq!((csc.nrows(), csc.ncols()), (3, 2));
+    assert_eq!(csc.into_transposed(), transposed);
+}
+
+#[test]
 fn matrices_without_rows_or_columns() {
     for (nrows, ncols) in [(0, 0), (0, 3), (3, 0), (3, 3)] {
         let coo = CooMatrix::<f32>::try_from_triplets(nrows, ncols, vec![], vec![], vec![]).unwrap();

@@ -1,12 +1,13 @@
 //! Conversions and operations on random matrices, with offsets of both widths, against plain references: the same
 //! entries, bit for bit and in the same order.
 
+#[path = "common/properties.rs"]
+mod properties;
+
 use std::collections::BTreeMap;
 
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
-};
+use properties::check;
+use proptest::prelude::*;
 use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, strategies};
 
 /// Entries as `(row, column, bits of the value)`.
@@ -36,18 +37,10 @@ fn sums<O: Offset>(a: &CsrMatrix<f64, O>) -> BTreeMap<(usize, usize), f64> {
     sums
 }
 
-/// proptest's number of cases, the same in every run.
-fn check<S: Strategy>(cases: S, body: impl Fn(S::Value) -> Result<(), TestCaseError>) {
-    let config = Config { failure_persistence: None, ..Config::default() };
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, random).run(&cases, body);
-    result.unwrap_or_else(|failure| panic!("{failure}"));
-}
-
 /// Checks a property with offsets of both widths.
 macro_rules! with_both_widths {
     ($property:ident, $cases:expr) => {
-        check($cases, |(a, arguments)| {
+        check(concat!("formats_", stringify!($property)), 256, $cases, |(a, arguments)| {
             $property(&a, &arguments)?;
             $property(&CsrMatrix::<f64, u64>::from(&a), &arguments)
         });
@@ -178,7 +171,7 @@ fn triplets_in_any_order_lead_to_rows_and_columns() {
         let entries = Just(entries(&a)).prop_shuffle();
         ((Just(a.nrows()), Just(a.ncols())), entries)
     });
-    check(cases, |((nrows, ncols), entries)| {
+    check("formats_triplets", 256, cases, |((nrows, ncols), entries)| {
         let rows = entries.iter().map(|&(i, _, _)| i as u32).collect();
         let columns = entries.iter().map(|&(_, j, _)| j as u32).collect();
         let values = entries.iter().map(|&(_, _, value)| value).collect();
@@ -220,7 +213,7 @@ fn around<O: Offset>(a: &CsrMatrix<f64, O>) -> warpsparse::Result<CsrMatrix<f64,
 #[test]
 fn a_canonical_matrix_survives_every_cycle() {
     let survived = std::cell::Cell::new(0);
-    check(strategies::csr_matrix::<f64>(), |matrix| {
+    check("formats_cycles", 256, strategies::csr_matrix::<f64>(), |matrix| {
         let matrix = matrix.canonical().drop_zeros();
         let wide = CsrMatrix::<f64, u64>::from(&matrix);
         match (around(&matrix), around(&wide)) {

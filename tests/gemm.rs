@@ -4,7 +4,9 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu};
+use common::{
+    Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, sums::Sum,
+};
 use warpsparse::{
     DenseLayout, Device, DeviceVec, ErrorKind, GemmKernel, GemmOptions, GemmRung, Order, Scalar, gemm, gemm_autotune,
     gemm_choice, gemm_graph, gemm_with,
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
     trials.extend(on_cpu_and_gpu("many_blocks_f64", many_blocks::<f64>));
     trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
     trials.extend(on_every_device("factors", factors));
+    trials.extend(on_every_device("products_of_transposes", products_of_transposes));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("captures_hold_split_sums", captures_hold_split_sums));
     trials.extend(on_every_device("threads_share_a_queue", threads_share_a_queue));
@@ -27,7 +30,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.push(on_gpu("large_products", large_products));
-    trials.push(on_gpu("emulated_bits_are_the_gpus", emulated_bits_are_the_gpus));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
 }
 
@@ -74,43 +78,66 @@ impl<T: Scalar> Dense<T> {
         Self::new(size, order, gap, offset, || random.next_unit())
     }
 
+    /// Small integers, from 1 to 16, whose sums of products are exact.
+    fn integers(seed: u64, size: (usize, usize), order: Order) -> Self {
+        let mut random = Random(seed);
+        Self::new(size, order, 0, 0, || 1.0 + random.next_below(16) as f64)
+    }
+
     fn at(&self, i: usize, j: usize) -> f64 {
         self.elements[self.offset + i * self.distances.0 + j * self.distances.1].to_f64()
     }
 }
 
 /// The product by the device, of which every element is compared with that in f64, and every gap.
-///
-/// The bound is that of a sum of `k` rounded products and two roundings for the factors (Higham, "Accuracy and stability of
-/// numerical algorithms", 2002, section 3.1).
 fn check<T: Scalar>(
+    case: &str,
+    device: &Device,
+    options: &GemmOptions,
+    factors: (f64, f64),
+    matrices: (&Dense<T>, &Dense<T>, &Dense<T>),
+) {
+    let (found, expected) = elements(case, device, options, factors, matrices);
+    assert_within(case, &found, &expected);
+}
+
+/// As [`check`], of integers: the product must be exact.
+fn check_exact<T: Scalar>(
+    case: &str,
+    device: &Device,
+    options: &GemmOptions,
+    factors: (f64, f64),
+    matrices: (&Dense<T>, &Dense<T>, &Dense<T>),
+) {
+    let (found, expected) = elements(case, device, options, factors, matrices);
+    assert_exact(case, &found, &expected);
+}
+
+/// The elements of the product by the device, row by row, and what they should be; fails unless nobody has written between them.
+fn elements<T: Scalar>(
     case: &str,
     device: &Device,
     options: &GemmOptions,
     (alpha, beta): (f64, f64),
     (a, b, c): (&Dense<T>, &Dense<T>, &Dense<T>),
-) {
+) -> (Vec<T>, Vec<(f64, f64)>) {
     let found = product(device, options, (alpha, beta), (a, b, c));
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let ((m, k), n) = (a.size, b.size.1);
     let (mut elements, mut expected) = (vec![], vec![]);
     let mut is_element = vec![false; found.len()];
     for i in 0..m {
         for j in 0..n {
-            let terms = (0..k).map(|p| alpha * a.at(i, p) * b.at(p, j));
-            let (sum, magnitude) =
-                terms.fold((0.0, 0.0), |(sum, magnitude): (f64, f64), term| (sum + term, magnitude + term.abs()));
-            let old = if beta == 0.0 { 0.0 } else { beta * c.at(i, j) };
-            expected.push((sum + old, (k as f64 + 3.0) * epsilon * (magnitude + old.abs())));
+            let sum: Sum = (0..k).map(|p| alpha * a.at(i, p) * b.at(p, j)).collect();
+            expected.push(sum.bounded::<T>(if beta == 0.0 { 0.0 } else { beta * c.at(i, j) }));
             let at = c.offset + i * c.distances.0 + j * c.distances.1;
             elements.push(found[at]);
             is_element[at] = true;
         }
     }
-    assert_within(case, &elements, &expected);
     for (at, value) in found.iter().enumerate().filter(|(at, _)| !is_element[*at]) {
         assert_eq!(value.to_f64(), GAP, "{case}: the gap at {at}");
     }
+    (elements, expected)
 }
 
 fn product<T: Scalar>(
@@ -161,7 +188,7 @@ fn tiles<T: Scalar>() -> &'static [(usize, usize)] {
 }
 
 /// Every kernel, by name, with sizes around those of its tile, and of the steps in which it goes through the sums; and with sums split
-/// among blocks, some of which have nothing to add up.
+/// among blocks, some of which have nothing to add up. Of integers, so that not one product is lost, or taken twice.
 fn every_tile<T: Scalar>(device: &Device) {
     let mut kernels = std::collections::BTreeSet::new();
     for &(rows, cols) in tiles::<T>() {
@@ -185,12 +212,12 @@ fn every_tile<T: Scalar>(device: &Device) {
             let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
             for a_order in BOTH {
                 for b_order in BOTH {
-                    let a = Dense::<T>::random(3, (m, k), a_order, 0, 0);
-                    let b = Dense::random(4, (k, n), b_order, 0, 0);
+                    let a = Dense::<T>::integers(3, (m, k), a_order);
+                    let b = Dense::integers(4, (k, n), b_order);
                     let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
                     let case =
                         format!("{m} x {n} x {k}, tiles of {rows} x {cols}, {splits} splits, {a_order:?} {b_order:?}");
-                    check(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
+                    check_exact(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
                     kernels.insert(chosen(device, &options, (&a, &b, &c)));
                 }
             }
@@ -267,6 +294,32 @@ fn factors(device: &Device) {
     let zero = Dense::new((2, 1), Order::RowMajor, 0, 0, || 0.0);
     let c = old((1, 1), Order::RowMajor, 0, 0, 1.0);
     assert!(product(device, &GemmOptions::default(), (1.0, 1.0), (&infinite, &zero, &c))[0].is_nan());
+}
+
+/// `B^T * A^T` is the transpose of `A * B`, and no element moves.
+fn products_of_transposes(device: &Device) {
+    let (of_a, of_b) = (DenseLayout::row_major(2, 3).leading_dimension(4).offset(1), DenseLayout::column_major(3, 2));
+    assert_eq!((of_a.elements(), of_a.transpose().elements(), of_b.elements()), (Some(8), Some(8), Some(6)));
+    assert_eq!(DenseLayout::row_major(0, 5).offset(7).elements(), Some(7));
+    assert_eq!(DenseLayout::row_major(usize::MAX, 2).elements(), None);
+    // 1 2 3 of 1 4 is 14  4
+    // 4 5 6    2 0    32 16
+    //          3 0
+    let a = device.upload_vec(&[GAP, 1.0, 2.0, 3.0, GAP, 4.0, 5.0, 6.0]).unwrap();
+    let b = device.upload_vec(&[1.0, 2.0, 3.0, 4.0, 0.0, 0.0]).unwrap();
+    let (a, b) = (a.matrix(of_a).unwrap(), b.matrix(of_b).unwrap());
+    let transpose = a.transpose();
+    assert_eq!((transpose.nrows(), transpose.ncols(), transpose.order()), (3, 2, Order::ColumnMajor));
+    assert_eq!((transpose.leading_dimension(), transpose.offset()), (4, 1));
+    assert_eq!(transpose.device().to_string(), device.to_string());
+    let mut c = device.zeros(4).unwrap();
+    gemm(1.0, a, b, 0.0, c.matrix_mut((2, 2)).unwrap()).unwrap();
+    assert_eq!(c.to_vec().unwrap(), [14.0, 4.0, 32.0, 16.0]);
+    let mut of_transposes = device.zeros(4).unwrap();
+    let result = of_transposes.matrix_mut((2, 2)).unwrap().transpose();
+    assert_eq!(result.order(), Order::ColumnMajor);
+    gemm(1.0, b.transpose(), transpose, 0.0, result).unwrap();
+    assert_eq!(of_transposes.to_vec().unwrap(), c.to_vec().unwrap());
 }
 
 /// The sums are of integers, so they are exact.
@@ -442,27 +495,29 @@ fn large_products(gpu: &Device) {
         let found = product(gpu, &GemmOptions::default(), (1.0, 0.0), (&a, &b, &c));
         for at in (0..m * n).step_by(997) {
             let (i, j) = (at / n, at % n);
-            let terms = (0..k).map(|p| a.at(i, p) * b.at(p, j));
-            let (sum, magnitude) =
-                terms.fold((0.0, 0.0), |(sum, magnitude): (f64, f64), term| (sum + term, magnitude + term.abs()));
-            let bound = (k as f64 + 3.0) * f64::from(f32::EPSILON) * magnitude;
-            let error = (f64::from(found[at]) - sum).abs();
-            assert!(error <= bound, "{a_order:?} {b_order:?}, row {i}, column {j}: {error} over {bound}");
+            let sum: Sum = (0..k).map(|p| a.at(i, p) * b.at(p, j)).collect();
+            let case = format!("{a_order:?} {b_order:?}, row {i}, column {j}");
+            assert_within(&case, &[found[at]], &[sum.bounded::<f32>(0.0)]);
         }
     }
 }
 
-fn emulated_bits_are_the_gpus(gpu: &Device) {
+/// By every kernel.
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let emulated = Device::emulated(1);
-    for (a_order, b_order) in [(BOTH[0], BOTH[0]), (BOTH[1], BOTH[1])] {
-        let a = Dense::<f32>::random(1, (70, 50), a_order, 0, 0);
-        let b = Dense::random(2, (50, 66), b_order, 1, 0);
-        let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-        for (&(rows, cols), splits) in tiles::<f32>().iter().zip([2, 3, 3, 1, 2]) {
-            let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
-            let bits =
-                |on| product(on, &options, (1.25, 0.5), (&a, &b, &c)).into_iter().map(f32::to_bits).collect::<Vec<_>>();
-            assert!(bits(&emulated) == bits(gpu), "{options:?}");
+    for a_order in BOTH {
+        for b_order in BOTH {
+            let a = Dense::<T>::random(1, (70, 50), a_order, 0, 0);
+            let b = Dense::random(2, (50, 66), b_order, 1, 0);
+            let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
+            for (&(rows, cols), splits) in tiles::<T>().iter().zip([2, 3, 3, 1, 2]) {
+                let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
+                let bits = |on| {
+                    let product = product(on, &options, (1.25, 0.5), (&a, &b, &c));
+                    product.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
+                };
+                assert!(bits(&emulated) == bits(gpu), "{options:?}, {a_order:?} {b_order:?}");
+            }
         }
     }
 }

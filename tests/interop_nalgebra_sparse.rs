@@ -1,5 +1,8 @@
 //! Matrices from and to nalgebra-sparse: the same entries, bit for bit and in the same order, the values not copied.
 
+#[path = "common/properties.rs"]
+mod properties;
+
 use std::fmt::Debug;
 
 use nalgebra_sparse as theirs;
@@ -196,15 +199,14 @@ fn goes_there_and_back<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> std::resu
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_matrices_go_there_and_back(single in csr_matrix::<f32>(), double in csr_matrix()) {
+#[test]
+fn random_matrices_go_there_and_back() {
+    let cases = (csr_matrix::<f32>(), csr_matrix::<f64>());
+    properties::check("interop_nalgebra_sparse", 256, cases, |(single, double)| {
         goes_there_and_back(&single)?;
         goes_there_and_back(&single.canonical())?;
         let double = CsrMatrix::<f64, u64>::from(&double);
         goes_there_and_back(&double)?;
-        goes_there_and_back(&double.canonical())?;
-    }
+        goes_there_and_back(&double.canonical())
+    });
 }

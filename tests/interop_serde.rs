@@ -1,6 +1,9 @@
 //! Matrices as documents, by the example of JSON: what is written, that it is read bit for bit, and that what is no
 //! matrix is refused.
 
+#[path = "common/properties.rs"]
+mod properties;
+
 use std::fmt::Debug;
 
 use proptest::prelude::*;
@@ -176,12 +179,11 @@ where
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_matrices_are_read_as_they_were(single in csr_matrix::<f32>(), double in csr_matrix::<f64>()) {
+#[test]
+fn random_matrices_are_read_as_they_were() {
+    let cases = (csr_matrix::<f32>(), csr_matrix::<f64>());
+    properties::check("interop_serde", 64, cases, |(single, double)| {
         every_format_is_read_as_it_was(&single)?;
-        every_format_is_read_as_it_was(&double)?;
-    }
+        every_format_is_read_as_it_was(&double)
+    });
 }

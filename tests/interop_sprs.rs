@@ -1,6 +1,9 @@
 //! Matrices from and to sprs: the same entries, bit for bit and in the same order; arrays of the types of ours are not
 //! copied.
 
+#[path = "common/properties.rs"]
+mod properties;
+
 use std::fmt::Debug;
 
 use proptest::prelude::*;
@@ -282,15 +285,14 @@ fn random_goes_there_and_back<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> st
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_matrices_go_there_and_back(single in csr_matrix::<f32>(), double in csr_matrix()) {
+#[test]
+fn random_matrices_go_there_and_back() {
+    let cases = (csr_matrix::<f32>(), csr_matrix::<f64>());
+    properties::check("interop_sprs", 256, cases, |(single, double)| {
         random_goes_there_and_back(&single)?;
         random_goes_there_and_back(&single.canonical())?;
         let double = CsrMatrix::<f64, u64>::from(&double);
         random_goes_there_and_back(&double)?;
-        random_goes_there_and_back(&double.canonical())?;
-    }
+        random_goes_there_and_back(&double.canonical())
+    });
 }

@@ -385,3 +385,12 @@ fn a_file_is_a_source_too() {
     assert_eq!((matrix.nrows(), matrix.nnz()), (992, 16_744));
     assert_eq!(last, (18_157, 18_157));
 }
+
+#[test]
+fn generators_are_called_by_their_values_too() {
+    let (text, generator) =
+        ("gen:uniform:30:4:20:seed=7", Generator::Uniform { nrows: 30, ncols: 20, per_row: 4, seed: 7 });
+    assert_eq!(generator.generate::<f32>().unwrap(), load(text));
+    let error = Generator::Poisson2d { n: usize::MAX }.generate::<f32>().unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+}

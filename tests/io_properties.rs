@@ -1,6 +1,9 @@
 //! Properties of the Matrix Market reader over random matrices and random bytes.
 #![cfg(feature = "io")]
 
+#[path = "common/properties.rs"]
+mod properties;
+
 use std::fmt::Write;
 
 use proptest::{collection::vec, prelude::*};
@@ -29,11 +32,9 @@ fn text((rows, columns, entries): &(usize, usize, Entries), newline: &str) -> St
     text
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn what_is_written_is_read(matrix in matrices(), crlf: bool) {
+#[test]
+fn what_is_written_is_read() {
+    properties::check("io_read", 500, (matrices(), any::<bool>()), |(matrix, crlf)| {
         let text = text(&matrix, if crlf { "\r\n" } else { "\n" });
         let coo: CooMatrix<f64> = read(text.as_bytes()).read_coo().unwrap();
         prop_assert_eq!((coo.nrows(), coo.ncols()), (matrix.0, matrix.1));
@@ -41,11 +42,14 @@ proptest! {
         let single: CooMatrix<f32> = read(text.as_bytes()).read_coo().unwrap();
         let printed = matrix.2.iter().map(|(_, _, value)| format!("{value:e}").parse::<f32>().unwrap());
         prop_assert_eq!(single.values(), printed.collect::<Vec<_>>());
-    }
+        Ok(())
+    });
+}
 
-    /// Summing duplicates into a dense array, in the file's order, is what CSR holds.
-    #[test]
-    fn csr_is_the_dense_sum((rows, columns, entries) in matrices()) {
+/// Summing duplicates into a dense array, in the file's order, is what CSR holds.
+#[test]
+fn csr_is_the_dense_sum() {
+    properties::check("io_read_csr", 500, matrices(), |(rows, columns, entries)| {
         let csr: CsrMatrix<f64> = read(text(&(rows, columns, entries.clone()), "\n").as_bytes()).read_csr().unwrap();
         let mut dense = vec![None; rows * columns];
         for (row, column, value) in entries {
@@ -55,7 +59,8 @@ proptest! {
         let expected = dense.iter().enumerate();
         let expected: Vec<_> = expected.filter_map(|(k, sum)| Some((k / columns, k % columns, (*sum)?))).collect();
         prop_assert_eq!(csr.triplets().collect::<Vec<_>>(), expected);
-    }
+        Ok(())
+    });
 }
 
 /// Well-formed files of every kind, to be damaged.
@@ -83,12 +88,11 @@ fn damages() -> impl Strategy<Value = Vec<(prop::sample::Index, Damage)>> {
     vec((any::<prop::sample::Index>(), damage), 1..5)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 5000, failure_persistence: None, ..ProptestConfig::default() })]
-
-    /// A damaged file is read or refused, and what refuses it names one of its lines; nothing panics.
-    #[test]
-    fn damaged_files_do_not_panic(seed in 0..SEEDS.len(), damages in damages(), gzipped: bool) {
+/// A damaged file is read or refused, and what refuses it names one of its lines; nothing panics.
+#[test]
+fn damaged_files_do_not_panic() {
+    let cases = (0..SEEDS.len(), damages(), any::<bool>());
+    properties::check("io_damaged", 5000, cases, |(seed, damages, gzipped)| {
         let mut bytes = SEEDS[seed].as_bytes().to_vec();
         if gzipped {
             let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -111,5 +115,6 @@ proptest! {
             }
             Err(error) => prop_assert!(matches!(error, Error::UnsupportedFile { .. }), "{error:?}"),
         }
-    }
+        Ok(())
+    });
 }

@@ -7,11 +7,9 @@ use std::collections::{HashSet, VecDeque};
 use common::{
     Random,
     matrices::{self, from_rows},
+    properties,
 };
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
-};
+use proptest::prelude::any;
 use warpsparse::{CooMatrix, CsrMatrix, ErrorKind, strategies};
 
 /// The matrix with these entries, all 1; duplicates stay.
@@ -105,19 +103,15 @@ fn every_matrix() {
     }
 }
 
-/// proptest's number of cases: 256, or what `PROPTEST_CASES` says. The same cases in every run.
 #[test]
 fn random_matrices() {
-    let config = Config { failure_persistence: None, ..Config::default() };
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let cases = (strategies::csr_matrix::<f32>(), any::<bool>());
-    let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, make_square)| {
+    properties::check("reorder", 256, cases, |(matrix, make_square)| {
         let size = matrix.nrows().max(matrix.ncols());
         let places: Vec<_> = matrix.triplets().map(|(i, j, _)| (i, j)).collect();
         check("a random matrix", &if make_square { pattern(size, size, &places) } else { matrix });
         Ok(())
     });
-    result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]

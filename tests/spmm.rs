@@ -6,23 +6,23 @@ use std::process::ExitCode;
 
 use common::{
     assert_within,
-    dense::{Dense, check, old, product, reference},
+    dense::{Dense, check, check_exact, old, product, reference},
+    extremes, integers,
     matrices::{self, uneven},
-    on_emulator_and_gpu, on_every_device, on_gpu,
+    on_emulator_and_gpu, on_every_device, on_gpu, properties,
 };
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
-};
+use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, ErrorKind, FormatChoice, Scalar,
-    SpmmOptions, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, ErrorKind, FormatChoice, KernelChoice,
+    Scalar, SpmmOptions, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     trials.extend(on_every_device("every_matrix_f32", every_matrix::<f32>));
     trials.extend(on_every_device("every_matrix_f64", every_matrix::<f64>));
+    trials.extend(on_every_device("sums_of_integers_are_exact_f32", sums_of_integers::<f32>));
+    trials.extend(on_every_device("sums_of_integers_are_exact_f64", sums_of_integers::<f64>));
     trials.extend(on_every_device("every_width_f32", every_width::<f32>));
     trials.extend(on_every_device("every_width_f64", every_width::<f64>));
     trials.extend(on_emulator_and_gpu("every_tile_f32", every_tile::<f32>));
@@ -34,10 +34,13 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("one_column_is_spmv", one_column_is_spmv));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
+    trials.extend(on_every_device("bytes_are_those_of_the_arrays", bytes_are_those_of_the_arrays));
     trials.extend(on_every_device("preparations_are_kept", preparations_are_kept));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.extend(on_every_device("random_products_f32", random_products::<f32>));
     trials.extend(on_every_device("random_products_f64", random_products::<f64>));
+    trials.extend(on_every_device("extreme_numbers_f32", extreme_numbers::<f32>));
+    trials.extend(on_every_device("extreme_numbers_f64", extreme_numbers::<f64>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
@@ -70,6 +73,25 @@ fn every_matrix<T: Scalar>(device: &Device) {
     }
 }
 
+/// Not one entry is lost, or taken twice, of huge rows either: see [`integers`].
+fn sums_of_integers<T: Scalar>(device: &Device) {
+    let emulated = device.to_string() == "emulated";
+    for (name, matrix) in matrices::all::<T>() {
+        // The emulator is slow: one of the largest stands for the others.
+        let is_large = emulated && matrix.nnz() > 30_000;
+        if is_large && name != "a huge last row" {
+            continue;
+        }
+        let matrix = integers::matrix(&matrix);
+        let uploaded = device.upload(&matrix).unwrap();
+        for ncols in if is_large { vec![6] } else { vec![1, 6] } {
+            let (b, c) =
+                (Dense::integers(3, matrix.ncols(), ncols, 0, 0), Dense::integers(4, matrix.nrows(), ncols, 0, 0));
+            check_exact(&format!("{name}, {ncols} columns"), &matrix, &uploaded, (-1.0, 3.0), &b, &c);
+        }
+    }
+}
+
 fn every_width<T: Scalar>(device: &Device) {
     let matrix = uneven::<T>();
     let uploaded = device.upload(&matrix).unwrap();
@@ -96,32 +118,45 @@ fn every_width<T: Scalar>(device: &Device) {
     }
 }
 
-/// Each kernel, by name, with columns for one tile, for more than one, and for lanes that have none; rows cut and whole.
-fn every_tile<T: Scalar>(device: &Device) {
-    let matrix = uneven::<T>();
-    let uploaded = device.upload(&matrix).unwrap();
-    let mut kernels = std::collections::BTreeSet::new();
+/// Options for each tile, and as many columns as one tile has, as more than one, and as leave lanes without any; rows cut and whole.
+fn tiles_and_widths() -> Vec<(SpmmOptions, usize)> {
+    const TILES: [(u32, u32); 10] =
+        [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (32, 1), (32, 2), (32, 4)];
+    let mut all = vec![];
     for vector in [1, 2, 4] {
-        for (lanes, coarsening) in [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (16, 1), (16, 2), (32, 1), (32, 2), (32, 4)]
-        {
+        for (lanes, coarsening) in TILES {
+            let tile = vector * (lanes * coarsening) as usize;
             for long_row in [1, 2, 3, 16, 1000] {
-                let tile = vector * (lanes * coarsening) as usize;
                 for ncols in [tile, tile + vector, 2 * tile + vector] {
-                    let options = SpmmOptions::default().tile(lanes, coarsening).long_row(long_row);
                     // As many columns again as keep the vector from being wider.
                     let ncols = if vector < 4 && ncols.is_multiple_of(2 * vector) { ncols + vector } else { ncols };
-                    let choice = match uploaded.prepare_spmm(ncols, &options) {
-                        Ok(choice) => choice,
-                        Err(Error::InvalidOption(problem)) if problem.starts_with("a tile of") => continue,
-                        Err(error) => panic!("{error}"),
-                    };
-                    let b = Dense::random(5, 60, ncols, 0, 0);
-                    let c = old(45, ncols, 0, 0, 0.5);
-                    check(&format!("{choice}, {ncols} columns"), &matrix, &uploaded, (1.5, 0.5), &b, &c);
-                    kernels.insert(choice.kernel);
+                    all.push((SpmmOptions::default().tile(lanes, coarsening).long_row(long_row), ncols));
                 }
             }
         }
+    }
+    all
+}
+
+/// The kernel that the options choose, unless there is none of that tile.
+fn prepare<T: Scalar>(on: &DeviceMatrix<T>, ncols: usize, options: &SpmmOptions) -> Option<KernelChoice> {
+    match on.prepare_spmm(ncols, options) {
+        Ok(choice) => Some(choice),
+        Err(Error::InvalidOption(problem)) if problem.starts_with("a tile of") => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Each kernel, by name. Not one entry is lost, or taken twice: see [`integers`].
+fn every_tile<T: Scalar>(device: &Device) {
+    let matrix = integers::matrix(&uneven::<T>());
+    let uploaded = device.upload(&matrix).unwrap();
+    let mut kernels = std::collections::BTreeSet::new();
+    for (options, ncols) in tiles_and_widths() {
+        let Some(choice) = prepare(&uploaded, ncols, &options) else { continue };
+        let (b, c) = (Dense::integers(5, 60, ncols, 0, 0), Dense::integers(6, 45, ncols, 0, 0));
+        check_exact(&format!("{choice}, {ncols} columns"), &matrix, &uploaded, (-1.0, 3.0), &b, &c);
+        kernels.insert(choice.kernel);
     }
     let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == "spmm_csr").unwrap();
     let expected = family.variants.iter().filter(|variant| variant.dtype == Some(T::DTYPE));
@@ -216,6 +251,18 @@ fn graphs_repeat_products(device: &Device) {
     let length = |i: usize| if i == 7 { 100 } else { i % 3 };
     let expected: Vec<_> = (0..50 * 4).map(|at| 100.0 + 4.0 * 6.0 * length(at / 4) as f64).collect();
     assert_eq!(c.to_vec().unwrap(), expected);
+}
+
+/// 45 rows, 60 columns: the matrix and its offsets once, B and C once.
+fn bytes_are_those_of_the_arrays(device: &Device) {
+    let matrix = uneven::<f32>();
+    let arrays = matrix.nnz() * 8 + 46 * 4;
+    let uploaded = device.upload(&matrix).unwrap();
+    for ncols in [0, 1, 7] {
+        assert_eq!(uploaded.spmm_bytes(ncols), arrays + (45 + 60) * ncols * 4);
+    }
+    let wide = device.upload(&CsrMatrix::<f32, u64>::from(&matrix)).unwrap();
+    assert_eq!(wide.spmm_bytes(7), arrays + 46 * 4 + (45 + 60) * 7 * 4);
 }
 
 fn preparations_are_kept(device: &Device) {
@@ -332,10 +379,8 @@ fn random_products<T: Scalar>(device: &Device) {
     let factors = (strategies::factor::<f64>(), strategies::factor::<f64>());
     let shape = (1usize..70, 0usize..5, 0usize..5, prop_oneof![Just(None), (1u32..40).prop_map(Some)]);
     let cases = (strategies::csr_matrix::<T>(), shape, factors);
-    let mut config = Config { failure_persistence: None, ..Config::default() };
-    config.cases = config.cases.min(if device.to_string() == "emulated" { 48 } else { 256 });
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, shape, factors)| {
+    let count = if device.to_string() == "emulated" { 32 } else { 256 };
+    properties::check(&format!("spmm_{:?}", T::DTYPE), count, cases, |(matrix, shape, factors)| {
         let (ncols, gap, offset, long_row) = shape;
         let uploaded = device.upload(&matrix).unwrap();
         if let Some(entries) = long_row {
@@ -345,18 +390,46 @@ fn random_products<T: Scalar>(device: &Device) {
         check("random", &matrix, &uploaded, factors, &b, &old(matrix.nrows(), ncols, gap, offset, factors.1));
         Ok(())
     });
-    result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
+/// Numbers that are infinite, NaN, huge, tiny or denormal, each column as a vector.
+fn extreme_numbers<T: Scalar>(device: &Device) {
+    let cases = (strategies::csr_matrix_with_extremes::<T>(), 1usize..9).prop_flat_map(|(matrix, ncols)| {
+        let b = strategies::vector_with_extremes::<T>(matrix.ncols() * ncols);
+        let c = strategies::vector_with_extremes::<T>(matrix.nrows() * ncols);
+        (Just(matrix), Just(ncols), b, c, strategies::factor(), strategies::factor())
+    });
+    let count = if device.to_string() == "emulated" { 16 } else { 256 };
+    properties::check(&format!("spmm_extremes_{:?}", T::DTYPE), count, cases, |(matrix, ncols, b, c, alpha, beta)| {
+        let (x, mut y) = (device.upload_vec(&b).unwrap(), device.upload_vec(&c).unwrap());
+        let layouts = ((matrix.ncols(), ncols), (matrix.nrows(), ncols));
+        let (x, of_y) = (x.matrix(layouts.0).unwrap(), y.matrix_mut(layouts.1).unwrap());
+        device.upload(&matrix).unwrap().spmm(alpha, x, beta, of_y).unwrap();
+        let found = y.to_vec().unwrap();
+        for j in 0..ncols {
+            let column = |of: &[T]| of.iter().skip(j).step_by(ncols).copied().collect::<Vec<_>>();
+            let (x, y) = (column(&b), column(&c));
+            extremes::check("random", matrix.triplets(), (alpha, &x), (beta, &y), &column(&found));
+        }
+        Ok(())
+    });
+}
+
+/// Of every tile.
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let matrix = uneven::<T>();
     let emulated = Device::emulated(1).upload(&matrix).unwrap();
     let real = gpu.upload(&matrix).unwrap();
-    for ncols in [3, 8, 33, 64] {
+    for (options, ncols) in tiles_and_widths() {
+        let choices = [&emulated, &real].map(|on| prepare(on, ncols, &options).map(|choice| choice.kernel));
+        assert_eq!(choices[0], choices[1]);
+        if choices[0].is_none() {
+            continue;
+        }
         let (b, c) = (Dense::random(4, 60, ncols, 0, 0), old(45, ncols, 0, 0, 0.5));
         let bits = |on| {
             product::<T>(on, 1.25, &b, 0.5, &c).into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
         };
-        assert!(bits(&emulated) == bits(&real), "{ncols} columns");
+        assert!(bits(&emulated) == bits(&real), "{options:?}, {ncols} columns");
     }
 }

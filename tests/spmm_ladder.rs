@@ -5,9 +5,10 @@ mod common;
 use std::{collections::BTreeSet, process::ExitCode};
 
 use common::{
-    dense::{Dense, check, old, product, reference},
+    dense::{Dense, check, check_exact, old, product, reference},
+    integers,
     matrices::{self, uneven},
-    on_emulator_and_gpu, on_every_device,
+    on_emulator_and_gpu, on_every_device, on_gpu,
 };
 use warpsparse::{CscMatrix, CsrMatrix, Device, DeviceMatrix, KernelChoice, Scalar, SpmmKernel, SpmmOptions};
 
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("products_with_the_transpose", products_with_the_transpose));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("what_options_refuse", what_options_refuse));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
+    trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
 }
 
@@ -75,20 +78,22 @@ fn every_kernel_and_width<T: Scalar>(device: &Device) {
     assert_eq!(kernels, expected);
 }
 
+/// Of integers: not one entry is lost, or taken twice.
 fn every_matrix<T: Scalar>(device: &Device) {
     for (name, matrix) in matrices::all::<T>() {
         // The emulator is slow.
         if device.to_string() == "emulated" && matrix.nnz() > 12_000 {
             continue;
         }
+        let matrix = integers::matrix(&matrix);
         let uploaded = device.upload(&matrix).unwrap();
         for kernel in every_kernel() {
             let choice = force(&uploaded, 5, kernel);
-            let b = Dense::random(3, matrix.ncols(), 5, 0, 0);
-            for (alpha, beta) in [(1.5, 0.0), (0.0, 2.0)] {
-                let c = old(matrix.nrows(), 5, 0, 0, beta);
-                check(&format!("{name}, {choice}, beta {beta}"), &matrix, &uploaded, (alpha, beta), &b, &c);
-            }
+            let b = Dense::integers(3, matrix.ncols(), 5, 0, 0);
+            let c = old(matrix.nrows(), 5, 0, 0, 0.0);
+            check_exact(&format!("{name}, {choice}"), &matrix, &uploaded, (-1.0, 0.0), &b, &c);
+            let c = Dense::integers(4, matrix.nrows(), 5, 0, 0);
+            check_exact(&format!("{name}, {choice}, no product"), &matrix, &uploaded, (0.0, 2.0), &b, &c);
         }
     }
 }
@@ -229,4 +234,23 @@ fn what_options_refuse(device: &Device) {
     let chosen = uploaded.prepare_spmm(8, &naive).unwrap().kernel;
     let expected = if device.to_string() == "cpu" { "cpu_spmm_csr" } else { "spmm_ladder_element_per_thread_f32" };
     assert_eq!(chosen, expected);
+}
+
+/// By the kernels that do not add atomically.
+fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
+    let matrix = uneven::<T>();
+    let (emulated, real) = (Device::emulated(1).upload(&matrix).unwrap(), gpu.upload(&matrix).unwrap());
+    for ncols in [3, 33, 70] {
+        let (b, c) = (Dense::random(4, 60, ncols, 0, 0), old(45, ncols, 0, 0, 0.75));
+        for kernel in IN_ORDER {
+            let bits = |on| {
+                force(on, ncols, kernel);
+                product::<T>(on, -2.5, &b, 0.75, &c)
+                    .into_iter()
+                    .map(|value| value.to_f64().to_bits())
+                    .collect::<Vec<_>>()
+            };
+            assert!(bits(&emulated) == bits(&real), "{kernel:?}, {ncols} columns");
+        }
+    }
 }

@@ -5,7 +5,8 @@ mod common;
 use std::process::ExitCode;
 
 use common::{
-    Random, assert_within, matrices, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, reference_spmv,
+    Random, assert_exact, assert_within, integers, matrices, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device,
+    on_gpu, sums::reference_spmv,
 };
 use warpsparse::{CsrKernel, CsrMatrix, Device, DeviceMatrix, Error, Lanes, Scalar, SpmvOptions};
 
@@ -57,20 +58,29 @@ fn kernels() -> Vec<SpmvOptions> {
     SpmvOptions::candidates().into_iter().chain(finely).collect()
 }
 
+/// Not one entry is lost, or taken twice: see [`integers`].
 fn every_kernel<T: Scalar>(device: &Device) {
     // The emulator is slow: kernels of a few lane counts stand for the others there. The properties try all.
     let few = |options: &SpmvOptions| matches!(options.lanes, Lanes::Auto | Lanes::Fixed(1 | 8));
     let kernels: Vec<_> = kernels().into_iter().filter(|options| device.is_cuda() || few(options)).collect();
+    let (alpha, beta) = (T::from_f64(-1.0), T::from_f64(3.0));
     for (name, matrix) in matrices::all::<T>() {
+        let matrix = integers::matrix(&matrix);
         let wide = CsrMatrix::<T, u64>::from(&matrix);
-        for options in &kernels {
-            let case = format!("{name}, {options:?}");
-            let narrow = device.upload_with(&matrix, options).unwrap();
-            check_product(&case, &matrix, &narrow, T::from_f64(1.5), T::from_f64(-0.5));
-            // On the emulator not for the largest ones, which take most of the time: narrow offsets there stand for both.
-            if device.is_cuda() || matrix.nnz() < 10_000 {
-                let wide = device.upload_with(&wide, options).unwrap();
-                check_product(&format!("{case}, 64-bit offsets"), &matrix, &wide, T::from_f64(1.5), T::from_f64(-0.5));
+        let (x, y) = (integers::vector(1, matrix.ncols()), integers::vector(2, matrix.nrows()));
+        let expected = reference_spmv(&matrix, alpha, &x, beta, &y);
+        let check = |case: &str, uploaded: &DeviceMatrix<T>| {
+            let mut product = device.upload_vec(&y).unwrap();
+            uploaded.spmv(alpha, &device.upload_vec(&x).unwrap(), beta, &mut product).unwrap();
+            assert_exact(case, &product.to_vec().unwrap(), &expected);
+        };
+        // The largest ones would take most of the time there: rows in longer pieces and narrow offsets stand for both.
+        let is_large = !device.is_cuda() && matrix.nnz() > 10_000;
+        for options in kernels.iter().filter(|options| !is_large || options.long_row != Some(1)) {
+            check(&format!("{name}, {options:?}"), &device.upload_with(&matrix, options).unwrap());
+            if !is_large {
+                let uploaded = device.upload_with(&wide, options).unwrap();
+                check(&format!("{name}, {options:?}, 64-bit offsets"), &uploaded);
             }
         }
     }

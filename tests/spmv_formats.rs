@@ -4,11 +4,11 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, assert_within, matrices, on_device, on_every_device, on_gpu, reference_spmv};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
+use common::{
+    Random, assert_exact, assert_within, extremes, integers, matrices, on_device, on_every_device, on_gpu, properties,
+    sums::reference_spmv,
 };
+use proptest::prelude::*;
 use warpsparse::{
     CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
     HybMatrix, Result, Scalar, SpmvOptions, strategies,
@@ -18,6 +18,8 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     trials.extend(on_every_device("every_format_f32", every_format::<f32>));
     trials.extend(on_every_device("every_format_f64", every_format::<f64>));
+    trials.extend(on_every_device("sums_of_integers_are_exact_f32", sums_of_integers::<f32>));
+    trials.extend(on_every_device("sums_of_integers_are_exact_f64", sums_of_integers::<f64>));
     trials.extend(on_every_device("transposed_products_f32", transposed_products::<f32>));
     trials.extend(on_every_device("transposed_products_f64", transposed_products::<f64>));
     trials.extend(on_every_device("many_diagonals_f32", many_diagonals::<f32>));
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("wrong_lengths_are_errors", wrong_lengths_are_errors));
     trials.extend(on_every_device("random_matrices_f32", random_matrices::<f32>));
     trials.extend(on_every_device("random_matrices_f64", random_matrices::<f64>));
+    trials.extend(on_every_device("extreme_numbers_f32", extreme_numbers::<f32>));
+    trials.extend(on_every_device("extreme_numbers_f64", extreme_numbers::<f64>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     trials.push(on_device("auto_keeps_csr::cpu".into(), auto_keeps_csr, Device::cpu));
@@ -100,13 +104,38 @@ fn every_format<T: Scalar>(device: &Device) {
     assert!(formats > 19 * 6, "{formats}");
 }
 
+/// Not one entry is lost, or taken twice: see [`integers`].
+fn sums_of_integers<T: Scalar>(device: &Device) {
+    for (name, matrix) in matrices::all::<T>() {
+        let matrix = integers::matrix(&matrix);
+        let (alpha, beta) = (T::from_f64(-1.0), T::from_f64(3.0));
+        let (x, y) = (integers::vector(1, matrix.ncols()), integers::vector(2, matrix.nrows()));
+        let expected = reference_spmv(&matrix, alpha, &x, beta, &y);
+        for (format, uploaded) in uploads(device, &matrix) {
+            assert_exact(&format!("{name} in {format}"), &product(&uploaded, alpha, &x, beta, &y), &expected);
+        }
+
+        let (x, y) = (integers::vector(1, matrix.nrows()), integers::vector(2, matrix.ncols()));
+        let expected = reference_spmv(&matrix.transpose().unwrap(), alpha, &x, beta, &y);
+        for (format, uploaded) in transposable(device, &matrix) {
+            let found = product_with_transpose(&uploaded, alpha, &x, beta, &y);
+            assert_exact(&format!("the transpose of {name} in {format}"), &found, &expected);
+        }
+    }
+}
+
+/// Of 515 rows.
+fn banded<T: Scalar>(diagonals: usize) -> CsrMatrix<T> {
+    let n = 515;
+    let columns = |i: usize| (0..diagonals).filter_map(move |d| (i + 3 * d).checked_sub(20).filter(|&j| j < n));
+    let rows = (0..n).map(|i| columns(i).map(|j| (j, ((i * 7 + j) % 13) as f64 - 6.0)).collect()).collect();
+    matrices::from_rows::<T>(n, rows)
+}
+
 /// DIA has a kernel for few diagonals and one for more than 16; bands that leave a remainder of either's steps and rows.
 fn many_diagonals<T: Scalar>(device: &Device) {
     for (diagonals, rows_of_thread) in [(16, 2), (17, if T::DTYPE == DType::F32 { 4 } else { 2 }), (27, 0)] {
-        let n = 515;
-        let columns = |i: usize| (0..diagonals).filter_map(move |d| (i + 3 * d).checked_sub(20).filter(|&j| j < n));
-        let rows = (0..n).map(|i| columns(i).map(|j| (j, ((i * 7 + j) % 13) as f64 - 6.0)).collect()).collect();
-        let matrix = matrices::from_rows::<T>(n, rows);
+        let (n, matrix) = (515, banded::<T>(diagonals));
         let uploaded = device.upload(&DiaMatrix::try_from(&matrix).unwrap()).unwrap();
         if rows_of_thread > 0 && device.to_string() != "cpu" {
             assert!(uploaded.describe().kernel.ends_with(&format!("_r{rows_of_thread}")), "{}", uploaded.describe());
@@ -121,43 +150,30 @@ fn many_diagonals<T: Scalar>(device: &Device) {
     }
 }
 
+/// The matrix in every format that has a product with the transpose.
+fn transposable<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> [(&'static str, DeviceMatrix<T>); 3] {
+    let nondeterministic = SpmvOptions::default().nondeterministic();
+    let csr_64 = CsrMatrix::<T, u64>::from(matrix);
+    [
+        ("CSR", device.upload_with(matrix, &nondeterministic).unwrap()),
+        ("CSR, 64-bit offsets", device.upload_with(&csr_64, &nondeterministic).unwrap()),
+        ("CSC", device.upload(&CscMatrix::try_from(matrix).unwrap()).unwrap()),
+    ]
+}
+
 fn transposed_products<T: Scalar>(device: &Device) {
     for (name, matrix) in matrices::all::<T>() {
-        let nondeterministic = SpmvOptions::default().nondeterministic();
-        let csr_64 = CsrMatrix::<T, u64>::from(&matrix);
-        let uploads = [
-            ("CSR", device.upload_with(&matrix, &nondeterministic).unwrap()),
-            ("CSR, 64-bit offsets", device.upload_with(&csr_64, &nondeterministic).unwrap()),
-            ("CSC", device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap()),
-        ];
-        for (format, uploaded) in uploads {
+        let transpose = matrix.transpose().unwrap();
+        for (format, uploaded) in transposable(device, &matrix) {
             for (alpha, beta) in FACTORS {
                 let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
                 let (x, y) = vectors::<T>(matrix.nrows(), matrix.ncols(), beta);
-                let mut found = device.upload_vec(&y).unwrap();
-                uploaded.spmv_transposed(alpha, &device.upload_vec(&x).unwrap(), beta, &mut found).unwrap();
-                let transpose: Vec<_> = matrix.triplets().map(|(i, j, value)| (j, i, value)).collect();
-                let expected = reference_of(matrix.ncols(), matrix.nrows(), &transpose, alpha, &x, beta, &y);
-                assert_within(&format!("{name} in {format}, beta {beta}"), &found.to_vec().unwrap(), &expected);
+                let found = product_with_transpose(&uploaded, alpha, &x, beta, &y);
+                let case = format!("{name} in {format}, beta {beta}");
+                assert_within(&case, &found, &reference_spmv(&transpose, alpha, &x, beta, &y));
             }
         }
     }
-}
-
-fn reference_of<T: Scalar>(
-    nrows: usize,
-    ncols: usize,
-    triplets: &[(usize, usize, T)],
-    alpha: T,
-    x: &[T],
-    beta: T,
-    y: &[T],
-) -> Vec<(f64, f64)> {
-    let mut rows = vec![vec![]; nrows];
-    triplets.iter().for_each(|&(i, j, value)| rows[i].push((j, value.to_f64())));
-    // One rounding more than of a row by itself: the factor of a row of the transpose is rounded first.
-    let expected = reference_spmv(&matrices::from_rows::<T>(ncols, rows), alpha, x, beta, y);
-    expected.into_iter().map(|(value, bound)| (value, 2.0 * bound)).collect()
 }
 
 /// x, and y, which is not a number where it must not be read.
@@ -172,6 +188,13 @@ fn product<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T], beta: T, y: &
     let device = matrix.device();
     let mut y = device.upload_vec(y).unwrap();
     matrix.spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
+    y.to_vec().unwrap()
+}
+
+fn product_with_transpose<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T], beta: T, y: &[T]) -> Vec<T> {
+    let device = matrix.device();
+    let mut y = device.upload_vec(y).unwrap();
+    matrix.spmv_transposed(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
     y.to_vec().unwrap()
 }
 
@@ -309,29 +332,51 @@ fn wrong_lengths_are_errors(device: &Device) {
     assert_eq!(error.to_string(), "x has 3 elements where the operation needs 2");
 }
 
-/// Every format that a random matrix fits into, with the same cases in every run.
+/// Every format that a random matrix fits into.
 fn random_matrices<T: Scalar>(device: &Device) {
     let cases = strategies::csr_matrix::<T>().prop_flat_map(|matrix| {
         let (x, y) = (strategies::vector(matrix.ncols()), strategies::vector(matrix.nrows()));
         (Just(matrix), x, y, strategies::factor(), strategies::factor())
     });
-    let mut config = Config { failure_persistence: None, ..Config::default() };
-    config.cases = config.cases.min(if device.to_string() == "emulated" { 48 } else { 256 });
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, x, y, alpha, beta)| {
+    let count = if device.to_string() == "emulated" { 32 } else { 256 };
+    properties::check(&format!("formats_{:?}", T::DTYPE), count, cases, |(matrix, x, y, alpha, beta)| {
         let expected = reference_spmv(&matrix, alpha, &x, beta, &y);
         for (format, uploaded) in uploads(device, &matrix) {
             assert_within(format, &product(&uploaded, alpha, &x, beta, &y), &expected);
         }
         Ok(())
     });
-    result.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// In DIA a zero is no entry, so that the matrix has none; nor has it duplicates, which DIA and COO sum up before.
+fn extreme_numbers<T: Scalar>(device: &Device) {
+    let cases = strategies::csr_matrix_with_extremes::<T>().prop_flat_map(|matrix| {
+        let matrix = matrix.canonical().drop_zeros();
+        let (x, y) =
+            (strategies::vector_with_extremes(matrix.ncols()), strategies::vector_with_extremes(matrix.nrows()));
+        (Just(matrix), x, y, strategies::factor(), strategies::factor())
+    });
+    let count = if device.to_string() == "emulated" { 24 } else { 256 };
+    properties::check(&format!("formats_extremes_{:?}", T::DTYPE), count, cases, |(matrix, x, y, alpha, beta)| {
+        for (format, uploaded) in uploads(device, &matrix) {
+            let found = product(&uploaded, alpha, &x, beta, &y);
+            extremes::check(format, matrix.triplets(), (alpha, &x), (beta, &y), &found);
+        }
+        for (format, uploaded) in transposable(device, &matrix) {
+            let found = product_with_transpose(&uploaded, alpha, &y, beta, &x);
+            let transpose = matrix.triplets().map(|(i, j, value)| (j, i, value));
+            extremes::check(&format!("transpose, {format}"), transpose, (alpha, &y), (beta, &x), &found);
+        }
+        Ok(())
+    });
 }
 
 /// The emulator does the same operations in the same order, but for those whose order is not fixed.
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let mut compared = 0;
-    for (name, matrix) in matrices::all::<T>() {
+    let mut matrices = matrices::all::<T>();
+    matrices.extend([("16 diagonals", banded(16)), ("17 diagonals", banded(17))]);
+    for (name, matrix) in matrices {
         let emulated = uploads(&Device::emulated(3), &matrix);
         for (format, on_gpu) in uploads(gpu, &matrix) {
             let Some((_, emulated)) = emulated.iter().find(|emulated| emulated.0 == format && format != "CSC") else {
@@ -346,7 +391,7 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
             compared += 1;
         }
     }
-    assert!(compared > 19 * 4, "{compared}");
+    assert!(compared > 21 * 4, "{compared}");
 }
 
 /// The 5-point stencil on an n x n grid.

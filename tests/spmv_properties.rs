@@ -1,19 +1,16 @@
-//! Every SpMV kernel on random matrices, on every device: within rounding of the reference in f64, and the same bits
-//! from the emulator and from the GPU.
+//! Every SpMV kernel on random matrices, on every device: within rounding of the reference in f64, also where numbers are infinite, NaN,
+//! huge, tiny or denormal; and the same bits from the emulator and from the GPU.
 
 mod common;
 
 use std::process::ExitCode;
 
-use common::{assert_within, on_device, on_gpu, reference_spmv};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
-};
+use common::{assert_within, extremes, on_device, on_gpu, properties, sums::reference_spmv};
+use proptest::prelude::*;
 use warpsparse::{CsrKernel, CsrMatrix, DType, Device, Lanes, Offset, Scalar, SpmvOptions, strategies};
 
-/// Checks the kernel that the options name.
-type Body = fn(&Device, &SpmvOptions);
+/// Checks the kernel of a name that the options choose.
+type Body = fn(&str, &Device, &SpmvOptions);
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -35,46 +32,72 @@ fn main() -> ExitCode {
                 (_, bytes) => panic!("{}: offsets of {bytes} bytes", variant.entry),
             };
             let options = options.clone().lanes(Lanes::Fixed(variant.lanes));
-            let body = move |device: &Device| body(device, &options);
+            let body = move |device: &Device| body(variant.entry, device, &options);
             trials.push(on_device(format!("{}::emulated", variant.entry), body.clone(), || Device::emulated(1)));
             trials.push(on_gpu(variant.entry, body));
         }
     }
     let cpu_bodies: [(_, Body); 4] = [
-        ("cpu_csr_f32::cpu", every_case::<f32, u32>),
-        ("cpu_csr_f64::cpu", every_case::<f64, u32>),
-        ("cpu_csr_f32_o64::cpu", every_case::<f32, u64>),
-        ("cpu_csr_f64_o64::cpu", every_case::<f64, u64>),
+        ("cpu_csr_f32", every_case::<f32, u32>),
+        ("cpu_csr_f64", every_case::<f64, u32>),
+        ("cpu_csr_f32_o64", every_case::<f32, u64>),
+        ("cpu_csr_f64_o64", every_case::<f64, u64>),
     ];
     for (name, body) in cpu_bodies {
-        trials.push(on_device(name.into(), move |cpu| body(cpu, &SpmvOptions::default()), Device::cpu));
+        let body = move |cpu: &Device| body(name, cpu, &SpmvOptions::default());
+        trials.push(on_device(format!("{name}::cpu"), body, Device::cpu));
     }
     common::run(trials)
 }
 
-/// proptest's number of cases: 256, or what `PROPTEST_CASES` says. The same cases in every run.
-fn every_case<T: Scalar, O: Offset>(device: &Device, options: &SpmvOptions) {
+fn every_case<T: Scalar, O: Offset>(name: &str, device: &Device, options: &SpmvOptions) {
     let cases = strategies::csr_matrix::<T>().prop_flat_map(|matrix| {
         let (x, y) = (strategies::vector(matrix.ncols()), strategies::vector(matrix.nrows()));
         (Just(matrix), x, y, strategies::factor(), strategies::factor())
     });
-    let config = Config { failure_persistence: None, ..Config::default() };
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, random).run(&cases, |(matrix, x, mut y, alpha, beta)| {
-        if beta == T::from_f64(0.0) {
+    properties::check(name, 96, cases, |(matrix, x, mut y, alpha, beta)| {
+        if beta == T::default() {
             y.fill(T::from_f64(f64::NAN));
         }
-        let with_offsets = with_offsets::<T, O>(&matrix);
-        let found = product(device, &with_offsets, options, alpha, &x, beta, &y);
+        let found = product::<T, O>(device, &matrix, options, (alpha, &x), (beta, &y))?;
         assert_within("a random matrix", &found, &reference_spmv(&matrix, alpha, &x, beta, &y));
-        if device.is_cuda() {
-            let bits = |values: &[T]| values.iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>();
-            let emulated = product(&Device::emulated(2), &with_offsets, options, alpha, &x, beta, &y);
-            prop_assert_eq!(bits(&found), bits(&emulated));
-        }
         Ok(())
     });
-    result.unwrap_or_else(|failure| panic!("{failure}"));
+    let cases = strategies::csr_matrix_with_extremes::<T>().prop_flat_map(|matrix| {
+        let x = strategies::vector_with_extremes(matrix.ncols());
+        let y = strategies::vector_with_extremes(matrix.nrows());
+        (Just(matrix), x, y, strategies::factor(), strategies::factor())
+    });
+    properties::check(&format!("{name}_extremes"), 32, cases, |(matrix, x, y, alpha, beta)| {
+        let found = product::<T, O>(device, &matrix, options, (alpha, &x), (beta, &y))?;
+        extremes::check("a random matrix", matrix.triplets(), (alpha, &x), (beta, &y), &found);
+        Ok(())
+    });
+}
+
+/// The product; on a GPU, one that has the bits of the emulator's.
+fn product<T: Scalar, O: Offset>(
+    device: &Device,
+    matrix: &CsrMatrix<T>,
+    options: &SpmvOptions,
+    (alpha, x): (T, &[T]),
+    (beta, y): (T, &[T]),
+) -> Result<Vec<T>, TestCaseError> {
+    let matrix = with_offsets::<T, O>(matrix);
+    let product_on = |device: &Device| {
+        let matrix = device.upload_with(&matrix, options).unwrap();
+        let mut y = device.upload_vec(y).unwrap();
+        matrix.spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
+        y.to_vec().unwrap()
+    };
+    let found = product_on(device);
+    if device.is_cuda() {
+        // GPUs have a NaN of their own.
+        let bits = |value: &T| if value.to_f64().is_nan() { f64::NAN.to_bits() } else { value.to_f64().to_bits() };
+        let bits = |values: &[T]| values.iter().map(bits).collect::<Vec<_>>();
+        prop_assert_eq!(bits(&found), bits(&product_on(&Device::emulated(2))));
+    }
+    Ok(found)
 }
 
 /// The same matrix with offsets of type `O`.
@@ -82,19 +105,4 @@ fn with_offsets<T: Scalar, O: Offset>(matrix: &CsrMatrix<T>) -> CsrMatrix<T, O> 
     let offsets = matrix.row_offsets().iter().map(|&offset| offset.into()).collect();
     let (columns, values) = (matrix.col_indices().to_vec(), matrix.values().to_vec());
     CsrMatrix::try_from_csr_data(matrix.nrows(), matrix.ncols(), offsets, columns, values).expect("it was valid")
-}
-
-fn product<T: Scalar, O: Offset>(
-    device: &Device,
-    matrix: &CsrMatrix<T, O>,
-    options: &SpmvOptions,
-    alpha: T,
-    x: &[T],
-    beta: T,
-    y: &[T],
-) -> Vec<T> {
-    let matrix = device.upload_with(matrix, options).unwrap();
-    let mut y = device.upload_vec(y).unwrap();
-    matrix.spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
-    y.to_vec().unwrap()
 }

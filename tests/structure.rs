@@ -6,9 +6,8 @@ use std::{collections::HashSet, process::ExitCode};
 
 use common::{
     matrices::{self, from_rows},
-    on_cpu_and_gpu, on_every_device,
+    on_cpu_and_gpu, on_every_device, properties,
 };
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use warpsparse::{CsrMatrix, Device, Structure, strategies};
 
 fn main() -> ExitCode {
@@ -34,15 +33,11 @@ fn every_matrix(device: &Device) {
     }
 }
 
-/// proptest's number of cases: 256, or what `PROPTEST_CASES` says. The same cases in every run.
 fn random_matrices(device: &Device) {
-    let config = Config { failure_persistence: None, ..Config::default() };
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, random).run(&strategies::csr_matrix::<f64>(), |matrix| {
+    properties::check("structure", 128, strategies::csr_matrix::<f64>(), |matrix| {
         check("a random matrix", device, &matrix);
         Ok(())
     });
-    result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 fn a_five_point_stencil(device: &Device) {
@@ -53,6 +48,7 @@ fn a_five_point_stencil(device: &Device) {
     assert_eq!(structure.row_histogram[..5], [0, 0, 4, 1596, 0]);
     assert_eq!((structure.lower_bandwidth, structure.upper_bandwidth), (40, 40));
     assert_eq!(structure.diagonals, Some(5));
+    assert_eq!(structure.mean_row(), 4.9);
     let text = "1600 x 1600, 7840 entries, 3 to 5 a row, mean 4.90; bandwidth 40 below and 40 above the diagonal, \
                 5 diagonals; locality ";
     assert!(structure.to_string().starts_with(text), "{structure}");
@@ -61,6 +57,7 @@ fn a_five_point_stencil(device: &Device) {
 fn a_matrix_without_entries(device: &Device) {
     let structure = structure(device, &from_rows(7, vec![vec![]; 3000]));
     assert_eq!((structure.min_row, structure.max_row, structure.row_histogram[0]), (0, 0, 3000));
+    assert_eq!((structure.mean_row(), from_rows::<f32>(7, vec![]).structure().mean_row()), (0.0, 0.0));
     assert_eq!((structure.lower_bandwidth, structure.upper_bandwidth), (0, 0));
     assert_eq!((structure.diagonals, structure.near_entries), (Some(0), 0));
     assert!((structure.locality() - 1.0).abs() < f64::EPSILON);

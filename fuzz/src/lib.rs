@@ -1,7 +1,9 @@
-//! What the fuzz targets share.
+//! The bodies of the fuzz targets, which `tests/corpus.rs` runs as well, and what they share.
 
 pub mod allocations;
 pub mod arrays;
+pub mod constructors;
+pub mod matrix_market;
 pub mod survival;
 
 use warpsparse::Scalar;

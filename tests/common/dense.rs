@@ -2,7 +2,7 @@
 
 use warpsparse::{CsrMatrix, DenseLayout, DeviceMatrix, Scalar};
 
-use super::{Random, assert_within};
+use super::{Random, assert_exact, assert_within, sums::Sum};
 
 /// A dense matrix for a test: its elements, gaps included, and where they lie.
 pub(crate) struct Dense<T> {
@@ -33,6 +33,12 @@ impl<T: Scalar> Dense<T> {
         Self::new(nrows, ncols, gap, offset, || random.next_unit())
     }
 
+    /// Small [integers](super::integers), from 1 to 16.
+    pub(crate) fn integers(seed: u64, nrows: usize, ncols: usize, gap: usize, offset: usize) -> Self {
+        let mut random = Random(seed);
+        Self::new(nrows, ncols, gap, offset, || 1.0 + random.next_below(16) as f64)
+    }
+
     pub(crate) fn layout(&self) -> DenseLayout {
         DenseLayout::row_major(self.nrows, self.ncols).leading_dimension(self.leading_dimension).offset(self.offset)
     }
@@ -60,7 +66,7 @@ impl<T: Scalar> Dense<T> {
     }
 }
 
-/// `alpha * A * B + beta * C` of dense matrices in f64, and for each element the bound, as of [`reference`].
+/// `alpha * A * B + beta * C` of dense matrices, and what each element may be off.
 pub(crate) fn gemm_reference<T: Scalar>(
     alpha: f64,
     a: &Dense<T>,
@@ -68,28 +74,11 @@ pub(crate) fn gemm_reference<T: Scalar>(
     beta: f64,
     c: &Dense<T>,
 ) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-    let mut bounded = vec![];
-    for i in 0..c.nrows {
-        let mut sums = vec![(0.0, 0.0); c.ncols];
-        for (p, &value) in a.row(i).iter().enumerate() {
-            for (sum, &element) in sums.iter_mut().zip(b.row(p)) {
-                let product = alpha * value.to_f64() * element.to_f64();
-                sum.0 += product;
-                sum.1 += product.abs();
-            }
-        }
-        let add_old = |((sum, magnitude), &old): ((f64, f64), &T)| {
-            let old = if beta == 0.0 { 0.0 } else { beta * old.to_f64() };
-            (sum + old, (a.ncols as f64 + 3.0) * epsilon * (magnitude + old.abs()))
-        };
-        bounded.extend(sums.into_iter().zip(c.row(i)).map(add_old));
-    }
-    bounded
+    let entries = |i: usize| a.row(i).iter().copied().enumerate();
+    (0..c.nrows).flat_map(|i| row(entries(i), alpha, b, beta, c.row(i))).collect()
 }
 
-/// `alpha * A * B + beta * C` in f64, and for each element the bound of what a sum of rounded products in `T` may be
-/// off: see `common::reference_spmv`. A mean of pieces adds no more roundings than entries.
+/// `alpha * A * B + beta * C`, and what each element may be off.
 pub(crate) fn reference<T: Scalar>(
     a: &CsrMatrix<T>,
     alpha: f64,
@@ -97,23 +86,26 @@ pub(crate) fn reference<T: Scalar>(
     beta: f64,
     c: &Dense<T>,
 ) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-    let mut sums = vec![(0.0, 0.0); c.nrows * c.ncols];
-    let mut terms = vec![3.0; c.nrows];
-    for (i, k, value) in a.triplets() {
-        terms[i] += 1.0;
-        for (sum, &element) in sums[i * c.ncols..].iter_mut().zip(b.row(k)) {
-            let product = alpha * value.to_f64() * element.to_f64();
-            sum.0 += product;
-            sum.1 += product.abs();
+    let entries = |i: usize| a.row_range(i).map(|k| (a.col_indices()[k] as usize, a.values()[k]));
+    (0..c.nrows).flat_map(|i| row(entries(i), alpha, b, beta, c.row(i))).collect()
+}
+
+/// A row of a product, from the entries of the row of `A` by their columns.
+fn row<T: Scalar>(
+    entries: impl Iterator<Item = (usize, T)>,
+    alpha: f64,
+    b: &Dense<T>,
+    beta: f64,
+    c: &[T],
+) -> Vec<(f64, f64)> {
+    let mut sums = vec![Sum::default(); c.len()];
+    for (p, value) in entries {
+        for (sum, &element) in sums.iter_mut().zip(b.row(p)) {
+            sum.add(alpha * value.to_f64() * element.to_f64());
         }
     }
-    let old = |i: usize, j: usize| if beta == 0.0 { 0.0 } else { beta * c.row(i)[j].to_f64() };
-    let bounded = |(at, (sum, magnitude)): (usize, (f64, f64))| {
-        let (i, j) = (at / c.ncols, at % c.ncols);
-        (sum + old(i, j), terms[i] * epsilon * (magnitude + old(i, j).abs()))
-    };
-    sums.into_iter().enumerate().map(bounded).collect()
+    let old = |of: T| if beta == 0.0 { 0.0 } else { beta * of.to_f64() };
+    sums.into_iter().zip(c).map(|(sum, &of)| sum.bounded::<T>(old(of))).collect()
 }
 
 /// The product, of which every element is compared, and every gap.
@@ -127,6 +119,19 @@ pub(crate) fn check<T: Scalar>(
 ) {
     let found = product(on, alpha, b, beta, c);
     assert_within(case, &c.elements_of(case, &found), &reference(a, alpha, b, beta, c));
+}
+
+/// As [`check`], of integers: the product must be exact.
+pub(crate) fn check_exact<T: Scalar>(
+    case: &str,
+    a: &CsrMatrix<T>,
+    on: &DeviceMatrix<T>,
+    (alpha, beta): (f64, f64),
+    b: &Dense<T>,
+    c: &Dense<T>,
+) {
+    let found = product(on, alpha, b, beta, c);
+    assert_exact(case, &c.elements_of(case, &found), &reference(a, alpha, b, beta, c));
 }
 
 pub(crate) fn product<T: Scalar>(on: &DeviceMatrix<T>, alpha: f64, b: &Dense<T>, beta: f64, c: &Dense<T>) -> Vec<T> {

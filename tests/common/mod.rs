@@ -3,12 +3,18 @@
 #![allow(dead_code)] // every test binary uses a part
 
 pub(crate) mod dense;
+pub(crate) mod extremes;
+pub(crate) mod integers;
 pub(crate) mod matrices;
+pub(crate) mod properties;
+pub(crate) mod sums;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use warpsparse::{CsrMatrix, Device, Scalar};
+use warpsparse::{Device, Scalar};
+
+pub(crate) use self::sums::{assert_exact, assert_within};
 
 /// The test `body` once for each device: `name::cpu`, `name::emulated`, `name::cuda`.
 ///
@@ -69,36 +75,5 @@ impl Random {
 
     pub(crate) fn vector<T: Scalar>(&mut self, len: usize) -> Vec<T> {
         (0..len).map(|_| T::from_f64(self.next_unit())).collect()
-    }
-}
-
-/// `alpha * A * x + beta * y` in f64, one entry after the other, and for each row the bound of what a sum of rounded
-/// products in `T` may be off: `(row length + 3) * epsilon * (|alpha| * sum |a x| + |beta y|)` (Higham, "Accuracy and
-/// Stability of Numerical Algorithms", 2002, section 3.1, for any order of summation).
-pub(crate) fn reference_spmv<T: Scalar>(matrix: &CsrMatrix<T>, alpha: T, x: &[T], beta: T, y: &[T]) -> Vec<(f64, f64)> {
-    let epsilon = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-    let (alpha, beta) = (alpha.to_f64(), beta.to_f64());
-    let mut sums = vec![(0.0, 0.0, 3.0); matrix.nrows()];
-    for (i, j, value) in matrix.triplets() {
-        let product = alpha * value.to_f64() * x[j].to_f64();
-        let (sum, magnitude, terms) = &mut sums[i];
-        *sum += product;
-        *magnitude += product.abs();
-        *terms += 1.0;
-    }
-    let add_y = |((sum, magnitude, terms), &y): ((f64, f64, f64), &T)| {
-        let old = if beta == 0.0 { 0.0 } else { beta * y.to_f64() };
-        (sum + old, terms * epsilon * (magnitude + old.abs()))
-    };
-    sums.into_iter().zip(y).map(add_y).collect()
-}
-
-/// Fails unless each element is within its bound of the reference.
-pub(crate) fn assert_within<T: Scalar>(case: &str, found: &[T], reference: &[(f64, f64)]) {
-    assert_eq!(found.len(), reference.len(), "{case}: length");
-    for (i, (&found, &(expected, bound))) in found.iter().zip(reference).enumerate() {
-        let found = found.to_f64();
-        // Not `>`: a NaN must fail.
-        assert!((found - expected).abs() <= bound, "{case}: y[{i}] = {found}, expected {expected} within {bound:e}");
     }
 }

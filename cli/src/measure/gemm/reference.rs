@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use warpsparse::Scalar;
 
 use super::{
-    super::reference::{Errors, epsilon},
+    super::reference::{Errors, bound},
     Shape,
 };
 
@@ -54,17 +54,14 @@ impl GemmReference {
     }
 }
 
-/// The sum of the products of two lines, and what it may be off where numbers are random: with `k` terms, the sum of their
-/// magnitudes rounded `4 sqrt(k)` times (Higham and Mary, "A New Approach to Probabilistic Rounding Error Analysis", 2019).
-/// The bound for any numbers grows with `k`, so that with a large one no one would notice that a term is missing.
+/// The sum of the products of two lines, and what it may be off where numbers are random.
 fn sum<T: Scalar>(a: &[f64], b: &[f64]) -> (f64, f64) {
     let (mut sum, mut magnitude) = (0.0, 0.0);
     for (a, b) in a.iter().zip(b) {
         sum += a * b;
         magnitude += (a * b).abs();
     }
-    let roundings = 4.0 * (a.len() as f64).sqrt() + 3.0;
-    (sum, roundings * epsilon::<T>() * magnitude)
+    (sum, bound::<T>(a.len(), magnitude))
 }
 
 /// All numbers below `count` if they are no more than `most`, otherwise so many evenly spaced, the first and the last among
