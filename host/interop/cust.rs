@@ -2,7 +2,6 @@
 
 use std::{any::Any, mem, sync::Arc};
 
-use cudarc::driver::SyncOnDrop;
 use cust::{
     context::CurrentContext,
     device::DeviceAttribute,
@@ -15,7 +14,7 @@ use kernels_gpu::FAMILIES;
 
 use crate::{
     Device, DeviceVec, DeviceVecMut, DeviceVecRef, Element, Error, Result,
-    device::{Owner, Stream, check_alignment},
+    device::{Loan, Owner, Stream, check_alignment},
     ptx,
 };
 
@@ -181,7 +180,7 @@ impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
         // queued before it frees memory; the doc says what else is not to be done with it.
         let vector =
             unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Lender) };
-        Ok(Self::new(vector, SyncOnDrop::Sync(None)))
+        Ok(Self::new(vector, Loan::Promised))
     }
 }
 

@@ -43,8 +43,9 @@ const BUILT: &[&str] = &[
     "--example=planted",
 ];
 
-/// The command's unit tests, those of the libraries that it compares with among them.
-const COMMAND_TESTS: &[&str] = &["--package=warpsparse-cli", "--bin=warpsparse"];
+/// Unit tests, and their names here: the command's, those of the libraries that it compares with among them, and the library's.
+const UNIT_TESTS: &[(&str, &[&str])] =
+    &[("command", &["--package=warpsparse-cli", "--bin=warpsparse"]), ("library", &["--package=warpsparse", "--lib"])];
 
 /// Has tests that need a GPU run, and not be ignored: some decide when they are built.
 const GPU_REQUIRED: &[(&str, &str)] = &[("WARPSPARSE_REQUIRE_GPU", "1")];
@@ -83,8 +84,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     for (target, executable) in executables(root, BUILD, OWN_KERNEL, &[])? {
         fs::copy(&executable, out.join("examples").join(target.name))?;
     }
-    for (_, executable) in executables(root, BUILD_TESTS, COMMAND_TESTS, GPU_REQUIRED)? {
-        fs::copy(&executable, out.join("tests/command"))?;
+    for (name, built) in UNIT_TESTS {
+        for (_, executable) in executables(root, BUILD_TESTS, built, GPU_REQUIRED)? {
+            fs::copy(&executable, out.join("tests").join(name))?;
+        }
     }
     let toolchain = KernelToolchain::find()?;
     for &arch in ARCHS {
