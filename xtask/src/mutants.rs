@@ -126,11 +126,11 @@ impl Copy {
                 .args(["--package=warpsparse", "--no-default-features", "--features=io,rayon", "--test", test]),
         )?;
         let messages = String::from_utf8(built.stdout)?;
-        let programs = messages.lines().filter_map(|line| {
+        let program = |line: &str| {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;
             Some(PathBuf::from(message.get("executable")?.as_str()?))
-        });
-        programs.last().context("cargo names no program")
+        };
+        messages.lines().find_map(program).context("cargo names no program")
     }
 }
 

@@ -33,6 +33,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv",
+        "spmv_csr_vector.rs",
+        "the old vector is read with a factor of 0",
+        "if args.beta == T::ZERO { product } else",
+        "if false { product } else",
+    ),
+    mutant(
+        "spmv",
         "row_sum.rs",
         "the last entry of a row is left out",
         "let mut left = length.saturating_sub(lane);",
@@ -51,6 +58,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "the last piece of a long row is left out",
         "while other < count {",
         "while other + 1 < count {",
+    ),
+    // In rows of 70 001 entries these are 34.
+    mutant(
+        "spmv",
+        "spmv_csr_adaptive.rs",
+        "the 1892nd piece of a row is left out, and those after it",
+        "while other < count {",
+        "while other < count.min(1891) {",
     ),
     mutant(
         "spmv",
@@ -94,13 +109,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "factor and product are exchanged",
         "self.beta.mul_add(old, product)",
         "product.mul_add(old, self.beta)",
-    ),
-    mutant(
-        "spmv_formats",
-        "output.rs",
-        "the old vector is read with a factor of 0",
-        "if self.beta == T::ZERO { product } else",
-        "if false { product } else",
     ),
     mutant(
         "spmv_formats",
