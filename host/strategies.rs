@@ -98,7 +98,7 @@ impl Extremes {
         };
         for (index, value) in values.iter_mut().enumerate() {
             let random = mix(seed ^ mix(index as u64));
-            if self.kinds.is_empty() || random % self.one_in != 0 {
+            if self.kinds.is_empty() || !random.is_multiple_of(self.one_in) {
                 continue;
             }
             // In [-1, 1), and of the same sign in [1/4, 1].

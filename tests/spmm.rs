@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use common::{
     assert_within,
     dense::{Dense, check, check_exact, old, product, reference},
-    extremes, integers,
+    extremes::{self, Additions},
+    integers,
     matrices::{self, uneven},
     on_emulator_and_gpu, on_every_device, on_gpu, properties,
 };
@@ -409,7 +410,14 @@ fn extreme_numbers<T: Scalar>(device: &Device) {
         for j in 0..ncols {
             let column = |of: &[T]| of.iter().skip(j).step_by(ncols).copied().collect::<Vec<_>>();
             let (x, y) = (column(&b), column(&c));
-            extremes::check("random", matrix.triplets(), (alpha, &x), (beta, &y), &column(&found));
+            extremes::check(
+                "random",
+                Additions::InRegisters,
+                matrix.triplets(),
+                (alpha, &x),
+                (beta, &y),
+                &column(&found),
+            );
         }
         Ok(())
     });

@@ -5,7 +5,12 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{assert_within, extremes, on_device, on_gpu, properties, sums::reference_spmv};
+use common::{
+    assert_within,
+    extremes::{self, Additions},
+    on_device, on_gpu, properties,
+    sums::reference_spmv,
+};
 use proptest::prelude::*;
 use warpsparse::{CsrKernel, CsrMatrix, DType, Device, Lanes, Offset, Scalar, SpmvOptions, strategies};
 
@@ -70,7 +75,7 @@ fn every_case<T: Scalar, O: Offset>(name: &str, device: &Device, options: &SpmvO
     });
     properties::check(&format!("{name}_extremes"), 32, cases, |(matrix, x, y, alpha, beta)| {
         let found = product::<T, O>(device, &matrix, options, (alpha, &x), (beta, &y))?;
-        extremes::check("a random matrix", matrix.triplets(), (alpha, &x), (beta, &y), &found);
+        extremes::check("a random matrix", Additions::InRegisters, matrix.triplets(), (alpha, &x), (beta, &y), &found);
         Ok(())
     });
 }

@@ -23,21 +23,31 @@ enum Expected {
     Anything,
 }
 
+/// How a kernel adds to an element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Additions {
+    InRegisters,
+    /// On a GPU these take denormal numbers of `f32` for 0 (PTX ISA, `atom`).
+    Atomic,
+}
+
 /// Fails unless each element found is the one of `alpha * A * x + beta * y`, by the rules for infinities and NaN, whatever the order of the
 /// additions and whether `alpha` is multiplied first or last. The entries are rows, columns and values.
 pub(crate) fn check<T: Scalar>(
     case: &str,
+    additions: Additions,
     entries: impl IntoIterator<Item = (usize, usize, T)>,
     (alpha, x): (T, &[T]),
     (beta, y): (T, &[T]),
     found: &[T],
 ) {
+    let range = Range::of::<T>(additions);
     let mut rows = vec![Row::default(); y.len()];
     for (i, j, value) in entries {
-        rows[i].add(&Range::of::<T>(), alpha.to_f64(), value.to_f64(), x[j].to_f64());
+        rows[i].add(&range, alpha.to_f64(), value.to_f64(), x[j].to_f64());
     }
     for (i, (row, (&old, &found))) in rows.into_iter().zip(y.iter().zip(found)).enumerate() {
-        let (expected, found) = (row.expected(alpha, beta, old), found.to_f64());
+        let (expected, found) = (row.expected(&range, alpha, beta, old), found.to_f64());
         let holds = match expected {
             Expected::Within { value, bound } => (found - value).abs() <= bound,
             Expected::Nan => found.is_nan(),
@@ -53,13 +63,19 @@ pub(crate) fn check<T: Scalar>(
 struct Range {
     least: f64,
     most: f64,
+    /// Of denormal numbers.
+    lost_by_addition: f64,
 }
 
 impl Range {
-    fn of<T: Scalar>() -> Self {
+    fn of<T: Scalar>(additions: Additions) -> Self {
         match T::DTYPE {
-            DType::F32 => Self { least: f64::from(f32::from_bits(1)), most: f64::from(f32::MAX) },
-            DType::F64 => Self { least: f64::from_bits(1), most: f64::MAX },
+            DType::F32 => {
+                // What is added, or the sum so far; and the new sum.
+                let lost = if additions == Additions::Atomic { 2.0 * f64::from(f32::MIN_POSITIVE) } else { 0.0 };
+                Self { least: f64::from(f32::from_bits(1)), most: f64::from(f32::MAX), lost_by_addition: lost }
+            }
+            DType::F64 => Self { least: f64::from_bits(1), most: f64::MAX, lost_by_addition: 0.0 },
         }
     }
 }
@@ -87,7 +103,7 @@ impl Row {
             let term = alpha * product;
             self.quarters[usize::from(term > 0.0)] += term;
             self.largest_quarter += product.abs().max(factor.abs()).max(term.abs());
-            self.underflow += range.least * (1.0 + alpha.abs() + value.abs());
+            self.underflow += range.least * (1.0 + alpha.abs() + value.abs()) + range.lost_by_addition;
             self.sum.add(alpha * (value * x));
         } else {
             self.add_special(value * x * alpha);
@@ -105,8 +121,8 @@ impl Row {
     }
 
     /// With `beta` times the old element, which does not count if `beta` is 0.
-    fn expected<T: Scalar>(mut self, alpha: T, beta: T, old: T) -> Expected {
-        let (range, beta) = (Range::of::<T>(), beta.to_f64());
+    fn expected<T: Scalar>(mut self, range: &Range, alpha: T, beta: T, old: T) -> Expected {
+        let beta = beta.to_f64();
         let old = if beta == 0.0 { 0.0 } else { old.to_f64() };
         if old.is_finite() {
             let quarter = beta * (old / 4.0);
@@ -116,7 +132,7 @@ impl Row {
             self.add_special(beta * old);
         }
         // With a factor of 2 to spare.
-        let may_overflow = !(self.largest_quarter <= range.most / 8.0);
+        let may_overflow = self.largest_quarter > range.most / 8.0;
         let overflows = |of_one_sign: f64, of_other: f64| {
             // Infinity times an `alpha` of 0 would be NaN.
             alpha != T::default() && of_one_sign.is_finite() && of_one_sign.abs() > range.most / 2.0 && of_other == 0.0

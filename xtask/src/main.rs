@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a command's results go to stdout")]
 
 mod bundle;
+mod mutants;
 mod ptx;
 mod ptxas;
 
@@ -17,6 +18,7 @@ use clap::Parser;
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
     Bundle(bundle::Options),
+    Mutants(mutants::Options),
     Ptx(ptx::Options),
     Ptxas(ptxas::Options),
     TestKernels(ptxas::TestKernels),
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let done = root.canonicalize().map_err(Into::into).and_then(|root| match Task::parse() {
         Task::Bundle(options) => bundle::run(&root, &options),
+        Task::Mutants(options) => mutants::run(&root, &options),
         Task::Ptx(options) => ptx::run(&root, &options),
         Task::Ptxas(options) => ptxas::run(&root, &options),
         Task::TestKernels(ptxas::TestKernels) => ptxas::test_kernels(&root),

@@ -1,0 +1,176 @@
+//! `cargo xtask mutants`: whether the tests notice mistakes that are planted in the kernels.
+
+mod list;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use self::list::{MUTANTS, Mutant};
+
+/// Plant mistakes in the kernels, one at a time, in a copy of the tracked files below target/, and run the emulated tests that should
+/// fail. Prints a table of the mistakes and the tests that caught them; fails if none did.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only mistakes in files whose paths contain this.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// A mistake that makes a kernel run for longer counts as noticed: the emulator stops only what waits.
+const TIME_LIMIT: Duration = Duration::from_secs(900);
+
+/// How many tests a row of the table names.
+const NAMED: usize = 3;
+
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let copy = Copy::of(root)?;
+    let chosen = |mutant: &&Mutant| options.only.as_ref().is_none_or(|part| mutant.file.contains(part.as_str()));
+    println!("| file | mistake | caught by |\n|---|---|---|");
+    let mut survivors = 0;
+    for mutant in MUTANTS.iter().filter(chosen) {
+        let caught = copy.try_out(mutant).with_context(|| format!("{}: {}", mutant.file, mutant.mistake))?;
+        survivors += usize::from(caught.is_empty());
+        let named = match caught.len() {
+            0 => "nothing".to_owned(),
+            1..=NAMED => caught.join(", "),
+            all => format!("{} and {} more", caught[..NAMED].join(", "), all - NAMED),
+        };
+        println!("| `{}` | {} | {named} |", mutant.file, mutant.mistake);
+    }
+    if survivors > 0 {
+        bail!("{survivors} mistakes were not caught");
+    }
+    Ok(())
+}
+
+/// The tracked files of the repository, in a folder of their own, which is kept for its build.
+struct Copy {
+    folder: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn of(root: &Path) -> Result<Self> {
+        let (folder, target) = (root.join("target/mutants/tree"), root.join("target/mutants/target"));
+        let tracked = output(Command::new("git").args(["ls-files", "-z"]).current_dir(root))?;
+        for name in String::from_utf8(tracked.stdout)?.split_terminator('\0') {
+            let (from, to) = (root.join(name), folder.join(name));
+            // What has not changed is left alone, and so need not be built again.
+            let Ok(contents) = fs::read(&from) else { continue };
+            if fs::read(&to).is_ok_and(|old| old == contents) {
+                continue;
+            }
+            fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
+            fs::write(&to, contents).with_context(|| format!("writing {}", to.display()))?;
+        }
+        Ok(Self { folder, target })
+    }
+
+    /// The tests that fail with the mistake.
+    fn try_out(&self, mutant: &Mutant) -> Result<Vec<String>> {
+        let path = self.folder.join("kernels-gpu/src").join(mutant.file);
+        let original = fs::read_to_string(&path)?;
+        if original.matches(mutant.right).count() != 1 {
+            bail!("`{}` should be there once", mutant.right);
+        }
+        fs::write(&path, original.replace(mutant.right, mutant.wrong))?;
+        let caught = self.failing_tests(mutant);
+        fs::write(&path, original)?;
+        caught
+    }
+
+    fn failing_tests(&self, mutant: &Mutant) -> Result<Vec<String>> {
+        let program = self.build(mutant.test)?;
+        let report = self.target.join("report");
+        let mut tests = Command::new(program)
+            .arg("emulated")
+            .current_dir(&self.folder)
+            .stdout(fs::File::create(&report)?)
+            .stderr(Stdio::null())
+            .spawn()
+            .context("running the tests")?;
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = tests.try_wait()? {
+                break status;
+            }
+            if started.elapsed() > TIME_LIMIT {
+                tests.kill()?;
+                tests.wait()?;
+                return Ok(vec!["the time limit".to_owned()]);
+            }
+            thread::sleep(Duration::from_millis(100));
+        };
+        let failed = failed(&fs::read_to_string(&report)?);
+        if failed.is_empty() && !status.success() {
+            return Ok(vec![format!("the tests' end: {status}")]);
+        }
+        Ok(failed)
+    }
+
+    /// Builds a program of tests. Without the feature `cuda` kernels are Rust functions and nothing else: nobody asks for PTX.
+    fn build(&self, test: &str) -> Result<PathBuf> {
+        let built = output(
+            Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+                .current_dir(&self.folder)
+                .env("CARGO_TARGET_DIR", &self.target)
+                .args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
+                .args(["--package=warpsparse", "--no-default-features", "--features=io,rayon", "--test", test]),
+        )?;
+        let messages = String::from_utf8(built.stdout)?;
+        let program = |line: &str| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(PathBuf::from(message.get("executable")?.as_str()?))
+        };
+        messages.lines().find_map(program).context("cargo names no program")
+    }
+}
+
+/// The names of the tests that a report calls failed.
+fn failed(report: &str) -> Vec<String> {
+    let mut names: Vec<_> = report
+        .lines()
+        .filter_map(|line| line.strip_prefix("test ")?.split_once(" ... FAILED"))
+        .map(|(name, _)| name.trim().trim_end_matches("::emulated").to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// What a command prints, if it succeeds.
+fn output(command: &mut Command) -> Result<Output> {
+    let output = command.output().with_context(|| format!("running {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mistake_is_one_in_the_kernels() {
+        let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels-gpu/src");
+        for Mutant { file, mistake, right, wrong, test } in MUTANTS {
+            let source = fs::read_to_string(kernels.join(file)).unwrap();
+            assert_eq!(source.matches(right).count(), 1, "{file}: {mistake}: `{right}`");
+            assert!(right != wrong && Path::new(&format!("../tests/{test}.rs")).exists(), "{file}: {mistake}");
+        }
+    }
+
+    #[test]
+    fn failed_tests_are_read_off_a_report() {
+        let report = "test every_kernel_f32::emulated   ... FAILED\ntest more::emulated ... ok\n\nfailures:\n    every";
+        assert_eq!(failed(report), ["every_kernel_f32"]);
+    }
+}

@@ -1,0 +1,262 @@
+//! The mistakes: what a hand may slip in, one or more for each family of kernels.
+
+/// A mistake in a kernel.
+pub(super) struct Mutant {
+    /// Below `kernels-gpu/src`.
+    pub(super) file: &'static str,
+    pub(super) mistake: &'static str,
+    /// What stands there, once.
+    pub(super) right: &'static str,
+    pub(super) wrong: &'static str,
+    /// The file of tests, without its extension, whose emulated tests should notice.
+    pub(super) test: &'static str,
+}
+
+const fn mutant(
+    test: &'static str,
+    file: &'static str,
+    mistake: &'static str,
+    right: &'static str,
+    wrong: &'static str,
+) -> Mutant {
+    Mutant { file, mistake, right, wrong, test }
+}
+
+/// Those of one file of tests stand together, so that as little as possible is built again.
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "spmv",
+        "spmv_csr_vector.rs",
+        "half of a row's lanes are not added",
+        "let mut distance = LANES / 2;",
+        "let mut distance = LANES / 4;",
+    ),
+    mutant(
+        "spmv",
+        "spmv_csr_vector.rs",
+        "the old vector is read with a factor of 0",
+        "if args.beta == T::ZERO { product } else",
+        "if false { product } else",
+    ),
+    mutant(
+        "spmv",
+        "row_sum.rs",
+        "the last entry of a row is left out",
+        "let mut left = length.saturating_sub(lane);",
+        "let mut left = length.saturating_sub(lane + 1);",
+    ),
+    mutant(
+        "spmv",
+        "row_sum.rs",
+        "the last entry of quads is left out",
+        "if at + J >= first && at + J < end {",
+        "if at + J >= first && at + J + 1 < end {",
+    ),
+    mutant(
+        "spmv",
+        "spmv_csr_adaptive.rs",
+        "the last piece of a long row is left out",
+        "while other < count {",
+        "while other + 1 < count {",
+    ),
+    // In rows of 70 001 entries these are 34.
+    mutant(
+        "spmv",
+        "spmv_csr_adaptive.rs",
+        "the 1892nd piece of a row is left out, and those after it",
+        "while other < count {",
+        "while other < count.min(1891) {",
+    ),
+    mutant(
+        "spmv",
+        "spmv_csr_adaptive.rs",
+        "no release after a piece is stored",
+        "atomic_fetch_add_u32_device(arrivals, Release, 1)",
+        "atomic_fetch_add_u32_device(arrivals, Relaxed, 1)",
+    ),
+    mutant("spmv", "spmv_csr_adaptive.rs", "no acquire before pieces are loaded", "device_thread_fence(Acquire);", ""),
+    mutant(
+        "spmv_formats",
+        "spmv_coo.rs",
+        "a lane's sum is handed to one lane too few",
+        "if lane >= begin + DISTANCE {",
+        "if lane > begin + DISTANCE {",
+    ),
+    mutant(
+        "spmv_formats",
+        "spmv_coo.rs",
+        "every other slot of a long run is left out",
+        "slot += WARP_SIZE;",
+        "slot += 2 * WARP_SIZE;",
+    ),
+    mutant(
+        "spmv_formats",
+        "spmv_dia.rs",
+        "the last column is left out",
+        "if column < u64::from(args.cols) {",
+        "if column + 1 < u64::from(args.cols) {",
+    ),
+    mutant(
+        "spmv_formats",
+        "spmv_ell.rs",
+        "a thread ends where its first row does",
+        "if columns[0] == [PADDING; ROWS] {",
+        "if columns[0][0] == PADDING {",
+    ),
+    mutant(
+        "spmv_formats",
+        "output.rs",
+        "factor and product are exchanged",
+        "self.beta.mul_add(old, product)",
+        "product.mul_add(old, self.beta)",
+    ),
+    mutant(
+        "spmv_formats",
+        "spmv_csr_scatter.rs",
+        "entries beyond the first of each lane are left out",
+        "entry += LANES as usize;",
+        "entry = end;",
+    ),
+    mutant(
+        "spmm",
+        "spmm_csr.rs",
+        "the first piece of a long row is left out",
+        "let mut piece = row.first_piece;",
+        "let mut piece = row.first_piece + 1;",
+    ),
+    mutant(
+        "spmm",
+        "spmm_csr.rs",
+        "of the entries after the last four, the third is left out",
+        "unroll!(K in [0, 1, 2] {\n            if K < left {\n                columns",
+        "unroll!(K in [0, 1] {\n            if K < left {\n                columns",
+    ),
+    mutant(
+        "spmm",
+        "spmm_rows.rs",
+        "groups of lanes wait for the whole warp",
+        "let mask = (u32::MAX >> (WARP_SIZE - LANES)) << (lane / LANES * LANES);",
+        "let mask = u32::MAX;",
+    ),
+    mutant(
+        "spmm",
+        "spmm_rows.rs",
+        "no release after a piece is stored",
+        "atomic_fetch_add_u32_device(counter, Release, 1)",
+        "atomic_fetch_add_u32_device(counter, Relaxed, 1)",
+    ),
+    mutant(
+        "spmm_reduce",
+        "spmm_csr_reduce.rs",
+        "of equal products the last one counts",
+        "|| value > *best ||",
+        "|| value >= *best ||",
+    ),
+    mutant(
+        "spmm_reduce",
+        "spmm_csr_reduce.rs",
+        "the last piece of a long row is left out",
+        "while piece < row.first_piece + row.pieces {",
+        "while piece + 1 < row.first_piece + row.pieces {",
+    ),
+    mutant(
+        "spmm_ladder",
+        "spmm_atomic.rs",
+        "columns beyond the first of each lane are left out",
+        "j += u64::from(LANES);",
+        "j = u64::from(args.cols);",
+    ),
+    mutant(
+        "gemm",
+        "gemm_tiles/splits.rs",
+        "the first part of a sum is left out",
+        "let mut split = 0;",
+        "let mut split = 1;",
+    ),
+    mutant(
+        "gemm",
+        "gemm_tiles/operand.rs",
+        "a column beyond the last is copied",
+        "self.col + cols < self.sizes.1;",
+        "self.col + cols <= self.sizes.1;",
+    ),
+    mutant(
+        "gemm",
+        "gemm_tiles/slices.rs",
+        "no barrier before sums of other slices are loaded",
+        "            });\n            thread::sync_threads();\n            unroll!",
+        "            });\n            unroll!",
+    ),
+    mutant(
+        "sgemm_ladder",
+        "sgemm_ladder/shared_tile.rs",
+        "no barrier before a tile is replaced",
+        "            thread::sync_threads();\n            step += STEP;",
+        "            step += STEP;",
+    ),
+    mutant(
+        "cg",
+        "cg_csr.rs",
+        "the dot is that of q with itself",
+        "dot.add_product(p.widen(), sum.widen());",
+        "dot.add_product(sum.widen(), sum.widen());",
+    ),
+    mutant(
+        "cg",
+        "cg_steps.rs",
+        "the last element is left out, of those that make no four",
+        "if first < n % ELEMENTS {",
+        "if first + 1 < n % ELEMENTS {",
+    ),
+    mutant(
+        "cg",
+        "cg_steps.rs",
+        "the direction keeps alpha times the old one",
+        "each::<WIDTH>(|k| z[k] = beta.mul_add(p[k], z[k]));",
+        "each::<WIDTH>(|k| z[k] = alpha.mul_add(p[k], z[k]));",
+    ),
+    mutant(
+        "cg",
+        "cg_persistent.rs",
+        "no barrier between direction and product",
+        "            thread::sync_threads();\n        }\n        share.store(&args);",
+        "        }\n        share.store(&args);",
+    ),
+    mutant(
+        "cg",
+        "cg_persistent.rs",
+        "a word counts before both halves have come",
+        "if (low >> 32) as u32 == epoch && (high >> 32) as u32 == epoch {",
+        "if (low >> 32) as u32 == epoch {",
+    ),
+    mutant("cg", "cg_mixed.rs", "what is added to the solution is added again", "mem::store(dx, 0.0);", ""),
+    mutant(
+        "cg",
+        "csr_diagonal.rs",
+        "of duplicates on the diagonal the last one counts",
+        "sum += mem::load_readonly(args.values.add(entry));",
+        "sum = mem::load_readonly(args.values.add(entry));",
+    ),
+    mutant("cg", "sums.rs", "no acquire before the sums of blocks are loaded", "device_thread_fence(Acquire);", ""),
+    mutant(
+        "cg_ladder",
+        "cg_ladder.rs",
+        "the elements after the last whole step are left out",
+        "while i < n {",
+        "while i + threads < n {",
+    ),
+    mutant(
+        "structure",
+        "csr_structure.rs",
+        "an entry is near the one before in another row",
+        "near += u32::from(entry > begin &&",
+        "near += u32::from(entry > 0 &&",
+    ),
+    mutant(
+        "structure",
+        "csr_structure.rs",
+        "no barrier before the figures of the block are added",
+        "add_entries(args, block);\n        thread::sync_threads();",
+        "add_entries(args, block);",
+    ),
+];
