@@ -377,11 +377,13 @@ fn of_device(device: &Device, error: Error) -> Error {
 }
 
 /// The bytes of `len` elements; what no machine can address is out of memory at once.
+#[cfg(feature = "cuda")]
 pub(super) fn byte_size<T>(device: &Device, len: usize) -> Result<usize> {
     let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());
     bytes.ok_or_else(|| out_of_memory(device, usize::MAX))
 }
 
+#[cfg(feature = "cuda")]
 fn out_of_memory(device: &Device, bytes: usize) -> Error {
     Error::OutOfMemory { device: device.to_string(), requested: bytes as u64, available: None }
 }
