@@ -43,6 +43,8 @@ fn main() -> ExitCode {
         on_gpu("a_graph_of_the_callers_own", |_| a_graph(false)),
         on_gpu("a_kernel_is_loaded_during_capture", |_| a_graph(true)),
         on_gpu("dense_products_in_a_graph_of_the_callers_own", |_| a_dense_graph()),
+        on_gpu("captured_sums_of_a_callers_graph_stay", |_| captured_sums_stay()),
+        on_gpu("an_empty_vector_is_given_back_despite_an_error", |_| an_empty_vector_despite_an_error()),
         on_gpu("tracking_orders_two_streams", |_| tracking_orders_two_streams()),
         on_gpu("slices_are_the_callers_again", |_| slices_are_the_callers_again()),
         on_gpu("vectors_own_and_give_back_slices", |_| vectors_own_slices()),
@@ -276,6 +278,49 @@ fn a_dense_graph() {
         let nothing = Dense::new(width, width, 0, 0, || 0.0);
         assert_within("D", &download(&stream, &d), &gemm_reference(1.0, &transposed, &values, 0.0, &nothing));
     }
+}
+
+/// The memory in which blocks add up their sums outlives the borrow that a product was captured with.
+fn captured_sums_stay() {
+    let stream = stream();
+    let _device = Device::from_cudarc(stream.clone()).unwrap();
+    let (width, inner) = (24, 700);
+    let left = Dense::<f32>::random(1, width, inner, 0, 0);
+    let right = Dense::<f32>::random(2, inner, width, 0, 0);
+    let [a, b] = [&left, &right].map(|matrix| upload(&stream, &matrix.elements));
+    let mut c = stream.alloc_zeros::<f32>(width * width).unwrap();
+    let options = GemmOptions::default().splits(8);
+    let graph = {
+        let (a, b) = (DeviceVecRef::from_cudarc(&a).unwrap(), DeviceVecRef::from_cudarc(&b).unwrap());
+        let mut c = DeviceVecMut::from_cudarc(&mut c).unwrap();
+        let mut product = || {
+            let (a, b) = (a.matrix((width, inner)).unwrap(), b.matrix((inner, width)).unwrap());
+            gemm_with(&options, 1.0, a, b, 0.0, c.matrix_mut((width, width)).unwrap())
+        };
+        product().unwrap();
+        capture(&stream, product)
+    };
+    // Whoever gets freed memory now fills it with what is neither a sum nor a count.
+    let filled: Vec<_> = (0..64).map(|_| upload(&stream, &vec![f32::NAN; 1 << 14])).collect();
+    let nothing = Dense::new(width, width, 0, 0, || 0.0);
+    for _ in 0..3 {
+        graph.launch().unwrap();
+        assert_within("C", &download(&stream, &c), &gemm_reference(1.0, &left, &right, 0.0, &nothing));
+    }
+    for slice in &filled {
+        assert!(download(&stream, slice).iter().all(|value| value.is_nan()));
+    }
+}
+
+/// cudarc keeps an error in the caller's context, where it makes events for the slice.
+fn an_empty_vector_despite_an_error() {
+    let stream = stream();
+    let vector = Device::from_cudarc(stream.clone()).unwrap().zeros::<f32>(0).unwrap();
+    stream.context().record_err(Err::<(), _>(DriverError(CUresult::CUDA_ERROR_INVALID_VALUE)));
+    let slice = vector.into_cudarc().unwrap();
+    assert!(slice.is_empty());
+    let kept = stream.context().check_err().unwrap_err();
+    assert_eq!(kept, DriverError(CUresult::CUDA_ERROR_INVALID_VALUE));
 }
 
 /// A kernel of the caller's own: waits, then adds to each element. So slow that whoever does not wait reads old values.

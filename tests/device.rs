@@ -101,19 +101,24 @@ fn operations_are_timed(device: &Device) {
     assert!(bandwidth > 1e8 && bandwidth < 1e14, "{bandwidth} bytes a second");
 }
 
-/// Each call takes the host far longer than the device. More than one chunk of them.
+/// Each call takes the host far longer than the device. More than one chunk of them. What other tests do can wait for the whole
+/// device, and then ends the hold: one try of several is enough.
 fn times_have_no_host_in_them(gpu: &Device) {
     let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![2.0f32]).unwrap();
     let queue = gpu.new_queue().unwrap();
     let (a, x, mut y) = (queue.upload(&a).unwrap(), queue.upload_vec(&[3.0]).unwrap(), queue.zeros(1).unwrap());
     a.spmv(1.0, &x, 0.0, &mut y).unwrap();
-    let times = queue.time_each(80, |_| {
-        std::thread::sleep(Duration::from_micros(200));
-        a.spmv(1.0, &x, 0.0, &mut y)
-    });
-    let mut times = times.unwrap();
-    times.sort();
-    assert!(times.len() == 80 && times[40] < Duration::from_micros(100), "{:?}", times[40]);
+    let mut median = || {
+        let times = queue.time_each(80, |_| {
+            std::thread::sleep(Duration::from_micros(200));
+            a.spmv(1.0, &x, 0.0, &mut y)
+        });
+        let mut times = times.unwrap();
+        times.sort();
+        assert_eq!(times.len(), 80);
+        times[40]
+    };
+    assert!((0..20).any(|_| median() < Duration::from_micros(100)));
 }
 
 /// What waits for a queue that is held back is let go on.

@@ -55,6 +55,8 @@ struct Gpu {
     /// Users' modules, and this crate's own as machine code. Of PTX, each entry point of theirs is a module by itself.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
+    /// The workspaces of each stream, by its handle: those who borrow a stream of the caller's share them.
+    workspaces: Mutex<HashMap<usize, Weak<Workspaces>>>,
     /// Slices of nothing are freed here, if ever: by way of an object of the context that is for them alone, since
     /// cudarc keeps the error of it there for the next call.
     of_nothing: Arc<CudaStream>,
@@ -63,7 +65,7 @@ struct Gpu {
 /// A queue of operations on a GPU.
 #[derive(Clone)]
 pub(crate) struct Stream {
-    /// First, so that they are freed before the stream goes.
+    /// Those of all with the same handle. First, so that they are freed before the stream goes.
     workspaces: Arc<Workspaces>,
     queue: Arc<CudaStream>,
     /// Of a stream that another library made: destroys it.
@@ -171,7 +173,20 @@ impl Gpu {
             compile_all: env::var_os("WARPSPARSE_PTX").is_some_and(|value| value == "1"),
             modules: Mutex::default(),
             functions: Mutex::default(),
+            workspaces: Mutex::default(),
         })
+    }
+
+    fn workspaces_of(&self, queue: &CudaStream) -> Arc<Workspaces> {
+        let mut known = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let handle = queue.cu_stream() as usize;
+        if let Some(workspaces) = known.get(&handle).and_then(Weak::upgrade) {
+            return workspaces;
+        }
+        known.retain(|_, workspaces| workspaces.strong_count() > 0);
+        let workspaces = Arc::default();
+        known.insert(handle, Arc::downgrade(&workspaces));
+        workspaces
     }
 }
 
@@ -226,6 +241,10 @@ fn refuse_per_thread(stream: sys::CUstream) -> Result<()> {
 }
 
 impl Stream {
+    fn new(gpu: Arc<Gpu>, queue: Arc<CudaStream>, owner: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+        Self { workspaces: gpu.workspaces_of(&queue), queue, _owner: owner, gpu }
+    }
+
     /// The one default queue of a device.
     pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
         static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
@@ -235,7 +254,7 @@ impl Stream {
         }
         let gpu = Gpu::of_device(index)?;
         let queue = gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        let stream = Arc::new(Self { workspaces: Arc::default(), queue, _owner: None, gpu });
+        let stream = Arc::new(Self::new(gpu, queue, None));
         streams.insert(index, Arc::downgrade(&stream));
         Ok(stream)
     }
@@ -244,7 +263,7 @@ impl Stream {
     pub(crate) fn of_cudarc(queue: Arc<CudaStream>) -> Result<Arc<Self>> {
         refuse_per_thread(queue.cu_stream())?;
         let gpu = Gpu::of_context(queue.context().ordinal(), queue.context().cu_ctx())?;
-        Ok(Arc::new(Self { workspaces: Arc::default(), queue, _owner: None, gpu }))
+        Ok(Arc::new(Self::new(gpu, queue, None)))
     }
 
     /// A queue that another library made; `owner` destroys it when dropped.
@@ -263,13 +282,13 @@ impl Stream {
         // SAFETY: a stream of this context, which the owner keeps alive as long as this. What is queued here is in one
         // order with what the owner queues.
         let queue = unsafe { gpu.context.wrap_borrowed_stream(handle) };
-        Ok(Arc::new(Self { workspaces: Arc::default(), queue, _owner: owner, gpu }))
+        Ok(Arc::new(Self::new(gpu, queue, owner)))
     }
 
     /// Another queue on the same GPU.
     pub(super) fn sibling(&self) -> Result<Arc<Self>> {
         let queue = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        Ok(Arc::new(Self { workspaces: Arc::default(), queue, _owner: None, gpu: Arc::clone(&self.gpu) }))
+        Ok(Arc::new(Self::new(Arc::clone(&self.gpu), queue, None)))
     }
 
     pub(super) fn device_index(&self) -> usize {
@@ -467,8 +486,12 @@ impl Stream {
         let apart = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
         let zeros = apart.alloc_zeros::<u8>(bytes).map_err(|error| self.allocation_error(error, bytes))?;
         apart.synchronize().map_err(driver("clearing memory"))?;
-        // SAFETY: an allocation of so many bytes, which nobody else has.
-        Ok(unsafe { self.queue.upgrade_device_ptr(zeros.leak(), bytes) })
+        // SAFETY: a stream of this context. By way of this crate's own context object, where no events are recorded: the
+        // caller's might record some in a capture. An allocation of so many bytes, which nobody else has.
+        unsafe {
+            let queue = self.gpu.context.wrap_borrowed_stream(self.queue.cu_stream());
+            Ok(queue.upgrade_device_ptr(zeros.leak(), bytes))
+        }
     }
 
     /// Runs `queue_work`, which queues work here that touches data of the queues `others`: after all that is queued
@@ -740,10 +763,10 @@ impl Stream {
         // A queue must not stay in capture, whatever happens.
         let queued = panic::catch_unwind(AssertUnwindSafe(queue_work));
         let graph = self.inside(|| self.end_capture());
+        let recording = graph.map(|graph| graph.map(|graph| Recording { graph, stream: target.clone() }));
         queued.unwrap_or_else(|panic| panic::resume_unwind(panic))?;
         let no_graph = || Error::Driver { call: "recording a graph".into(), message: "the driver made none".into() };
-        let graph = graph.map_err(failed())?.ok_or_else(no_graph)?;
-        Ok(Recording { graph, stream: target.clone() })
+        recording.map_err(failed())?.ok_or_else(no_graph)
     }
 
     /// The graph that has been captured here, ready to launch.

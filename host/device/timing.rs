@@ -13,12 +13,12 @@ impl Device {
     ///
     /// On a GPU the queue is held back while up to 64 operations are queued with an event between each two, and then
     /// released: the times are those between events, and the time that the host takes to queue an operation is not in
-    /// them. The operations must be queued on this device. Call the operation once before, for the first use of a kernel
-    /// loads it. On the CPU and the emulated device it is the wall time of each call.
+    /// them. The operations must be queued on this device. Call the operation once beforehand, because the first use of a
+    /// kernel loads it. On the CPU and the emulated device it is the wall time of each call.
     ///
-    /// The queue is held for a tenth of a second at most. If an operation waits for the device, or if the driver's own
-    /// queue fills up, the call goes on after that, and the times may have the host's in them. To time such operations
-    /// record them in a [`Graph`](crate::Graph), or take the wall time of many.
+    /// The queue is held for a tenth of a second at most. If an operation waits for the device, here or in another thread, or
+    /// the driver's queue fills up, the queue runs on after that time, and the measured times may include host time. To time
+    /// such operations record them in a [`Graph`](crate::Graph), or take the wall time of many.
     ///
     /// # Errors
     /// Those of `operation`; [`Error::Driver`](crate::Error::Driver).

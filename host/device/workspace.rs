@@ -28,8 +28,8 @@ impl Device {
     /// `len` elements for launches on this queue to work in.
     ///
     /// On a GPU it is memory that the queue keeps, so that only a larger workspace than any before is allocated. Launches
-    /// share it, which the order of the queue keeps apart. It stays for as long as the queue, the smaller ones before it
-    /// too, since graphs may hold them. In the emulator it is new memory, so that every access beyond it is found.
+    /// share it, which the order of the queue keeps apart. It stays for as long as any handle of the queue, the smaller ones
+    /// before it too, since graphs may hold them. In the emulator it is new memory, so that every access beyond it is found.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "the emulator's are zeros"))]
     pub(crate) fn workspace<T: Element>(&self, found: Found, len: usize) -> Result<DeviceVec<T>> {
         match self.backend() {
@@ -45,7 +45,7 @@ impl Device {
     }
 }
 
-/// The workspaces of a queue by what is found in them, of each the largest last.
+/// The workspaces of a queue by what is found in them, of each the largest last. The queue outlives them.
 #[cfg(feature = "cuda")]
 #[derive(Default)]
 pub(super) struct Workspaces {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{GemmOptions, check, gemm_with, gpu};
 use crate::{DenseLayout, DenseMut, DenseRef, Order, Result, Scalar, device::Backend};
 
-/// The fastest options for products of matrices such as these: every tile, with its sums split among 1, 2, 4... blocks, computes
-/// the product a few times, into memory of its own. `A` and `B` should hold what they will hold, or numbers like it.
+/// The fastest options for products of matrices such as these: every tile, with its sums split among 1, 2, 4... blocks until
+/// all multiprocessors are busy, computes the product a few times, into memory of its own. `A` and `B` should hold what they will hold, or numbers like it.
 ///
 /// ```
 /// use warpsparse::{Device, gemm_autotune, gemm_with};
@@ -24,7 +24,8 @@ use crate::{DenseLayout, DenseMut, DenseRef, Order, Result, Scalar, device::Back
 /// On the CPU, which has no such options, and where nothing is to be computed, they are the default ones.
 ///
 /// # Errors
-/// As [`gemm`](crate::gemm); [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for another `C`.
+/// As [`gemm`](crate::gemm); [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for another `C`, or for the sums that
+/// blocks share.
 pub fn gemm_autotune<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<GemmOptions> {
     check(&a, &b, c)?;
     let (device, size) = (c.device(), (c.nrows(), c.ncols()));

@@ -28,6 +28,8 @@ pub(super) struct Plan {
     distances: [u32; 3],
 }
 
+const ENOUGH: u64 = 4;
+
 /// Fails if no kernel is as these options say: they are checked where they are ignored, too.
 pub(super) fn check_options<T: Scalar>(
     options: &GemmOptions,
@@ -61,14 +63,16 @@ pub(super) fn choice<T: Scalar>(
     Ok(KernelChoice { kernel: variant.entry.into(), reason })
 }
 
-/// The tiles and splits that there are for these matrices, as options.
+/// The tiles and splits that may be the fastest for these matrices, as options. What splits sums more often than it takes to have
+/// [`ENOUGH`] blocks for each multiprocessor is left out: it needs memory for a tile of each block, and gains nothing.
 pub(super) fn candidates<T: Scalar>(
     a: DenseRef<'_, T>,
     b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<Vec<GemmOptions>> {
     let (task, _) = task(a, b, c)?;
-    let candidates = Tiling::candidates(task);
+    let enough = ENOUGH * u64::from(task.multiprocessors);
+    let candidates = Tiling::candidates(task).filter(|tiling| tiling.splits == 1 || tiling.blocks(task) <= 2 * enough);
     let options = candidates
         .map(|Tiling { tile, splits, .. }| GemmOptions::default().tile(tile.rows(), tile.cols()).splits(splits));
     Ok(options.collect())

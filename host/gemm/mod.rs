@@ -21,8 +21,8 @@ use crate::{
 /// Elements between the rows of `C`, or columns, stay as they are. The same input on the same device gives the same bits.
 /// `O(m * n * k)` work.
 ///
-/// On a GPU the product is queued on the queue of `C`, and nothing waits. Blocks that share a sum work in memory that the queue keeps:
-/// only a product that needs more of it than any before allocates. On the CPU it is that of the crate `matrixmultiply`; with the
+/// On a GPU the product is queued on the queue of `C`, and nothing waits. Blocks that share a sum use memory that the queue keeps,
+/// which grows only when a product needs more than any before. On the CPU it is that of the crate `matrixmultiply`; with the
 /// feature `rayon` blocks of `C` are shared among all cores.
 ///
 /// ```

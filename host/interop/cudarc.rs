@@ -42,7 +42,7 @@ impl Device {
     /// What allocates, frees, waits or copies from or to the host cannot be captured: uploads, [`zeros`](Self::zeros),
     /// reading and overwriting a vector, a solution by [`Cg`](crate::Cg), and what chooses by timing. A
     /// [`gemm`](crate::gemm) can; if it splits its sums ([`GemmOptions::splits`](crate::GemmOptions::splits)), it works in
-    /// memory of the device handle's, so launch the graph on this stream alone. With event tracking on, as it is in a new `CudaContext` once that has made a stream, borrowing a slice
+    /// memory that belongs to the stream: keep a device handle of it, and launch the graph on this stream only. With event tracking on, as it is in a new `CudaContext` once that has made a stream, borrowing a slice
     /// waits for an event and giving it back records one: borrow before the capture, and give back after it. The first
     /// `new_stream` of such a context waits for all of the GPU's work, which breaks off captures in other threads: make streams
     /// before. While the graph is launched, the device handle, the matrix and the memory of the vectors have to be there, which cudarc does not check.
@@ -85,7 +85,7 @@ impl<T: Element> DeviceVec<T> {
     /// was made on a device of [`Device::from_cudarc`]: cudarc would not order uses of other memory. The vector is
     /// dropped then.
     pub fn into_cudarc(mut self) -> Result<CudaSlice<T>> {
-        take(&mut self).ok_or_else(|| Error::DeviceMismatch {
+        take(&mut self)?.ok_or_else(|| Error::DeviceMismatch {
             what: "the vector",
             expected: "a stream of cudarc's".into(),
             found: self.device().to_string(),
@@ -133,7 +133,8 @@ impl<'a, T: Element> DeviceVecMut<'a, T> {
         let empty = unsafe { queue.of_nothing().upgrade_device_ptr(0, 0) };
         let vector = own(&queue, address, mem::replace(slice, empty));
         Ok(Self::new(vector, move |vector| {
-            if let Some(lent) = take(vector) {
+            // What cannot be taken has no elements, like the variable now.
+            if let Ok(Some(lent)) = take(vector) {
                 mem::replace(slice, lent).leak();
             }
         }))
@@ -161,16 +162,28 @@ fn own<T>(queue: &Arc<Stream>, address: u64, slice: CudaSlice<T>) -> DeviceVec<T
 
 /// Takes the slice out of a vector, if it is one of the caller's contexts, and tells cudarc's tracking that it has been
 /// written.
-fn take<T>(vector: &mut DeviceVec<T>) -> Option<CudaSlice<T>> {
-    let (queue, len, owner) = vector.owner_mut()?;
+fn take<T>(vector: &mut DeviceVec<T>) -> Result<Option<CudaSlice<T>>> {
+    let Some((queue, len, owner)) = vector.owner_mut() else { return Ok(None) };
     if !queue.is_of_callers_context() || !matches!(owner, Owner::Slice(_)) {
-        return None;
+        return Ok(None);
     }
-    let Owner::Slice(mut slice) = mem::replace(owner, Owner::Lender) else { return None };
+    let Owner::Slice(mut slice) = mem::replace(owner, Owner::Lender) else { return Ok(None) };
+    let context = queue.queue().context();
     if slice.len() != len {
-        // SAFETY: the same allocation, of which the vector is a part.
-        slice = unsafe { queue.queue().upgrade_device_ptr(slice.leak(), len) };
+        slice = shortened(queue, slice, len)?;
     }
-    release(queue.queue().context(), || drop(slice.device_ptr_mut(queue.queue())));
-    Some(slice)
+    release(context, || drop(slice.device_ptr_mut(queue.queue())));
+    Ok(Some(slice))
+}
+
+/// The allocation as a slice of so many elements: none, where a vector of none has an allocation all the same.
+fn shortened<T>(queue: &Stream, slice: CudaSlice<T>, len: usize) -> Result<CudaSlice<T>> {
+    let context = queue.queue().context();
+    let shorten = || {
+        // cudarc makes events of its own next, and panics if it cannot.
+        context.new_event(None)?;
+        // SAFETY: the same allocation, which has as many elements.
+        Ok(unsafe { queue.queue().upgrade_device_ptr(slice.leak(), len) })
+    };
+    apart_from_errors(context, shorten).and_then(|shortened| shortened).map_err(driver("giving a vector back"))
 }

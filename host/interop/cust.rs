@@ -147,9 +147,8 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
         Ok(own(check(device, &buffer)?, buffer))
     }
 
-    /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied, and nothing waits: what cust does
-    /// to it without naming a stream comes after all that has been queued here; [`DeviceVecRef::from_cust`] says what it must not do
-    /// with naming one.
+    /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied. Waits for the queue, since cust can use
+    /// and free the buffer on any other stream.
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped
@@ -164,10 +163,8 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
 }
 
 impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
-    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`].
-    ///
-    /// cust's `DeviceBuffer::drop_async` on another stream frees memory before this queue has got there: a buffer that has been used
-    /// here is to be dropped as others are, or on the queue's own stream.
+    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. The end of the
+    /// borrow waits for the queue, since cust can write and free the buffer on any other stream: borrow once for many products.
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the buffer belongs to another GPU or another
@@ -176,17 +173,16 @@ impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
     /// `StreamFlags::NON_BLOCKING`; [`Driver`](Error::Driver).
     pub fn from_cust(device: &Device, buffer: &'a DeviceBuffer<T>) -> Result<Self> {
         let queue = check(device, buffer)?;
-        // SAFETY: the buffer is borrowed as long as this lives. When it is dropped afterwards, the driver waits for what has been
-        // queued before it frees memory; the doc says what else is not to be done with it.
+        // SAFETY: the buffer is borrowed as long as this lives, and the end of the loan waits for all that reads it.
         let vector =
             unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Lender) };
-        Ok(Self::new(vector, Loan::Promised))
+        Ok(Self::new(vector, Loan::Untracked))
     }
 }
 
 impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
     /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. For a
-    /// part of a buffer there is [`from_raw`](Self::from_raw). What is said of [`DeviceVecRef::from_cust`] holds here too.
+    /// part of a buffer there is [`from_raw`](Self::from_raw). The end of the borrow waits for the queue.
     ///
     /// # Errors
     /// Those of [`DeviceVecRef::from_cust`].
@@ -223,13 +219,15 @@ fn own<T: DeviceCopy + Send + Sync + 'static>(queue: &Arc<Stream>, buffer: Devic
     unsafe { DeviceVec::of_parts(queue, address, len, Owner::Other(Box::new(buffer))) }
 }
 
-/// Takes the buffer out of a vector, if it is of cust's kind.
+/// Takes the buffer out of a vector, if it is of cust's kind, and waits for what has been queued with it.
 fn take<T: DeviceCopy + 'static>(vector: &mut DeviceVec<T>) -> Option<DeviceBuffer<T>> {
-    let (_, _, owner) = vector.owner_mut()?;
+    let (queue, _, owner) = vector.owner_mut()?;
     let is_buffer = |other: &(dyn Any + Send + Sync)| other.is::<DeviceBuffer<T>>();
     if !matches!(owner, Owner::Other(other) if is_buffer(&**other)) {
         return None;
     }
+    // An error here is that of an operation queued earlier, and the next one has it too.
+    drop(queue.wait());
     let Owner::Other(buffer) = mem::replace(owner, Owner::Lender) else { return None };
     buffer.downcast().ok().map(|buffer| *buffer)
 }

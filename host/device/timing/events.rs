@@ -84,7 +84,7 @@ impl Hold {
         if stream.capture_status().map_err(driver("looking at the queue"))?
             != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
         {
-            let message = "what is being captured does not run, and has no time".into();
+            let message = "operations that are being captured do not run, so they cannot be timed".into();
             return Err(Error::Driver { call: "holding the queue back".into(), message });
         }
         let (release, released) = mpsc::channel::<()>();
