@@ -5,7 +5,7 @@ mod common;
 use std::{cell::Cell, ops::ControlFlow, process::ExitCode};
 
 use common::{
-    Random, matrices::from_rows, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, sums::epsilon,
+    Random, matrices::from_rows, on_cpu_and_gpu, on_device, on_emulator_and_gpu, on_every_device, on_gpu, sums::epsilon,
 };
 use warpsparse::{
     Cg, CgInfo, CgMethod, CgReason, CsrMatrix, DType, Device, DeviceMatrix, DeviceVec, Error, ErrorKind, FormatChoice,
@@ -36,6 +36,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_cpu_and_gpu("a_stiffness_matrix", a_stiffness_matrix));
     trials.extend(on_cpu_and_gpu("large_systems", large_systems));
+    trials.push(on_device("same_bits_in_any_order_f32::emulated".into(), same_bits::<f32>, || Device::emulated(0)));
+    trials.push(on_device("same_bits_in_any_order_f64::emulated".into(), same_bits::<f64>, || Device::emulated(0)));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     trials.push(on_gpu("emulated_bits_of_two_precisions_are_the_gpus", emulated_bits_of_two_precisions));
@@ -555,6 +557,24 @@ fn same_input_same_bits(device: &Device) {
     for method in METHODS {
         let run = || solve(device, &mut Cg::new(&on_device).preconditioner(Jacobi).method(method), &b).unwrap();
         assert_eq!(run(), run(), "{method:?}");
+    }
+}
+
+/// Blocks of the persistent kernel that exchange sums and vectors, whatever the order of threads and blocks, and with loads that return
+/// older values where they may.
+fn same_bits<T: Scalar>(natural: &Device) {
+    let matrix = dominant::<T>(801, 14);
+    let b: Vec<T> = Random(9).vector(801);
+    let run = |device: &Device| {
+        let on_device = device.upload(&matrix).unwrap();
+        let mut cg = Cg::new(&on_device).preconditioner(Jacobi).method(CgMethod::Persistent).max_iterations(6);
+        let reason = cg.describe().unwrap().reason;
+        assert!(reason.contains("by 3 blocks"), "{reason}");
+        solve(device, &mut cg, &b).unwrap()
+    };
+    let expected = run(natural);
+    for seed in 1..=8 {
+        assert_eq!(run(&Device::emulated(seed)), expected, "seed {seed}");
     }
 }
 

@@ -239,8 +239,7 @@ impl CudaBuilder {
     fn finish(&self, ptx: &Path) -> Result<(), CudaBuilderError> {
         let text = fs::read_to_string(ptx).map_err(CudaBuilderError::io("read", ptx))?;
         if !self.allow_faults {
-            let in_file = |source| CudaBuilderError::BadPtxFile { file: ptx.to_owned(), source: Box::new(source) };
-            let faults = faults::faults(&text).map_err(in_file)?;
+            let faults = faults::faults(&text).map_err(CudaBuilderError::in_ptx(ptx))?;
             if !faults.is_empty() {
                 return Err(CudaBuilderError::Faults { ptx: ptx.to_owned(), faults });
             }

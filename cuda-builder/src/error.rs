@@ -1,6 +1,9 @@
 //! What can go wrong.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use crate::{Arch, Fault, prebuilt::Stale, toolchain::Rejected};
 
@@ -115,6 +118,11 @@ impl CudaBuilderError {
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { action, path, source }
+    }
+
+    /// A `BadPtxFile` error, in the form that `map_err` takes.
+    pub(crate) fn in_ptx(file: &Path) -> impl FnOnce(Self) -> Self {
+        move |source| Self::BadPtxFile { file: file.to_owned(), source: Box::new(source) }
     }
 }
 

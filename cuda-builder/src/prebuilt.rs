@@ -189,7 +189,10 @@ impl Prebuilt {
     }
 
     /// What is wrong with the directory, as far as that can be told without building: stale files, facts in the
-    /// manifest that are not the file's, [faults](crate::Fault) in kernels, files that belong to no family.
+    /// manifest that are not the file's, [divergent barriers](crate::Fault::DivergentBarrier), files that belong to no family.
+    ///
+    /// Barriers only: the marks that tell of duplicated shared arrays are gone from prebuilt PTX. [`build`](Self::build) refuses
+    /// those.
     ///
     /// # Errors
     /// Where something cannot be read at all.
@@ -208,7 +211,8 @@ impl Prebuilt {
             if info != record.info {
                 problems.push(format!("{name}: .version, .target or entries differ from the manifest's"));
             }
-            problems.extend(faults::faults(&read_text(&path)?)?.iter().map(|fault| format!("{name}: {fault}")));
+            let faults = faults::faults(&read_text(&path)?).map_err(CudaBuilderError::in_ptx(&path))?;
+            problems.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
             if record.cubin.is_some() && self.cubin(&file, record)?.is_none() {
                 problems.push(format!("{cubin}: missing, or not the one that was assembled"));
             }
@@ -487,6 +491,15 @@ mod tests {
         write(&root, "ptx/one.sm_75.ptx", &text);
         let problems = prebuilt.verify().unwrap().join("\n");
         assert!(problems.contains("one.sm_75.ptx: e: not all threads of a block execute the barrier"), "{problems}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_readable_is_named() {
+        let (root, prebuilt) = project();
+        let text = ".version 7.0\n.target sm_75\n.visible .entry e(\n\t.param .u64 a\n)\n{\nbra $nowhere;\nret;\n}\n";
+        write(&root, "ptx/one.sm_75.ptx", text);
+        let message = prebuilt.verify().unwrap_err().to_string();
+        assert!(message.contains("one.sm_75.ptx: not readable as PTX: e has no label $nowhere"), "{message}");
     }
 
     #[test]

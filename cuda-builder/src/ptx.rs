@@ -24,8 +24,7 @@ impl PtxInfo {
     /// Where the file cannot be read, or as [`parse`](Self::parse).
     pub fn read(file: &Path) -> Result<Self, CudaBuilderError> {
         let text = fs::read_to_string(file).map_err(CudaBuilderError::io("read", file))?;
-        Self::parse(&text)
-            .map_err(|source| CudaBuilderError::BadPtxFile { file: file.to_owned(), source: Box::new(source) })
+        Self::parse(&text).map_err(CudaBuilderError::in_ptx(file))
     }
 
     /// Parses PTX as LLVM writes it: one parameter a line.

@@ -137,7 +137,7 @@ macro_rules! loads_stores_and_swaps {
 }
 
 read_modify_writes! {
-    "Adds `val`; integers wrap, floats round to nearest.", Add:
+    "Adds `val`; integers wrap, floats round to nearest, and denormal numbers of `f32` count as 0.", Add:
     u32 Block atomic_fetch_add_u32_block;
     u32 Device atomic_fetch_add_u32_device;
     u32 System atomic_fetch_add_u32_system;

@@ -61,8 +61,8 @@ pub fn launch_bounds<const MAX_THREADS: u32, const MIN_BLOCKS: u32>() {
 }
 
 /// Waits until every thread of the block is here, and makes their writes to shared and global memory visible to
-/// each other. Every thread of the block must reach the same call: `cuda_builder` refuses kernels in which a branch or an
-/// early return that depends on the thread comes before it.
+/// each other. Every thread of the block must reach the same call: `cuda_builder` refuses kernels in which only
+/// some threads may reach the barrier: inside a branch that depends on the thread, or after such an early return.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn sync_threads() {

@@ -286,6 +286,46 @@ fn copies_may_be_under_way_at_the_end_but_not_into_the_next_block() {
     assert_eq!(out.to_vec(), Some(expected));
 }
 
+/// As the PTX manual says of `atom.add`.
+#[test]
+fn additions_of_f32_flush_denormals_in_global_memory_alone() {
+    const LEAST: f32 = f32::MIN_POSITIVE;
+    let tiny = f32::from_bits(1);
+    // What is there, what is added, and their sum in global memory and in shared memory.
+    let cases = [
+        (tiny, 0.0, 0.0, tiny),
+        (-tiny, -0.0, -0.0, -tiny),
+        (0.0, tiny, 0.0, tiny),
+        (-0.0, -tiny, -0.0, -tiny),
+        (LEAST, -tiny, LEAST, LEAST - tiny),
+        (1.5 * LEAST, -LEAST, 0.0, 0.5 * LEAST),
+        (-1.5 * LEAST, LEAST, -0.0, -0.5 * LEAST),
+        (LEAST, LEAST, 2.0 * LEAST, 2.0 * LEAST),
+    ];
+    for (old, value, in_global, in_shared) in cases {
+        let (mut global, mut shared, mut replaced) = ([old], [f32::NAN], [f32::NAN; 2]);
+        let mut launch = Launch::new(1, 1);
+        let (to, of_shared) = (launch.borrow_mut("global", &mut global), launch.borrow_mut("shared", &mut shared));
+        let olds = launch.borrow_mut("replaced", &mut replaced);
+        run(&launch, || unsafe {
+            mem::store(olds, atomic::atomic_fetch_add_f32_device(to, Ordering::Relaxed, value));
+            let array = shared_array![f32; 1];
+            array.store(0, old);
+            mem::store(olds.add(1), array.atomic_fetch_add(0, value));
+            mem::store(of_shared, array.load(0));
+        });
+        let bits = |numbers: [f32; 4]| numbers.map(f32::to_bits);
+        let expected = bits([in_global, in_shared, old, old]);
+        assert_eq!(bits([global[0], shared[0], replaced[0], replaced[1]]), expected, "{old:e} and {value:e}");
+    }
+    // Numbers of f64 keep theirs.
+    let mut wide = [f64::from_bits(1)];
+    let mut launch = Launch::new(1, 1);
+    let to = launch.borrow_mut("wide", &mut wide);
+    run(&launch, || unsafe { _ = atomic::atomic_fetch_add_f64_device(to, Ordering::Relaxed, f64::from_bits(2)) });
+    assert_eq!(wide[0].to_bits(), 3);
+}
+
 #[test]
 fn emulations_run_side_by_side() {
     let check = |factor: u32| {

@@ -3,6 +3,7 @@
 mod list;
 
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -16,7 +17,7 @@ use clap::Args;
 use self::list::{MUTANTS, Mutant};
 
 /// Plant mistakes in the kernels, one at a time, in a copy of the tracked files below target/, and run the emulated tests that should
-/// fail. Prints a table of the mistakes and the tests that caught them; fails if none did.
+/// fail, which without a mistake must pass. Prints a table of the mistakes and the tests that caught them; fails if one was not caught.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only mistakes in files whose paths contain this.
@@ -35,8 +36,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let chosen = |mutant: &&Mutant| options.only.as_ref().is_none_or(|part| mutant.file.contains(part.as_str()));
     println!("| file | mistake | caught by |\n|---|---|---|");
     let mut survivors = 0;
-    for mutant in MUTANTS.iter().filter(chosen) {
-        let caught = copy.try_out(mutant).with_context(|| format!("{}: {}", mutant.file, mutant.mistake))?;
+    let row = |mutant: &Mutant, caught: Vec<String>| {
         survivors += usize::from(caught.is_empty());
         let named = match caught.len() {
             0 => "nothing".to_owned(),
@@ -44,9 +44,30 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             all => format!("{} and {} more", caught[..NAMED].join(", "), all - NAMED),
         };
         println!("| `{}` | {} | {named} |", mutant.file, mutant.mistake);
-    }
+    };
+    try_all(MUTANTS.iter().filter(chosen), |test, mutant| copy.failing_tests(test, mutant), row)?;
     if survivors > 0 {
         bail!("{survivors} mistakes were not caught");
+    }
+    Ok(())
+}
+
+/// Tells of each mistake which tests fail with it. Programs of tests run without a mistake first: what fails anyway notices none.
+fn try_all<'a>(
+    mutants: impl Iterator<Item = &'a Mutant>,
+    failing_tests: impl Fn(&str, Option<&Mutant>) -> Result<Vec<String>>,
+    mut tell: impl FnMut(&Mutant, Vec<String>),
+) -> Result<()> {
+    let mut known_to_pass = HashSet::new();
+    for mutant in mutants {
+        if known_to_pass.insert(mutant.test) {
+            let failing = failing_tests(mutant.test, None).with_context(|| format!("{}, no mistake", mutant.test))?;
+            if !failing.is_empty() {
+                bail!("tests of {} fail without a mistake: {}", mutant.test, failing.join(", "));
+            }
+        }
+        let caught = failing_tests(mutant.test, Some(mutant));
+        tell(mutant, caught.with_context(|| format!("{}: {}", mutant.file, mutant.mistake))?);
     }
     Ok(())
 }
@@ -74,21 +95,23 @@ impl Copy {
         Ok(Self { folder, target })
     }
 
-    /// The tests that fail with the mistake.
-    fn try_out(&self, mutant: &Mutant) -> Result<Vec<String>> {
+    /// The tests of a program that fail with the mistake, if there is one.
+    fn failing_tests(&self, test: &str, mutant: Option<&Mutant>) -> Result<Vec<String>> {
+        let Some(mutant) = mutant else { return self.run(test) };
         let path = self.folder.join("kernels-gpu/src").join(mutant.file);
         let original = fs::read_to_string(&path)?;
         if original.matches(mutant.right).count() != 1 {
             bail!("`{}` should be there once", mutant.right);
         }
         fs::write(&path, original.replace(mutant.right, mutant.wrong))?;
-        let caught = self.failing_tests(mutant);
+        let failing = self.run(test);
         fs::write(&path, original)?;
-        caught
+        failing
     }
 
-    fn failing_tests(&self, mutant: &Mutant) -> Result<Vec<String>> {
-        let program = self.build(mutant.test)?;
+    /// Builds and runs a program of tests, and returns those that fail.
+    fn run(&self, test: &str) -> Result<Vec<String>> {
+        let program = self.build(test)?;
         let report = self.target.join("report");
         let mut tests = Command::new(program)
             .arg("emulated")
@@ -156,6 +179,8 @@ fn output(command: &mut Command) -> Result<Output> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
@@ -166,6 +191,29 @@ mod tests {
             assert_eq!(source.matches(right).count(), 1, "{file}: {mistake}: `{right}`");
             assert!(right != wrong && Path::new(&format!("../tests/{test}.rs")).exists(), "{file}: {mistake}");
         }
+    }
+
+    #[test]
+    fn tests_that_fail_without_a_mistake_are_no_witnesses() {
+        let runs = RefCell::new(Vec::new());
+        let try_with = |broken: &str| {
+            runs.take();
+            let failing_tests = |test: &str, mutant: Option<&Mutant>| {
+                runs.borrow_mut().push((test.to_owned(), mutant.is_some()));
+                Ok(if mutant.is_some() || test == broken { vec!["products".to_owned()] } else { vec![] })
+            };
+            let mut told = 0;
+            let result = try_all(MUTANTS.iter(), failing_tests, |_, _| told += 1);
+            (result.map_err(|error| error.to_string()), told)
+        };
+        assert_eq!(try_with("none"), (Ok(()), MUTANTS.len()));
+        let controls = runs.take().into_iter().filter(|(_, with_mistake)| !with_mistake).map(|(test, _)| test);
+        let programs: HashSet<_> = MUTANTS.iter().map(|mutant| mutant.test.to_owned()).collect();
+        assert_eq!((controls.clone().count(), controls.collect::<HashSet<_>>()), (programs.len(), programs));
+        let first = MUTANTS[0].test;
+        let message = format!("tests of {first} fail without a mistake: products");
+        assert_eq!(try_with(first), (Err(message), 0));
+        assert_eq!(runs.take(), [(first.to_owned(), false)]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub enum Fault {
     },
     /// A shared array is in a kernel more than once.
     DuplicatedArray {
-        /// The kernel, or the function that it calls.
+        /// The kernel.
         function: String,
         /// The line of the `shared_array!` in its source file.
         line: u32,
@@ -100,16 +100,17 @@ impl fmt::Display for Fault {
 ///
 /// # Shared arrays
 /// A `cuda_std::shared_array!` that is compiled into a kernel twice, because its function was inlined twice or code was duplicated, would be
-/// two arrays. Each leaves a mark in the PTX with its place in the source, and a kernel must have no two of the same place.
+/// two arrays. Each leaves a mark in the PTX with its place in the source, and a kernel must have no two of the same place, those in
+/// the functions that it may call included.
 /// [`CudaBuilder`](crate::CudaBuilder) removes the marks from the PTX that it hands out.
 ///
 /// # Errors
 /// [`BadPtx`](CudaBuilderError::BadPtx) where the text is not understood.
 pub fn faults(ptx: &str) -> Result<Vec<Fault>, CudaBuilderError> {
-    let duplicated = arrays::duplicated(ptx);
-    let ptx = text::without_comments(ptx);
-    let (texts, do_not_return) = text::functions(&ptx);
+    let text = text::without_comments(ptx);
+    let (texts, do_not_return) = text::functions(&text);
     let functions = texts.iter().map(|text| Function::parse(text, &do_not_return)).collect::<Result<Vec<_>, _>>()?;
+    let duplicated = arrays::duplicated(ptx, &functions);
     let with_barriers = with_barriers(&functions);
     let has_barrier = |callee: Option<&str>| match callee {
         Some(callee) => with_barriers.contains(callee),

@@ -276,7 +276,7 @@ pub(crate) unsafe fn atomic<T: AtomicValue>(
     with_current(|thread| {
         let atomic = global_memory_atomic(thread, ptr, Touch::Atomic, (ordering, scope), place);
         // SAFETY: the checks have passed.
-        unsafe { atomic.update(|old| Some(combine(operation, old, value))) }
+        unsafe { atomic.update(|old| Some(combine_in_global_memory(operation, old, value))) }
     })
 }
 
@@ -348,6 +348,20 @@ pub(crate) fn fence(ordering: Ordering, scope: Scope) {
         thread.block().launch.has_fences.store(true, Ordering::Relaxed);
         thread.fence(ordering, scope, place);
     });
+}
+
+/// A GPU's additions of `f32` to global memory, unlike those to shared memory, take denormal numbers for zeros of their sign, and
+/// store such zeros for them.
+fn combine_in_global_memory<T: AtomicValue>(operation: AtomicOperation, old: T, value: T) -> T {
+    if operation != AtomicOperation::Add || T::CLASS != NumberClass::Float || size_of::<T>() == 8 {
+        return combine(operation, old, value);
+    }
+    let flush = |number: T| {
+        let number = f32::from_bits(to_bits(number) as u32);
+        let flushed = if number.is_subnormal() { 0f32.copysign(number) } else { number };
+        from_bits(u64::from(flushed.to_bits()))
+    };
+    flush(combine(operation, flush(old), flush(value)))
 }
 
 fn combine<T: AtomicValue>(operation: AtomicOperation, old: T, value: T) -> T {

@@ -18,8 +18,9 @@
 //! The kernel must unwind: a finding, like a panic, ends every thread of the launch by unwinding its stack, so a build
 //! with `panic = "abort"` cannot report any.
 //!
-//! Values are those of a GPU, bit for bit, as long as the order of floating-point atomics does not matter. Under seeds other
-//! than 0 atomic loads also return older values than the newest, where the memory model permits them: what a kernel does
+//! Values are those of a GPU, bit for bit, as long as the order of floating-point atomics does not matter, except for the bits
+//! of a NaN. That includes denormal numbers: atomic additions of `f32` to global memory take them for zeros, and nothing else
+//! does. Under seeds other than 0 atomic loads also return older values than the newest, where the memory model permits them: what a kernel does
 //! wrong by that shows in its results, or where it fails.
 //!
 //! # Speed
