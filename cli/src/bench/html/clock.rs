@@ -26,10 +26,10 @@ pub(super) fn section(section: &Section) -> Markup {
                 h2 { "The clock beside NVIDIA's profiler" }
                 div.scroll {
                     table {
-                        thead { tr { @for title in HEADER { th.text[title.starts_with('<')] { (title.trim_start_matches('<')) } } } }
+                        thead { tr { @for title in HEADER { th.text[is_text(title)] { (title.trim_start_matches('<')) } } } }
                         tbody {
                             @for result in &results {
-                                tr { @for (place, cell) in result.cells().iter().enumerate() { td.text[place == 0] { (cell) } } }
+                                tr { @for (title, cell) in HEADER.iter().zip(result.cells()) { td.text[is_text(title)] { (cell) } } }
                             }
                         }
                     }
@@ -38,4 +38,9 @@ pub(super) fn section(section: &Section) -> Markup {
             }
         }
     }
+}
+
+/// Whether a column of this title is of text, not of numbers.
+fn is_text(title: &str) -> bool {
+    title.starts_with('<')
 }
