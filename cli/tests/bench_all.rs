@@ -235,11 +235,15 @@ fn comparisons_name_what_got_slower_of_any_benchmark() {
     // The first version's clock was another.
     let mut older = old.clone();
     older["version"] = 1.into();
-    let told = "a report of version 1, where this reads 2: its times are those between events of single calls";
+    let told = "a report of version 1, where this reads 2: its times lie between events around single calls";
     assert!(compare(&older).2.contains(told));
     let mut older = old.clone();
     older["sections"][1]["report"]["version"] = 1.into();
     assert!(compare(&older).2.contains("warpsparse.bench.sgemm: a report of version 1"));
+    // Ours of conjugate gradients have always been wall times.
+    let mut older = old.clone();
+    older["sections"][2]["report"]["version"] = 1.into();
+    assert!(compare(&older).2.contains("warpsparse.bench.cg: a report of version 1, where this reads 2\n"));
     let mut other = old.clone();
     other["sections"][0]["report"]["method"]["clock"] = "graph".into();
     assert!(compare(&other).2.contains("the clocks differ: \"wall\" in the old report, \"graph\" in the new one"));

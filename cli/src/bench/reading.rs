@@ -155,7 +155,10 @@ fn check_version(report: &Value, version: u64) -> Result<(), String> {
         return Ok(());
     }
     let clock = match found.as_u64() {
-        Some(1) => ": its times are those between events of single calls, which held the host's time for a call",
+        // Ours of conjugate gradients are wall times in every version.
+        Some(1) if report["schema"] != Kind::Cg.schema().0 => {
+            ": its times lie between events around single calls, and so include the host's time for each call"
+        }
         _ => "",
     };
     Err(format!("a report of version {found}, where this reads {version}{clock}"))

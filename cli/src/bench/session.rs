@@ -45,7 +45,7 @@ pub(crate) struct Conditions {
     /// The element type; can be repeated [default: both; of a ladder f32]
     #[arg(long, value_enum)]
     pub(super) dtype: Vec<DTypeName>,
-    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
+    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(30..))]
     pub(super) repeat: u32,
     /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.

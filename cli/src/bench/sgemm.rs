@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// Measure every kernel, from the obvious to the best.
     #[arg(long)]
     ladder: bool,
-    /// Time fewer products of a kernel where they would take more than this together, and only one where that does.
+    /// Time fewer products of a kernel if together they would take longer than this, and just one if a single product does.
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
     limit: Duration,
     #[command(flatten)]
@@ -66,8 +66,8 @@ impl Case for Shape {
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let limit = options.limit.as_secs_f64();
-    let fewer = "fewer are timed, and one that takes as long alone is timed once.";
-    let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
+    let fewer = "fewer are timed; a product that takes that long by itself is timed once.";
+    let figures = format!("If so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
     // Only the last kernel of a ladder is for f64 too.
     let dtypes = if options.ladder { &[DTypeName::F32] } else { BENCHMARK.dtypes };
     let benchmark = Benchmark { figures: &figures, dtypes, ..BENCHMARK };
