@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use warpsparse::{Device, Error, Result, io::MatrixSource};
 
+pub(crate) use self::comparison::right;
 use super::{
     html,
     report::{Machine, Method, Report, Skipped},
