@@ -9,8 +9,7 @@ use clap::Args;
 use cudarc::driver::{profiler_start, profiler_stop};
 use warpsparse::{Device, GemmOptions, gemm};
 
-use self::report::Side;
-pub(super) use self::report::{ClockResult, HEADER};
+pub(super) use self::report::{ClockResult, HEADER, Side};
 use super::{
     report::{Finished, Method, Report, Skipped},
     rivals::{CublasCalls, Rival, Run},

@@ -60,6 +60,14 @@ pub(crate) struct Reading {
     pub(crate) skipped: Vec<Skipped>,
 }
 
+/// The report of `bench clock`, which has no cases as the others have.
+#[derive(Deserialize)]
+pub(crate) struct ClockReading {
+    pub(crate) method: Method,
+    pub(crate) results: Vec<clock::ClockResult>,
+    pub(crate) skipped: Vec<Skipped>,
+}
+
 /// In the order of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -145,6 +153,17 @@ impl Document {
         let mut readings = with_reports.filter_map(read).collect::<Result<Vec<_>, _>>()?;
         readings.sort_by_key(|(_, reading)| reading.kind);
         Ok(readings)
+    }
+
+    /// The sections of `bench clock`.
+    pub(crate) fn clocks(&self) -> Result<Vec<(&Section, ClockReading)>, String> {
+        let sections = self.sections.iter().filter(|section| section.report["schema"] == clock::SCHEMA);
+        let read = |section: &Section| {
+            check_version(&section.report, clock::VERSION)?;
+            ClockReading::deserialize(&section.report).map_err(|error| error.to_string())
+        };
+        let told = |problem| format!("{}: {problem}", clock::SCHEMA);
+        sections.map(|section| Ok((section, read(section).map_err(told)?))).collect()
     }
 }
 

@@ -197,6 +197,13 @@ fn the_clock_is_told_beside_the_profiler() {
     }
     assert!(!page.contains("&lt;shape") && !page.contains("&lt;cuBLAS"));
     assert!(page.contains(">–</td>"));
+    report["results"] = json!([]);
+    let page = super::page(&report).unwrap();
+    assert_balanced(&page);
+    assert!(page.contains("Nothing was measured.") && !page.contains("<table"));
+    // What cannot be read is not left out.
+    report["results"] = json!([{ "name": "256" }]);
+    assert!(super::page(&report).unwrap_err().starts_with("warpsparse.bench.clock: missing field"));
 }
 
 #[test]
