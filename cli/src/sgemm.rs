@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// Take for B the transpose of a row-major matrix.
     #[arg(long)]
     transpose_b: bool,
-    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
+    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.

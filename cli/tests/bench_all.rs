@@ -235,11 +235,15 @@ fn comparisons_name_what_got_slower_of_any_benchmark() {
     // The first version's clock was another.
     let mut older = old.clone();
     older["version"] = 1.into();
-    let told = "a report of version 1, where this reads 2: its times are those between events of single calls";
+    let told = "a report of version 1, where this reads 2: its times lie between events around single calls";
     assert!(compare(&older).2.contains(told));
     let mut older = old.clone();
     older["sections"][1]["report"]["version"] = 1.into();
     assert!(compare(&older).2.contains("warpsparse.bench.sgemm: a report of version 1"));
+    // Ours of conjugate gradients have always been wall times.
+    let mut older = old.clone();
+    older["sections"][2]["report"]["version"] = 1.into();
+    assert!(compare(&older).2.contains("warpsparse.bench.cg: a report of version 1, where this reads 2\n"));
     let mut other = old.clone();
     other["sections"][0]["report"]["method"]["clock"] = "graph".into();
     assert!(compare(&other).2.contains("the clocks differ: \"wall\" in the old report, \"graph\" in the new one"));
@@ -248,4 +252,59 @@ fn comparisons_name_what_got_slower_of_any_benchmark() {
     let mut empty = old.clone();
     empty["sections"] = nothing["sections"].clone();
     assert!(compare(&empty).2.contains("no figure in common"));
+}
+
+#[test]
+fn clocks_are_compared() {
+    let side = |us: f64| {
+        let time = json!({ "median": us, "min": us, "q1": us, "q3": us, "max": us });
+        json!({ "time_us": time, "clock": "graph", "call_us": null, "ncu_us": null })
+    };
+    let report = |ours: f64, cublas: f64| {
+        let mut report = clock_report();
+        let result = json!({ "name": "256", "ours": side(ours), "way": "cublasSgemm", "cublas": side(cublas) });
+        report["results"] = json!([result]);
+        report
+    };
+    let paths = ["clock_old.json", "clock_new.json"].map(scratch);
+    let compare = |new: &Value| {
+        fs::write(&paths[0], report(8.0, 6.0).to_string()).unwrap();
+        fs::write(&paths[1], new.to_string()).unwrap();
+        let output = warpsparse(&["bench", "compare", &paths[0], &paths[1]]);
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code().unwrap(), out, error)
+    };
+    let cells = |text: &str| {
+        let rows = common::rows(text, "Clock");
+        rows.iter().map(|cells| cells[2..7].join(" ")).collect::<Vec<_>>()
+    };
+    let (status, text, error) = compare(&report(10.0, 6.0));
+    assert_eq!((status, error.as_str()), (1, "error: 1 of 1 figures got slower: Clock 256 f32, ours\n"));
+    assert_eq!(cells(&text), ["ours 8.00 10.0 1.250 slower", "cuBLAS 6.00 6.00 1.000 "]);
+    // What cuBLAS takes is told, and not ours to answer for.
+    let (status, text, _) = compare(&report(8.0, 7.0));
+    assert_eq!(
+        (status, cells(&text)),
+        (0, vec!["ours 8.00 8.00 1.000 ".into(), "cuBLAS 6.00 7.00 1.167 slower".into()])
+    );
+    let mut newer = report(8.0, 6.0);
+    newer["version"] = 2.into();
+    assert!(compare(&newer).2.contains("a report of version 2, where this reads 1\n"));
+    assert!(compare(&clock_report()).2.contains("no figure in common"));
+}
+
+/// A report of `bench clock` without results.
+fn clock_report() -> Value {
+    json!({
+        "schema": "warpsparse.bench.clock",
+        "version": 1,
+        "warpsparse": "0.1.0",
+        "date": "2026-01-01T00:00:00Z",
+        "machine": { "device": "cuda:0", "model": "A GPU", "parallel_units": 132, "memory_bytes": null, "l2_bytes": null,
+            "compute_capability": "9.0", "driver_cuda": "13.0", "copy_gb_per_s": 4000.0, "peak_f32_tflop_per_s": null,
+            "peak_f64_tflop_per_s": null },
+        "method": { "clock": "graph", "repeats": 30, "cache": "cold", "rivals": ["cuBLAS 13.1.0"], "text": "Medians." },
+        "results": [],
+        "skipped": [],
+    })
 }

@@ -193,7 +193,7 @@ fn bench_compare_finds_what_got_slower() {
     assert!(refusal("{").contains("new.json: no JSON"));
     assert!(refusal("{}").contains("new.json: no report of `warpsparse bench`"));
     report["version"] = 1.into();
-    assert!(refusal(&report.to_string()).contains("a report of version 1, where this reads 2: its times are those"));
+    assert!(refusal(&report.to_string()).contains("a report of version 1, where this reads 2: its times lie"));
     report["version"] = 2.into();
     report["results"][0]["chosen"] = "none".into();
     assert!(refusal(&report.to_string()).contains("new.json: invalid type"));

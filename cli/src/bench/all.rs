@@ -156,7 +156,7 @@ impl Options {
 
 /// Measures a section, and says so.
 fn told(planned: Planned, device: &str, share: Duration, watch: Option<&Watch>) -> Section {
-    eprintln!("{}, which may begin something for {:.0} s", planned.line, share.as_secs_f64());
+    eprintln!("{}: may start new measurements for {:.0} s", planned.line, share.as_secs_f64());
     let section = measure(&planned, device, share, watch);
     eprintln!("took {:.1} s", section.seconds.unwrap_or_default());
     section

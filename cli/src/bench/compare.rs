@@ -6,10 +6,12 @@ use clap::Args;
 use serde_json::Value;
 
 use super::{
-    reading::{By, Document, Timed},
+    clock::{ClockResult, Side},
+    reading::{By, Document},
+    rivals::Rival,
     table::{self, none, short},
 };
-use crate::{Outcome, emit, statistics::Spread};
+use crate::{Outcome, emit, measure::DTypeName, statistics::Spread};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -22,11 +24,12 @@ pub(crate) struct Options {
 /// A median this much above the old one is called slower, if the quartiles lie apart too.
 const TOLERANCE: f64 = 1.02;
 
-/// A kernel of ours on what it was measured on. Those that were forced for comparison alone do not count.
+/// A kernel of ours on what it was measured on, but for those that were forced for comparison alone; of `bench clock` cuBLAS too.
 struct Figure {
     name: Name,
     kernel: String,
-    timed: Timed,
+    us: Spread,
+    is_ours: bool,
 }
 
 #[derive(Clone, PartialEq)]
@@ -49,16 +52,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
     check(&old_json, &new_json)?;
     let old = figures(&old).map_err(|problem| format!("{}: {problem}", options.old.display()))?;
     let new = figures(&new).map_err(|problem| format!("{}: {problem}", options.new.display()))?;
-    let (mut rows, mut slower) = (Vec::new(), Vec::new());
+    let (mut rows, mut slower, mut compared) = (Vec::new(), Vec::new(), 0);
     for after in &new {
         let before = old.iter().find(|before| before.name == after.name);
-        let verdict = before.map_or("only in the new report", |before| verdict(before.timed.us(), after.timed.us()));
-        if verdict == "slower" {
+        let verdict = before.map_or("only in the new report", |before| verdict(before.us, after.us));
+        if verdict == "slower" && after.is_ours {
             slower.push(after.name.to_string());
         }
+        compared += usize::from(before.is_some() && after.is_ours);
         rows.push(row(before, Some(after), verdict));
     }
-    let compared = rows.iter().filter(|row| !row[6].starts_with("only")).count();
     for before in old.iter().filter(|before| new.iter().all(|after| before.name != after.name)) {
         rows.push(row(Some(before), None, "only in the old report"));
     }
@@ -110,9 +113,18 @@ fn figures(document: &Document) -> Result<Vec<Figure>, String> {
                 let name = Name { benchmark: reading.kind.short(), case, way: way.name.clone() };
                 // A kernel that two sections measured counts once.
                 if figures.iter().all(|figure| figure.name != name) {
-                    figures.push(Figure { name, kernel: way.kernel.clone(), timed });
+                    figures.push(Figure { name, kernel: way.kernel.clone(), us: timed.us(), is_ours: true });
                 }
             }
+        }
+    }
+    for (_, reading) in document.clocks()? {
+        for ClockResult { name: shape, ours, way, cublas } in reading.results {
+            let sides = [("ours", String::new(), ours, true), (Rival::Cublas.name(), way, cublas, false)];
+            figures.extend(sides.map(|(side, kernel, Side { timing, .. }, is_ours)| {
+                let name = Name { benchmark: "Clock", case: format!("{shape} {}", DTypeName::F32), way: side.into() };
+                Figure { name, kernel, us: timing.time_us, is_ours }
+            }));
         }
     }
     Ok(figures)
@@ -120,7 +132,7 @@ fn figures(document: &Document) -> Result<Vec<Figure>, String> {
 
 fn row(before: Option<&Figure>, after: Option<&Figure>, verdict: &str) -> Vec<String> {
     let Some(Figure { name, .. }) = after.or(before) else { unreachable!("one of the two is there") };
-    let median = |figure: Option<&Figure>| figure.map(|figure| figure.timed.us().median);
+    let median = |figure: Option<&Figure>| figure.map(|figure| figure.us.median);
     let cell = |us: Option<f64>| us.map_or_else(none, short);
     let ratio = median(after).zip(median(before)).map(|(new, old)| format!("{:.3}", new / old));
     let kernel = match [before, after].map(|figure| figure.map(|figure| figure.kernel.as_str())) {

@@ -44,10 +44,10 @@ pub(crate) struct Options {
     /// Take graphs of this part of the rows and entries, over 0 and up to 1.
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
     scale: f64,
-    /// How many times to take of each kernel: on a GPU of CUDA graphs of products, elsewhere of products.
+    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(2..))]
     repeat: u32,
-    /// Time fewer products of a kernel where they would take more than this together, and only one where that does.
+    /// Time fewer products of a kernel if together they would take longer than this, and just one if a single product does.
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
     limit: Duration,
     /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
@@ -68,7 +68,8 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         columns, B and C are in that order too. Results are checked by rows from everywhere, the longest one among them. \
         Ratios are the fastest other library's time over that of the kernel: above 1 that library is slower. Of a library \
         that multiplies by several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are \
-        preprocessed.\n\n\
+        preprocessed, on the matrix in CSR and in COO, and those of a format that take more than 1.5 times as long as the fastest there at a \
+        first look, the least of 3 products on one set of buffers, are measured no further.\n\n\
         The graphs are stand-ins for published ones: their sizes are as published, or the part of them asked for; their \
         structure is made up, and figures are not those of the graphs that lend their names.",
 };
@@ -84,8 +85,8 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
         hot: false,
     };
     let limit = options.limit.as_secs_f64();
-    let fewer = "fewer are timed, and one that takes as long alone is timed once.";
-    let figures = format!("Where so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
+    let fewer = "fewer are timed; a product that takes that long by itself is timed once.";
+    let figures = format!("If so many would take more than {limit} s, {fewer} {}", BENCHMARK.figures);
     let benchmark = Benchmark { figures: &figures, ..BENCHMARK };
     let report =
         conditions.run(&benchmark, &sources, |session, source, dtype| options.measure(session, source, dtype))?;

@@ -25,7 +25,7 @@ pub(crate) use self::verdict::headline;
 /// The page of any benchmark's report. All text in it is escaped by the template.
 pub(crate) fn page(report: &Value) -> Result<String, String> {
     let document = Document::read(report)?;
-    let readings = document.readings()?;
+    let (readings, clocks) = (document.readings()?, document.clocks()?);
     let Document { machine, date, warpsparse, .. } = &document;
     let body = html! {
         header {
@@ -37,7 +37,7 @@ pub(crate) fn page(report: &Value) -> Result<String, String> {
             (verdict::section(&readings))
             (roofline::section(&readings, machine))
             @for (place, (section, reading)) in readings.iter().enumerate() { (benchmark(place, section, reading)) }
-            @for section in &document.sections { (clock::section(section)) }
+            @for (section, reading) in &clocks { (clock::section(section, reading)) }
             @for section in document.sections.iter().filter(|section| section.failed.is_some()) { (failure(section)) }
             section #conditions {
                 h2 { "Conditions" }

@@ -35,7 +35,7 @@ pub(crate) enum Command {
     One(Benchmark),
     /// Draws the page of a report in JSON, that of any benchmark.
     Page(page::Options),
-    /// Compares two reports of one benchmark, or of all; exit status 1 if anything got slower by more than the spread.
+    /// Compares two reports of one benchmark, or of all; exit status 1 if anything of ours got slower by more than the spread.
     ///
     /// Reports of different devices, benchmarks or caches are refused. The table on stdout is Markdown.
     Compare(compare::Options),

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use warpsparse::{Device, Error, Result, io::MatrixSource};
 
+pub(crate) use self::comparison::right;
 use super::{
     html,
     report::{Machine, Method, Report, Skipped},
@@ -45,7 +46,7 @@ pub(crate) struct Conditions {
     /// The element type; can be repeated [default: both; of a ladder f32]
     #[arg(long, value_enum)]
     pub(super) dtype: Vec<DTypeName>,
-    /// How many times to take: on a GPU of CUDA graphs of products, elsewhere of products.
+    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(30..))]
     pub(super) repeat: u32,
     /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.

@@ -3,9 +3,9 @@
 use std::{fmt, time::Duration};
 
 use serde::Serialize;
-use warpsparse::{DType, Scalar};
+use warpsparse::Scalar;
 
-use super::{rungs::CAPTURED, to_tolerance::ToTolerance};
+use super::{residual::factor, rungs::CAPTURED, to_tolerance::ToTolerance};
 use crate::{
     bench::{
         report::{Machine, Report, Skipped},
@@ -23,7 +23,7 @@ pub(crate) struct CgResult {
     pub(crate) dtype: DTypeName,
     pub(crate) rungs: Vec<RungReport>,
     pub(crate) to_tolerance: ToTolerance,
-    /// What of ours came to another residual than the automatic choice.
+    /// Which solutions of ours are wrong, and why.
     #[serde(skip)]
     pub(crate) wrong: Vec<String>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct RungReport {
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Outcome {
-    Measured(Measured),
+    Measured(Box<Measured>),
     Skipped {
         /// Why there are no figures.
         skipped: String,
@@ -60,8 +60,11 @@ pub(crate) struct Measured {
     pub(crate) timing: Timing,
     /// All these iterations, with the start and the end of the solution.
     pub(crate) solution_ms: f64,
-    /// Of the longer solution, `|b - A x| / |b|`.
+    /// Of the longer solution, `|b - A x| / |b|` in f64.
     pub(crate) relative_residual: f64,
+    /// Why that solution, which is one of ours, is wrong by itself.
+    #[serde(skip)]
+    pub(crate) wrong: Option<String>,
     /// The time of an iteration of the libraries captured in a graph over this one.
     pub(crate) ratio: Option<f64>,
     /// The time of a copy of the bytes that must move over this one.
@@ -99,6 +102,7 @@ impl Samples {
             timing: Timing { time_us: Spread::of(&self.iterations), clock: Clock::Wall, call_us: None },
             solution_ms: Spread::of(&self.solutions).median / 1e3,
             relative_residual,
+            wrong: None,
             ratio: None,
             percent_of_bound: None,
         }
@@ -108,7 +112,7 @@ impl Samples {
 impl Measured {
     /// Fails if the residual is not about as expected, by ours after as many iterations: the methods are one, but their roundings differ.
     pub(super) fn check<T: Scalar>(&self, expected: f64) -> Result<(), String> {
-        let factor = if T::DTYPE == DType::F32 { 3.0 } else { 1.5 };
+        let factor = factor::<T>();
         let Self { relative_residual: found, iterations, .. } = self;
         // Not `> factor`: a NaN is wrong too.
         match (expected / factor..=expected * factor).contains(found) {
@@ -247,7 +251,7 @@ impl Report<CgResult> {
         let header =
             ["<system", "tolerance", "iterations", "ms", "true residual", "norm", "norm, sample style", "<kernel"];
         let mut text = table::markdown(&header, &self.results.iter().map(row).collect::<Vec<_>>());
-        text += "\nBy the automatic choice, prepared. The true residual is |b - A x| / |b| of the x found; norms are those of \
+        text += "\nBy the automatic choice, prepared. The true residual is |b - A x| / |b| in f64 of the x found; norms are those of \
             the residual that the iteration carries along, and of the libraries in the sample's style after as many \
             iterations.\n";
         for CgResult { name, dtype, to_tolerance: ToTolerance { ended, differs, .. }, .. } in &self.results {

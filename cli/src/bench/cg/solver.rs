@@ -6,11 +6,13 @@ use std::{
 };
 
 use warpsparse::{
-    Cg, CgInfo, CgMethod, Device, DeviceMatrix, DeviceVec, Error, Jacobi, KernelChoice, Result, Scalar, Tol,
+    Cg, CgInfo, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Jacobi, KernelChoice, Result, Scalar, Tol,
 };
 
 use super::{
-    report::{Outcome, Samples},
+    System,
+    report::{Measured, Outcome, Samples},
+    residual::Residual,
     rungs::{FEWEST, Pair, iterations, repeats},
 };
 
@@ -19,18 +21,24 @@ pub(super) struct Solver<'a, T: Scalar> {
     matrix: &'a DeviceMatrix<T>,
     cg: Cg<'a, T>,
     b: DeviceVec<T>,
+    /// The solution found last.
+    x: DeviceVec<T>,
+    /// The matrix and b on the host.
+    on_host: (&'a CsrMatrix<T>, &'a [T]),
     choice: KernelChoice,
     /// How long an iteration takes about.
     iteration: Duration,
 }
 
 impl<'a, T: Scalar> Solver<'a, T> {
-    /// Prepares the method, and iterates a little to find out how long that takes.
-    pub(super) fn new(matrix: &'a DeviceMatrix<T>, b: &[T], method: CgMethod) -> Result<Self> {
+    /// Prepares the method on the system's matrix, which may be on any device, and iterates a little to find out how long that
+    /// takes.
+    pub(super) fn new(system: &System<'a, T>, matrix: &'a DeviceMatrix<T>, method: CgMethod) -> Result<Self> {
         let mut cg = Cg::new(matrix).method(method).preconditioner(Jacobi).assume_symmetric();
         let choice = cg.describe()?;
-        let b = matrix.device().upload_vec(b)?;
-        let mut solver = Self { matrix, cg, b, choice, iteration: Duration::ZERO };
+        let on_host = (system.matrix, system.b);
+        let (b, x) = (matrix.device().upload_vec(system.b)?, matrix.device().zeros(0)?);
+        let mut solver = Self { matrix, cg, b, x, on_host, choice, iteration: Duration::ZERO };
         // A tolerance, lest a small system be solved exactly. The first time loads kernels.
         let tolerance = Tol::relative(1e-4);
         solver.solve(FEWEST, tolerance)?;
@@ -53,11 +61,17 @@ impl<'a, T: Scalar> Solver<'a, T> {
         let cg = mem::replace(&mut self.cg, Cg::new(self.matrix));
         self.cg = cg.max_iterations(iterations).tolerance(tolerance);
         let device: &Device = self.matrix.device();
-        let mut x = device.zeros(self.b.len())?;
+        self.x = device.zeros(self.b.len())?;
         device.synchronize()?;
         let start = Instant::now();
-        let info = self.cg.solve(&self.b, &mut x)?;
+        let info = self.cg.solve(&self.b, &mut self.x)?;
         Ok((info, start.elapsed()))
+    }
+
+    /// Of the solution found last, which went as `info` tells.
+    pub(super) fn residual(&self, info: &CgInfo) -> Result<Residual> {
+        let (matrix, b) = self.on_host;
+        Ok(Residual::of(matrix, b, &self.x.to_vec()?, info))
     }
 
     /// Iterations to this relative residual; or so many as take longer than any solution is to take.
@@ -78,17 +92,21 @@ impl<'a, T: Scalar> Solver<'a, T> {
 
     fn measure(&mut self, pair: Pair) -> Result<Outcome> {
         let Pair { short, long } = pair;
-        let (mut samples, mut done, mut relative_residual) = (Samples::default(), 0, 0.0);
+        let (mut samples, mut last) = (Samples::default(), None);
         for _ in 0..repeats(self.iteration * (long + short) as u32) {
             let ((first, before), (second, time)) = (self.exactly(short)?, self.exactly(long)?);
-            (done, relative_residual) = (second.iterations, second.relative_residual);
+            let done = second.iterations;
             if done < first.iterations + 20 {
                 return Ok(Outcome::skipped(format!("solved after {done} iterations, too few to time")));
             }
             samples.add(before, time, done - first.iterations);
+            last = Some(second);
         }
+        let last = last.expect("a method is timed several times");
+        let residual = self.residual(&last)?;
         let KernelChoice { kernel, reason, .. } = self.choice.clone();
-        Ok(Outcome::Measured(samples.measured(kernel, Some(reason), done, relative_residual)))
+        let measured = samples.measured(kernel, Some(reason), last.iterations, residual.of_x);
+        Ok(Outcome::Measured(Measured { wrong: residual.check::<T>().err(), ..measured }.into()))
     }
 }
 

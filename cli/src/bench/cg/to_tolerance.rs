@@ -16,8 +16,11 @@ pub(crate) struct ToTolerance {
     pub(crate) kernel: String,
     pub(crate) iterations: usize,
     pub(crate) ms: f64,
-    /// Computed from x in the end.
+    /// `|b - A x| / |b|` in f64.
     pub(crate) relative_residual: f64,
+    /// Why the solution is wrong by itself.
+    #[serde(skip)]
+    pub(crate) wrong: Option<String>,
     /// Why it ended, unless the tolerance was met.
     pub(crate) ended: Option<String>,
     /// As the method carries it along.
@@ -36,12 +39,14 @@ impl ToTolerance {
             DTypeName::F64 => 1e-6,
         };
         let (info, time) = solver.solve(10 * solver.unknowns(), Tol::relative(tolerance))?;
+        let residual = solver.residual(&info)?;
         Ok(Self {
             tolerance,
             kernel: solver.kernel().to_owned(),
             iterations: info.iterations,
             ms: time.as_secs_f64() * 1e3,
-            relative_residual: info.relative_residual,
+            relative_residual: residual.of_x,
+            wrong: residual.check::<T>().err(),
             ended: (info.reason != CgReason::Converged).then(|| format!("{:?}", info.reason)),
             residual_norm: info.history.last().copied().unwrap_or(info.residual_norm),
             rival_residual_norm: None,

@@ -2,16 +2,17 @@
 
 use super::{
     report::{Measured, Outcome, Samples},
+    residual,
     rungs::{FEWEST, Pair, repeats},
 };
-use crate::bench::rivals::vendor_cg::{Number, VendorCg, Way, true_residual};
+use crate::bench::rivals::vendor_cg::{Number, VendorCg, Way};
 
 /// The system, and how good a solution after so many iterations should be.
 pub(super) struct Expected<'a, T: Number> {
     pub(super) matrix: &'a warpsparse::CsrMatrix<T>,
     pub(super) b: &'a [T],
     pub(super) pair: Pair,
-    /// The relative residual of ours after the longer solution of the pair.
+    /// The relative residual, in f64, of ours after the longer solution of the pair.
     pub(super) relative_residual: f64,
 }
 
@@ -22,7 +23,7 @@ pub(super) fn measure<T: Number>(
     expected: &Expected<'_, T>,
 ) -> Outcome {
     let measured = vendor.as_mut().map_err(|reason| reason.clone()).and_then(|vendor| time(vendor, way, expected));
-    measured.map_or_else(Outcome::skipped, Outcome::Measured)
+    measured.map_or_else(Outcome::skipped, |measured| Outcome::Measured(measured.into()))
 }
 
 fn time<T: Number>(vendor: &mut VendorCg<T>, way: Way, expected: &Expected<'_, T>) -> Result<Measured, String> {
@@ -36,8 +37,7 @@ fn time<T: Number>(vendor: &mut VendorCg<T>, way: Way, expected: &Expected<'_, T
         }
         Ok(samples)
     })?;
-    let norm = |vector: &[T]| vector.iter().map(|element| element.to_f64().powi(2)).sum::<f64>().sqrt();
-    let residual = true_residual(expected.matrix, expected.b, &vendor.solution()?) / norm(expected.b);
+    let residual = residual::relative(expected.matrix, expected.b, &vendor.solution()?);
     let kernel = format!("cuSPARSE {}", vendor.algorithm());
     let measured = samples.measured(kernel, None, long, residual);
     measured.check::<T>(expected.relative_residual)?;

@@ -1,41 +1,37 @@
 //! The check of the clock by NVIDIA's profiler.
 
 use maud::{Markup, html};
-use serde::Deserialize;
 
 use super::method_of;
 use crate::bench::{
-    clock::{self, ClockResult, HEADER},
-    reading::Section,
-    report::{Method, Skipped},
+    clock::HEADER,
+    reading::{ClockReading, Section},
 };
 
-#[derive(Deserialize)]
-struct Raw {
-    method: Method,
-    results: Vec<ClockResult>,
-    skipped: Vec<Skipped>,
-}
-
-/// Nothing for a section of another benchmark.
-pub(super) fn section(section: &Section) -> Markup {
-    let raw = (section.report["schema"] == clock::SCHEMA).then(|| Raw::deserialize(&section.report).ok()).flatten();
+pub(super) fn section(section: &Section, ClockReading { method, results, skipped }: &ClockReading) -> Markup {
     html! {
-        @if let Some(Raw { method, results, skipped }) = raw {
-            section {
-                h2 { "The clock beside NVIDIA's profiler" }
+        section {
+            h2 { "The clock beside NVIDIA's profiler" }
+            @if results.is_empty() {
+                p { "Nothing was measured." }
+            } @else {
                 div.scroll {
                     table {
-                        thead { tr { @for title in HEADER { th.text[title.starts_with('<')] { (title.trim_start_matches('<')) } } } }
+                        thead { tr { @for title in HEADER { th.text[is_text(title)] { (title.trim_start_matches('<')) } } } }
                         tbody {
-                            @for result in &results {
-                                tr { @for (place, cell) in result.cells().iter().enumerate() { td.text[place == 0] { (cell) } } }
+                            @for result in results {
+                                tr { @for (title, cell) in HEADER.iter().zip(result.cells()) { td.text[is_text(title)] { (cell) } } }
                             }
                         }
                     }
                 }
-                (method_of(section, &method, &skipped))
             }
+            (method_of(section, method, skipped))
         }
     }
+}
+
+/// Whether a column of this title is of text, not of numbers.
+fn is_text(title: &str) -> bool {
+    title.starts_with('<')
 }

@@ -179,17 +179,31 @@ fn host_call_times_stand_beside_device_times() {
 #[test]
 fn the_clock_is_told_beside_the_profiler() {
     let side = |us: f64, ncu_us: Option<f64>| json!({ "time_us": times(us), "clock": "graph", "call_us": times(9.0), "ncu_us": ncu_us });
-    let result = |name: &str, ncu: Option<f64>| json!({ "name": name, "ours": side(8.0, ncu), "cublas": side(6.0, ncu.map(|us| 0.8 * us)) });
+    let result = |name: &str, ncu: Option<f64>| json!({ "name": name, "ours": side(8.0, ncu), "way": "cublasSgemm", "cublas": side(6.0, ncu.map(|us| 0.8 * us)) });
     let mut report = report("clock", vec![result("256", Some(7.0)), result("512", None)]);
     report["version"] = 1.into();
     report["method"]["clock"] = "graph".into();
     let page = page(&report).unwrap();
     assert_balanced(&page);
     // 6/8 beside 0.8.
-    for cell in ["256", "8.00", "7.00", "6.00", "5.60", "0.750", "0.800", "-6.2%"] {
-        assert!(page.contains(&format!(">{cell}</td>")), "no {cell} in {page}");
+    for cell in ["8.00", "7.00", "6.00", "5.60", "0.750", "0.800", "-6.2%"] {
+        assert!(page.contains(&format!("<td class=\"\">{cell}</td>")), "no {cell} in {page}");
     }
+    // What is text is so in header and rows.
+    for text in
+        ["<th class=\"text\">cuBLAS by</th>", "<td class=\"text\">256</td>", "<td class=\"text\">cublasSgemm</td>"]
+    {
+        assert!(page.contains(text), "no {text} in {page}");
+    }
+    assert!(!page.contains("&lt;shape") && !page.contains("&lt;cuBLAS"));
     assert!(page.contains(">–</td>"));
+    report["results"] = json!([]);
+    let page = super::page(&report).unwrap();
+    assert_balanced(&page);
+    assert!(page.contains("Nothing was measured.") && !page.contains("<table"));
+    // What cannot be read is not left out.
+    report["results"] = json!([{ "name": "256" }]);
+    assert!(super::page(&report).unwrap_err().starts_with("warpsparse.bench.clock: missing field"));
 }
 
 #[test]

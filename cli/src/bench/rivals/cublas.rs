@@ -7,7 +7,7 @@ mod library;
 mod lt;
 mod vector;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use cudarc::{
     cublas::sys::{self, cublasHandle_t as RawHandle, cublasOperation_t as Operation, cublasStatus_t as Status},
@@ -17,9 +17,12 @@ use warpsparse::{Device, Scalar};
 
 use self::library::{WORKSPACE_BYTES, check};
 use super::Run;
-use crate::measure::{
-    GemmProblem, Measurement, Shape,
-    stream::{LibraryQueue, driver, library_error},
+use crate::{
+    bench::report::Skipped,
+    measure::{
+        GemmProblem, Measurement, Shape,
+        stream::{LibraryQueue, driver, library_error},
+    },
 };
 
 pub(super) use self::{
@@ -79,11 +82,18 @@ enum Way<T> {
 }
 
 impl<T: Scalar + Number> Way<T> {
-    /// All of them, the first by cuBLAS itself. Without cuBLASLt it is the only one.
-    fn all(stream: &Arc<CudaStream>, problem: &GemmProblem<T>) -> Result<Vec<Self>, String> {
-        let algorithms = lt::algorithms(stream, problem).unwrap_or_default();
-        let algorithms = algorithms.into_iter().enumerate().map(|(number, algorithm)| Self::Lt(number, algorithm));
-        Ok([Self::Blas(Handle::new(stream)?)].into_iter().chain(algorithms).collect())
+    /// All of them, the first by cuBLAS itself. It is the only one where cuBLASLt is not there, which [`describe`] tells, or
+    /// where that has no proposals, for a reason that is then `left_out`.
+    fn all(
+        stream: &Arc<CudaStream>,
+        problem: &GemmProblem<T>,
+        left_out: &mut Vec<Skipped>,
+    ) -> Result<Vec<Self>, String> {
+        let itself = Self::Blas(Handle::new(stream)?);
+        let algorithms = worked(Some("cuBLASLt".into()), lt::algorithms(stream, problem), left_out)?;
+        let algorithms = algorithms.unwrap_or_default().into_iter().enumerate();
+        let algorithms = algorithms.map(|(number, algorithm)| Self::Lt(number, algorithm));
+        Ok([itself].into_iter().chain(algorithms).collect())
     }
 
     fn name(&self) -> String {
@@ -91,6 +101,11 @@ impl<T: Scalar + Number> Way<T> {
             Self::Blas(_) => T::NAME.into(),
             Self::Lt(number, _) => format!("cublasLtMatmul, proposal {}", number + 1),
         }
+    }
+
+    /// The name of a proposal, which may fail.
+    fn proposal(&self) -> Option<String> {
+        matches!(self, Self::Lt(..)).then(|| self.name())
     }
 
     /// Queues the product.
@@ -102,37 +117,76 @@ impl<T: Scalar + Number> Way<T> {
     }
 }
 
-/// Ways that take so many times the fastest one's time at a first look are not measured.
+/// What worked: cuBLAS itself has to, and a `proposal` of this name need not, but is then `left_out`.
+fn worked<R>(
+    proposal: Option<String>,
+    outcome: Result<R, String>,
+    left_out: &mut Vec<Skipped>,
+) -> Result<Option<R>, String> {
+    match (proposal, outcome) {
+        (Some(what), Err(reason)) => {
+            left_out.push(Skipped { what, reason });
+            Ok(None)
+        }
+        (_, outcome) => outcome.map(Some),
+    }
+}
+
+/// Proposals that take so many times the fastest way's time at a first look are not measured.
 const HOPELESS: f64 = 1.3;
 
-/// The product in each of the library's ways, measured.
-pub(super) fn runs<T: Scalar + Number>(measurement: &Measurement<'_, GemmProblem<T>>) -> Result<Vec<Run>, String> {
-    let GemmProblem { bytes, reference, .. } = measurement.problem;
+/// The product in each of the library's ways, measured. What is missing among them is `left_out`.
+pub(super) fn runs<T: Scalar + Number>(
+    measurement: &Measurement<'_, GemmProblem<T>>,
+    left_out: &mut Vec<Skipped>,
+) -> Result<Vec<Run>, String> {
+    let problem = measurement.problem;
     let queue = LibraryQueue::new(measurement.device)?;
-    let sets = (0..measurement.rotation(*bytes)).map(|_| Set::new(&queue.stream, measurement.problem));
+    let sets = (0..measurement.rotation(problem.bytes)).map(|_| Set::new(&queue.stream, problem));
     let mut sets = sets.collect::<Result<Vec<_>, _>>()?;
-    let mut call = |way: &Way<T>, set: usize| way.multiply(&mut sets[set], measurement.problem).map_err(library_error);
     let mut ways = Vec::new();
-    for way in Way::all(&queue.stream, measurement.problem)? {
-        call(&way, 0).map_err(|error| error.to_string())?; // the first use of a kernel loads it
-        let times = queue.device.time_each(3, |_| call(&way, 0)).map_err(|error| error.to_string())?;
-        ways.push((way, times.into_iter().min().unwrap_or_default().as_secs_f64()));
+    for way in Way::all(&queue.stream, problem, left_out)? {
+        let time = probe(&queue, &way, &mut sets[0], problem);
+        if let Some(time) = worked(way.proposal(), time, left_out)? {
+            ways.push((way, time));
+        }
     }
-    let least = ways.iter().map(|&(_, time)| time).fold(f64::INFINITY, f64::min);
-    let mut runs = Vec::new();
+    let least = ways.iter().map(|(_, time)| *time).min().unwrap_or_default();
     // cuBLAS itself in any case: it is what is called as a rule.
-    for (way, _) in ways.iter().filter(|(way, time)| matches!(way, Way::Blas(_)) || *time <= HOPELESS * least) {
-        let rotation = measurement.rotation(*bytes);
-        sets[0].forget(&queue.stream)?;
-        let times = measurement.times(&queue.device, rotation, |set| {
-            way.multiply(&mut sets[set], measurement.problem).map_err(library_error)
-        });
-        let times = times.map_err(|error| error.to_string())?;
-        let c = queue.stream.clone_dtoh(&sets[0].c).map_err(driver("copying from the device"))?;
-        let figures = measurement.figures(&times, *bytes, &reference.errors(&c));
-        runs.push(Run { variant: way.name(), format: None, figures });
+    ways.retain(|(way, time)| way.proposal().is_none() || *time <= least.mul_f64(HOPELESS));
+    let mut runs = Vec::new();
+    for (way, _) in &ways {
+        runs.extend(worked(way.proposal(), run(measurement, &queue, way, &mut sets), left_out)?);
     }
     Ok(runs)
+}
+
+/// About how long a product takes on one set.
+fn probe<T: Scalar + Number>(
+    queue: &LibraryQueue,
+    way: &Way<T>,
+    set: &mut Set<T>,
+    problem: &GemmProblem<T>,
+) -> Result<Duration, String> {
+    way.multiply(set, problem)?; // the first use of a kernel loads it
+    let times = queue.device.time_each(3, |_| way.multiply(set, problem).map_err(library_error));
+    times.map_err(|error| error.to_string())?.into_iter().min().ok_or_else(|| "no times".into())
+}
+
+fn run<T: Scalar + Number>(
+    measurement: &Measurement<'_, GemmProblem<T>>,
+    queue: &LibraryQueue,
+    way: &Way<T>,
+    sets: &mut [Set<T>],
+) -> Result<Run, String> {
+    let problem = measurement.problem;
+    sets[0].forget(&queue.stream)?;
+    let multiply = |set: usize| way.multiply(&mut sets[set], problem).map_err(library_error);
+    let rotation = measurement.rotation(problem.bytes);
+    let times = measurement.times(&queue.device, rotation, multiply).map_err(|error| error.to_string())?;
+    let c = queue.stream.clone_dtoh(&sets[0].c).map_err(driver("copying from the device"))?;
+    let figures = measurement.figures(&times, problem.bytes, &problem.reference.errors(&c));
+    Ok(Run { variant: way.name(), format: None, figures })
 }
 
 /// Products in one way, to be called one by one.
@@ -148,7 +202,7 @@ impl<'a, T: Scalar + Number> Calls<'a, T> {
     /// In the way of this name, going round so many sets of matrices.
     pub(crate) fn new(device: &Device, problem: &'a GemmProblem<T>, name: &str, sets: usize) -> Result<Self, String> {
         let queue = LibraryQueue::new(device)?;
-        let way = Way::all(&queue.stream, problem)?.into_iter().find(|way| way.name() == name);
+        let way = Way::all(&queue.stream, problem, &mut Vec::new())?.into_iter().find(|way| way.name() == name);
         let sets = (0..sets).map(|_| Set::new(&queue.stream, problem)).collect::<Result<_, _>>()?;
         Ok(Self { problem, sets, way: way.ok_or_else(|| format!("cuBLAS has no way `{name}`"))?, queue })
     }
@@ -206,5 +260,22 @@ impl<T: Scalar + Number> Set<T> {
         // scalars are in host memory, as the handle's pointer mode (the default) wants them, and read during the call.
         let status = unsafe { (T::GEMM)(handle.raw, op_b, op_a, n, m, k, &one, b, ldb, a, lda, &zero, c, n) };
         check(T::NAME, status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proposal_may_fail_and_cublas_may_not() {
+        let mut left_out = Vec::new();
+        assert_eq!(worked(Some("proposal 1".into()), Ok(1), &mut left_out), Ok(Some(1)));
+        assert_eq!(worked(None, Ok(2), &mut left_out), Ok(Some(2)));
+        assert_eq!(worked::<i32>(None, Err("broken".into()), &mut left_out), Err("broken".into()));
+        assert!(left_out.is_empty());
+        assert_eq!(worked::<i32>(Some("proposal 2".into()), Err("not supported".into()), &mut left_out), Ok(None));
+        let [Skipped { what, reason }] = &left_out[..] else { panic!("{} left out", left_out.len()) };
+        assert_eq!((what.as_str(), reason.as_str()), ("proposal 2", "not supported"));
     }
 }

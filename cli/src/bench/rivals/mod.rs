@@ -12,6 +12,7 @@ use serde::Serialize;
 use warpsparse::{Device, Scalar};
 
 pub(crate) use self::cublas::Calls as CublasCalls;
+use super::report::Skipped;
 use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
 
 /// A library to compare with.
@@ -115,13 +116,15 @@ impl Rival {
         }
     }
 
-    /// The library's ways to multiply two dense matrices, measured.
+    /// The library's ways to multiply two dense matrices, measured; those that fail, but for the one called as a rule, are
+    /// `left_out`.
     pub(crate) fn gemm_runs<T: Number>(
         self,
         measurement: &Measurement<'_, GemmProblem<T>>,
+        left_out: &mut Vec<Skipped>,
     ) -> Result<Vec<Run>, String> {
         match self {
-            Self::Cublas => cublas::runs(measurement),
+            Self::Cublas => cublas::runs(measurement, left_out),
             _ => Err("it multiplies no two dense matrices".into()),
         }
     }

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::{
     bench::{
-        report::{FormatReport, RivalReport, Variant},
+        report::{FormatReport, RivalReport, Skipped, Variant},
         rivals::{Rival, Run},
     },
     measure::Timing,
@@ -15,36 +15,43 @@ impl Session<'_> {
     pub(crate) fn measure_rivals(
         &mut self,
         rivals: &[Rival],
-        runs: impl Fn(Rival) -> std::result::Result<Vec<Run>, String>,
+        mut runs: impl FnMut(Rival) -> std::result::Result<Vec<Run>, String>,
         ours: &Timing,
         matrix: &str,
     ) -> Vec<RivalReport> {
         let mut reports = Vec::new();
         for &rival in rivals {
-            match runs(rival).and_then(|runs| fastest(rival, self.right(rival, runs, matrix)?, ours)) {
+            let mut wrong = Vec::new();
+            let report = runs(rival).and_then(|runs| fastest(rival, right(rival, runs, matrix, &mut wrong)?, ours));
+            wrong.into_iter().for_each(|Skipped { what, reason }| self.skip(what, reason));
+            match report {
                 Ok(report) => reports.push(report),
                 Err(reason) => self.skip(format!("{} on {matrix}", rival.name()), reason),
             }
         }
         reports
     }
+}
 
-    /// Those of a library's runs whose results are right; it fails if there were others only. What is wrong is told.
-    fn right(&mut self, rival: Rival, runs: Vec<Run>, matrix: &str) -> std::result::Result<Vec<Run>, String> {
-        // A NaN is wrong too.
-        let is_right = |run: &Run| (0.0..=1.0).contains(&run.figures.error_over_bound);
-        let (right, wrong): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_right);
-        let reason = |run: &Run| {
-            format!("its result is wrong, off by {:.1e} times what rounding explains", run.figures.error_over_bound)
-        };
-        if let (true, Some(run)) = (right.is_empty(), wrong.first()) {
-            return Err(reason(run));
-        }
-        for run in &wrong {
-            self.skip(format!("{} {} on {matrix}", rival.name(), run.variant), reason(run));
-        }
-        Ok(right)
+/// Those of a library's runs whose results are right; it fails if there were others only. What is wrong is `left_out`.
+pub(crate) fn right(
+    rival: Rival,
+    runs: Vec<Run>,
+    matrix: &str,
+    left_out: &mut Vec<Skipped>,
+) -> std::result::Result<Vec<Run>, String> {
+    // A NaN is wrong too.
+    let is_right = |run: &Run| (0.0..=1.0).contains(&run.figures.error_over_bound);
+    let (right, wrong): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_right);
+    let reason = |run: &Run| {
+        format!("its result is wrong, off by {:.1e} times what rounding explains", run.figures.error_over_bound)
+    };
+    if let (true, Some(run)) = (right.is_empty(), wrong.first()) {
+        return Err(reason(run));
     }
+    let what = |run: &Run| format!("{} {} on {matrix}", rival.name(), run.variant);
+    left_out.extend(wrong.iter().map(|run| Skipped { what: what(run), reason: reason(run) }));
+    Ok(right)
 }
 
 /// The fastest of a library's ways to compute the product, and the fastest in each format.

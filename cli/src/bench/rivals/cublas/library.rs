@@ -15,6 +15,7 @@ use cudarc::{
 };
 use warpsparse::Device;
 
+use super::lt;
 use crate::measure::stream::{LibraryQueue, driver};
 
 /// The functions without which there is nothing to compare: the bindings panic where one is missing.
@@ -37,7 +38,8 @@ const FUNCTIONS: [&CStr; 16] = [
     c"cublasDscal_v2",
 ];
 
-/// The library and its version, or why it cannot be used. To be asked before anything else.
+/// The library and its version, and why cuBLASLt is not beside it if it is not; or why it cannot be used. To be asked before
+/// anything else.
 pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
     // SAFETY: opens the library, whose initialisers are the vendor's, as any program does that uses it.
     if !unsafe { sys::is_culib_present() } {
@@ -51,8 +53,9 @@ pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
     drop(Handle::new(&queue.stream)?);
     let [major, minor, patch] = [Property::MAJOR_VERSION, Property::MINOR_VERSION, Property::PATCH_LEVEL].map(property);
     let workspace = WORKSPACE_BYTES >> 20;
+    let without_lt = lt::problem().map_or_else(String::new, |reason| format!(", without cuBLASLt: {reason}"));
     Ok(format!(
-        "cuBLAS {}.{}.{}, TF32 off (CUBLAS_DEFAULT_MATH), with a workspace of {workspace} MiB",
+        "cuBLAS {}.{}.{}, TF32 off (CUBLAS_DEFAULT_MATH), with a workspace of {workspace} MiB{without_lt}",
         major?, minor?, patch?
     ))
 }

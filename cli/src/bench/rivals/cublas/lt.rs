@@ -27,6 +27,39 @@ use crate::measure::{GemmProblem, Operand, Shape, stream::driver};
 /// The most algorithms that are asked for.
 const MOST: usize = 8;
 
+/// The functions without which there are no proposals: the bindings panic where one is missing.
+const FUNCTIONS: [&CStr; 13] = [
+    c"cublasLtCreate",
+    c"cublasLtDestroy",
+    c"cublasLtGetStatusString",
+    c"cublasLtMatmul",
+    c"cublasLtMatmulAlgoGetHeuristic",
+    c"cublasLtMatmulDescCreate",
+    c"cublasLtMatmulDescDestroy",
+    c"cublasLtMatmulDescSetAttribute",
+    c"cublasLtMatmulPreferenceCreate",
+    c"cublasLtMatmulPreferenceDestroy",
+    c"cublasLtMatmulPreferenceSetAttribute",
+    c"cublasLtMatrixLayoutCreate",
+    c"cublasLtMatrixLayoutDestroy",
+];
+
+/// Why the library cannot be used, if it cannot.
+pub(super) fn problem() -> Option<String> {
+    // SAFETY: opens the library, whose initialisers are the vendor's, as any program does that uses it.
+    if !unsafe { sys::is_culib_present() } {
+        return Some("not found".into());
+    }
+    let missing = FUNCTIONS.iter().find(|name| !has_function(name))?;
+    Some(format!("the one found has no {}", missing.to_string_lossy()))
+}
+
+/// Whether the library, which is present, has this function.
+fn has_function(name: &CStr) -> bool {
+    // SAFETY: only looked up, not called.
+    unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_ok() }
+}
+
 /// One algorithm for products of one shape.
 pub(super) struct Algorithm<T> {
     shared: Rc<Shared>,
@@ -44,14 +77,13 @@ struct Shared {
     workspace: CudaSlice<u8>,
 }
 
-/// The algorithms for this problem, the library's favourite first.
+/// The algorithms for this problem, the library's favourite first; none if it cannot be used.
 pub(super) fn algorithms<T: Scalar + Number>(
     stream: &Arc<CudaStream>,
     problem: &GemmProblem<T>,
 ) -> Result<Vec<Algorithm<T>>, String> {
-    // SAFETY: opens the library, whose initialisers are the vendor's, as any program does that uses it.
-    if !unsafe { sys::is_culib_present() } {
-        return Err("cuBLASLt not found".into());
+    if self::problem().is_some() {
+        return Ok(Vec::new());
     }
     let shared = Rc::new(Shared::new(stream, problem)?);
     let heuristics = shared.heuristics()?;
