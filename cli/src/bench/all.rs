@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Measure less, in a minute and a half in place of eight minutes.
     #[arg(long)]
     quick: bool,
-    /// Leave out what does not begin within so many seconds [default: 450, or 75 with --quick]
+    /// Leave out what does not begin within so many seconds [default: 540, or 75 with --quick]
     #[arg(long, value_name = "SECONDS", value_parser = parse_limit)]
     budget: Option<Duration>,
     /// Measure this in place of the usual: a benchmark with what it takes, such as `spmv gen:rmat:17:8 --dtype f32`; can
@@ -60,7 +60,7 @@ struct Line {
 pub(crate) fn run(options: &Options) -> Outcome {
     let (start, date) = (Instant::now(), now());
     options.check()?;
-    let budget = options.budget.unwrap_or(Duration::from_secs(if options.quick { 75 } else { 450 }));
+    let budget = options.budget.unwrap_or(Duration::from_secs(if options.quick { 75 } else { 540 }));
     let mut sections = Vec::new();
     // Programs start faster while another one has the GPU open: this one has not yet.
     for planned in options.planned_alone() {

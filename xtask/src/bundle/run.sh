@@ -11,7 +11,7 @@
 #                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md; and
 #                       conjugate gradients beside both libraries: cg.json, cg.md
 #   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
-#   ./run.sh report     every benchmark in one run of about eight minutes, on one page: report.html, report.json
+#   ./run.sh report     every benchmark in one run of nine minutes, on one page: report.html, report.json
 #   ./run.sh examples   the examples of the library on the GPU; their pictures: heat.png, pagerank.svg, gcn.svg
 #   ./run.sh all        all of these
 set -eu
