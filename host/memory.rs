@@ -35,6 +35,14 @@ pub(crate) fn room<E>(length: usize) -> Result<Vec<E>> {
     Ok(array)
 }
 
+/// Makes room for another element; what room there is grows by factors.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn reserve_one<E>(array: &mut Vec<E>) -> Result<()> {
+    array.try_reserve(1).map_err(|_| out_of_memory::<E>(array.len() + 1))
+}
+
 fn out_of_memory<E>(length: usize) -> Error {
     let requested = (length as u64).saturating_mul(size_of::<E>() as u64);
     Error::OutOfMemory { device: "the host".into(), requested, available: None }

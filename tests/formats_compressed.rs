@@ -273,3 +273,27 @@ fn debug_builds_check_what_is_unchecked() {
     // SAFETY: breaks rule 4, and so panics before there is a matrix.
     let _ = unsafe { CscMatrix::from_csc_data_unchecked(3, 2, vec![0u32, 1, 2], vec![0, 3], vec![1.0f32, 2.0]) };
 }
+
+#[test]
+fn entries_are_pushed() {
+    let mut coo = CooMatrix::<f64>::new(2, 3).unwrap();
+    assert_eq!((coo.nrows(), coo.ncols(), coo.nnz()), (2, 3, 0));
+    for (row, col, value) in [(1, 2, 4.0), (0, 0, 1.0), (1, 2, -1.5)] {
+        coo.push(row, col, value).unwrap();
+    }
+    let before = coo.clone();
+    coo.push(0, 1, 8.0).unwrap();
+    assert!(before.triplets().eq([(1, 2, 4.0), (0, 0, 1.0), (1, 2, -1.5)]), "a clone stays as it was");
+    assert!(coo.triplets().eq([(1, 2, 4.0), (0, 0, 1.0), (1, 2, -1.5), (0, 1, 8.0)]));
+    let csr = CsrMatrix::<f64>::try_from(&coo).unwrap();
+    assert!(csr.triplets().eq([(0, 0, 1.0), (0, 1, 8.0), (1, 2, 2.5)]), "duplicates are summed");
+
+    assert_eq!(problem("COO", coo.push(2, 0, 1.0)), "entry 4 is in row 2 of 2");
+    assert_eq!(problem("COO", coo.push(0, 3, 1.0)), "entry 4 is in column 3 of 3");
+    assert_eq!(problem("COO", coo.push(usize::MAX, usize::MAX, 1.0)), format!("entry 4 is in row {} of 2", usize::MAX));
+    assert_eq!(coo.nnz(), 4);
+    if usize::BITS == 64 {
+        let beyond = problem("COO", CooMatrix::<f64>::new(1 << 32, 1));
+        assert_eq!(beyond, "4294967296 rows, and 32-bit indices reach 4294967295");
+    }
+}

@@ -43,8 +43,24 @@ both_widths! {
     rows_move: rows_move_32, rows_move_64;
     entries_are_put_in_order: entries_are_put_in_order_32, entries_are_put_in_order_64;
     dense_and_back: dense_and_back_32, dense_and_back_64;
+    products_without_a_device: products_without_a_device_32, products_without_a_device_64;
     norms_are_the_matrix_s: norms_are_the_matrix_s_32, norms_are_the_matrix_s_64;
     degenerate_matrices: degenerate_matrices_32, degenerate_matrices_64;
+}
+
+fn products_without_a_device<O: Offset>() {
+    let a = example::<O>();
+    let product = &a * &[1.0, 10.0, 100.0, 1000.0, 10_000.0][..];
+    assert_eq!(product.unwrap(), [201.0, 30.0 - 9000.0, 0.0, 50_000.0]);
+    for (rows, cols) in [(0, 3), (3, 0), (0, 0)] {
+        let nothing = from_rows::<O>(cols, &vec![&[][..]; rows]);
+        assert_eq!((&nothing * &vec![f64::NAN; cols][..]).unwrap(), vec![0.0; rows]);
+    }
+    for wrong in [0, 4, 6] {
+        let error = (&a * &vec![1.0; wrong][..]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.to_string(), format!("x has {wrong} elements where the operation needs 5"));
+    }
 }
 
 fn rows_move<O: Offset>() {

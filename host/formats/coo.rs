@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CooView, compressed::sort_into_rows};
-use crate::{CsrMatrix, Error, Offset, Result, Scalar};
+use crate::{CsrMatrix, Error, Offset, Result, Scalar, memory};
 
 /// A sparse matrix as a list of `(row, column, value)` entries, in any order, duplicates allowed: what files hold and
 /// assembly produces. A [`CsrMatrix`] made of it, with duplicates summed, multiplies faster.
@@ -20,6 +20,54 @@ pub struct CooMatrix<T> {
 }
 
 impl<T: Scalar> CooMatrix<T> {
+    /// The `nrows` x `ncols` matrix without entries, to [`push`](Self::push) them.
+    ///
+    /// ```
+    /// use warpsparse::{CooMatrix, CsrMatrix};
+    ///
+    /// // The 1D Laplacian, by elements: entries of neighbours are summed by the conversion.
+    /// let mut coo = CooMatrix::new(4, 4)?;
+    /// for i in 0..3 {
+    ///     for (row, col, value) in [(i, i, 1.0f64), (i, i + 1, -1.0), (i + 1, i, -1.0), (i + 1, i + 1, 1.0)] {
+    ///         coo.push(row, col, value)?;
+    ///     }
+    /// }
+    /// let a = CsrMatrix::<f64>::try_from(&coo)?;
+    /// assert_eq!(a.diagonal(), [1.0, 2.0, 2.0, 1.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`.
+    pub fn new(nrows: usize, ncols: usize) -> Result<Self> {
+        Self::try_from_triplets(nrows, ncols, Vec::new(), Vec::new(), Vec::new())
+    }
+
+    /// Adds an entry at the end. Entries at the same place are summed when the matrix is converted.
+    ///
+    /// `O(1)` on average over many entries. Arrays that clones of the matrix share are copied first.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMatrix`] if `row` or `col` is out of range, or there are `u32::MAX` entries already;
+    /// [`Error::OutOfMemory`]. The matrix is unchanged then.
+    pub fn push(&mut self, row: usize, col: usize, value: T) -> Result<()> {
+        let (entry, nrows, ncols) = (self.nnz(), self.nrows, self.ncols);
+        if row >= nrows {
+            return Err(invalid(format!("entry {entry} is in row {row} of {nrows}")));
+        }
+        if col >= ncols {
+            return Err(invalid(format!("entry {entry} is in column {col} of {ncols}")));
+        }
+        check_limits::<u32>("COO", nrows, ncols, entry + 1)?;
+        let rows = with_room(&mut self.row_indices)?;
+        let columns = with_room(&mut self.col_indices)?;
+        let values = with_room(&mut self.values)?;
+        rows.push(row as u32);
+        columns.push(col as u32);
+        values.push(value);
+        Ok(())
+    }
+
     /// The `nrows` x `ncols` matrix with the entries `(row_indices[k], col_indices[k], values[k])`.
     ///
     /// # Errors
@@ -112,6 +160,18 @@ impl<T: Scalar> CooMatrix<T> {
     pub fn sorted_by_row(&self) -> Result<Self> {
         Ok(Self::from(&self.as_view().sort_into_rows()?))
     }
+}
+
+/// The array with room for another element; a copy of it where clones of the matrix share it.
+fn with_room<E: Copy>(array: &mut Arc<Vec<E>>) -> Result<&mut Vec<E>> {
+    if Arc::get_mut(array).is_none() {
+        let mut copy = memory::room(array.len() + 1)?;
+        copy.extend_from_slice(array);
+        *array = Arc::new(copy);
+    }
+    let array = Arc::get_mut(array).expect("nobody shares it");
+    memory::reserve_one(array)?;
+    Ok(array)
 }
 
 impl<T: Scalar> CooView<'_, T> {

@@ -10,6 +10,7 @@ mod csr_vector;
 mod dia;
 mod ell;
 mod hyb;
+mod mul;
 mod options;
 mod scale;
 mod upload;
