@@ -103,7 +103,7 @@ def headline(report):
     print(f"Slower than another library in {len(lost)} of {sum(map(len, duels.values()))} cases", end="")
     print(":\n" if lost else ".\n")
     for ratio, where, (operation, dtype, name) in sorted(lost):
-        print(f"- {ratio:.3f} {operation}, `{dtype}`, {where}, beside {name}")
+        print(f"- {ratio:.3f} {operation}, `{dtype}`, {where}, against {name}")
     print()
     rows = []
     for (operation, dtype, name), cases in duels.items():
@@ -113,7 +113,7 @@ def headline(report):
         calls = mean([calls for _, calls, _ in cases])
         cells = [f"{speedup:.2f}", f"{lowest:.2f}", f"**{on}**" if slower else on, f"{calls:.2f}"]
         rows.append([f"{operation}, `{dtype}`", name] + cells)
-    table(["operation", "beside", "speedup", "lowest", "slower on", "by host call time"], rows)
+    table(["operation", "against", "speedup", "lowest", "slower on", "by host call time"], rows)
 
 
 def rival_of(result, name):
@@ -215,12 +215,12 @@ def main():
     # On a GPU NVIDIA's libraries.
     sparse = "cuSPARSE" if "cuSPARSE" in of("spmv") | of("spmm") else "sprs"
     sections = [
-        ("Beside other libraries", lambda: headline(report)),
-        (f"Sparse matrix times vector, beside {sparse}", lambda: spmv(report, sparse)),
-        (f"Sparse times dense, beside {sparse}", lambda: spmm(report, sparse)),
-        ("Dense times dense, beside cuBLAS", lambda: sgemm(report, "cuBLAS")),
+        ("Against other libraries", lambda: headline(report)),
+        (f"Sparse matrix times vector, against {sparse}", lambda: spmv(report, sparse)),
+        (f"Sparse times dense, against {sparse}", lambda: spmm(report, sparse)),
+        ("Dense times dense, against cuBLAS", lambda: sgemm(report, "cuBLAS")),
         ("Conjugate gradients, µs an iteration", lambda: cg(report)),
-        ("The clock beside NVIDIA's profiler", lambda: clock(report)),
+        ("The clock checked by NVIDIA's profiler", lambda: clock(report)),
         ("First use", lambda: first_use(report)),
     ]
     for title, section in sections:

@@ -134,14 +134,14 @@ impl<'a, T: Scalar> Cg<'a, T> {
         self
     }
 
-    /// Sets how iterations are launched. Means nothing on the CPU.
+    /// Sets how iterations are launched. Ignored on the CPU.
     #[must_use]
     pub fn method(mut self, method: CgMethod) -> Self {
         (self.method, self.prepared) = (method, None);
         self
     }
 
-    /// Sets the GPU threads that share a row in products with a CSR matrix. Means nothing on the CPU.
+    /// Sets the GPU threads that share a row in products with a CSR matrix. Ignored on the CPU.
     #[must_use]
     pub fn lanes(mut self, lanes: Lanes) -> Self {
         (self.lanes, self.prepared) = (lanes, None);

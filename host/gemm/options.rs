@@ -36,21 +36,21 @@ pub struct GemmOptions {
 }
 
 impl GemmOptions {
-    /// Sets the kernel. Means nothing on the CPU.
+    /// Sets the kernel. Checked but ignored on the CPU.
     #[must_use]
     pub fn kernel(mut self, kernel: GemmKernel) -> Self {
         self.kernel = kernel;
         self
     }
 
-    /// Sets the tile: `tile(128, 128)`. Means nothing on the CPU, nor for the ladder.
+    /// Sets the tile: `tile(128, 128)`. Ignored for the ladder; checked but ignored on the CPU.
     #[must_use]
     pub fn tile(mut self, rows: u32, cols: u32) -> Self {
         self.tile = Some((rows, cols));
         self
     }
 
-    /// Sets the number of blocks that share the sums of a tile. Means nothing on the CPU, nor for the ladder.
+    /// Sets the number of blocks that share the sums of a tile. Ignored for the ladder; checked but ignored on the CPU.
     #[must_use]
     pub fn splits(mut self, splits: u32) -> Self {
         self.splits = Some(splits);

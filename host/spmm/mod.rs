@@ -148,9 +148,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// 1: what a graph neural network gathers from the neighbours of a vertex. `B` has `ncols` rows and `C` `nrows`, both
     /// row-major. Rows without entries give 0.
     ///
-    /// Of a maximum or minimum, `entries` gets which entry it is of, as a position in the matrix's values, and
-    /// [`Reduce::NO_ENTRY`] where a row has none. Of equal products it is the first. A NaN is beyond every number: the
-    /// first one is the result.
+    /// For a maximum or minimum, writes the argmax or argmin to `entries`, as an index into the matrix's values, and
+    /// [`Reduce::NO_ENTRY`] for a row without entries. Of equal products the first counts. A NaN counts as larger (for a
+    /// minimum, smaller) than every number: the first one is the result.
     ///
     /// What [`spmm`](Self::spmm) says of order, bits and queues holds here; the first reduction for a number of columns
     /// prepares it. The weighted sum alone is faster by [`spmm`](Self::spmm). `O(nnz * n)` work for `n` columns.

@@ -70,7 +70,7 @@ pub struct SpmmOptions {
 
 impl SpmmOptions {
     /// Sets the kernel; the other options but [`nondeterministic`](Self::nondeterministic) are for [`SpmmKernel::Tiles`].
-    /// Means nothing on the CPU.
+    /// Ignored on the CPU.
     #[must_use]
     pub fn kernel(mut self, kernel: SpmmKernel) -> Self {
         self.kernel = kernel;
@@ -93,7 +93,7 @@ impl SpmmOptions {
         self
     }
 
-    /// Has rows of more than this many entries, 1 to 2³⁰, cut into pieces of about as many. Means nothing on the CPU.
+    /// Has rows of more than this many entries, 1 to 2³⁰, cut into pieces of about as many. Ignored on the CPU.
     #[must_use]
     pub fn long_row(mut self, entries: u32) -> Self {
         self.long_row = Some(entries);
@@ -102,7 +102,7 @@ impl SpmmOptions {
 
     /// Has rows taken in this order, in which each is once: close together those that have columns in common, so that they find
     /// rows of `B` in the caches. [`CsrMatrix::cluster_rows`](crate::CsrMatrix::cluster_rows) finds such an order. The
-    /// product is the same, to the last bit. Means nothing on the CPU.
+    /// product is the same, to the last bit. Ignored on the CPU.
     #[must_use]
     pub fn row_order(mut self, order: Vec<u32>) -> Self {
         self.row_order = Some(order);
@@ -110,7 +110,7 @@ impl SpmmOptions {
     }
 
     /// Has the preparation time products with each tile and several lengths of long rows that the other options leave, and
-    /// keep the fastest. Means nothing on the CPU.
+    /// keep the fastest. Ignored on the CPU.
     ///
     /// Costs some 10 products a candidate, and memory for a `B` and a `C`.
     #[must_use]

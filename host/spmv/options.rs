@@ -96,7 +96,7 @@ impl SpmvOptions {
         self
     }
 
-    /// Sets the kernel family. Means nothing on the CPU.
+    /// Sets the kernel family. Ignored on the CPU.
     #[must_use]
     pub fn kernel(mut self, kernel: CsrKernel) -> Self {
         self.kernel = kernel;
@@ -119,7 +119,7 @@ impl SpmvOptions {
         vector.into_iter().chain(adaptive).map(forced).collect()
     }
 
-    /// Sets the threads that share a row. Means nothing on the CPU.
+    /// Sets the threads that share a row. Ignored on the CPU.
     #[must_use]
     pub fn lanes(mut self, lanes: Lanes) -> Self {
         self.lanes = lanes;
@@ -128,7 +128,7 @@ impl SpmvOptions {
 
     /// Has the upload time products with each of the [`candidates`](Self::candidates) that the other options leave, and
     /// keep the fastest. [`DeviceMatrix::options`](crate::DeviceMatrix::options) then names it, for later uploads of the
-    /// matrix without timing. Means nothing on the CPU.
+    /// matrix without timing. Ignored on the CPU.
     ///
     /// The products follow one another on one set of arrays, as those of an iterative solver do: a matrix that the L2
     /// cache holds is timed in there. Costs some 30 products a candidate, and memory for an `x` and a `y`.

@@ -99,7 +99,7 @@ impl Options {
     /// Refuses what cannot be measured, before anything is for nothing.
     fn check(&self) -> Outcome {
         if self.section.is_empty() && self.device == "emulated" {
-            return Err("times of the emulator mean nothing: name what is to be measured by --section".into());
+            return Err("the emulator's times say nothing about a GPU: name what to measure by --section".into());
         }
         for path in self.json.iter().chain(&self.html) {
             let opened = OpenOptions::new().append(true).create(true).open(path);

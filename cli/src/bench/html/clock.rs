@@ -11,7 +11,7 @@ use crate::bench::{
 pub(super) fn section(section: &Section, ClockReading { method, results, skipped }: &ClockReading) -> Markup {
     html! {
         section {
-            h2 { "The clock beside NVIDIA's profiler" }
+            h2 { "The clock checked by NVIDIA's profiler" }
             @if results.is_empty() {
                 p { "Nothing was measured." }
             } @else {

@@ -167,11 +167,11 @@ fn host_call_times_stand_beside_device_times() {
     assert!(page.contains("Where we are slower: 1 of 2") && page.contains("; of host call times 3.00×"), "{page}");
     assert!(page.contains("2.00 µs (device time, in a CUDA graph)") && page.contains("host call time 15.0 µs"));
     // What has no device time is compared by host call times: 900 over 5.
-    assert!(page.contains("beside oxicuda-sparse, host call time") && page.contains(">180×<"), "{page}");
+    assert!(page.contains("against oxicuda-sparse, host call time") && page.contains(">180×<"), "{page}");
     let losses = page.find("Where we are slower").unwrap();
     assert!(losses < page.find("<h3>Speedups").unwrap());
     let text = headline(&Document::read(&report).unwrap()).unwrap();
-    let told = "Slower in 1 of 2 cases:\n\n- 0.500 SpMV f32 small beside cuSPARSE\n";
+    let told = "Slower in 1 of 2 cases:\n\n- 0.500 SpMV f32 small against cuSPARSE\n";
     assert!(text.find(told).unwrap() < text.find("| operation").unwrap(), "{text}");
     assert!(text.lines().any(|line| line.starts_with("| SpMV f32") && line.ends_with(" 3.00 |")), "{text}");
 }

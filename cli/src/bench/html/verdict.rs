@@ -87,7 +87,7 @@ fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
                 let [ours, theirs] = [&chosen, theirs].map(|timed| short(speed(reading.kind, case.flops, timed)));
                 let unit = unit(reading.kind);
                 let title =
-                    format!("{label}: {ratio:.3}×, {ours} beside {theirs} {unit}; of host call times {calls:.3}×");
+                    format!("{label}: {ratio:.3}×, {ours} against {theirs} {unit}; by host call times {calls:.3}×");
                 verdicts[place].duels.push(Duel { label, ratio, calls, title });
             }
         }
@@ -145,9 +145,9 @@ pub(crate) fn headline(document: &Document) -> Result<String, String> {
             if lost.is_empty() { "." } else { ":\n" }
         );
         for (verdict, duel) in lost {
-            text += &format!("- {:.3} {} {} beside {}\n", duel.ratio, verdict.title(), duel.label, verdict.rival);
+            text += &format!("- {:.3} {} {} against {}\n", duel.ratio, verdict.title(), duel.label, verdict.rival);
         }
-        let header = ["<operation", "<beside", "speedup", "slower on", "lowest", "<on", "of host calls"];
+        let header = ["<operation", "<against", "speedup", "slower on", "lowest", "<on", "of host calls"];
         text += "\n";
         text += &table::markdown(&header, &verdicts.iter().map(row).collect::<Vec<_>>());
         text += "\nSpeedups are geometric means of the other library's time over ours: of device times on a GPU, and in the last column of host \
@@ -167,7 +167,7 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
     let Some((least, greatest)) = range(ratios) else {
         return html! {
             section #headline {
-                h2 { "Beside other libraries" }
+                h2 { "Against other libraries" }
                 p { "There is no other library to compare with." }
                 (libraries)
             }
@@ -177,7 +177,7 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
     let x = LogScale::new(from, to, 0.0, 100.0);
     html! {
         section #headline {
-            h2 { "Beside other libraries" }
+            h2 { "Against other libraries" }
             (losses(&verdicts))
             h3 { "Speedups" }
             p.lead {
@@ -226,7 +226,7 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
     let place = |ratio: f64| format!("left:{:.2}%", x.at(ratio.clamp(x.from, x.to)));
     html! {
         div.verdict {
-            div.what { b { (verdict.title()) } span.quiet { "beside " (verdict.rival) } }
+            div.what { b { (verdict.title()) } span.quiet { "against " (verdict.rival) } }
             div.mean.(class(mean)) { (ratio(mean)) }
             div.strip {
                 @for (place, _) in powers(x) { span.rule style=(format!("left:{place:.2}%")) {} }
@@ -270,7 +270,7 @@ fn losses(verdicts: &[Verdict]) -> Markup {
                 @for (verdict, duel) in losses {
                     li title=(duel.title) {
                         b.bad { (ratio(duel.ratio)) } " " (verdict.title()) " " (duel.label)
-                        span.quiet { " beside " (verdict.rival) }
+                        span.quiet { " against " (verdict.rival) }
                     }
                 }
             }

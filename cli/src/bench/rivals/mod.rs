@@ -49,7 +49,7 @@ impl Rival {
     /// Those that multiply dense matrices.
     pub(crate) const DENSE: &[Self] = &[Self::Cublas];
 
-    /// Whether a device is compared with it unless others are named. Times of the emulator mean nothing.
+    /// Whether a device is compared with it unless others are named. The emulator's times say nothing about a GPU.
     pub(crate) fn is_default(self, device: &Device) -> bool {
         device.to_string() != "emulated" && self.is_of_gpus() == device.is_cuda()
     }
