@@ -1,8 +1,8 @@
 //! `cargo xtask ptx`: builds the prebuilt PTX, or checks that it is what a build here gives.
 
-use std::{fs, path::Path, time::Instant};
+use std::{path::Path, time::Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use cuda_builder::{Arch, FileRecord, KernelToolchain, Prebuilt, PtxFile};
 
@@ -71,16 +71,14 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     let mut problems = prebuilt.verify()?;
     let toolchain = KernelToolchain::find()?;
     let manifest = prebuilt.manifest()?;
-    let scratch = tempfile::tempdir()?;
     for file in selected {
         let name = file.name();
         let Some(recorded) = manifest.files.get(&name) else {
             continue;
         };
-        let rebuilt = scratch.path().join(&name);
-        let record = prebuilt.build(file, &toolchain, &rebuilt)?;
+        let (text, record) = prebuilt.build(file, &toolchain)?;
         let difference = if record.rustc == recorded.rustc {
-            difference_in_bytes(&prebuilt.dir().join(&name), &rebuilt)?
+            difference_in_text(&prebuilt.text(file)?, &text)
         } else {
             println!("{name}: made by {}, so only entries and targets are compared", recorded.rustc);
             difference_in_facts(recorded, &record)
@@ -99,24 +97,22 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     )
 }
 
-fn difference_in_bytes(checked_in: &Path, rebuilt: &Path) -> Result<Option<String>> {
-    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let (old, new) = (read(checked_in)?, read(rebuilt)?);
+fn difference_in_text(old: &str, new: &str) -> Option<String> {
     if old == new {
-        return Ok(None);
+        return None;
     }
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let differing = old.iter().zip(&new).filter(|(old, new)| old != new).count() + old.len().abs_diff(new.len());
     let first = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let line = |lines: &[&str]| lines.get(first).map_or("<end of file>", |line| line.trim()).to_owned();
-    Ok(Some(format!(
+    Some(format!(
         "{} lines here, {} rebuilt, about {differing} differ, from line {} on: `{}`, rebuilt `{}`",
         old.len(),
         new.len(),
         first + 1,
         line(&old),
         line(&new)
-    )))
+    ))
 }
 
 fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<String> {
