@@ -5,6 +5,10 @@ use std::io::Read;
 
 use flate2::read::DeflateDecoder;
 
+pub(crate) use only::only;
+
+mod only;
+
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// One module.
@@ -50,26 +54,6 @@ fn inflate(deflated: &[u8]) -> Vec<u8> {
 pub(crate) fn isa(text: &str) -> &str {
     let version = text.lines().find_map(|line| line.strip_prefix(".version "));
     version.map_or("of unknown version", str::trim)
-}
-
-/// The module with no entry point but this one: the driver compiles what it loads, which takes tens of milliseconds an
-/// entry, and families have many.
-pub(crate) fn only(text: &str, entry: &str) -> String {
-    let begins = |line: &str| line.strip_prefix(".visible .entry ").map(|rest| rest.split('(').next() == Some(entry));
-    let mut keep = true;
-    let mut module = String::with_capacity(text.len() / 4);
-    for line in text.lines() {
-        if let Some(wanted) = begins(line) {
-            keep = wanted;
-        }
-        if keep {
-            module.push_str(line);
-            module.push('\n');
-        }
-        // The end of a function.
-        keep |= line == "}";
-    }
-    module
 }
 
 /// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
