@@ -24,14 +24,10 @@ mod cuda {
         error::Error,
         fmt::Write,
         fs,
-        fs::File,
-        io::Write as _,
         path::{Path, PathBuf},
     };
 
-    use flate2::{Compression, write::DeflateEncoder};
-
-    /// Writes `embedded.rs`, the table that host/ptx.rs includes, and the compressed modules, a tenth of the size.
+    /// Writes `embedded.rs`, the table that host/ptx.rs includes. The files are deflated, a tenth of the size.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
         let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);
@@ -47,13 +43,8 @@ mod cuda {
         let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedModule] = &[\n");
         for ready in prebuilt.load_or_build(&out_dir)? {
             let (family, arch) = (&ready.file.family, ready.file.arch.compute_capability());
-            let ptx = deflated(&ready.ptx, &out_dir.join(format!("{family}.{arch}.ptx.deflate")))?;
-            let cubin = match &ready.cubin {
-                Some(cubin) => {
-                    format!("Some({})", deflated(cubin, &out_dir.join(format!("{family}.{arch}.cubin.deflate")))?)
-                }
-                None => "None".to_owned(),
-            };
+            let ptx = include(&ready.ptx);
+            let cubin = ready.cubin.map_or("None".to_owned(), |cubin| format!("Some({})", include(&cubin)));
             writeln!(table, "    EmbeddedModule {{ family: {family:?}, arch: {arch}, ptx: {ptx}, cubin: {cubin} }},")?;
         }
         table += "];\n";
@@ -61,11 +52,8 @@ mod cuda {
         Ok(())
     }
 
-    /// Compresses a file to `target`; the expression that embeds it.
-    fn deflated(file: &Path, target: &Path) -> Result<String, Box<dyn Error>> {
-        let mut encoder = DeflateEncoder::new(File::create(target)?, Compression::best());
-        encoder.write_all(&fs::read(file)?)?;
-        encoder.finish()?;
-        Ok(format!("include_bytes!({target:?})"))
+    /// The expression that embeds a file.
+    fn include(file: &Path) -> String {
+        format!("include_bytes!({file:?})")
     }
 }

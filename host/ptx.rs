@@ -5,6 +5,10 @@ use std::io::Read;
 
 use flate2::read::DeflateDecoder;
 
+pub(crate) use only::only;
+
+mod only;
+
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// One module.
@@ -14,7 +18,8 @@ pub(crate) struct EmbeddedModule {
     pub(crate) family: &'static str,
     /// The oldest device that it runs on: ten times the major compute capability, plus the minor one.
     pub(crate) arch: u32,
-    /// Its PTX, compressed.
+    /// Its PTX, compressed; if it begins with an empty line, each empty line stands for the same line of the module of the
+    /// family for the next older architecture.
     ptx: &'static [u8],
     /// Its machine code, compressed: a driver loads it in a millisecond, where it takes tenths of a second to compile PTX.
     cubin: Option<&'static [u8]>,
@@ -23,7 +28,14 @@ pub(crate) struct EmbeddedModule {
 impl EmbeddedModule {
     /// The PTX, with no NUL at its end.
     pub(crate) fn text(&self) -> String {
-        String::from_utf8(inflate(self.ptx)).expect("PTX is text")
+        let text = String::from_utf8(inflate(self.ptx)).expect("PTX is text");
+        if !text.starts_with('\n') {
+            return text;
+        }
+        let older = EMBEDDED.iter().filter(|module| module.family == self.family && module.arch < self.arch);
+        let older = older.max_by_key(|module| module.arch).expect("the oldest one is whole").text();
+        let lines = text.lines().zip(older.lines());
+        lines.flat_map(|(line, same)| [if line.is_empty() { same } else { line }, "\n"]).collect()
     }
 
     /// What gives the machine code, if there is some that a device of this major compute capability runs: not newer ones.
@@ -34,7 +46,7 @@ impl EmbeddedModule {
 
 fn inflate(deflated: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    DeflateDecoder::new(deflated).read_to_end(&mut bytes).expect("the build compressed it");
+    DeflateDecoder::new(deflated).read_to_end(&mut bytes).expect("the build embeds what is compressed");
     bytes
 }
 
@@ -42,26 +54,6 @@ fn inflate(deflated: &[u8]) -> Vec<u8> {
 pub(crate) fn isa(text: &str) -> &str {
     let version = text.lines().find_map(|line| line.strip_prefix(".version "));
     version.map_or("of unknown version", str::trim)
-}
-
-/// The module with no entry point but this one: the driver compiles what it loads, which takes tens of milliseconds an
-/// entry, and families have many.
-pub(crate) fn only(text: &str, entry: &str) -> String {
-    let begins = |line: &str| line.strip_prefix(".visible .entry ").map(|rest| rest.split('(').next() == Some(entry));
-    let mut keep = true;
-    let mut module = String::with_capacity(text.len() / 4);
-    for line in text.lines() {
-        if let Some(wanted) = begins(line) {
-            keep = wanted;
-        }
-        if keep {
-            module.push_str(line);
-            module.push('\n');
-        }
-        // The end of a function.
-        keep |= line == "}";
-    }
-    module
 }
 
 /// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
@@ -79,6 +71,8 @@ fn best_of<'a>(modules: &'a [EmbeddedModule], family: &str, (major, minor): (u32
 
 #[cfg(test)]
 mod tests {
+    use cuda_builder::Manifest;
+
     use super::*;
 
     const fn module(family: &'static str, arch: u32) -> EmbeddedModule {
@@ -96,6 +90,15 @@ mod tests {
         assert_eq!(chosen("a", (7, 0)), None);
         assert_eq!(chosen("b", (7, 5)), None);
         assert_eq!(chosen("c", (9, 0)), None);
+    }
+
+    #[test]
+    fn the_texts_are_those_of_the_manifest() {
+        let manifest: Manifest = serde_json::from_str(include_str!("../ptx/manifest.json")).unwrap();
+        for module in EMBEDDED {
+            let name = format!("{}.sm_{}.ptx", module.family, module.arch);
+            assert!(manifest.files[&name].is_of(&module.text()), "{name}: run `cargo xtask ptx` and commit ptx/");
+        }
     }
 
     #[test]

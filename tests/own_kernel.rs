@@ -2,10 +2,11 @@
 
 mod common;
 
-use std::process::ExitCode;
+use std::{io::Read, process::ExitCode, sync::LazyLock};
 
 use common::{Random, on_device, on_gpu};
 use cuda_std::{kernel, mem, thread};
+use flate2::read::DeflateDecoder;
 use kernels_gpu::spmv_csr_vector;
 use warpsparse::{Device, Error, ErrorKind, Kernel};
 
@@ -25,9 +26,13 @@ fn main() -> ExitCode {
 }
 
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.
-const SPMV: Kernel<spmv_csr_vector::Args<f32, u32>> =
+static SPMV: LazyLock<Kernel<spmv_csr_vector::Args<f32, u32>>> = LazyLock::new(|| {
+    let mut ptx = String::new();
+    let deflated: &[u8] = include_bytes!("../ptx/spmv_csr_vector.sm_75.ptx.deflate");
+    DeflateDecoder::new(deflated).read_to_string(&mut ptx).unwrap();
     Kernel::new("spmv_csr_vector_f32_t2", spmv_csr_vector::spmv_csr_vector_f32_t2, spmv_csr_vector::BLOCK_SIZE)
-        .with_ptx(include_str!("../ptx/spmv_csr_vector.sm_75.ptx"));
+        .with_ptx(ptx.leak())
+});
 
 /// `A` is the n x n matrix with ones on the diagonal and left of it; the vectors belong to two queues.
 fn a_kernel_runs_from_its_ptx(device: &Device) {

@@ -33,7 +33,7 @@ fn machine_code_is_kept_for_two_architectures() {
 fn the_entries_are_those_of_the_variant_tables() {
     let prebuilt = prebuilt();
     for file in prebuilt.files() {
-        let info = PtxInfo::read(&prebuilt.dir().join(file.name())).unwrap();
+        let info = PtxInfo::parse(&prebuilt.text(&file).unwrap()).unwrap();
         let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == file.family).unwrap();
         let expected: BTreeMap<_, _> =
             family.variants.iter().map(|variant| (variant.entry.to_owned(), variant.args_bytes as u32)).collect();

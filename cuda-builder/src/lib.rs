@@ -15,7 +15,7 @@
 //!
 //! It takes a rustc with its own library sources: the `rust-src` component of a rustup toolchain, or a distribution's
 //! packages ([`KernelToolchain`] says where it looks). A crate that ships its PTX spares its users even that:
-//! [`Prebuilt`] keeps PTX files, knows when they no longer match the kernel sources, and rebuilds exactly those. Beside
+//! [`Prebuilt`] keeps PTX files, deflated, knows when they no longer match the kernel sources, and rebuilds exactly those. Beside
 //! them it keeps the machine code (cubins) that `ptxas` made of them, which a driver loads without compiling anything.
 //!
 //! The PTX is checked for barriers that not all threads of a block execute, and for shared arrays that were duplicated, see [`faults`](fn@faults):
@@ -31,6 +31,7 @@ mod arch;
 mod builder;
 mod error;
 mod faults;
+mod kept;
 mod launch_bounds;
 mod manifest;
 mod prebuilt;

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CudaBuilderError, PtxInfo, sources::read_text};
+use crate::{
+    CudaBuilderError, PtxInfo,
+    sources::{hash_text, read_text},
+};
 
 /// The manifest of a directory of prebuilt PTX.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,14 @@ pub struct CubinRecord {
     pub hash: String,
     /// The assembler's version.
     pub ptxas: String,
+}
+
+impl FileRecord {
+    /// Whether this is the text that it speaks of.
+    #[must_use]
+    pub fn is_of(&self, text: &str) -> bool {
+        self.ptx_hash == hash_text(text)
+    }
 }
 
 impl Manifest {

@@ -1,24 +1,29 @@
 //! PTX that a crate ships, so that its users need no kernel toolchain, and the machine code made of it.
 
 use std::{
+    collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
 };
 
 use crate::{
-    Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo, faults,
+    Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo, faults, kept,
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
 };
 
-/// A directory of prebuilt PTX: one file a kernel family and architecture, and a manifest that says what each was
-/// built from.
+/// A directory of prebuilt PTX: one file a kernel family and architecture, deflated, and a manifest that says what each
+/// was built from.
+///
+/// Few lines of a family's PTX, or none but the header's, depend on the architecture. So a text may be kept as its
+/// differences from that for the next older architecture: it then begins with an empty line, and each empty line stands
+/// for the same line there. [`text`](Self::text) gives the whole.
 ///
 /// A family `foo` is a feature of the kernel crate that compiles `src/foo.rs` and `src/foo/`; the crate's other files
 /// belong to all families. A file is stale when its family's sources, or the flags it is built with, are not the ones
 /// in the manifest; neither the compiler's version nor where the sources lie plays a part in that.
 ///
-/// Beside `foo.sm_80.ptx` may lie `foo.sm_80.cubin`, what an assembler made of it: it is used as long as the PTX is the
-/// one that it was made of, and never rebuilt here.
+/// Beside `foo.sm_80.ptx.deflate` may lie `foo.sm_80.cubin.deflate`, what an assembler made of it: it is used as long as
+/// the PTX is the one that it was made of, and never rebuilt here.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Prebuilt {
@@ -40,16 +45,24 @@ pub struct PtxFile {
 }
 
 impl PtxFile {
-    /// The name in the directory and in the manifest: `foo.sm_80.ptx`.
+    /// The name in the manifest: `foo.sm_80.ptx`. In the directory, `.deflate` follows.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}.ptx", self.family, self.arch)
     }
 
-    /// The name of its machine code: `foo.sm_80.cubin`.
+    /// The name of its machine code: `foo.sm_80.cubin`. In the directory, `.deflate` follows.
     #[must_use]
     pub fn cubin_name(&self) -> String {
         format!("{}.{}.cubin", self.family, self.arch)
+    }
+
+    fn ptx_in(&self, dir: &Path) -> PathBuf {
+        dir.join(deflated(&self.name()))
+    }
+
+    fn cubin_in(&self, dir: &Path) -> PathBuf {
+        dir.join(deflated(&self.cubin_name()))
     }
 }
 
@@ -58,10 +71,19 @@ impl PtxFile {
 pub struct ReadyFile {
     /// Which one.
     pub file: PtxFile,
-    /// Where it lies.
+    /// Its text.
+    pub text: String,
+    /// Where it lies, deflated, perhaps as [differences](Prebuilt) from that for the next older architecture.
     pub ptx: PathBuf,
-    /// Where its machine code lies, if there is some.
+    /// Where its machine code lies, deflated, if there is some.
     pub cubin: Option<PathBuf>,
+}
+
+/// The texts of a directory that can be read.
+type Texts = BTreeMap<PtxFile, String>;
+
+fn deflated(name: &str) -> String {
+    format!("{name}.deflate")
 }
 
 /// A file that must be built again, and why.
@@ -121,6 +143,7 @@ impl Prebuilt {
     /// The architectures to keep PTX for.
     pub fn archs(mut self, archs: &[Arch]) -> Self {
         self.archs = archs.to_vec();
+        self.archs.sort_unstable();
         self
     }
 
@@ -163,24 +186,43 @@ impl Prebuilt {
         Manifest::read(&self.manifest_path())
     }
 
+    /// The PTX of a file of the directory.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn text(&self, file: &PtxFile) -> Result<String, CudaBuilderError> {
+        let text = self.texts_of(&file.family)?.remove(file);
+        text.ok_or_else(|| unreadable(&file.ptx_in(&self.dir)))
+    }
+
+    /// The machine code of a file of the directory, whether or not it is the one of the manifest.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn machine_code(&self, file: &PtxFile) -> Result<Vec<u8>, CudaBuilderError> {
+        let path = file.cubin_in(&self.dir);
+        kept::read(&path)?.ok_or_else(|| unreadable(&path))
+    }
+
     /// The files that must be built again.
     ///
     /// # Errors
     /// Where the manifest or the sources cannot be read.
     pub fn stale(&self) -> Result<Vec<Stale>, CudaBuilderError> {
-        let manifest = self.manifest()?;
+        self.stale_of(&self.manifest()?, &self.texts()?)
+    }
+
+    fn stale_of(&self, manifest: &Manifest, texts: &Texts) -> Result<Vec<Stale>, CudaBuilderError> {
         let mut stale = Vec::new();
         for family in &self.families {
             let source_hash = self.source_hash(family)?;
-            for &arch in &self.archs {
-                let file = PtxFile { family: family.clone(), arch };
-                let path = self.dir.join(file.name());
-                let reason = match manifest.files.get(&file.name()) {
-                    None => StaleReason::NotRecorded,
-                    Some(record) if record.source_hash != source_hash => StaleReason::SourcesChanged,
-                    Some(_) if !path.is_file() => StaleReason::Missing,
-                    Some(record) if record.ptx_hash != hash_text(&read_text(&path)?) => StaleReason::FileChanged,
-                    Some(_) => continue,
+            for file in self.files_of(family) {
+                let reason = match (manifest.files.get(&file.name()), texts.get(&file)) {
+                    (None, _) => StaleReason::NotRecorded,
+                    (Some(record), _) if record.source_hash != source_hash => StaleReason::SourcesChanged,
+                    (Some(record), Some(text)) if record.is_of(text) => continue,
+                    _ if file.ptx_in(&self.dir).is_file() => StaleReason::FileChanged,
+                    _ => StaleReason::Missing,
                 };
                 stale.push(Stale { file, reason });
             }
@@ -197,81 +239,86 @@ impl Prebuilt {
     /// # Errors
     /// Where something cannot be read at all.
     pub fn verify(&self) -> Result<Vec<String>, CudaBuilderError> {
-        let mut problems: Vec<_> = self.stale()?.iter().map(Stale::to_string).collect();
-        let manifest = self.manifest()?;
+        let (manifest, texts) = (self.manifest()?, self.texts()?);
+        let mut problems: Vec<_> = self.stale_of(&manifest, &texts)?.iter().map(Stale::to_string).collect();
         for file in self.files() {
-            let (name, path, cubin) = (file.name(), self.dir.join(file.name()), file.cubin_name());
-            let Some(record) = manifest.files.get(&name).filter(|_| path.is_file()) else {
+            let (name, path, cubin) = (file.name(), file.ptx_in(&self.dir), file.cubin_name());
+            let (Some(record), Some(text)) = (manifest.files.get(&name), texts.get(&file)) else {
                 continue;
             };
-            let info = PtxInfo::read(&path)?;
+            let info = PtxInfo::parse(text).map_err(CudaBuilderError::in_ptx(&path))?;
             if info.target != file.arch.as_str() {
                 problems.push(format!("{name}: its .target is {}", info.target));
             }
             if info != record.info {
                 problems.push(format!("{name}: .version, .target or entries differ from the manifest's"));
             }
-            let faults = faults::faults(&read_text(&path)?).map_err(CudaBuilderError::in_ptx(&path))?;
+            let faults = faults::faults(text).map_err(CudaBuilderError::in_ptx(&path))?;
             problems.extend(faults.iter().map(|fault| format!("{name}: {fault}")));
             if record.cubin.is_some() && self.cubin(&file, record)?.is_none() {
                 problems.push(format!("{cubin}: missing, or not the one that was assembled"));
             }
-            if record.cubin.is_none() && self.dir.join(&cubin).is_file() {
+            if record.cubin.is_none() && file.cubin_in(&self.dir).is_file() {
                 problems.push(format!("{cubin}: not in the manifest"));
             }
         }
         let known = self.names();
-        let on_disk = self.on_disk()?;
-        let strangers = manifest.files.keys().chain(&on_disk).filter(|name| !known.contains(name));
+        let unrecorded = self.strangers()?;
+        let strangers = manifest.files.keys().filter(|name| !known.contains(name)).chain(&unrecorded);
         problems.extend(strangers.map(|name| format!("{name}: belongs to no kernel family and architecture")));
         problems.dedup();
         Ok(problems)
     }
 
-    /// Builds one file to `destination`, and returns what the manifest should say of it.
+    /// Builds one file: its text, and what the manifest should say of it.
     ///
     /// # Errors
     /// As [`CudaBuilder::build`].
-    pub fn build(
-        &self,
-        file: &PtxFile,
-        toolchain: &KernelToolchain,
-        destination: &Path,
-    ) -> Result<FileRecord, CudaBuilderError> {
-        let mut builder = self.builder(&file.family).arch(file.arch).copy_to(destination);
+    pub fn build(&self, file: &PtxFile, toolchain: &KernelToolchain) -> Result<(String, FileRecord), CudaBuilderError> {
+        let mut builder = self.builder(&file.family).arch(file.arch);
         if let Some(target_dir) = &self.target_dir {
             builder = builder.target_dir(target_dir);
         }
-        let ptx = builder.build_with(toolchain)?;
-        Ok(FileRecord {
+        let text = read_text(&builder.build_with(toolchain)?)?;
+        let record = FileRecord {
             source_hash: self.source_hash(&file.family)?,
-            ptx_hash: hash_text(&read_text(&ptx)?),
+            ptx_hash: hash_text(&text),
             rustc: toolchain.version.clone(),
-            info: PtxInfo::read(&ptx)?,
+            info: PtxInfo::parse(&text)?,
             cubin: None,
-        })
+        };
+        Ok((text, record))
     }
 
     /// Builds these files anew in the directory, brings the manifest up to date, and removes files and records that
     /// belong to no family. Machine code of what has changed is removed.
     ///
     /// # Errors
-    /// As [`CudaBuilder::build`]; files built before the failure are written, and stay stale in the manifest.
+    /// As [`CudaBuilder::build`]; families built before the failure are written, and stay stale in the manifest.
     pub fn refresh(&self, files: &[PtxFile], toolchain: &KernelToolchain) -> Result<(), CudaBuilderError> {
         let mut manifest = self.manifest()?;
-        for file in files {
-            let mut record = self.build(file, toolchain, &self.dir.join(file.name()))?;
-            let old = manifest.files.remove(&file.name()).filter(|old| old.ptx_hash == record.ptx_hash);
-            record.cubin = old.and_then(|old| old.cubin);
-            if record.cubin.is_none() {
-                self.remove(&file.cubin_name())?;
+        for family in &self.families {
+            let files: Vec<_> = files.iter().filter(|file| file.family == *family).collect();
+            if files.is_empty() {
+                continue;
             }
-            manifest.files.insert(file.name(), record);
+            let mut texts = self.texts_of(family)?;
+            for file in files {
+                let (text, mut record) = self.build(file, toolchain)?;
+                let old = manifest.files.remove(&file.name()).filter(|old| old.ptx_hash == record.ptx_hash);
+                record.cubin = old.and_then(|old| old.cubin);
+                if record.cubin.is_none() {
+                    self.remove(&deflated(&file.cubin_name()))?;
+                }
+                manifest.files.insert(file.name(), record);
+                texts.insert(file.clone(), text);
+            }
+            self.keep(family, &texts, &self.dir)?;
         }
         let known = self.names();
         manifest.files.retain(|name, _| known.contains(name));
-        for name in self.on_disk()?.iter().filter(|name| !known.contains(name)) {
-            self.remove(name)?;
+        for name in self.strangers()? {
+            self.remove(&name)?;
         }
         manifest.write(&self.manifest_path())
     }
@@ -283,8 +330,7 @@ impl Prebuilt {
     pub fn keep_cubins(&self, cubins: &[(PtxFile, Vec<u8>)], ptxas: &str) -> Result<(), CudaBuilderError> {
         let mut manifest = self.manifest()?;
         for (file, bytes) in cubins {
-            let path = self.dir.join(file.cubin_name());
-            fs::write(&path, bytes).map_err(CudaBuilderError::io("write", &path))?;
+            kept::write(&file.cubin_in(&self.dir), bytes)?;
             if let Some(record) = manifest.files.get_mut(&file.name()) {
                 record.cubin = Some(CubinRecord { hash: hash_bytes(bytes), ptxas: ptxas.to_owned() });
             }
@@ -292,43 +338,91 @@ impl Prebuilt {
         manifest.write(&self.manifest_path())
     }
 
-    /// Every file, for a build script to embed: from the directory where it is fresh, otherwise built in `out_dir`.
+    /// Every file, for a build script to embed: from the directory where its family is fresh, otherwise from `out_dir`, with
+    /// what is stale built anew.
     ///
     /// # Errors
     /// As [`CudaBuilder::build`], where anything is stale.
     pub fn load_or_build(&self, out_dir: &Path) -> Result<Vec<ReadyFile>, CudaBuilderError> {
-        let (stale, manifest) = (self.stale()?, self.manifest()?);
-        let find = || {
-            KernelToolchain::find()
-                .map_err(|source| CudaBuilderError::StalePrebuilt { stale: stale.clone(), source: Box::new(source) })
-        };
-        let toolchain = (!stale.is_empty()).then(find).transpose()?;
+        let (manifest, mut texts) = (self.manifest()?, self.texts()?);
+        let stale = self.stale_of(&manifest, &texts)?;
+        if !stale.is_empty() {
+            let toolchain = KernelToolchain::find()
+                .map_err(|source| CudaBuilderError::StalePrebuilt { stale: stale.clone(), source: Box::new(source) })?;
+            for Stale { file, .. } in &stale {
+                texts.insert(file.clone(), self.build(file, &toolchain)?.0);
+            }
+        }
+        let is_stale = |file: &PtxFile| stale.iter().any(|stale| stale.file == *file);
         let mut ready = Vec::new();
-        for file in self.files() {
-            let ready_file = match (&toolchain, manifest.files.get(&file.name())) {
-                (Some(toolchain), _) if stale.iter().any(|stale| stale.file == file) => {
-                    let ptx = out_dir.join(file.name());
-                    self.build(&file, toolchain, &ptx)?;
-                    ReadyFile { file, ptx, cubin: None }
-                }
-                (_, record) => {
-                    let cubin = record.map(|record| self.cubin(&file, record)).transpose()?.flatten();
-                    ReadyFile { ptx: self.dir.join(file.name()), cubin, file }
-                }
-            };
-            ready.push(ready_file);
+        for family in &self.families {
+            let fresh = !self.files_of(family).any(|file| is_stale(&file));
+            let dir = if fresh { &self.dir } else { out_dir };
+            if !fresh {
+                self.keep(family, &texts, dir)?;
+            }
+            for file in self.files_of(family) {
+                let record = manifest.files.get(&file.name()).filter(|_| !is_stale(&file));
+                let cubin = record.map(|record| self.cubin(&file, record)).transpose()?.flatten();
+                let Some(text) = texts.remove(&file) else { continue };
+                ready.push(ReadyFile { ptx: file.ptx_in(dir), text, cubin, file });
+            }
         }
         Ok(ready)
     }
 
     /// The machine code of a file, if it is the one of the record.
     fn cubin(&self, file: &PtxFile, record: &FileRecord) -> Result<Option<PathBuf>, CudaBuilderError> {
-        let path = self.dir.join(file.cubin_name());
-        let Some(recorded) = record.cubin.as_ref().filter(|_| path.is_file()) else {
+        let path = file.cubin_in(&self.dir);
+        let (Some(recorded), Some(bytes)) = (&record.cubin, kept::read(&path)?) else {
             return Ok(None);
         };
-        let bytes = fs::read(&path).map_err(CudaBuilderError::io("read", &path))?;
         Ok((hash_bytes(&bytes) == recorded.hash).then_some(path))
+    }
+
+    /// A family's files, for the oldest architecture first.
+    fn files_of(&self, family: &str) -> impl Iterator<Item = PtxFile> {
+        self.archs.iter().map(move |&arch| PtxFile { family: family.to_owned(), arch })
+    }
+
+    fn texts(&self) -> Result<Texts, CudaBuilderError> {
+        let mut texts = Texts::new();
+        for family in &self.families {
+            texts.append(&mut self.texts_of(family)?);
+        }
+        Ok(texts)
+    }
+
+    fn texts_of(&self, family: &str) -> Result<Texts, CudaBuilderError> {
+        let mut texts = Texts::new();
+        let mut older = None;
+        for file in self.files_of(family) {
+            let text = kept::read(&file.ptx_in(&self.dir))?.and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = match (text, older) {
+                (Some(text), older) if text.starts_with('\n') => older.map(|older| kept::whole(&text, older)),
+                (text, _) => text,
+            };
+            older = match text {
+                Some(text) => Some(&*texts.entry(file).or_insert(text)),
+                None => None,
+            };
+        }
+        Ok(texts)
+    }
+
+    /// Writes a family's texts to a directory.
+    fn keep(&self, family: &str, texts: &Texts, dir: &Path) -> Result<(), CudaBuilderError> {
+        fs::create_dir_all(dir).map_err(CudaBuilderError::io("create", dir))?;
+        let mut older: Option<&String> = None;
+        for file in self.files_of(family) {
+            let text = texts.get(&file);
+            if let Some(text) = text {
+                let differences = older.and_then(|older| kept::differences(text, older));
+                kept::write(&file.ptx_in(dir), differences.as_ref().unwrap_or(text).as_bytes())?;
+            }
+            older = text;
+        }
+        Ok(())
     }
 
     fn builder(&self, family: &str) -> CudaBuilder {
@@ -347,16 +441,21 @@ impl Prebuilt {
         self.dir.join("manifest.json")
     }
 
-    /// The names that files of the directory may have.
+    /// The names in the manifest.
     fn names(&self) -> Vec<String> {
-        self.files().iter().flat_map(|file| [file.name(), file.cubin_name()]).collect()
+        self.files().iter().map(PtxFile::name).collect()
     }
 
-    /// The PTX and the machine code that lie in the directory.
-    fn on_disk(&self) -> Result<Vec<String>, CudaBuilderError> {
+    /// The PTX and the machine code in the directory that are not of these families and architectures, or not deflated.
+    fn strangers(&self) -> Result<Vec<String>, CudaBuilderError> {
+        let known: Vec<_> = self.files().iter().flat_map(|file| [file.name(), file.cubin_name()]).collect();
         let read = fs::read_dir(&self.dir).map_err(CudaBuilderError::io("read", &self.dir))?;
         let names = read.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names.filter(|name| name.ends_with(".ptx") || name.ends_with(".cubin")).collect())
+        let is_stranger = |name: &String| match name.strip_suffix(".deflate") {
+            Some(name) => !known.iter().any(|known| known == name),
+            None => name.ends_with(".ptx") || name.ends_with(".cubin"),
+        };
+        Ok(names.filter(is_stranger).collect())
     }
 
     fn remove(&self, name: &str) -> Result<(), CudaBuilderError> {
@@ -367,6 +466,10 @@ impl Prebuilt {
             _ => Ok(()),
         }
     }
+}
+
+fn unreadable(path: &Path) -> CudaBuilderError {
+    CudaBuilderError::io("read", path)(io::Error::new(io::ErrorKind::InvalidData, "missing, or not deflated text"))
 }
 
 #[cfg(test)]
@@ -395,7 +498,7 @@ mod tests {
         let mut manifest = Manifest::default();
         for file in prebuilt.files() {
             let text = format!(".version 7.0\n.target {}\n.visible .entry e(\n\t.param .u64 a\n)\n", file.arch);
-            write(&root, &format!("ptx/{}", file.name()), &text);
+            keep(&root, &file.name(), &text);
             let record = FileRecord {
                 source_hash: prebuilt.source_hash(&file.family).unwrap(),
                 ptx_hash: hash_text(&text),
@@ -415,6 +518,12 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
+    fn keep(root: &TempDir, name: &str, text: &str) {
+        let path = root.path().join("ptx").join(deflated(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        kept::write(&path, text.as_bytes()).unwrap();
+    }
+
     fn stale(prebuilt: &Prebuilt) -> Vec<String> {
         prebuilt.stale().unwrap().iter().map(Stale::to_string).collect()
     }
@@ -426,6 +535,36 @@ mod tests {
         let loaded = prebuilt.load_or_build(&root.path().join("out")).unwrap();
         assert_eq!(loaded.len(), 4);
         assert!(loaded.iter().all(|ready| ready.ptx.starts_with(prebuilt.dir()) && ready.cubin.is_none()));
+        assert!(loaded.iter().all(|ready| ready.text == prebuilt.text(&ready.file).unwrap()));
+    }
+
+    #[test]
+    fn a_text_is_kept_as_its_differences_from_an_older_architectures() {
+        let (root, prebuilt) = project();
+        let file = |arch| PtxFile { family: "one".to_owned(), arch };
+        let kept_in = |dir: &Path| {
+            let bytes = kept::read(&file(Arch::Sm90).ptx_in(dir)).unwrap();
+            String::from_utf8(bytes.unwrap()).unwrap()
+        };
+        let text = |version, target: Arch| format!("//\n.version {version}\n.target {target}\nret;\n");
+        let mut texts = Texts::new();
+        texts.insert(file(Arch::Sm75), text("6.3", Arch::Sm75));
+        texts.insert(file(Arch::Sm90), text("7.8", Arch::Sm90));
+        prebuilt.keep("one", &texts, prebuilt.dir()).unwrap();
+        assert_eq!(kept_in(prebuilt.dir()), "\n.version 7.8\n.target sm_90\n\n");
+        assert_eq!(prebuilt.texts_of("one").unwrap(), texts);
+        // Without the older text, it is lost.
+        fs::remove_file(file(Arch::Sm75).ptx_in(prebuilt.dir())).unwrap();
+        assert_eq!(prebuilt.texts_of("one").unwrap(), Texts::new());
+        // Another older text, and none.
+        texts.insert(file(Arch::Sm75), "// other\n".to_owned());
+        prebuilt.keep("one", &texts, prebuilt.dir()).unwrap();
+        assert_eq!(kept_in(prebuilt.dir()), texts[&file(Arch::Sm90)]);
+        assert_eq!(prebuilt.texts_of("one").unwrap(), texts);
+        texts.remove(&file(Arch::Sm75));
+        let elsewhere = root.path().join("out");
+        prebuilt.keep("one", &texts, &elsewhere).unwrap();
+        assert_eq!(kept_in(&elsewhere), texts[&file(Arch::Sm90)]);
     }
 
     #[test]
@@ -438,10 +577,11 @@ mod tests {
             let ready = prebuilt.load_or_build(&root.path().join("out")).unwrap();
             ready.into_iter().filter_map(|ready| Some((ready.file, ready.cubin?))).collect::<Vec<_>>()
         };
-        assert_eq!(cubins(), [(file, prebuilt.dir().join("one.sm_90.cubin"))]);
-        write(&root, "ptx/one.sm_90.cubin", "other");
+        assert_eq!(cubins(), [(file.clone(), prebuilt.dir().join("one.sm_90.cubin.deflate"))]);
+        assert_eq!(prebuilt.machine_code(&file).unwrap(), [1, 2, 3]);
+        keep(&root, "one.sm_90.cubin", "other");
         assert_eq!(cubins(), []);
-        write(&root, "ptx/two.sm_75.cubin", "stranger");
+        keep(&root, "two.sm_75.cubin", "stranger");
         let problems = prebuilt.verify().unwrap().join("\n");
         assert!(problems.contains("one.sm_90.cubin: missing, or not the one"), "{problems}");
         assert!(problems.contains("two.sm_75.cubin: not in the manifest"), "{problems}");
@@ -468,16 +608,20 @@ mod tests {
     #[test]
     fn missing_edited_and_foreign_files_are_told_apart() {
         let (root, prebuilt) = project();
-        fs::remove_file(root.path().join("ptx/one.sm_75.ptx")).unwrap();
-        write(&root, "ptx/two.sm_90.ptx", ".version 7.0\n.target sm_80\n");
-        write(&root, "ptx/three.sm_90.ptx", "");
+        fs::remove_file(root.path().join("ptx/one.sm_75.ptx.deflate")).unwrap();
+        write(&root, "ptx/one.sm_90.ptx.deflate", "not deflated");
+        keep(&root, "two.sm_90.ptx", ".version 7.0\n.target sm_80\n");
+        keep(&root, "three.sm_90.ptx", "");
+        write(&root, "ptx/two.sm_75.ptx", "");
         let problems = prebuilt.verify().unwrap().join("\n");
         for expected in [
             "one.sm_75.ptx: the file is missing",
+            "one.sm_90.ptx: the file differs",
             "two.sm_90.ptx: the file differs",
             "two.sm_90.ptx: its .target is sm_80",
             "two.sm_90.ptx: .version, .target or entries differ",
-            "three.sm_90.ptx: belongs to no",
+            "three.sm_90.ptx.deflate: belongs to no",
+            "two.sm_75.ptx: belongs to no",
         ] {
             assert!(problems.contains(expected), "no {expected:?} in:\n{problems}");
         }
@@ -488,7 +632,7 @@ mod tests {
         let (root, prebuilt) = project();
         let body = ".reg .pred %p<2>;\n.reg .b32 %r<2>;\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bar.sync 0;\nret;\n";
         let text = format!(".version 7.0\n.target sm_75\n.visible .entry e(\n\t.param .u64 a\n)\n{{\n{body}}}\n");
-        write(&root, "ptx/one.sm_75.ptx", &text);
+        keep(&root, "one.sm_75.ptx", &text);
         let problems = prebuilt.verify().unwrap().join("\n");
         assert!(problems.contains("one.sm_75.ptx: e: not all threads of a block execute the barrier"), "{problems}");
     }
@@ -497,9 +641,9 @@ mod tests {
     fn a_file_that_is_not_readable_is_named() {
         let (root, prebuilt) = project();
         let text = ".version 7.0\n.target sm_75\n.visible .entry e(\n\t.param .u64 a\n)\n{\nbra $nowhere;\nret;\n}\n";
-        write(&root, "ptx/one.sm_75.ptx", text);
+        keep(&root, "one.sm_75.ptx", text);
         let message = prebuilt.verify().unwrap_err().to_string();
-        assert!(message.contains("one.sm_75.ptx: not readable as PTX: e has no label $nowhere"), "{message}");
+        assert!(message.contains("one.sm_75.ptx.deflate: not readable as PTX: e has no label $nowhere"), "{message}");
     }
 
     #[test]

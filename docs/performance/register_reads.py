@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How many cycles a scheduler of an NVIDIA GPU takes for the main loop of each kernel, by its register reads.
 
-    ptxas -arch=sm_90 ptx/gemm_tiles.sm_90.ptx -o g.cubin && nvdisasm -c g.cubin | python3 register_reads.py
+    cargo xtask ptx --show gemm_tiles.sm_90 >g.ptx
+    ptxas -arch=sm_90 g.ptx -o g.cubin && nvdisasm -c g.cubin | python3 register_reads.py
 
 The model: two register banks, by parity, each with one read a cycle; an operand that the instruction before has marked `.reuse`
 in the same place needs no read. An FFMA takes as many cycles as the bank that is read most often, any other instruction one. The

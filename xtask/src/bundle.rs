@@ -53,8 +53,8 @@ const GPU_REQUIRED: &[(&str, &str)] = &[("WARPSPARSE_REQUIRE_GPU", "1")];
 /// The example that is a package of its own.
 const OWN_KERNEL: &[&str] = &["--manifest-path=examples/own-kernel/Cargo.toml", "--bin=own-kernel"];
 
-/// Collect the device tests, the examples, the commands, the PTX and a script that runs them, in one folder to copy to
-/// another machine of the same processor architecture.
+/// Collect the device tests, the examples, the commands, the PTX of the test kernels and a script that runs them, in
+/// one folder to copy to another machine of the same processor architecture.
 #[derive(Args)]
 pub(crate) struct Options {
     /// The folder, made anew.
@@ -95,7 +95,6 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         let builder = CudaBuilder::new(root.join("tests/kernels")).arch(arch).allow_faults(true).copy_to(ptx);
         builder.build_with(&toolchain)?;
     }
-    copy_files(&root.join("ptx"), &out.join("ptx"))?;
     copy_files(&root.join("tests/data"), &out.join("data"))?;
     fs::copy(root.join("xtask/src/bundle/run.sh"), out.join("run.sh"))?;
     println!("{}: copy it to the other machine and run run.sh there", out.display());

@@ -9,6 +9,9 @@ mod ptxas;
 #[path = "../../ptx/prebuilt.rs"]
 mod prebuilt;
 
+#[path = "../../host/ptx/only.rs"]
+mod only;
+
 use std::{path::Path, process::ExitCode};
 
 use clap::Parser;

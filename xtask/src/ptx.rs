@@ -1,12 +1,16 @@
 //! `cargo xtask ptx`: builds the prebuilt PTX, or checks that it is what a build here gives.
 
-use std::{fs, path::Path, time::Instant};
+use std::{io, io::Write, path::Path, time::Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use cuda_builder::{Arch, FileRecord, KernelToolchain, Prebuilt, PtxFile};
+use kernels_gpu::FAMILIES;
 
-use crate::prebuilt::prebuilt;
+use crate::{
+    only::only,
+    prebuilt::{ARCHS, prebuilt},
+};
 
 /// Build the prebuilt PTX that no longer matches its sources, or all of what `--family` and `--arch` select.
 #[derive(Args)]
@@ -23,6 +27,10 @@ pub(crate) struct Options {
     /// Every file, stale or not.
     #[arg(long, conflicts_with_all = ["family", "arch", "check"])]
     all: bool,
+    /// Print the PTX of a kernel family for an architecture, such as gemm_tiles.sm_80, or of one entry of it, such as
+    /// spmv_csr_vector_f32_t8.sm_80; without an architecture, for the newest.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["family", "arch", "check", "all"])]
+    show: Option<String>,
 }
 
 impl Options {
@@ -38,11 +46,38 @@ impl Options {
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let prebuilt = prebuilt(root);
+    if let Some(name) = &options.show {
+        return match io::stdout().write_all(shown(&prebuilt, name)?.as_bytes()) {
+            // Whoever reads it has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => Ok(written?),
+        };
+    }
     let selected: Vec<_> = prebuilt.files().into_iter().filter(|file| options.selects(file)).collect();
     if selected.is_empty() {
         bail!("no such file: ptx/ holds {}", names(&prebuilt.files()));
     }
     if options.check { check(&prebuilt, &selected) } else { refresh(&prebuilt, selected, options.is_explicit()) }
+}
+
+/// The PTX of a family or of one entry, as [`Options::show`] names it.
+fn shown(prebuilt: &Prebuilt, name: &str) -> Result<String> {
+    let (name, arch) = match name.trim_end_matches(".ptx").split_once('.') {
+        Some((name, arch)) => (name, arch.parse()?),
+        None => (name, ARCHS[ARCHS.len() - 1]),
+    };
+    if !ARCHS.contains(&arch) {
+        let kept: Vec<_> = ARCHS.iter().map(|arch| arch.as_str()).collect();
+        bail!("ptx/ holds none for {arch}: it is kept for {}", kept.join(", "));
+    }
+    let mut named = FAMILIES.iter().flat_map(|family| {
+        let entries = family.variants.iter().map(|variant| (variant.entry, family.name));
+        entries.chain([(family.name, family.name)])
+    });
+    let family = named.find(|(known, _)| *known == name).map(|(_, family)| family);
+    let family = family.with_context(|| format!("no kernel family and no entry is named {name}"))?;
+    let text = prebuilt.text(&PtxFile { family: family.to_owned(), arch })?;
+    Ok(if name == family { text } else { only(&text, name) })
 }
 
 fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Result<()> {
@@ -71,16 +106,14 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     let mut problems = prebuilt.verify()?;
     let toolchain = KernelToolchain::find()?;
     let manifest = prebuilt.manifest()?;
-    let scratch = tempfile::tempdir()?;
     for file in selected {
         let name = file.name();
         let Some(recorded) = manifest.files.get(&name) else {
             continue;
         };
-        let rebuilt = scratch.path().join(&name);
-        let record = prebuilt.build(file, &toolchain, &rebuilt)?;
+        let (text, record) = prebuilt.build(file, &toolchain)?;
         let difference = if record.rustc == recorded.rustc {
-            difference_in_bytes(&prebuilt.dir().join(&name), &rebuilt)?
+            difference_in_text(&prebuilt.text(file)?, &text)
         } else {
             println!("{name}: made by {}, so only entries and targets are compared", recorded.rustc);
             difference_in_facts(recorded, &record)
@@ -99,24 +132,22 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     )
 }
 
-fn difference_in_bytes(checked_in: &Path, rebuilt: &Path) -> Result<Option<String>> {
-    let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
-    let (old, new) = (read(checked_in)?, read(rebuilt)?);
+fn difference_in_text(old: &str, new: &str) -> Option<String> {
     if old == new {
-        return Ok(None);
+        return None;
     }
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let differing = old.iter().zip(&new).filter(|(old, new)| old != new).count() + old.len().abs_diff(new.len());
     let first = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let line = |lines: &[&str]| lines.get(first).map_or("<end of file>", |line| line.trim()).to_owned();
-    Ok(Some(format!(
+    Some(format!(
         "{} lines here, {} rebuilt, about {differing} differ, from line {} on: `{}`, rebuilt `{}`",
         old.len(),
         new.len(),
         first + 1,
         line(&old),
         line(&new)
-    )))
+    ))
 }
 
 fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<String> {
@@ -138,4 +169,23 @@ fn difference_in_facts(recorded: &FileRecord, rebuilt: &FileRecord) -> Option<St
 
 fn names(files: &[PtxFile]) -> String {
     if files.is_empty() { "nothing".to_owned() } else { files.iter().map(PtxFile::name).collect::<Vec<_>>().join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_and_entries_are_shown() {
+        let prebuilt = prebuilt(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+        let shown = |name| shown(&prebuilt, name).map_err(|error| error.to_string());
+        let family = shown("spmv_csr_vector").unwrap();
+        assert!(family.contains(".target sm_90\n"));
+        assert_eq!(shown("spmv_csr_vector.sm_90.ptx").unwrap(), family);
+        let entry = shown("spmv_csr_vector_f32_t8.sm_80").unwrap();
+        assert!(entry.contains(".target sm_80\n") && entry.contains(".entry spmv_csr_vector_f32_t8("));
+        assert_eq!(entry.matches(".entry ").count(), 1);
+        assert!(shown("spmv.sm_80").unwrap_err().contains("named spmv"));
+        assert!(shown("spmv_csr_vector.sm_86").unwrap_err().contains("sm_75, sm_80, sm_90"));
+    }
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let path = prebuilt.dir().join("registers.json");
     let ceilings = if options.update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
 
-    let manifest = prebuilt.manifest()?;
+    let (manifest, scratch) = (prebuilt.manifest()?, tempfile::tempdir()?);
     let (mut problems, mut cubins) = (Vec::new(), Vec::new());
     let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     println!(
@@ -60,12 +60,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         "arch", "entry", "registers", "shared", "spilled", "stack"
     );
     for file in prebuilt.files() {
-        let (usages, cubin) = assemble(&ptxas, &prebuilt.dir().join(file.name()), file.arch)?;
+        let ptx = scratch.path().join(file.name());
+        fs::write(&ptx, prebuilt.text(&file)?)?;
+        let (usages, cubin) = assemble(&ptxas, &ptx, file.arch)?;
         if CUBIN_ARCHS.contains(&file.arch) {
             let kept = manifest.files.get(&file.name()).and_then(|record| record.cubin.as_ref());
             // Of another version it differs, and need not be worse.
             if !options.update && kept.is_none_or(|kept| kept.ptxas == version) {
-                let same = fs::read(prebuilt.dir().join(file.cubin_name())).is_ok_and(|kept| kept == cubin);
+                let same = prebuilt.machine_code(&file).is_ok_and(|kept| kept == cubin);
                 let differs = || format!("{}: missing, or not what this ptxas makes of it", file.cubin_name());
                 problems.extend((!same).then(differs));
             }
