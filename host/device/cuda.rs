@@ -311,7 +311,7 @@ impl Stream {
     }
 
     /// Waits until everything queued here has finished, whatever errors cudarc keeps.
-    pub(super) fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         self.enter()?;
         // SAFETY: the queue is live.
         unsafe { result::stream::synchronize(self.queue.cu_stream()) }.map_err(driver("waiting for the queue"))
