@@ -28,6 +28,7 @@ pub(super) struct Plan {
     distances: [u32; 3],
 }
 
+/// Blocks for each multiprocessor that should keep it busy: an estimate, which bounds the memory that tuning takes.
 const ENOUGH: u64 = 4;
 
 /// Fails if no kernel is as these options say: they are checked where they are ignored, too.
@@ -63,8 +64,8 @@ pub(super) fn choice<T: Scalar>(
     Ok(KernelChoice { kernel: variant.entry.into(), reason })
 }
 
-/// The tiles and splits that may be the fastest for these matrices, as options. What splits sums more often than it takes to have
-/// [`ENOUGH`] blocks for each multiprocessor is left out: it needs memory for a tile of each block, and gains nothing.
+/// The tiles and splits to try for these matrices, as options. Further splits than give [`ENOUGH`] blocks for each multiprocessor
+/// are left out, since each block needs memory for a tile.
 pub(super) fn candidates<T: Scalar>(
     a: DenseRef<'_, T>,
     b: DenseRef<'_, T>,
