@@ -15,8 +15,8 @@
 //!
 //! It takes a rustc with its own library sources: the `rust-src` component of a rustup toolchain, or a distribution's
 //! packages ([`KernelToolchain`] says where it looks). A crate that ships its PTX spares its users even that:
-//! [`Prebuilt`] keeps PTX files, deflated, knows when they no longer match the kernel sources, and rebuilds exactly those. Beside
-//! them it keeps the machine code (cubins) that `ptxas` made of them, which a driver loads without compiling anything.
+//! [`Prebuilt`] keeps deflated PTX files, detects which of them no longer match the kernel sources, and rebuilds only those. It also
+//! keeps the machine code (cubins) that `ptxas` made from them, which a driver loads without compiling anything.
 //!
 //! The PTX is checked for barriers that not all threads of a block execute, and for shared arrays that were duplicated, see [`faults`](fn@faults):
 //! with either, the build fails.

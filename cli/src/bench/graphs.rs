@@ -68,8 +68,8 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         columns, B and C are in that order too. Results are checked by rows from everywhere, the longest one among them. \
         Ratios are the fastest other library's time over that of the kernel: above 1 that library is slower. Of a library \
         that multiplies by several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are \
-        preprocessed, on the matrix in CSR and in COO, and those of a format that take more than 1.5 times as long as the fastest there at a \
-        first look, the least of 3 products on one set of buffers, are measured no further.\n\n\
+        preprocessed, on the matrix in CSR and in COO, and in each format only those are measured in full that come within 1.5 times the \
+        fastest one's time in a trial (the least of 3 products on one set of buffers).\n\n\
         The graphs are stand-ins for published ones: their sizes are as published, or the part of them asked for; their \
         structure is made up, and figures are not those of the graphs that lend their names.",
 };

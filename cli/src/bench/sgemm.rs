@@ -56,8 +56,8 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         operations for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large \
         products they are those of elements from everywhere. Percent of another library are its time over ours: below \
         100 that library is faster. cuBLAS multiplies by cublasSgemm or cublasDgemm and, where cuBLASLt is there, by up to 8 \
-        algorithms that its heuristics propose. Proposals that take more than 1.3 times as long as the fastest way at a \
-        first look, the least of 3 products on one set of buffers, are measured no further. Figures are those of the \
+        algorithms that its heuristics propose. Only proposals that come within 1.3 times the fastest way's time in a \
+        trial (the least of 3 products on one set of buffers) are measured in full. Figures are those of the \
         fastest way measured, which the report in JSON names.",
 };
 

@@ -43,8 +43,8 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         large products they are those of rows from everywhere, the longest one among them. Ratios are another library's \
         time over that of the kernel chosen by itself: above 1 that library is slower. Of a library that multiplies by \
         several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are preprocessed, on the matrix in CSR and in COO, \
-        and those of a format that take more than 1.5 times as long as the fastest there at a first look, the least of 3 products on one set of \
-        buffers, are measured no further.",
+        and in each format only those are measured in full that come within 1.5 times the fastest one's time in a trial (the least of 3 \
+        products on one set of buffers).",
 };
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {

@@ -87,12 +87,12 @@ impl fmt::Display for Fault {
 /// - thread and lane indices, clocks, the results of atomics, of warp operations (a ballot is uniform for its warp only) and of calls, local
 ///   memory, and the results of instructions that the check does not know;
 /// - what is computed from divergent values;
-/// - what is assigned in the influence region of a divergent branch, that is, between the branch and its post-dominator. A loop
-///   with a divergent exit condition is such a region, and so is all that follows an early return.
+/// - values assigned in the influence region of a divergent branch: between the branch and its post-dominator. The body of a loop
+///   with a divergent exit condition is such a region, and so is everything after an early return.
 ///
-/// Kernel parameters, block indices and sizes are *uniform*, and so is a plain load from a uniform address: without a data race, all threads
-/// read the same. A barrier in the influence region of a divergent branch is a fault, and so is one with a divergent guard. A call
-/// of a function that has a barrier counts as a barrier.
+/// Kernel parameters, block indices and block sizes are *uniform*. So is a plain load from a uniform address, because without a data race
+/// all threads read the same value. A barrier is a fault if it lies in the influence region of a divergent branch or has a divergent guard
+/// predicate. A call to a function that contains a barrier counts as a barrier.
 ///
 /// An early return before a barrier is a fault although current hardware does not count threads that have exited: PTX does not promise that
 /// for `bar.sync`. Paths that end in a trap, as panics do, are no exits, since a trap ends the launch. Barriers with a thread count, such

@@ -38,8 +38,8 @@ const FUNCTIONS: [&CStr; 16] = [
     c"cublasDscal_v2",
 ];
 
-/// The library and its version, and why cuBLASLt is not beside it if it is not; or why it cannot be used. To be asked before
-/// anything else.
+/// The library's name and version, with the reason if cuBLASLt is missing; an error says why cuBLAS cannot be used. Call it before
+/// anything else here.
 pub(in super::super) fn describe(device: &Device) -> Result<String, String> {
     // SAFETY: opens the library, whose initialisers are the vendor's, as any program does that uses it.
     if !unsafe { sys::is_culib_present() } {

@@ -43,7 +43,7 @@ fn algorithms(format: Format) -> &'static [(&'static str, Algorithm)] {
     }
 }
 
-/// Algorithms that take so many times as long as the fastest of their format, on one set of buffers, are measured no further.
+/// Algorithms slower than this multiple of their format's fastest time, in a trial on one set of buffers, are not measured in full.
 const HOPELESS: f64 = 1.5;
 
 /// The algorithms of each format, preprocessed and measured; those that cuSPARSE refuses are left out unless it refuses all.
