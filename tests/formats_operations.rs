@@ -1,6 +1,6 @@
 //! Operations on CSR matrices: what they give, on degenerate matrices too, and what they refuse.
 
-use warpsparse::{CsrMatrix, ErrorKind, Offset, Result};
+use warpsparse::{CsrMatrix, Device, ErrorKind, Offset, Result};
 
 /// The matrix with these rows.
 fn from_rows<O: Offset>(ncols: usize, rows: &[&[(u32, f64)]]) -> CsrMatrix<f64, O> {
@@ -52,6 +52,11 @@ fn products_without_a_device<O: Offset>() {
     let a = example::<O>();
     let product = &a * &[1.0, 10.0, 100.0, 1000.0, 10_000.0][..];
     assert_eq!(product.unwrap(), [201.0, 30.0 - 9000.0, 0.0, 50_000.0]);
+    let (device, x) = (Device::cpu(), [0.1, 0.2, 0.3, 0.4, 0.5]);
+    let mut y = device.zeros(4).unwrap();
+    device.upload(&a).unwrap().spmv(1.0, &device.upload_vec(&x).unwrap(), 0.0, &mut y).unwrap();
+    let bits = |y: Vec<f64>| y.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+    assert_eq!(bits((&a * &x[..]).unwrap()), bits(y.to_vec().unwrap()), "the device's bits");
     for (rows, cols) in [(0, 3), (3, 0), (0, 0)] {
         let nothing = from_rows::<O>(cols, &vec![&[][..]; rows]);
         assert_eq!((&nothing * &vec![f64::NAN; cols][..]).unwrap(), vec![0.0; rows]);
