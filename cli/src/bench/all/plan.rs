@@ -19,13 +19,13 @@ const FIRST_USE_QUICK: &str = "first-use --repeat 3 --operation copy,spmv";
 /// Every kernel on every matrix, on a GPU. What can use the time that others leave comes last.
 const FULL: &[(f64, &str)] = &[
     (15.0, "clock"),
-    (45.0, "sgemm --limit 0.4"),
+    (70.0, "sgemm --limit 0.4"),
     (20.0, "sgemm 1024 2048 4096 --ladder --limit 0.5"),
     (50.0, "cg"),
     (50.0, "graphs --graph ddi,arxiv,collab,am,youtube -n 32,256 --limit 0.2"),
     (25.0, "formats gen:poisson2d:2048 gen:stencil27:100 gen:fem3:200000 gen:rmat:17:8 --dtype f32"),
     (120.0, "spmv"),
-    (150.0, "spmm --dtype f32"),
+    (125.0, "spmm --dtype f32"),
     (90.0, "spmm --dtype f64 -n 32,128"),
 ];
 
