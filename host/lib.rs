@@ -36,6 +36,8 @@
 //! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with
 //!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]).
+//! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers. Their
+//!   numbers may be the host's or the device's ([`DeviceScalar`]), so that nothing waits for a dot product.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
 //! - [`Device::from_cudarc`](Device) and its like work on the streams and memory of programs that use cudarc or cust.
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
@@ -80,6 +82,7 @@ mod spmv;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod structure;
+mod vector;
 
 pub use cg::{
     Cg, CgInfo, CgMethod, CgProgress, CgReason, Jacobi, LinearOperator, Preconditioner, Preconditioning, Tol,
@@ -107,6 +110,9 @@ pub use scalar::{DType, Element, Scalar};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
+pub use vector::{
+    CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, IntoFactor, Map, Reduction, Zip,
+};
 
 /// The README's example is a test.
 #[cfg(all(doctest, feature = "io"))]

@@ -13,7 +13,7 @@ pub use kernels_gpu::DType;
 ///
 /// The trait is sealed: kernels exist for these types alone.
 pub trait Scalar:
-    kernels_gpu::Scalar
+    kernels_gpu::vector::math::Math
     + Element
     + Copy
     + Default

@@ -27,6 +27,10 @@ pub trait GpuFloat:
     /// `self * factor + addend` with one rounding (`fma.rn`).
     #[must_use]
     fn mul_add(self, factor: Self, addend: Self) -> Self;
+
+    /// The square root, rounded to nearest (`sqrt.rn`); a NaN of what is less than 0.
+    #[must_use]
+    fn sqrt(self) -> Self;
 }
 
 impl GpuFloat for f32 {
@@ -37,6 +41,11 @@ impl GpuFloat for f32 {
     fn mul_add(self, factor: Self, addend: Self) -> Self {
         backend::fma_f32(self, factor, addend)
     }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        backend::sqrt_f32(self)
+    }
 }
 
 impl GpuFloat for f64 {
@@ -46,5 +55,10 @@ impl GpuFloat for f64 {
     #[inline(always)]
     fn mul_add(self, factor: Self, addend: Self) -> Self {
         backend::fma_f64(self, factor, addend)
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        backend::sqrt_f64(self)
     }
 }

@@ -204,10 +204,10 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// operator; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<CgInfo> {
         let mut prepared = self.prepare(b, x)?;
-        prepared.workspace.x.assign(x)?;
+        prepared.workspace.x.copy_from_vec(x)?;
         let operator = self.operator;
         let info = self.run(&mut prepared, &mut Plain { operator, b });
-        let copied = x.assign(&prepared.workspace.x);
+        let copied = x.copy_from_vec(&prepared.workspace.x);
         self.keep(prepared, &info);
         copied.and(info)
     }

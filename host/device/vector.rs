@@ -339,8 +339,9 @@ impl<T: Element> Buffer<T> {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// Overwrites all elements by those of a vector of the same length on the same device. Queued there, nothing waits.
-    pub(crate) fn assign(&mut self, source: &Self) -> Result<()> {
+    /// Overwrites all elements by those of a vector of the same length on the same device, by a copy of the driver's, which needs no kernel.
+    /// Queued there, nothing waits.
+    pub(crate) fn copy_from_vec(&mut self, source: &Self) -> Result<()> {
         match (&mut self.buffer, &source.buffer, self.device.backend(), source.device.backend()) {
             #[cfg(feature = "cuda")]
             (Buffer::Cuda(own), Buffer::Cuda(source), Backend::Cuda(stream), Backend::Cuda(foreign)) if own.len > 0 => {

@@ -24,6 +24,7 @@ pub mod sums;
 #[allow(unused_imports, unused_macros)]
 mod unroll;
 mod variant;
+pub mod vector;
 
 #[cfg(feature = "cg_csr")]
 pub mod cg_csr;
@@ -110,6 +111,16 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "spmv_dia", variants: spmv_dia::VARIANTS },
     #[cfg(feature = "spmv_ell")]
     Family { name: "spmv_ell", variants: spmv_ell::VARIANTS },
+    #[cfg(feature = "vector_axpby")]
+    Family { name: "vector_axpby", variants: vector::vector_axpby::VARIANTS },
+    #[cfg(feature = "vector_map")]
+    Family { name: "vector_map", variants: vector::vector_map::VARIANTS },
+    #[cfg(feature = "vector_move")]
+    Family { name: "vector_move", variants: vector::vector_move::VARIANTS },
+    #[cfg(feature = "vector_random")]
+    Family { name: "vector_random", variants: vector::vector_random::VARIANTS },
+    #[cfg(feature = "vector_reduce")]
+    Family { name: "vector_reduce", variants: vector::vector_reduce::VARIANTS },
     #[cfg(feature = "vector_scale")]
     Family { name: "vector_scale", variants: vector_scale::VARIANTS },
 ];

@@ -32,6 +32,7 @@ const BUILT: &[&str] = &[
     "--test=spmv_formats",
     "--test=spmv_properties",
     "--test=structure",
+    "--test=vector",
     "--example=heat",
     "--example=pagerank",
     "--example=gcn",

@@ -126,6 +126,14 @@ pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     a.mul_add(b, c)
 }
 
+pub(crate) fn sqrt_f32(x: f32) -> f32 {
+    x.sqrt()
+}
+
+pub(crate) fn sqrt_f64(x: f64) -> f64 {
+    x.sqrt()
+}
+
 #[track_caller]
 pub(crate) unsafe fn prefetch<T: DeviceValue>(ptr: *const T) {
     let place = Location::caller();

@@ -217,3 +217,19 @@ pub(crate) fn fma_f64(a: f64, b: f64, c: f64) -> f64 {
     }
     result
 }
+
+#[inline(always)]
+pub(crate) fn sqrt_f32(x: f32) -> f32 {
+    let result;
+    // SAFETY: arithmetic.
+    unsafe { asm!("sqrt.rn.f32 {}, {};", out(reg32) result, in(reg32) x, options(pure, nomem, nostack)) };
+    result
+}
+
+#[inline(always)]
+pub(crate) fn sqrt_f64(x: f64) -> f64 {
+    let result;
+    // SAFETY: arithmetic.
+    unsafe { asm!("sqrt.rn.f64 {}, {};", out(reg64) result, in(reg64) x, options(pure, nomem, nostack)) };
+    result
+}

@@ -1,0 +1,277 @@
+//! The operations on the CPU, on all cores with the feature `rayon`.
+
+use std::ops::Range;
+
+use kernels_gpu::vector::{
+    math::Math,
+    vector_random::{normal_numbers, philox, uniform_numbers},
+};
+
+use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
+use crate::{
+    DeviceVec, Element, Result, Scalar,
+    formats::rows::{BLOCK, for_blocks, join},
+};
+
+pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
+    let value = number(value);
+    each(y, |_, y| y.fill(value))
+}
+
+pub(super) fn axpby<T: Scalar>(
+    y: DeviceSliceMut<'_, T>,
+    alpha: Factor<'_, T>,
+    x: Option<DeviceSlice<'_, T>>,
+    beta: Factor<'_, T>,
+) -> Result<()> {
+    let (zero, one) = (T::default(), T::from_f64(1.0));
+    let (alpha, beta) = (number(alpha), number(beta));
+    match x.map(elements).filter(|_| alpha != zero) {
+        None if beta == zero => each(y, |_, y| y.fill(zero)),
+        None => each(y, |_, y| y.iter_mut().for_each(|y| *y = beta * *y)),
+        Some(x) if beta == zero => each(y, |range, y| combine(y, &x[range], |_, x| alpha * x)),
+        Some(x) if beta == one => each(y, |range, y| combine(y, &x[range], |y, x| alpha * x + y)),
+        Some(x) => each(y, |range, y| combine(y, &x[range], |y, x| alpha * x + beta * y)),
+    }
+}
+
+pub(super) fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>) -> Result<()> {
+    let function = function(map);
+    each(y, |_, y| y.iter_mut().for_each(|y| *y = function(*y)))
+}
+
+pub(super) fn map_from<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: DeviceSlice<'_, T>) -> Result<()> {
+    let (function, x) = (function(map), elements(x));
+    each(y, |range, y| combine(y, &x[range], |_, x| function(x)))
+}
+
+pub(super) fn zip<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, x: DeviceSlice<'_, T>) -> Result<()> {
+    let (function, x) = (function_of_two::<T>(zip), elements(x));
+    each(y, |range, y| combine(y, &x[range], function))
+}
+
+pub(super) fn zip_from<T: Scalar>(
+    y: DeviceSliceMut<'_, T>,
+    zip: Zip,
+    a: DeviceSlice<'_, T>,
+    b: DeviceSlice<'_, T>,
+) -> Result<()> {
+    let (function, a, b) = (function_of_two::<T>(zip), elements(a), elements(b));
+    each(y, |range, y| {
+        let operands = a[range.clone()].iter().zip(&b[range]);
+        y.iter_mut().zip(operands).for_each(|(y, (&a, &b))| *y = function(a, b));
+    })
+}
+
+pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> {
+    let Random { seed, normal, shift, factor } = random;
+    /// The numbers of a block of the generator: as many as fit into 16 bytes.
+    fn numbers<T: Math>(block: u64, seed: u64, normal: bool) -> [T; 4] {
+        let words = philox(block, seed);
+        if normal { normal_numbers(words) } else { uniform_numbers(words) }
+    }
+    let of_block = 16 / size_of::<T>();
+    each(y, |range, y| {
+        let mut block = (u64::MAX, [T::default(); 4]);
+        for (i, y) in range.zip(y) {
+            if block.0 != (i / of_block) as u64 {
+                block = ((i / of_block) as u64, numbers::<T>((i / of_block) as u64, seed, normal));
+            }
+            *y = cuda_std::GpuFloat::mul_add(factor, block.1[i % of_block], shift);
+        }
+    })
+}
+
+pub(super) fn gather<T: Element>(
+    y: DeviceSliceMut<'_, T>,
+    indices: &DeviceIndices,
+    x: DeviceSlice<'_, T>,
+) -> Result<()> {
+    let (indices, x) = (elements(indices.vector().into()), elements(x));
+    each(y, |range, y| y.iter_mut().zip(&indices[range]).for_each(|(y, &index)| *y = x[index as usize]))
+}
+
+pub(super) fn scatter<T: Element>(
+    y: DeviceSliceMut<'_, T>,
+    indices: &DeviceIndices,
+    x: DeviceSlice<'_, T>,
+) -> Result<()> {
+    let y = elements_mut(y);
+    elements(indices.vector().into()).iter().zip(elements(x)).for_each(|(&index, &x)| y[index as usize] = x);
+    Ok(())
+}
+
+pub(super) fn cast<T: CastFrom<U>, U: Element>(y: &mut DeviceVec<T>, x: &DeviceVec<U>) -> Result<()> {
+    let x = elements(x.into());
+    each(y.as_slice_mut(), |range, y| y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = T::cast(x)))
+}
+
+pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) -> Result<()> {
+    let (x, y) = (elements(x), elements(y));
+    let of_block =
+        |range: Range<usize>| x[range.clone()].iter().zip(&y[range]).map(|(x, y)| x.to_f64() * y.to_f64()).sum::<f64>();
+    set(result, T::from_f64(over_blocks(0..x.len(), &of_block, &|a, b| a + b)));
+    Ok(())
+}
+
+pub(super) fn reduce<T: Scalar>(
+    x: DeviceSlice<'_, T>,
+    reduction: Reduction,
+    result: &mut DeviceScalar<T>,
+) -> Result<()> {
+    let x = elements(x);
+    let value = match reduction {
+        Reduction::Sum => sum(x, |x| x),
+        Reduction::Norm1 => sum(x, f64::abs),
+        Reduction::Norm2 => norm2(x),
+        Reduction::NormInf => largest_magnitude(x),
+    };
+    set(result, T::from_f64(value));
+    Ok(())
+}
+
+pub(super) fn extremum<T: Scalar>(
+    x: DeviceSlice<'_, T>,
+    is_max: bool,
+    value: &mut DeviceScalar<T>,
+    index: &mut DeviceScalar<u64>,
+) -> Result<()> {
+    let x = elements(x);
+    // The earlier one stays, unless the later one is more extreme.
+    let better = |earlier: usize, later: usize| {
+        let (a, b) = (x[earlier].to_f64(), x[later].to_f64());
+        let is_better = !a.is_nan() && (b.is_nan() || if is_max { b > a } else { b < a });
+        if is_better { later } else { earlier }
+    };
+    let of_block = |range: Range<usize>| range.reduce(better).expect("blocks have elements");
+    let found = over_blocks(0..x.len(), &of_block, &better);
+    set(value, x[found]);
+    set(index, found as u64);
+    Ok(())
+}
+
+fn sum<T: Scalar>(x: &[T], of: impl Fn(f64) -> f64 + Sync) -> f64 {
+    let of_block = |range: Range<usize>| x[range].iter().map(|x| of(x.to_f64())).sum::<f64>();
+    over_blocks(0..x.len(), &of_block, &|a, b| a + b)
+}
+
+fn norm2<T: Scalar>(x: &[T]) -> f64 {
+    let squares = sum(x, |x| x * x);
+    // Where squares overflow or lose digits to underflow, those of scaled elements do not.
+    if squares.is_nan() || (1e-280..f64::INFINITY).contains(&squares) {
+        return squares.sqrt();
+    }
+    let largest = largest_magnitude(x);
+    if largest == 0.0 || largest == f64::INFINITY {
+        return largest;
+    }
+    sum(x, |x| (x / largest) * (x / largest)).sqrt() * largest
+}
+
+fn largest_magnitude<T: Scalar>(x: &[T]) -> f64 {
+    let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+    let of_block = |range: Range<usize>| x[range].iter().map(|x| x.to_f64().abs()).fold(0.0, larger);
+    over_blocks(0..x.len(), &of_block, &larger)
+}
+
+fn function<T: Scalar>(map: &Map<T>) -> impl Fn(T) -> T + Sync + use<T> {
+    let map = *map;
+    let (zero, through) = (T::default(), |x: T, f: fn(f64) -> f64| T::from_f64(f(x.to_f64())));
+    move |x| match map {
+        Map::Identity => x,
+        Map::Abs => through(x, f64::abs),
+        Map::Sqrt => through(x, f64::sqrt),
+        Map::Recip => T::from_f64(1.0) / x,
+        Map::Exp => through(x, f64::exp),
+        Map::Ln => through(x, f64::ln),
+        Map::Tanh => through(x, f64::tanh),
+        Map::Sigmoid => through(x, |x| 1.0 / (1.0 + (-x).exp())),
+        Map::Relu => {
+            if x < zero {
+                zero
+            } else {
+                x
+            }
+        }
+        Map::LeakyRelu(slope) => {
+            if x <= zero {
+                slope * x
+            } else {
+                x
+            }
+        }
+        Map::Add(number) => x + number,
+        Map::Mul(number) => x * number,
+        Map::Clamp(least, most) => {
+            if x < least {
+                least
+            } else if x > most {
+                most
+            } else {
+                x
+            }
+        }
+    }
+}
+
+fn function_of_two<T: Scalar>(zip: Zip) -> fn(T, T) -> T {
+    match zip {
+        Zip::Add => |x, y| x + y,
+        Zip::Sub => |x, y| x - y,
+        Zip::Mul => |x, y| x * y,
+        Zip::Div => |x, y| x / y,
+        Zip::Min => |x, y| if x < y || x.to_f64().is_nan() { x } else { y },
+        Zip::Max => |x, y| if x > y || x.to_f64().is_nan() { x } else { y },
+    }
+}
+
+/// `y[i] = function(y[i], x[i])`.
+fn combine<T: Copy>(y: &mut [T], x: &[T], function: impl Fn(T, T) -> T) {
+    y.iter_mut().zip(x).for_each(|(y, &x)| *y = function(*y, x));
+}
+
+/// Calls `work` with the elements block by block, and their range.
+fn each<T: Element>(y: DeviceSliceMut<'_, T>, work: impl Fn(Range<usize>, &mut [T]) + Sync) -> Result<()> {
+    let y = elements_mut(y);
+    for_blocks(0..y.len(), y, &work);
+    Ok(())
+}
+
+/// What `of_block` makes of blocks, merged pairwise: the same for any number of threads.
+fn over_blocks<S: Send>(
+    range: Range<usize>,
+    of_block: &(impl Fn(Range<usize>) -> S + Sync),
+    merge: &(impl Fn(S, S) -> S + Sync),
+) -> S {
+    if range.len() <= BLOCK {
+        return of_block(range);
+    }
+    let middle = range.start + range.len() / 2;
+    let (below, above) =
+        join(|| over_blocks(range.start..middle, of_block, merge), || over_blocks(middle..range.end, of_block, merge));
+    merge(below, above)
+}
+
+fn number<T: Scalar>(factor: Factor<'_, T>) -> T {
+    let (value, numerator, denominator) = factor.parts();
+    let of = |scalar: &DeviceScalar<T>| elements(scalar.vector().into())[0];
+    let value = numerator.map_or(value, |scalar| value * of(scalar));
+    denominator.map_or(value, |scalar| value / of(scalar))
+}
+
+fn set<T: Element>(scalar: &mut DeviceScalar<T>, value: T) {
+    elements_mut(scalar.vector_mut().as_slice_mut())[0] = value;
+}
+
+fn elements<T: Element>(slice: DeviceSlice<'_, T>) -> &[T] {
+    let (vector, first) = slice.parts();
+    &vector.buffer().as_host().expect(IN_HOST_MEMORY)[first..][..slice.len()]
+}
+
+fn elements_mut<T: Element>(slice: DeviceSliceMut<'_, T>) -> &mut [T] {
+    let len = slice.len();
+    let (vector, first) = slice.into_parts();
+    &mut vector.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY)[first..][..len]
+}
+
+const IN_HOST_MEMORY: &str = "vectors of the CPU are in host memory";

@@ -1,0 +1,87 @@
+//! Indices that are known to be in range.
+
+use crate::{Device, DeviceVec, Error, Result, device::check_length, memory};
+
+/// Indices on a device, each less than a bound: what [`DeviceVec::gather`] and [`DeviceVec::scatter`] go by.
+///
+/// ```
+/// use warpsparse::Device;
+///
+/// let device = Device::auto();
+/// let x = device.upload_vec(&[10.0f32, 20.0, 30.0])?;
+/// let order = device.upload_indices(&[2, 0, 1], 3)?;
+/// let (mut y, mut back) = (device.zeros::<f32>(3)?, device.zeros::<f32>(3)?);
+/// y.gather(&order, &x)?;
+/// assert_eq!(y.to_vec()?, [30.0, 10.0, 20.0]);
+/// back.scatter(&order, &y)?;
+/// assert_eq!(back.to_vec()?, [10.0, 20.0, 30.0]);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DeviceIndices {
+    vector: DeviceVec<u32>,
+    bound: usize,
+    are_distinct: bool,
+}
+
+impl Device {
+    /// Indices on this device, for vectors of `bound` elements and more. Waits until they are copied.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] for an index that is not less than `bound`, which it names; [`Error::OutOfMemory`],
+    /// [`Error::Driver`].
+    pub fn upload_indices(&self, indices: &[u32], bound: usize) -> Result<DeviceIndices> {
+        if let Some(position) = indices.iter().position(|&index| index as usize >= bound) {
+            let problem = format!("index {} at position {position} is not less than {bound}", indices[position]);
+            return Err(Error::InvalidOption(problem));
+        }
+        Ok(DeviceIndices { vector: self.upload_vec(indices)?, bound, are_distinct: are_distinct(indices, bound)? })
+    }
+}
+
+impl DeviceIndices {
+    /// Number of indices.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.vector.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.vector.is_empty()
+    }
+
+    /// What each index is less than.
+    #[must_use]
+    pub fn bound(&self) -> usize {
+        self.bound
+    }
+
+    /// Whether no index is there twice.
+    #[must_use]
+    pub fn are_distinct(&self) -> bool {
+        self.are_distinct
+    }
+
+    pub(super) fn vector(&self) -> &DeviceVec<u32> {
+        &self.vector
+    }
+
+    pub(super) fn check_bound(&self, what: &'static str, len: usize) -> Result<()> {
+        if len < self.bound { check_length(what, self.bound, len) } else { Ok(()) }
+    }
+}
+
+fn are_distinct(indices: &[u32], bound: usize) -> Result<bool> {
+    if indices.len() > bound {
+        return Ok(false);
+    }
+    let mut seen = memory::zeros::<u64>(bound.div_ceil(64))?;
+    Ok(indices.iter().all(|&index| {
+        let (word, bit) = (&mut seen[index as usize / 64], 1 << (index % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }))
+}

@@ -1,0 +1,513 @@
+//! Operations on vectors: elementwise, reductions, random numbers, elements in another order.
+
+mod cpu;
+mod function;
+mod gpu;
+mod indices;
+mod scalar;
+mod slice;
+
+pub use function::{Map, Reduction, Zip};
+pub use indices::DeviceIndices;
+pub use scalar::{DeviceScalar, Factor, IntoFactor};
+pub use slice::{DeviceSlice, DeviceSliceMut};
+
+use crate::{
+    Device, DeviceVec, Element, Error, Result, Scalar,
+    device::{Backend, check_length},
+};
+
+/// Methods that write a vector, for it and for its slices.
+macro_rules! writing_methods {
+    ($($type:ty),*) => {$(
+        /// Operations that write the elements. They are queued on this vector's queue, and nothing waits; on the CPU they are done when the
+        /// call returns. Numbers called `alpha` and `beta` are the host's, or a [`DeviceScalar`], or what [`Factor`] makes
+        /// of those. `O(n)` work; figures of bytes count each element read and written.
+        ///
+        /// All fail with [`LengthMismatch`](Error::LengthMismatch) where lengths differ,
+        /// [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device, and [`Driver`](Error::Driver).
+        impl<T: Scalar> $type {
+            /// Sets all elements to `value`.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn fill<'b>(&mut self, value: impl IntoFactor<'b, T>) -> Result<()> {
+                fill(self.as_slice_mut(), value.into_factor())
+            }
+
+            /// Copies the elements of a vector on the same device: `y = x`.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn assign<'b>(&mut self, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
+                map_from(self.as_slice_mut(), &Map::Identity, x.into())
+            }
+
+            /// `y = beta * y`. With `beta` = 0 the old elements are not read, so they may be NaN.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn scale<'b>(&mut self, beta: impl IntoFactor<'b, T>) -> Result<()> {
+                axpby(self.as_slice_mut(), Factor::of(T::default()), None, beta.into_factor())
+            }
+
+            /// `y = alpha * x + y`. With `alpha` = 0, `x` is not read.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn axpy<'b, 'c>(&mut self, alpha: impl IntoFactor<'b, T>, x: impl Into<DeviceSlice<'c, T>>) -> Result<()> {
+                axpby(self.as_slice_mut(), alpha.into_factor(), Some(x.into()), Factor::of(T::from_f64(1.0)))
+            }
+
+            /// `y = alpha * x + beta * y`. With `alpha` = 0, `x` is not read, and with `beta` = 0 the old `y` is not.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn axpby<'b, 'c, 'd>(
+                &mut self,
+                alpha: impl IntoFactor<'b, T>,
+                x: impl Into<DeviceSlice<'c, T>>,
+                beta: impl IntoFactor<'d, T>,
+            ) -> Result<()> {
+                axpby(self.as_slice_mut(), alpha.into_factor(), Some(x.into()), beta.into_factor())
+            }
+
+            /// [`axpy`](Self::axpy), and `dot = y * z` with the new `y`, which is read once less than by two calls.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn axpy_dot<'b, 'c, 'd>(
+                &mut self,
+                alpha: impl IntoFactor<'b, T>,
+                x: impl Into<DeviceSlice<'c, T>>,
+                z: impl Into<DeviceSlice<'d, T>>,
+                dot: &mut DeviceScalar<T>,
+            ) -> Result<()> {
+                let one = Factor::of(T::from_f64(1.0));
+                axpby_dot(self.as_slice_mut(), alpha.into_factor(), x.into(), one, Some(z.into()), dot)
+            }
+
+            /// [`axpby`](Self::axpby), and `norm` = the 2-norm of the new `y`, which is read once less than by two calls.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn axpby_norm<'b, 'c, 'd>(
+                &mut self,
+                alpha: impl IntoFactor<'b, T>,
+                x: impl Into<DeviceSlice<'c, T>>,
+                beta: impl IntoFactor<'d, T>,
+                norm: &mut DeviceScalar<T>,
+            ) -> Result<()> {
+                axpby_dot(self.as_slice_mut(), alpha.into_factor(), x.into(), beta.into_factor(), None, norm)
+            }
+
+            /// `y[i] = map(y[i])`.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn map(&mut self, map: Map<T>) -> Result<()> {
+                map_in_place(self.as_slice_mut(), &map)
+            }
+
+            /// `y[i] = map(x[i])`.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn map_from<'b>(&mut self, map: Map<T>, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
+                map_from(self.as_slice_mut(), &map, x.into())
+            }
+
+            /// `y[i] = zip(y[i], x[i])`: `y.zip(Zip::Mul, &x)` is the elementwise product.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn zip<'b>(&mut self, zip: Zip, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
+                zip_in_place(self.as_slice_mut(), zip, x.into())
+            }
+
+            /// `y[i] = zip(a[i], b[i])`.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn zip_from<'b, 'c>(
+                &mut self,
+                zip: Zip,
+                a: impl Into<DeviceSlice<'b, T>>,
+                b: impl Into<DeviceSlice<'c, T>>,
+            ) -> Result<()> {
+                zip_from(self.as_slice_mut(), zip, a.into(), b.into())
+            }
+
+            /// Random numbers, uniform from `low` up to, and by rounding sometimes equal to, `high`. Each is a function of `seed` and
+            /// of its place alone: the same bits on every device. Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
+            /// 1, 2, 3", 2011).
+            ///
+            /// # Errors
+            /// See above.
+            pub fn fill_uniform(&mut self, seed: u64, low: T, high: T) -> Result<()> {
+                random(self.as_slice_mut(), Random { seed, normal: false, shift: low, factor: high - low })
+            }
+
+            /// Random numbers of a normal distribution, as [`fill_uniform`](Self::fill_uniform) gives uniform ones, by Box and Muller's method.
+            /// In `f32` no number is more than 5.8 standard deviations from the mean, in `f64` 8.6.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn fill_normal(&mut self, seed: u64, mean: T, standard_deviation: T) -> Result<()> {
+                random(self.as_slice_mut(), Random { seed, normal: true, shift: mean, factor: standard_deviation })
+            }
+        }
+
+        impl<T: Element> $type {
+            /// `y[i] = x[indices[i]]`.
+            ///
+            /// # Errors
+            /// [`LengthMismatch`](Error::LengthMismatch) if there is not an index for each element, or `x` is shorter than the indices' bound;
+            /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
+            pub fn gather<'b>(&mut self, indices: &DeviceIndices, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
+                gather(self.as_slice_mut(), indices, x.into())
+            }
+
+            /// `y[indices[i]] = x[i]`; other elements stay.
+            ///
+            /// # Errors
+            /// [`LengthMismatch`](Error::LengthMismatch) if `x` has not an element for each index, or this vector is shorter than the indices'
+            /// bound; [`InvalidOption`](Error::InvalidOption) if an index is there twice;
+            /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
+            pub fn scatter<'b>(&mut self, indices: &DeviceIndices, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
+                scatter(self.as_slice_mut(), indices, x.into())
+            }
+        }
+    )*};
+}
+
+/// Methods that read a vector, for it and for its slices.
+macro_rules! reading_methods {
+    ($($type:ty),*) => {$(
+        /// Reductions. Each has a result on the device, which the host may read or later operations may use; nothing waits before
+        /// that. Sums are added up in `f64` and rounded once. The same input gives the same bits.
+        ///
+        /// The forms without `_into` allocate their result on this vector's queue, the others write one that is there, on its
+        /// queue, and can be recorded in a [`Graph`](crate::Graph).
+        ///
+        /// All fail with [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device,
+        /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+        impl<T: Scalar> $type {
+            /// The dot product with `y`: 0 of no elements.
+            ///
+            /// # Errors
+            /// See above; [`LengthMismatch`](Error::LengthMismatch).
+            pub fn dot<'b>(&self, y: impl Into<DeviceSlice<'b, T>>) -> Result<DeviceScalar<T>> {
+                let mut result = DeviceScalar::zero(self.device())?;
+                self.dot_into(y, &mut result)?;
+                Ok(result)
+            }
+
+            /// [`dot`](Self::dot) into a scalar that is there.
+            ///
+            /// # Errors
+            /// See above; [`LengthMismatch`](Error::LengthMismatch).
+            pub fn dot_into<'b>(&self, y: impl Into<DeviceSlice<'b, T>>, result: &mut DeviceScalar<T>) -> Result<()> {
+                dot(self.as_slice(), y.into(), result)
+            }
+
+            /// The sum of the elements: 0 of none.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn sum(&self) -> Result<DeviceScalar<T>> {
+                self.reduce(Reduction::Sum)
+            }
+
+            /// The 1-norm, the sum of the magnitudes: 0 of no elements.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn norm1(&self) -> Result<DeviceScalar<T>> {
+                self.reduce(Reduction::Norm1)
+            }
+
+            /// The 2-norm, the root of the sum of the squares: 0 of no elements. It overflows and underflows only where the result itself
+            /// does (Anderson, "Algorithm 978: Safe Scaling in the Level 1 BLAS", 2017).
+            ///
+            /// # Errors
+            /// See above.
+            pub fn norm2(&self) -> Result<DeviceScalar<T>> {
+                self.reduce(Reduction::Norm2)
+            }
+
+            /// The infinity norm, the largest magnitude: 0 of no elements, a NaN where there is one.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn norm_inf(&self) -> Result<DeviceScalar<T>> {
+                self.reduce(Reduction::NormInf)
+            }
+
+            /// What `reduction` makes of the elements.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn reduce(&self, reduction: Reduction) -> Result<DeviceScalar<T>> {
+                let mut result = DeviceScalar::zero(self.device())?;
+                self.reduce_into(reduction, &mut result)?;
+                Ok(result)
+            }
+
+            /// [`reduce`](Self::reduce) into a scalar that is there.
+            ///
+            /// # Errors
+            /// See above.
+            pub fn reduce_into(&self, reduction: Reduction, result: &mut DeviceScalar<T>) -> Result<()> {
+                reduce(self.as_slice(), reduction, result)
+            }
+
+            /// The largest element and its index, the first of several. A NaN counts as larger than any number.
+            ///
+            /// # Errors
+            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            pub fn max(&self) -> Result<(DeviceScalar<T>, DeviceScalar<u64>)> {
+                let mut found = (DeviceScalar::zero(self.device())?, DeviceScalar::zero(self.device())?);
+                self.max_into(&mut found.0, &mut found.1)?;
+                Ok(found)
+            }
+
+            /// The smallest element and its index, the first of several. A NaN counts as smaller than any number.
+            ///
+            /// # Errors
+            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            pub fn min(&self) -> Result<(DeviceScalar<T>, DeviceScalar<u64>)> {
+                let mut found = (DeviceScalar::zero(self.device())?, DeviceScalar::zero(self.device())?);
+                self.min_into(&mut found.0, &mut found.1)?;
+                Ok(found)
+            }
+
+            /// [`max`](Self::max) into scalars that are there.
+            ///
+            /// # Errors
+            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            pub fn max_into(&self, value: &mut DeviceScalar<T>, index: &mut DeviceScalar<u64>) -> Result<()> {
+                extremum(self.as_slice(), true, value, index)
+            }
+
+            /// [`min`](Self::min) into scalars that are there.
+            ///
+            /// # Errors
+            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            pub fn min_into(&self, value: &mut DeviceScalar<T>, index: &mut DeviceScalar<u64>) -> Result<()> {
+                extremum(self.as_slice(), false, value, index)
+            }
+        }
+    )*};
+}
+
+writing_methods!(DeviceVec<T>, DeviceSliceMut<'_, T>);
+reading_methods!(DeviceVec<T>, DeviceSlice<'_, T>);
+
+/// Vectors of other element types.
+macro_rules! casts {
+    ($($from:ident to $to:ident, $entry:literal;)*) => {$(
+        impl CastFrom<$from> for $to {
+            const ENTRY: &'static str = $entry;
+
+            fn cast(value: $from) -> Self {
+                value as $to
+            }
+        }
+    )*};
+}
+casts! {
+    f32 to f64, "vector_move_cast_f32_f64";
+    f64 to f32, "vector_move_cast_f64_f32";
+    u32 to f32, "vector_move_cast_u32_f32";
+    u32 to f64, "vector_move_cast_u32_f64";
+}
+
+/// An element type that others are rounded to: `f32` from `f64` and `u32`, `f64` from `f32` and `u32`. The trait is sealed.
+pub trait CastFrom<T>: Element {
+    #[doc(hidden)]
+    const ENTRY: &'static str;
+    #[doc(hidden)]
+    fn cast(value: T) -> Self;
+}
+
+impl<T: Element> DeviceVec<T> {
+    /// `y[i]` = the nearest number to `x[i]` of this vector's type. Queued on this vector's queue; `O(n)` work.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
+    pub fn cast_from<U: Element>(&mut self, x: &DeviceVec<U>) -> Result<()>
+    where
+        T: CastFrom<U>,
+    {
+        check("x", self.device(), self.len(), x.into())?;
+        if self.is_empty() {
+            return Ok(());
+        }
+        if on_cpu(self.device()) { cpu::cast(self, x) } else { gpu::cast(self, x) }
+    }
+}
+
+/// How random numbers are made.
+#[derive(Clone, Copy)]
+struct Random<T> {
+    seed: u64,
+    normal: bool,
+    shift: T,
+    factor: T,
+}
+
+fn on_cpu(device: &Device) -> bool {
+    matches!(device.backend(), Backend::Cpu { .. })
+}
+
+/// Checks a vector to read from.
+fn check<T: Element>(what: &'static str, device: &Device, len: usize, x: DeviceSlice<'_, T>) -> Result<()> {
+    check_length(what, len, x.len())?;
+    device.check_same(what, x.device())
+}
+
+fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
+    value.check("the value", y.device())?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::fill(y, value),
+        _ => gpu::fill(y, value),
+    }
+}
+
+fn axpby<T: Scalar>(
+    y: DeviceSliceMut<'_, T>,
+    alpha: Factor<'_, T>,
+    x: Option<DeviceSlice<'_, T>>,
+    beta: Factor<'_, T>,
+) -> Result<()> {
+    alpha.check("alpha", y.device())?;
+    beta.check("beta", y.device())?;
+    x.map_or(Ok(()), |x| check("x", y.device(), y.len(), x))?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::axpby(y, alpha, x, beta),
+        _ => gpu::axpby(y, alpha, x, beta),
+    }
+}
+
+fn axpby_dot<T: Scalar>(
+    y: DeviceSliceMut<'_, T>,
+    alpha: Factor<'_, T>,
+    x: DeviceSlice<'_, T>,
+    beta: Factor<'_, T>,
+    z: Option<DeviceSlice<'_, T>>,
+    result: &mut DeviceScalar<T>,
+) -> Result<()> {
+    alpha.check("alpha", y.device())?;
+    beta.check("beta", y.device())?;
+    check("x", y.device(), y.len(), x)?;
+    z.map_or(Ok(()), |z| check("z", y.device(), y.len(), z))?;
+    y.device().check_same("the result", result.device())?;
+    if !on_cpu(y.device()) {
+        return gpu::axpby_dot(y, alpha, x, beta, z, result);
+    }
+    let mut y = y;
+    cpu::axpby(y.as_slice_mut(), alpha, Some(x), beta)?;
+    match z {
+        Some(z) => cpu::dot(y.as_slice(), z, result),
+        None => cpu::reduce(y.as_slice(), Reduction::Norm2, result),
+    }
+}
+
+fn map_from<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: DeviceSlice<'_, T>) -> Result<()> {
+    check("x", y.device(), y.len(), x)?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::map_from(y, map, x),
+        _ => gpu::map(y, map, Some(x)),
+    }
+}
+
+fn map_in_place<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>) -> Result<()> {
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::map(y, map),
+        _ => gpu::map(y, map, None),
+    }
+}
+
+fn zip_in_place<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, x: DeviceSlice<'_, T>) -> Result<()> {
+    check("x", y.device(), y.len(), x)?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::zip(y, zip, x),
+        _ => gpu::zip(y, zip, None, x),
+    }
+}
+
+fn zip_from<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, a: DeviceSlice<'_, T>, b: DeviceSlice<'_, T>) -> Result<()> {
+    check("a", y.device(), y.len(), a)?;
+    check("b", y.device(), y.len(), b)?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::zip_from(y, zip, a, b),
+        _ => gpu::zip(y, zip, Some(a), b),
+    }
+}
+
+fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> {
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::random(y, random),
+        _ => gpu::random(y, random),
+    }
+}
+
+fn gather<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) -> Result<()> {
+    check("the indices", y.device(), y.len(), indices.vector().into())?;
+    y.device().check_same("x", x.device())?;
+    indices.check_bound("x", x.len())?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::gather(y, indices, x),
+        _ => gpu::gather(y, indices, x),
+    }
+}
+
+fn scatter<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) -> Result<()> {
+    check("x", y.device(), indices.len(), x)?;
+    y.device().check_same("the indices", indices.vector().device())?;
+    indices.check_bound("the vector", y.len())?;
+    if !indices.are_distinct() {
+        let problem = "scatter by indices of which one is there twice: which element would stay is not known";
+        return Err(Error::InvalidOption(problem.into()));
+    }
+    match (indices.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::scatter(y, indices, x),
+        _ => gpu::scatter(y, indices, x),
+    }
+}
+
+fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) -> Result<()> {
+    check("y", x.device(), x.len(), y)?;
+    x.device().check_same("the result", result.device())?;
+    if on_cpu(x.device()) { cpu::dot(x, y, result) } else { gpu::dot(x, y, result) }
+}
+
+fn reduce<T: Scalar>(x: DeviceSlice<'_, T>, reduction: Reduction, result: &mut DeviceScalar<T>) -> Result<()> {
+    x.device().check_same("the result", result.device())?;
+    if on_cpu(x.device()) { cpu::reduce(x, reduction, result) } else { gpu::reduce(x, reduction, result) }
+}
+
+fn extremum<T: Scalar>(
+    x: DeviceSlice<'_, T>,
+    is_max: bool,
+    value: &mut DeviceScalar<T>,
+    index: &mut DeviceScalar<u64>,
+) -> Result<()> {
+    if x.is_empty() {
+        let which = if is_max { "largest" } else { "smallest" };
+        return Err(Error::InvalidOption(format!("the {which} of no elements")));
+    }
+    x.device().check_same("the value", value.device())?;
+    x.device().check_same("the index", index.device())?;
+    if on_cpu(x.device()) { cpu::extremum(x, is_max, value, index) } else { gpu::extremum(x, is_max, value, index) }
+}

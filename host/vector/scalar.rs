@@ -1,0 +1,193 @@
+//! Numbers in a device's memory, and what is computed of them on the way into an operation.
+
+use std::ops::{Div, Mul, Neg};
+
+use crate::{Device, DeviceVec, Element, Result, Scalar};
+
+/// A number in a device's memory: what a reduction gives, and what operations take as `alpha` and `beta`.
+///
+/// Nothing waits until the host [reads](Self::get) it. So an iteration whose step lengths are quotients of dot products runs without the
+/// host:
+///
+/// ```
+/// use warpsparse::{CsrMatrix, Device};
+///
+/// // One step of steepest descent for A = diag(2, 4), b = (2, 4), from x = 0.
+/// let device = Device::auto();
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 1, 2], vec![0, 1], vec![2.0, 4.0])?;
+/// let a = device.upload(&a)?;
+/// let (r, mut ar, mut x) = (device.upload_vec(&[2.0, 4.0])?, device.zeros(2)?, device.zeros(2)?);
+/// a.spmv(1.0, &r, 0.0, &mut ar)?;
+/// x.axpy(&r.dot(&r)? / &r.dot(&ar)?, &r)?; // 20 / 72, divided on the device
+/// assert!((x.to_vec()?[0] - 2.0 * 20.0 / 72.0).abs() < 1e-15);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DeviceScalar<T> {
+    vector: DeviceVec<T>,
+}
+
+impl Device {
+    /// A number in this device's memory. Waits until it is there.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
+    pub fn scalar<T: Element>(&self, value: T) -> Result<DeviceScalar<T>> {
+        Ok(DeviceScalar { vector: self.upload_vec(&[value])? })
+    }
+}
+
+impl<T: Element> DeviceScalar<T> {
+    /// The number, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
+    pub fn get(&self) -> Result<T> {
+        let mut value = [T::default()];
+        self.vector.copy_to(&mut value)?;
+        Ok(value[0])
+    }
+
+    /// Where the number lives, and the queue that operations writing it run on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.vector.device()
+    }
+
+    /// A zero, for which nothing waits.
+    pub(super) fn zero(device: &Device) -> Result<Self> {
+        Ok(Self { vector: device.zeros(1)? })
+    }
+
+    pub(super) fn vector(&self) -> &DeviceVec<T> {
+        &self.vector
+    }
+
+    pub(super) fn vector_mut(&mut self) -> &mut DeviceVec<T> {
+        &mut self.vector
+    }
+}
+
+impl<T: Scalar> DeviceScalar<T> {
+    /// Sets the number, on its queue; nothing waits.
+    ///
+    /// # Errors
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
+    pub fn set<'a>(&mut self, value: impl IntoFactor<'a, T>) -> Result<()> {
+        self.vector.fill(value)
+    }
+}
+
+/// A number of the host times a quotient of numbers on the device, each of which may be left out: what an operation takes as `alpha` and
+/// `beta`, and computes on the device.
+///
+/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `-(&s / &t)`, `1.0 / &t`. Divided by 0 it is an infinity or a NaN.
+#[derive(Debug)]
+pub struct Factor<'a, T> {
+    value: T,
+    numerator: Option<&'a DeviceScalar<T>>,
+    denominator: Option<&'a DeviceScalar<T>>,
+}
+
+impl<T: Copy> Clone for Factor<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Copy> Copy for Factor<'_, T> {}
+
+impl<'a, T: Scalar> Factor<'a, T> {
+    /// A number of the host.
+    #[must_use]
+    pub fn of(value: T) -> Self {
+        Self { value, numerator: None, denominator: None }
+    }
+
+    /// What the number consists of.
+    pub(super) fn parts(&self) -> (T, Option<&'a DeviceScalar<T>>, Option<&'a DeviceScalar<T>>) {
+        (self.value, self.numerator, self.denominator)
+    }
+
+    pub(super) fn check(&self, what: &'static str, device: &Device) -> Result<()> {
+        let scalars = self.numerator.iter().chain(&self.denominator);
+        scalars.map(|scalar| device.check_same(what, scalar.device())).collect()
+    }
+}
+
+/// What an operation takes as `alpha` or `beta`: a number of the host, a [`DeviceScalar`], or a [`Factor`].
+pub trait IntoFactor<'a, T> {
+    /// The number.
+    fn into_factor(self) -> Factor<'a, T>;
+}
+
+impl<'a, T: Scalar> IntoFactor<'a, T> for T {
+    fn into_factor(self) -> Factor<'a, T> {
+        Factor::of(self)
+    }
+}
+
+impl<'a, T: Scalar> IntoFactor<'a, T> for &'a DeviceScalar<T> {
+    fn into_factor(self) -> Factor<'a, T> {
+        Factor { value: T::from_f64(1.0), numerator: Some(self), denominator: None }
+    }
+}
+
+impl<'a, T: Scalar> IntoFactor<'a, T> for Factor<'a, T> {
+    fn into_factor(self) -> Self {
+        self
+    }
+}
+
+impl<'a, T: Scalar> Neg for Factor<'a, T> {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self { value: -self.value, ..self }
+    }
+}
+
+impl<'a, T: Scalar> Neg for &'a DeviceScalar<T> {
+    type Output = Factor<'a, T>;
+
+    fn neg(self) -> Factor<'a, T> {
+        -self.into_factor()
+    }
+}
+
+impl<'a, T: Scalar> Div for &'a DeviceScalar<T> {
+    type Output = Factor<'a, T>;
+
+    fn div(self, denominator: Self) -> Factor<'a, T> {
+        Factor { denominator: Some(denominator), ..self.into_factor() }
+    }
+}
+
+macro_rules! products {
+    ($($type:ident)*) => {$(
+        impl<'a> Mul<Factor<'a, $type>> for $type {
+            type Output = Factor<'a, $type>;
+
+            fn mul(self, factor: Factor<'a, $type>) -> Factor<'a, $type> {
+                Factor { value: self * factor.value, ..factor }
+            }
+        }
+
+        impl<'a> Mul<&'a DeviceScalar<$type>> for $type {
+            type Output = Factor<'a, $type>;
+
+            fn mul(self, scalar: &'a DeviceScalar<$type>) -> Factor<'a, $type> {
+                self * scalar.into_factor()
+            }
+        }
+
+        impl<'a> Div<&'a DeviceScalar<$type>> for $type {
+            type Output = Factor<'a, $type>;
+
+            fn div(self, denominator: &'a DeviceScalar<$type>) -> Factor<'a, $type> {
+                Factor { value: self, numerator: None, denominator: Some(denominator) }
+            }
+        }
+    )*};
+}
+products!(f32 f64);

@@ -1,0 +1,201 @@
+//! Parts of vectors.
+
+use std::ops::{Bound, RangeBounds};
+
+use crate::{Device, DeviceVec, Element, Error, Result};
+
+/// Consecutive elements of a [`DeviceVec`], to read.
+///
+/// Made by [`DeviceVec::slice`]. Operations on slices that do not begin at a multiple of 16 bytes take somewhat longer than on others.
+#[derive(Debug)]
+pub struct DeviceSlice<'a, T> {
+    vector: &'a DeviceVec<T>,
+    first: usize,
+    len: usize,
+}
+
+impl<T> Clone for DeviceSlice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for DeviceSlice<'_, T> {}
+
+/// Consecutive elements of a [`DeviceVec`], to read and write.
+///
+/// Made by [`DeviceVec::slice_mut`].
+#[derive(Debug)]
+pub struct DeviceSliceMut<'a, T> {
+    vector: &'a mut DeviceVec<T>,
+    first: usize,
+    len: usize,
+}
+
+impl<T: Element> DeviceVec<T> {
+    /// The elements of a range of indices: `x.slice(10..20)?`.
+    ///
+    /// ```
+    /// use warpsparse::Device;
+    ///
+    /// let device = Device::auto();
+    /// let x = device.upload_vec(&[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let mut y = device.zeros::<f32>(6)?;
+    /// y.slice_mut(1..3)?.axpy(10.0, x.slice(2..)?)?;
+    /// assert_eq!(y.to_vec()?, [0.0, 30.0, 40.0, 0.0, 0.0, 0.0]);
+    /// assert_eq!(y.slice(..3)?.sum()?.get()?, 70.0);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the range is not within the vector.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
+        self.as_slice().slice(range)
+    }
+
+    /// The elements of a range of indices, to write them.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the range is not within the vector.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        let (first, len) = within(self.len(), &range)?;
+        Ok(DeviceSliceMut { vector: self, first, len })
+    }
+
+    pub(super) fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice { vector: self, first: 0, len: self.len() }
+    }
+
+    pub(super) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        let len = self.len();
+        DeviceSliceMut { vector: self, first: 0, len }
+    }
+}
+
+impl<'a, T: Element> DeviceSlice<'a, T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the vector lives.
+    #[must_use]
+    pub fn device(&self) -> &'a Device {
+        self.vector.device()
+    }
+
+    /// A part of it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the range is not within the slice.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
+        let (first, len) = within(self.len, &range)?;
+        Ok(Self { vector: self.vector, first: self.first + first, len })
+    }
+
+    /// A copy of the elements, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// As [`DeviceVec::to_vec`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut values = crate::memory::zeros(self.len)?;
+        self.vector.copy_range_to(self.first, &mut values)?;
+        Ok(values)
+    }
+
+    pub(super) fn as_slice(&self) -> Self {
+        *self
+    }
+
+    /// The vector that it is part of, and the first index there.
+    pub(super) fn parts(self) -> (&'a DeviceVec<T>, usize) {
+        (self.vector, self.first)
+    }
+}
+
+impl<T: Element> DeviceSliceMut<'_, T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the vector lives.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.vector.device()
+    }
+
+    /// The same elements, to read.
+    #[must_use]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice { vector: self.vector, first: self.first, len: self.len }
+    }
+
+    /// The same elements, to write them for a while.
+    pub(super) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut { vector: self.vector, first: self.first, len: self.len }
+    }
+
+    /// A part of it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the range is not within the slice.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        let (first, len) = within(self.len, &range)?;
+        Ok(DeviceSliceMut { vector: self.vector, first: self.first + first, len })
+    }
+}
+
+impl<'a, T: Element> DeviceSliceMut<'a, T> {
+    /// The vector that it is part of, and the first index there.
+    pub(super) fn into_parts(self) -> (&'a mut DeviceVec<T>, usize) {
+        (self.vector, self.first)
+    }
+}
+
+impl<'a, T: Element> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
+    fn from(vector: &'a DeviceVec<T>) -> Self {
+        vector.as_slice()
+    }
+}
+
+impl<'a, T: Element> From<&'a DeviceSliceMut<'_, T>> for DeviceSlice<'a, T> {
+    fn from(slice: &'a DeviceSliceMut<'_, T>) -> Self {
+        slice.as_slice()
+    }
+}
+
+/// The first index of a range of `len` elements, and how many it has.
+fn within(len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
+    let first = match range.start_bound() {
+        Bound::Included(&first) => Some(first),
+        Bound::Excluded(&before) => before.checked_add(1),
+        Bound::Unbounded => Some(0),
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.checked_add(1),
+        Bound::Excluded(&end) => Some(end),
+        Bound::Unbounded => Some(len),
+    };
+    match (first, end) {
+        (Some(first), Some(end)) if first <= end && end <= len => Ok((first, end - first)),
+        _ => {
+            let (start, end) = (range.start_bound(), range.end_bound());
+            Err(Error::InvalidOption(format!("a slice from {start:?} to {end:?} of {len} elements")))
+        }
+    }
+}

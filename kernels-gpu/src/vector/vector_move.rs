@@ -1,0 +1,137 @@
+//! Elements to other places, and to other types: gather, scatter, cast.
+//!
+//! # The mathematics
+//! `y[i] = x[indices[i]]` (gather), `y[indices[i]] = x[i]` (scatter), `y[i] = x[i]` as the nearest number of another type (cast).
+//!
+//! # Threads
+//! An element each.
+//!
+//! # Bytes moved
+//! `n` elements read and written, and for gather and scatter `n * 4` for the indices. Of what is not in order, whole sectors of 32 bytes
+//! move.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `x`, `y` and, for gather and scatter, `indices` are live global memory: `n` elements, but where the indices lead, more than each of
+//!    them. Nothing else accesses `y` during the launch, and nothing writes the others.
+//! 2. For scatter, the indices are distinct.
+//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
+
+use cuda_std::{
+    mem::{self, DeviceValue},
+    thread,
+};
+
+pub use super::chunk::BLOCK_SIZE;
+use crate::{Scalar, entries::entries};
+
+/// The arguments of gather and scatter, passed by value: `T` is any type of as many bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Args<T> {
+    /// Indices.
+    pub n: u64,
+    /// `n` of them.
+    pub indices: *const u32,
+    /// What is read.
+    pub x: *const T,
+    /// What is written.
+    pub y: *mut T,
+}
+
+/// The arguments of casts, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CastArgs<T, U> {
+    /// Elements.
+    pub n: u64,
+    /// `n` elements.
+    pub x: *const T,
+    /// `n` elements.
+    pub y: *mut U,
+}
+
+entries! {
+    vector_move_gather_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => gather::<u32>;
+    vector_move_gather_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => gather::<u64>;
+    vector_move_scatter_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => scatter::<u32>;
+    vector_move_scatter_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => scatter::<u64>;
+    vector_move_cast_f32_f64(CastArgs<f32, f64>): None, u32, 1 lanes, BLOCK_SIZE, "From `f32` to `f64`." => cast_from_f32;
+    vector_move_cast_f64_f32(CastArgs<f64, f32>): None, u32, 1 lanes, BLOCK_SIZE, "From `f64` to `f32`." => cast_from_f64;
+    vector_move_cast_u32_f32(CastArgs<u32, f32>): None, u32, 1 lanes, BLOCK_SIZE, "From `u32` to `f32`." => cast_from_u32::<f32>;
+    vector_move_cast_u32_f64(CastArgs<u32, f64>): None, u32, 1 lanes, BLOCK_SIZE, "From `u32` to `f64`." => cast_from_u32::<f64>;
+}
+
+/// Blocks for `n` elements.
+#[must_use]
+pub const fn grid_size(n: u64) -> u64 {
+    n.div_ceil(BLOCK_SIZE as u64)
+}
+
+#[inline(always)]
+fn element() -> u64 {
+    u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x())
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn gather<T: DeviceValue>(args: Args<T>) {
+    let i = element() as usize;
+    if (i as u64) < args.n {
+        // SAFETY: the caller's promise; i < n.
+        unsafe {
+            let from = mem::load_streaming(args.indices.add(i)) as usize;
+            mem::store(args.y.add(i), mem::load_readonly(args.x.add(from)));
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn scatter<T: DeviceValue>(args: Args<T>) {
+    let i = element() as usize;
+    if (i as u64) < args.n {
+        // SAFETY: the caller's promise; i < n.
+        unsafe {
+            let to = mem::load_streaming(args.indices.add(i)) as usize;
+            mem::store(args.y.add(to), mem::load_readonly(args.x.add(i)));
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn cast_from_f32(args: CastArgs<f32, f64>) {
+    // SAFETY: the caller's promise.
+    unsafe { cast(args, f64::from) }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn cast_from_f64(args: CastArgs<f64, f32>) {
+    // SAFETY: the caller's promise.
+    unsafe { cast(args, |x| x as f32) }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn cast_from_u32<U: Scalar>(args: CastArgs<u32, U>) {
+    // SAFETY: the caller's promise.
+    unsafe { cast(args, |x| U::from_count(u64::from(x))) }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn cast<T: DeviceValue, U: DeviceValue>(args: CastArgs<T, U>, convert: impl Fn(T) -> U) {
+    let i = element() as usize;
+    if (i as u64) < args.n {
+        // SAFETY: i < n.
+        unsafe { mem::store(args.y.add(i), convert(mem::load(args.x.add(i)))) }
+    }
+}

@@ -1,0 +1,241 @@
+//! One number of a vector, or of two: dot product, sum, norms, the largest and the smallest element.
+//!
+//! # The mathematics
+//! Sums are added up in `f64` and rounded once. The 2-norm neither overflows nor underflows before its result does. The largest and the
+//! smallest element come with the first place that has them; where there is a NaN, it is the first NaN. The infinity norm is a NaN
+//! where there is one. The same input gives the same bits.
+//!
+//! # Threads
+//! In strides of the grid, two chunks of 16 bytes at a time; the last block to come adds up what all have found.
+//!
+//! # Bytes moved
+//! `n * sizeof T`, for the dot product `2 * n * sizeof T`.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `x`, and for the dot product `y`, are live global memory of `n` elements, `result` of one, and where it is not null `index` of one;
+//!    nothing writes `x` and `y` during the launch, and nothing else accesses the results.
+//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
+//! 3. What [`Workspace`] asks for.
+
+use cuda_std::{mem, thread};
+
+pub use super::{
+    chunk::BLOCK_SIZE,
+    reduction::{ARRIVALS, PARTIALS, Workspace, grid_size},
+};
+use super::{
+    chunk::{are_aligned, load},
+    reduction::{AddProduct, BLOCKS_AT_A_TIME, Extremum, Squares, State, Strides, Total, over_grid},
+};
+use crate::{DType, Scalar, entries::entries, unroll::unroll};
+
+/// The arguments of every entry, passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Args<T> {
+    /// Elements.
+    pub n: u64,
+    /// `n` elements.
+    pub x: *const T,
+    /// `n` elements for the dot product; the others do not look at it.
+    pub y: *const T,
+    /// What has been found.
+    pub result: *mut T,
+    /// The place of the largest or the smallest element: `u64::MAX` of no elements; may be null.
+    pub index: *mut u64,
+    /// For what blocks have found.
+    pub workspace: Workspace,
+}
+
+entries! {
+    vector_reduce_dot_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "`x * y`." => sum::<f32, 4, Dot>;
+    vector_reduce_dot_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "`x * y`." => sum::<f64, 2, Dot>;
+    vector_reduce_sum_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The sum of `x`." => sum::<f32, 4, Sum>;
+    vector_reduce_sum_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The sum of `x`." => sum::<f64, 2, Sum>;
+    vector_reduce_norm1_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The 1-norm of `x`." => sum::<f32, 4, Norm1>;
+    vector_reduce_norm1_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The 1-norm of `x`." => sum::<f64, 2, Norm1>;
+    vector_reduce_norm2_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The 2-norm of `x`." => sum::<f32, 4, Norm2>;
+    vector_reduce_norm2_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The 2-norm of `x`." => sum::<f64, 2, Norm2>;
+    vector_reduce_norm_inf_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The infinity norm of `x`." => extremum::<f32, 4, true, true>;
+    vector_reduce_norm_inf_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The infinity norm of `x`." => extremum::<f64, 2, true, true>;
+    vector_reduce_max_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The largest element." => extremum::<f32, 4, true, false>;
+    vector_reduce_max_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The largest element." => extremum::<f64, 2, true, false>;
+    vector_reduce_min_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The smallest element." => extremum::<f32, 4, false, false>;
+    vector_reduce_min_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The smallest element." => extremum::<f64, 2, false, false>;
+}
+
+/// What is summed.
+trait Summand {
+    /// Whether `y` takes part.
+    const OF_TWO: bool = false;
+    type State<T: Scalar>: AddProduct;
+    /// The factors of a product.
+    fn factors(x: f64, y: f64) -> (f64, f64);
+}
+
+struct Dot;
+struct Sum;
+struct Norm1;
+struct Norm2;
+
+impl Summand for Dot {
+    const OF_TWO: bool = true;
+    type State<T: Scalar> = Total;
+
+    #[inline(always)]
+    fn factors(x: f64, y: f64) -> (f64, f64) {
+        (x, y)
+    }
+}
+
+impl Summand for Sum {
+    type State<T: Scalar> = Total;
+
+    #[inline(always)]
+    fn factors(x: f64, _: f64) -> (f64, f64) {
+        (x, 1.0)
+    }
+}
+
+impl Summand for Norm1 {
+    type State<T: Scalar> = Total;
+
+    #[inline(always)]
+    fn factors(x: f64, _: f64) -> (f64, f64) {
+        (if x < 0.0 { -x } else { x }, 1.0)
+    }
+}
+
+impl Summand for Norm2 {
+    type State<T: Scalar> = Squares<T>;
+
+    #[inline(always)]
+    fn factors(x: f64, _: f64) -> (f64, f64) {
+        (x, x)
+    }
+}
+
+/// The body of the entries that sum.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn sum<T: Scalar, const W: usize, S: Summand>(args: Args<T>) {
+    thread::launch_bounds::<BLOCK_SIZE, BLOCKS_AT_A_TIME>();
+    let is_aligned = are_aligned([args.x as usize, if S::OF_TWO { args.y as usize } else { 0 }]);
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        let total = if is_aligned { sum_of_thread::<T, W, S>(args) } else { sum_of_thread::<T, 1, S>(args) };
+        if let Some(total) = over_grid(total, args.workspace) {
+            mem::store(args.result, T::narrow(total.total()));
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn sum_of_thread<T: Scalar, const W: usize, S: Summand>(args: Args<T>) -> S::State<T> {
+    let mut state = S::State::<T>::EMPTY;
+    // SAFETY: every chunk begins below n.
+    unsafe {
+        each_chunk::<T, W>(args, S::OF_TWO, |at, x, y| {
+            unroll!(E in [0, 1, 2, 3] {
+                if (E as usize) < W && at + u64::from(E) < args.n {
+                    let (a, b) = S::factors(x[E as usize % W].widen(), y[E as usize % W].widen());
+                    state.add_product(a, b);
+                }
+            });
+        });
+    }
+    state
+}
+
+/// The body of the entries for extrema; of the magnitudes if `OF_MAGNITUDE`.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn extremum<T: Scalar, const W: usize, const MAX: bool, const OF_MAGNITUDE: bool>(args: Args<T>) {
+    thread::launch_bounds::<BLOCK_SIZE, BLOCKS_AT_A_TIME>();
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        let found = if are_aligned([args.x as usize]) {
+            extremum_of_thread::<T, W, MAX, OF_MAGNITUDE>(args)
+        } else {
+            extremum_of_thread::<T, 1, MAX, OF_MAGNITUDE>(args)
+        };
+        if let Some(found) = over_grid(found, args.workspace) {
+            let of_none = if OF_MAGNITUDE { 0.0 } else { found.value };
+            mem::store(args.result, T::narrow(if args.n == 0 { of_none } else { found.value }));
+            if !args.index.is_null() {
+                mem::store(args.index, if args.n == 0 { u64::MAX } else { found.index as u64 });
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn extremum_of_thread<T: Scalar, const W: usize, const MAX: bool, const OF_MAGNITUDE: bool>(
+    args: Args<T>,
+) -> Extremum<MAX> {
+    // A thread's elements come in order, so that the first of equals stays; converting its place can wait.
+    let (mut best, mut index, mut any) = (T::ZERO, 0, false);
+    // SAFETY: every chunk begins below n.
+    unsafe {
+        each_chunk::<T, W>(args, false, |at, x, _| {
+            unroll!(E in [0, 1, 2, 3] {
+                if (E as usize) < W && at + u64::from(E) < args.n {
+                    let x = x[E as usize % W];
+                    let x = if OF_MAGNITUDE && x < T::ZERO { -x } else { x };
+                    #[expect(clippy::eq_op, reason = "only a NaN is not itself")]
+                    let (is_nan, was_nan) = (x != x, best != best);
+                    let is_better = if MAX { x > best } else { x < best };
+                    if !any || is_better || is_nan && !was_nan {
+                        (best, index, any) = (x, at + u64::from(E), true);
+                    }
+                }
+            });
+        });
+    }
+    if any { Extremum { value: best.widen(), index: index as f64 } } else { Extremum::EMPTY }
+}
+
+/// Calls `work` with each chunk of this thread: its first element, and the elements of `x` and, if `of_two`, of `y`.
+///
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn each_chunk<T: Scalar, const W: usize>(
+    args: Args<T>,
+    of_two: bool,
+    mut work: impl FnMut(u64, [T; W], [T; W]),
+) {
+    let Args { n, x, y, .. } = args;
+    let mut strides = Strides::start::<W>(n);
+    while strides.has_more() {
+        let (mut of_x, mut of_y) = ([[T::ZERO; W]; 2], [[T::ZERO; W]; 2]);
+        unroll!(K in [0, 1] {
+            let at = strides.first::<W>(K);
+            if at < n {
+                // SAFETY: the chunk begins below n.
+                unsafe {
+                    of_x[K as usize] = load(x, at, n);
+                    if of_two {
+                        of_y[K as usize] = load(y, at, n);
+                    }
+                }
+            }
+        });
+        unroll!(K in [0, 1] {
+            let at = strides.first::<W>(K);
+            if at < n {
+                work(at, of_x[K as usize], of_y[K as usize]);
+            }
+        });
+        strides.advance();
+    }
+}
