@@ -1,14 +1,13 @@
 //! Two layers of a graph convolutional network: `cargo run --release --example gcn [DEVICE] [GRAPH] [PICTURE]`.
 //!
 //! `Y = S relu(S X W1) W2`, `S = D^-1/2 (A + I) D^-1/2` (Kipf & Welling, 2017). The file is `A + I`, who cites whom
-//! and no more. Features and weights are random here, nothing is learnt. All layers stay on the device. So does ReLU,
-//! without a kernel of its own: `max(1 x, 0 x)` is what `spmm_reduce` makes of two entries on the diagonal.
+//! and no more. Features and weights are random here, nothing is learnt. All layers stay on the device.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 use std::{env, error::Error};
 
 use plotters::prelude::*;
 use rand::{RngExt, SeedableRng};
-use warpsparse::{CsrMatrix, Device, Reduce, Weights, gemm, io::MatrixSource};
+use warpsparse::{CsrMatrix, Device, Map, gemm, io::MatrixSource};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::from_name(&env::args().nth(1).unwrap_or("auto".into()))?;
@@ -27,16 +26,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let hidden = layer(&s_host, x.iter().map(|&x| x.into()).collect(), &w1, h);
     let expected = layer(&s_host, hidden.iter().map(|x| x.max(0.0)).collect(), &w2, c);
 
-    let (offsets, diagonal) = ((0..=n as u32).map(|i| 2 * i).collect(), (0..2 * n as u32).map(|k| k / 2).collect());
-    let relu = device.upload(&CsrMatrix::try_from_csr_data(n, n, offsets, diagonal, [1.0, 0.0].repeat(n))?)?;
     let s = device.upload(&s_host)?;
     let (x, w1, w2) = (device.upload_vec(&x)?, device.upload_vec(&w1)?, device.upload_vec(&w2)?);
     let (mut wide, mut wide2) = (device.zeros(n * h)?, device.zeros(n * h)?);
     let (mut narrow, mut y) = (device.zeros(n * c)?, device.zeros(n * c)?);
     gemm(1.0, x.matrix((n, f))?, w1.matrix((f, h))?, 0.0, wide.matrix_mut((n, h))?)?;
     s.spmm(1.0, wide.matrix((n, h))?, 0.0, wide2.matrix_mut((n, h))?)?;
-    relu.spmm_reduce(Reduce::Max, Weights::Values, wide2.matrix((n, h))?, wide.matrix_mut((n, h))?, None)?;
-    gemm(1.0, wide.matrix((n, h))?, w2.matrix((h, c))?, 0.0, narrow.matrix_mut((n, c))?)?;
+    wide2.map(Map::Relu)?;
+    gemm(1.0, wide2.matrix((n, h))?, w2.matrix((h, c))?, 0.0, narrow.matrix_mut((n, c))?)?;
     s.spmm(1.0, narrow.matrix((n, c))?, 0.0, y.matrix_mut((n, c))?)?;
     let y = y.to_vec()?;
     let error = y.iter().zip(expected).map(|(&y, e)| (f64::from(y) - e).abs()).max_by(f64::total_cmp).unwrap();

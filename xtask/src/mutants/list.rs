@@ -287,13 +287,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "value = value / mem::load",
         "value = value * mem::load",
     ),
-    mutant(
-        "vector",
-        "vector/vector_map.rs",
-        "a maximum loses a NaN",
-        "function::MAX => if x > y || is_nan(x) {",
-        "function::MAX => if x > y {",
-    ),
+    mutant("vector", "vector/vector_map.rs", "a maximum loses a NaN", "if x > y || is_nan(x) {", "if x > y {"),
     mutant(
         "vector",
         "vector/math.rs",
