@@ -9,6 +9,7 @@ mod reference;
 mod spmm;
 mod spmv;
 pub(crate) mod stream;
+mod vector;
 
 use std::{fmt, ops::RangeInclusive, time::Duration};
 
@@ -26,6 +27,7 @@ pub(crate) use self::{
     reference::Reduction,
     spmm::{DenseProblem, DenseProblems, DenseReport},
     spmv::Problem,
+    vector::{ALPHA, Operation, SCALE, VectorProblem, VectorSets, Vectors},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -110,8 +110,8 @@ impl<'a, T: Scalar> Factor<'a, T> {
     }
 
     pub(super) fn check(&self, what: &'static str, device: &Device) -> Result<()> {
-        let scalars = self.numerator.iter().chain(&self.denominator);
-        scalars.map(|scalar| device.check_same(what, scalar.device())).collect()
+        let mut scalars = self.numerator.iter().chain(&self.denominator);
+        scalars.try_for_each(|scalar| device.check_same(what, scalar.device()))
     }
 }
 

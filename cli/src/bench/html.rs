@@ -108,6 +108,9 @@ fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
              operation with all that it loads."
         }
         Kind::Formats => "GFLOP/s of the same product in every format. One that would be mostly padding refuses.",
+        Kind::Vector => {
+            "GB/s of the elements that an operation must read and write; the line is the bandwidth of a copy on the device."
+        }
     }
 }
 
@@ -141,7 +144,7 @@ fn failure(section: &Section) -> Markup {
 /// The quantity that is drawn of a kind, and its unit.
 fn speed(kind: Kind, flops: f64, timed: &super::reading::Timed) -> f64 {
     match kind {
-        Kind::Spmv => timed.gb_per_s(),
+        Kind::Spmv | Kind::Vector => timed.gb_per_s(),
         Kind::Spmm | Kind::Graphs | Kind::Formats => timed.gflop_per_s(flops),
         Kind::Sgemm => timed.gflop_per_s(flops) / 1e3,
         // Of iterations, thousands a second.
@@ -151,7 +154,7 @@ fn speed(kind: Kind, flops: f64, timed: &super::reading::Timed) -> f64 {
 
 fn unit(kind: Kind) -> &'static str {
     match kind {
-        Kind::Spmv => "GB/s",
+        Kind::Spmv | Kind::Vector => "GB/s",
         Kind::Spmm | Kind::Graphs | Kind::Formats => "GFLOP/s",
         Kind::Sgemm => "TFLOP/s",
         Kind::Cg => "thousand iterations/s",

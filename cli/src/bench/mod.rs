@@ -19,6 +19,7 @@ mod spmm;
 mod spmv;
 mod suite;
 mod table;
+mod vector;
 
 use clap::Subcommand;
 
@@ -70,6 +71,10 @@ pub(crate) enum Benchmark {
     /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
     /// `warpsparse bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
     Cg(cg::Options),
+    /// Measures operations on vectors of several lengths, from axpy to random numbers, beside cuBLAS where that has them.
+    ///
+    /// The report on stdout is Markdown: `warpsparse bench vector -n 1048576 --operation axpy,dot --json vector.json`.
+    Vector(vector::Options),
     /// Checks the clock of the other benchmarks: dense products, ours and cuBLAS's, by it and by NVIDIA's profiler (ncu).
     Clock(clock::Options),
     /// Measures how long a program takes from its start to its first result.
@@ -102,6 +107,7 @@ impl Benchmark {
             Self::Graphs(options) => graphs::measure(options),
             Self::Sgemm(options) => sgemm::measure(options),
             Self::Cg(options) => cg::measure(options),
+            Self::Vector(options) => vector::measure(options),
             Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
             Self::Formats(options) => formats::measure(options),
@@ -115,6 +121,7 @@ impl Benchmark {
             Self::Graphs(options) => &options.basics,
             Self::Sgemm(options) => &options.conditions.basics,
             Self::Cg(options) => &options.basics,
+            Self::Vector(options) => &options.conditions.basics,
             Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
             Self::Formats(options) => &options.settings.conditions.basics,

@@ -11,7 +11,7 @@ use super::{
     gpu::{Gpu, UnderLoad},
     graphs,
     report::{Machine, Method, Skipped},
-    sgemm, spmm, spmv,
+    sgemm, spmm, spmv, vector,
 };
 use crate::{
     measure::{DTypeName, MatrixReport, Timing},
@@ -77,6 +77,7 @@ pub(crate) enum Kind {
     Sgemm,
     Cg,
     Formats,
+    Vector,
     FirstUse,
 }
 
@@ -84,7 +85,7 @@ pub(crate) enum Kind {
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) dtype: DTypeName,
-    /// Columns of the dense matrices, with sparse ones.
+    /// Columns of the dense matrices, with sparse ones; of vectors their elements.
     pub(crate) columns: Option<u32>,
     pub(crate) matrix: Option<MatrixReport>,
     pub(crate) flops: f64,
@@ -212,7 +213,8 @@ impl Reading {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats, Self::FirstUse];
+    const ALL: [Self; 8] =
+        [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats, Self::Vector, Self::FirstUse];
 
     /// What its reports call themselves, and the version that is read.
     fn schema(self) -> (&'static str, u64) {
@@ -223,6 +225,7 @@ impl Kind {
             Self::Sgemm => &sgemm::BENCHMARK,
             Self::Cg => &cg::BENCHMARK,
             Self::Formats => &formats::BENCHMARK,
+            Self::Vector => &vector::BENCHMARK,
             Self::FirstUse => return (first_use::SCHEMA, first_use::VERSION),
         };
         (benchmark.schema, benchmark.version)
@@ -237,6 +240,7 @@ impl Kind {
             Self::Sgemm => "Dense matrix × dense matrix",
             Self::Cg => "Conjugate gradients",
             Self::Formats => "Formats of sparse matrices",
+            Self::Vector => "Operations on vectors",
             Self::FirstUse => "A program's first result",
         }
     }
@@ -250,6 +254,7 @@ impl Kind {
             Self::Sgemm => "GEMM",
             Self::Cg => "CG",
             Self::Formats => "Formats",
+            Self::Vector => "Vectors",
             Self::FirstUse => "First use",
         }
     }

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::table::{none, us};
-use crate::measure::{Clock, DTypeName, Figures, ProductReport};
+use crate::{
+    measure::{Clock, DTypeName, Figures, ProductReport},
+    statistics::geometric_mean,
+};
 
 /// Everything that a benchmark finds out; its JSON form is stable within a version.
 #[derive(Serialize)]
@@ -44,7 +47,7 @@ pub(crate) trait MatrixResult {
     fn products(&self) -> impl Iterator<Item = &ProductReport>;
     fn rivals(&self) -> &[RivalReport];
 
-    /// Of dense matrices, where results differ in that.
+    /// Of dense matrices, where results differ in that; of vectors their elements.
     fn columns(&self) -> Option<u32> {
         None
     }
@@ -148,6 +151,26 @@ impl RivalColumns {
     }
 }
 
+/// A rival over all cases of one element type.
+pub(crate) struct Summary {
+    rival: &'static str,
+    dtype: DTypeName,
+    geometric_mean: f64,
+    /// Of host call times.
+    of_calls: f64,
+    cases: usize,
+    /// On how many the rival is faster.
+    below_one: usize,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rival, dtype, geometric_mean, of_calls, cases, below_one } = self;
+        write!(f, "{dtype}: speedup over {rival} {geometric_mean:.2} (geometric mean of {cases}), ")?;
+        write!(f, "slower on {below_one}; of host call times {of_calls:.2}")
+    }
+}
+
 #[derive(Serialize)]
 pub(crate) struct Variant {
     pub(crate) variant: String,
@@ -199,6 +222,21 @@ impl<R: MatrixResult> Report<R> {
             }
         };
         self.rival_names().into_iter().map(line).collect()
+    }
+
+    /// Of each element type and rival.
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        let summary = |dtype, results: &[&R], rival| {
+            let ratios: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.ratio)).collect();
+            let calls: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.call_ratio)).collect();
+            let below_one = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
+            let (geometric_mean, of_calls) = (geometric_mean(&ratios)?, geometric_mean(&calls)?);
+            Some(Summary { rival, dtype, geometric_mean, of_calls, cases: ratios.len(), below_one })
+        };
+        let of_dtype = |(dtype, results): (_, Vec<_>)| {
+            self.rival_names().into_iter().filter_map(move |rival| summary(dtype, &results, rival)).collect::<Vec<_>>()
+        };
+        self.by_dtype().flat_map(of_dtype).collect()
     }
 
     /// The rivals that have any times, each with the formats that it multiplies in, if there are several.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use warpsparse::{DType, DenseRef, DeviceVec, GemmOptions, Result, Scalar, gemm_autotune, gemm_choice, gemm_with};
 
 use self::reference::GemmReference;
+pub(super) use self::reference::spread;
 pub(crate) use self::{
     kernel::{kernel_name, kernels, parse_kernel},
     shape::Shape,

@@ -3,7 +3,7 @@
 use std::{iter, ops::Range};
 
 use rayon::prelude::*;
-use warpsparse::{CsrMatrix, Reduce, Scalar, Weights};
+use warpsparse::{CsrMatrix, DeviceVec, Reduce, Result, Scalar, Weights};
 
 /// Rows of the product of a matrix with a dense one, row-major without gaps.
 pub(crate) struct Reference {
@@ -107,6 +107,17 @@ impl Errors {
         }
         Self { relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound }
     }
+}
+
+/// What a vector has at these places, one after the other.
+pub(super) fn read<T: Scalar>(vector: &DeviceVec<T>, places: impl Iterator<Item = Range<usize>>) -> Result<Vec<T>> {
+    let mut elements = Vec::new();
+    for place in places {
+        let start = elements.len();
+        elements.resize(start + place.len(), T::default());
+        vector.copy_range_to(place.start, &mut elements[start..])?;
+    }
+    Ok(elements)
 }
 
 /// What a sum of so many rounded products may be off, if their magnitudes add up to `magnitude`, whatever the order of the additions:

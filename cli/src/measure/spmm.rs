@@ -9,7 +9,7 @@ use warpsparse::{
 use super::{
     Measurement, ProductReport,
     random::random_elements,
-    reference::{Reduction, Reference},
+    reference::{Reduction, Reference, read},
 };
 use crate::source;
 
@@ -153,13 +153,7 @@ impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
             multiply(&matrices[set], dense[set].matrix((matrix.ncols(), cols))?, c[set].matrix_mut(c_size)?)
         })?;
 
-        let mut known = Vec::new();
-        for place in reference.places() {
-            let start = known.len();
-            known.resize(start + place.len(), T::default());
-            c[0].copy_range_to(place.start, &mut known[start..])?;
-        }
-        let figures = self.figures(&times, bytes, &reference.errors(&known));
+        let figures = self.figures(&times, bytes, &reference.errors(&read(&c[0], reference.places())?));
         let operations = if reduction.weights == Weights::Ones { 1.0 } else { 2.0 };
         Ok(DenseReport {
             gflop_per_s: 1e-3 * operations * (matrix.nnz() * cols) as f64 / figures.timing.time_us.median,

@@ -52,7 +52,7 @@ macro_rules! horner {
 /// Implements [`Math`] for a type: its bits as integers, bits of its fraction, bias of its exponent, the parts of ln 2, the least and the largest
 /// argument of `exp`, and the polynomials.
 macro_rules! math {
-    ($type:ident, $bits:ident, $int:ident, $fraction:literal, $bias:literal, ($ln2:literal, $ln2_low:literal), $least:literal..$most:literal,
+    ($type:ident, $bits:ident, $int:ident, $fraction:literal, $bias:literal, ($ln2:expr, $ln2_low:literal), $least:literal..$most:literal,
      exp: [$($exp:expr),*], ln: [$($ln:expr),*], sin: [$($sin:expr),*], cos: [$($cos:expr),*]) => {
         impl Math for $type {
             #[inline(always)]
@@ -169,7 +169,7 @@ macro_rules! math {
 mod single {
     use super::Math;
 
-    math!(f32, u32, i32, 23, 127, (0.693_147_2, -1.904_654_3e-9), -103.98..88.722_84,
+    math!(f32, u32, i32, 23, 127, (core::f32::consts::LN_2, -1.904_654_3e-9), -103.98..88.722_84,
         exp: [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0],
         ln: [2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0],
         sin: [1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0],
@@ -179,7 +179,7 @@ mod single {
 mod double {
     use super::Math;
 
-    math!(f64, u64, i64, 52, 1023, (0.693_147_180_559_945_3, 2.319_046_813_846_299_6e-17), -745.14..709.782_712_893_384,
+    math!(f64, u64, i64, 52, 1023, (core::f64::consts::LN_2, 2.319_046_813_846_299_6e-17), -745.14..709.782_712_893_384,
     exp: [
         1.0 / 6_227_020_800.0, 1.0 / 479_001_600.0, 1.0 / 39_916_800.0, 1.0 / 3_628_800.0, 1.0 / 362_880.0, 1.0 / 40_320.0,
         1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0

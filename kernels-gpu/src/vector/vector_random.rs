@@ -138,7 +138,7 @@ pub fn philox(block: u64, seed: u64) -> [u32; 4] {
     let mut counter = [block as u32, (block >> 32) as u32, 0, 0];
     let mut key = [seed as u32, (seed >> 32) as u32];
     unroll!(ROUND in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
-        if ROUND > 0 {
+        if ROUND != 0 {
             key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
         }
         let first = u64::from(counter[0]) * 0xD251_1F53;

@@ -20,7 +20,7 @@ pub(super) fn plots(reading: &Reading) -> Markup {
 fn plot(reading: &Reading, dtype: DTypeName) -> Markup {
     let kind = reading.kind;
     let cases: Vec<&Case> = reading.cases.iter().filter(|case| case.dtype == dtype).collect();
-    let roof = (kind == Kind::Spmv).then_some(reading.machine.copy_gb_per_s);
+    let roof = matches!(kind, Kind::Spmv | Kind::Vector).then_some(reading.machine.copy_gb_per_s);
     let of_case = |case: &&Case| drawn(case).map(|(_, timed)| speed(kind, case.flops, &timed)).fold(0.0, f64::max);
     let most = cases.iter().map(of_case).chain(roof).filter(|speed| speed.is_finite()).fold(0.0, f64::max);
     html! {

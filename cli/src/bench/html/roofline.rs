@@ -163,7 +163,7 @@ fn shape(kind: Kind, class: &str, (x, y): (f64, f64), r: f64, title: Option<&str
         corners.iter().map(corner).collect::<Vec<_>>().join(" ")
     };
     let corners: &[(f64, f64)] = match kind {
-        Kind::Spmv | Kind::Formats | Kind::FirstUse => &[],
+        Kind::Spmv | Kind::Formats | Kind::Vector | Kind::FirstUse => &[],
         Kind::Spmm | Kind::Graphs => &[(0.0, -1.2), (1.15, 0.9), (-1.15, 0.9)],
         Kind::Sgemm => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
         Kind::Cg => &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],

@@ -1,10 +1,11 @@
-//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, the algorithms of cuBLASLt for the same products, and what solvers take of it.
+//! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, the algorithms of cuBLASLt for the same products, and what it does with vectors.
 //!
 //! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a queue of its own in
 //! the context of our products, on as many sets of the same matrices, by the same clock.
 
 mod library;
 mod lt;
+pub(super) mod operation;
 mod vector;
 
 use std::{sync::Arc, time::Duration};
@@ -37,6 +38,8 @@ pub(crate) trait Number: DeviceRepr + ValidAsZeroBits + Copy + 'static {
     const DOT: vector::Dot<Self>;
     const AXPY: vector::Axpy<Self>;
     const SCAL: vector::Scal<Self>;
+    const COPY: vector::Copying<Self>;
+    const NRM2: vector::Nrm2<Self>;
 }
 
 impl Number for f32 {
@@ -45,6 +48,8 @@ impl Number for f32 {
     const DOT: vector::Dot<Self> = sys::cublasSdot_v2;
     const AXPY: vector::Axpy<Self> = sys::cublasSaxpy_v2;
     const SCAL: vector::Scal<Self> = sys::cublasSscal_v2;
+    const COPY: vector::Copying<Self> = sys::cublasScopy_v2;
+    const NRM2: vector::Nrm2<Self> = sys::cublasSnrm2_v2;
 }
 
 impl Number for f64 {
@@ -53,6 +58,8 @@ impl Number for f64 {
     const DOT: vector::Dot<Self> = sys::cublasDdot_v2;
     const AXPY: vector::Axpy<Self> = sys::cublasDaxpy_v2;
     const SCAL: vector::Scal<Self> = sys::cublasDscal_v2;
+    const COPY: vector::Copying<Self> = sys::cublasDcopy_v2;
+    const NRM2: vector::Nrm2<Self> = sys::cublasDnrm2_v2;
 }
 
 /// The function for an element type.

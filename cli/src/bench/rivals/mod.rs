@@ -13,7 +13,7 @@ use warpsparse::{Device, Scalar};
 
 pub(crate) use self::cublas::Calls as CublasCalls;
 use super::report::Skipped;
-use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
+use crate::measure::{DenseProblem, Figures, GemmProblem, Measurement, Operation, Problem, VectorProblem};
 
 /// A library to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -48,6 +48,8 @@ impl Rival {
     pub(crate) const SPARSE: &[Self] = &[Self::Cusparse, Self::OxicudaSparse, Self::NalgebraSparse, Self::Sprs];
     /// Those that multiply dense matrices.
     pub(crate) const DENSE: &[Self] = &[Self::Cublas];
+    /// Those that have operations on vectors.
+    pub(crate) const VECTOR: &[Self] = &[Self::Cublas];
 
     /// Whether a device is compared with it unless others are named. The emulator's times say nothing about a GPU.
     pub(crate) fn is_default(self, device: &Device) -> bool {
@@ -126,6 +128,22 @@ impl Rival {
         match self {
             Self::Cublas => cublas::runs(measurement, left_out),
             _ => Err("it multiplies no two dense matrices".into()),
+        }
+    }
+
+    /// Whether the library has a function for an operation on vectors.
+    pub(crate) fn has(self, operation: Operation) -> bool {
+        self == Self::Cublas && cublas::operation::has(operation)
+    }
+
+    /// An operation on vectors by the library's function for it, measured.
+    pub(crate) fn vector_runs<T: Number>(
+        self,
+        measurement: &Measurement<'_, VectorProblem<'_, T>>,
+    ) -> Result<Vec<Run>, String> {
+        match self {
+            Self::Cublas => cublas::operation::run(measurement).map(|run| vec![run]),
+            _ => Err("it has no operations on vectors".into()),
         }
     }
 }

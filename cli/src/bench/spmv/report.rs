@@ -10,7 +10,6 @@ use crate::{
         table::{self, none, us},
     },
     measure::{DTypeName, Figures, MatrixReport, ProductReport},
-    statistics::geometric_mean,
 };
 
 pub(crate) type Report = report::Report<MatrixResult>;
@@ -48,18 +47,6 @@ pub(crate) struct Forced {
     pub(crate) product: ProductReport,
 }
 
-/// A rival over all matrices of one element type.
-pub(crate) struct Summary {
-    pub(crate) rival: &'static str,
-    pub(crate) dtype: DTypeName,
-    pub(crate) geometric_mean: f64,
-    /// Of host call times.
-    pub(crate) of_calls: f64,
-    pub(crate) matrices: usize,
-    /// On how many the rival is faster.
-    pub(crate) below_one: usize,
-}
-
 impl MatrixResult {
     /// The fastest kernel, with its name; the chosen one if none is faster.
     pub(crate) fn best(&self) -> (&str, &ProductReport) {
@@ -90,30 +77,6 @@ impl report::MatrixResult for MatrixResult {
 
     fn rivals(&self) -> &[RivalReport] {
         &self.rivals
-    }
-}
-
-impl Report {
-    pub(crate) fn summaries(&self) -> Vec<Summary> {
-        let summary = |dtype, results: &[&MatrixResult], rival| {
-            let ratios: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.ratio)).collect();
-            let calls: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.call_ratio)).collect();
-            let below_one = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
-            let (geometric_mean, of_calls) = (geometric_mean(&ratios)?, geometric_mean(&calls)?);
-            Some(Summary { rival, dtype, geometric_mean, of_calls, matrices: ratios.len(), below_one })
-        };
-        let of_dtype = |(dtype, results): (_, Vec<_>)| {
-            self.rival_names().into_iter().filter_map(move |rival| summary(dtype, &results, rival)).collect::<Vec<_>>()
-        };
-        self.by_dtype().flat_map(of_dtype).collect()
-    }
-}
-
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rival, dtype, geometric_mean, of_calls, matrices, below_one } = self;
-        write!(f, "{dtype}: speedup over {rival} {geometric_mean:.2} (geometric mean of {matrices}), ")?;
-        write!(f, "slower on {below_one}; of host call times {of_calls:.2}")
     }
 }
 

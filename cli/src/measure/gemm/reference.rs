@@ -66,7 +66,7 @@ fn sum<T: Scalar>(a: &[f64], b: &[f64]) -> (f64, f64) {
 
 /// All numbers below `count` if they are no more than `most`, otherwise so many evenly spaced, the first and the last among
 /// them; two at least.
-fn spread(count: usize, most: usize) -> Vec<usize> {
+pub(in super::super) fn spread(count: usize, most: usize) -> Vec<usize> {
     let most = most.max(2);
     if count <= most {
         return (0..count).collect();

@@ -19,7 +19,7 @@ use super::lt;
 use crate::measure::stream::{LibraryQueue, driver};
 
 /// The functions without which there is nothing to compare: the bindings panic where one is missing.
-const FUNCTIONS: [&CStr; 16] = [
+const FUNCTIONS: [&CStr; 20] = [
     c"cublasCreate_v2",
     c"cublasDestroy_v2",
     c"cublasGetProperty",
@@ -36,6 +36,10 @@ const FUNCTIONS: [&CStr; 16] = [
     c"cublasDaxpy_v2",
     c"cublasSscal_v2",
     c"cublasDscal_v2",
+    c"cublasScopy_v2",
+    c"cublasDcopy_v2",
+    c"cublasSnrm2_v2",
+    c"cublasDnrm2_v2",
 ];
 
 /// The library's name and version, with the reason if cuBLASLt is missing; an error says why cuBLAS cannot be used. Call it before

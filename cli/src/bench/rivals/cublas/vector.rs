@@ -1,4 +1,4 @@
-//! What cuBLAS does with vectors: `dot`, `axpy`, `scal`.
+//! What cuBLAS does with vectors: `dot`, `axpy`, `scal`, `copy`, `nrm2`.
 
 use cudarc::cublas::sys::{
     self, cublasHandle_t as RawHandle, cublasPointerMode_t as PointerMode, cublasStatus_t as Status,
@@ -12,8 +12,12 @@ pub(super) type Dot<T> = unsafe fn(RawHandle, i32, *const T, i32, *const T, i32,
 pub(super) type Axpy<T> = unsafe fn(RawHandle, i32, *const T, *const T, i32, *mut T, i32) -> Status;
 /// `cublasSscal` and `cublasDscal`.
 pub(super) type Scal<T> = unsafe fn(RawHandle, i32, *const T, *mut T, i32) -> Status;
+/// `cublasScopy` and `cublasDcopy`.
+pub(super) type Copying<T> = unsafe fn(RawHandle, i32, *const T, i32, *mut T, i32) -> Status;
+/// `cublasSnrm2` and `cublasDnrm2`.
+pub(super) type Nrm2<T> = unsafe fn(RawHandle, i32, *const T, i32, *mut T) -> Status;
 
-/// Where the numbers lie that the functions here take and give: `alpha`, and the result of `dot`.
+/// Where the numbers lie that the functions here take and give: `alpha`, and the results of `dot` and `nrm2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Scalars {
     /// A product waits until it is there.
@@ -74,5 +78,22 @@ impl Handle {
     pub(in super::super) unsafe fn scal<T: Number>(&self, n: i32, alpha: *const T, x: *mut T) -> Result<(), String> {
         // SAFETY: the handle is alive; the rest is the caller's promise.
         check("cublas?scal", unsafe { (T::SCAL)(self.raw, n, alpha, x, 1) })
+    }
+    /// `y = x`.
+    ///
+    /// # Safety
+    /// The rules at the head of this `impl`.
+    pub(super) unsafe fn copy<T: Number>(&self, n: i32, x: *const T, y: *mut T) -> Result<(), String> {
+        // SAFETY: the handle is alive; the rest is the caller's promise.
+        check("cublas?copy", unsafe { (T::COPY)(self.raw, n, x, 1, y, 1) })
+    }
+
+    /// `result = sqrt(sum(x[i] * x[i]))`.
+    ///
+    /// # Safety
+    /// The rules at the head of this `impl`.
+    pub(super) unsafe fn nrm2<T: Number>(&self, n: i32, x: *const T, result: *mut T) -> Result<(), String> {
+        // SAFETY: the handle is alive; the rest is the caller's promise.
+        check("cublas?nrm2", unsafe { (T::NRM2)(self.raw, n, x, 1, result) })
     }
 }
