@@ -402,6 +402,9 @@ fn gathered<T: Scalar>(device: &Device) {
     assert_eq!(y.to_vec().unwrap(), [7, 5, 7, 5]);
     y.scatter(&device.upload_indices(&[3, 1], 4).unwrap(), x.slice(..2).unwrap()).unwrap();
     assert_eq!(y.to_vec().unwrap(), [7, 6, 7, 5]);
+    let mut copy = device.zeros::<u32>(5).unwrap();
+    copy.slice_mut(1..4).unwrap().assign(&x).unwrap();
+    assert_eq!(copy.to_vec().unwrap(), [0, 5, 6, 7, 0]);
     let x = device.upload_vec(&[u64::MAX, 1]).unwrap();
     let mut y = device.zeros::<u64>(1).unwrap();
     y.gather(&device.upload_indices(&[0], 2).unwrap(), &x).unwrap();
@@ -607,6 +610,8 @@ fn conjugate_gradients(device: &Device) {
 
 /// Power iteration: each replay multiplies and scales to a norm of 1, on the device alone.
 fn iterations_in_a_graph(device: &Device) {
+    // Other tests use the device's own queue at the same time.
+    let device = &device.new_queue().unwrap();
     let a = device.upload(&stencil(8)).unwrap();
     let mut x = device.upload_vec(&Random(9).vector::<f64>(64)).unwrap();
     let (mut y, mut norm) = (device.zeros::<f64>(64).unwrap(), device.scalar(0.0).unwrap());

@@ -82,6 +82,11 @@ pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> 
     })
 }
 
+pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
+    let x = elements(x);
+    each(y, |range, y| y.copy_from_slice(&x[range]))
+}
+
 pub(super) fn gather<T: Element>(
     y: DeviceSliceMut<'_, T>,
     indices: &DeviceIndices,

@@ -26,7 +26,7 @@ pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) ->
 pub(super) fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: Option<DeviceSlice<'_, T>>) -> Result<()> {
     let none = T::default();
     let (function, a, b) = match *map {
-        Map::Identity => (function::COPY, none, none),
+        Map::Identity => (function::IDENTITY, none, none),
         Map::Abs => (function::ABS, none, none),
         Map::Sqrt => (function::SQRT, none, none),
         Map::Recip => (function::RECIP, none, none),
@@ -131,7 +131,7 @@ pub(super) fn axpby_dot<T: Scalar>(
     let (queue, buffer, first) = parts(y);
     let mut workspace = Borrowed::of(queue)?;
     let (result_queue, result) = result.vector_mut().parts_mut();
-    let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::dot_grid_size::<T>(n));
+    let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::dot_grid_size::<T>(n, 2));
     // SAFETY: the slice begins within the vector.
     let y = unsafe { launch.write("y", buffer, queue).add(first) };
     let axpby = vector_axpby::Args {
@@ -188,7 +188,8 @@ fn run_reduction<T: Scalar>(
     let (queue, result) = result.vector_mut().parts_mut();
     let mut workspace = Borrowed::of(queue)?;
     let index = index.map(|index| index.vector_mut().parts_mut());
-    let mut launch = launch_of(queue, "vector_reduce", variant, vector_reduce::grid_size::<T>(n));
+    let vectors = 1 + u32::from(y.is_some());
+    let mut launch = launch_of(queue, "vector_reduce", variant, vector_reduce::grid_size::<T>(n, vectors));
     let args = vector_reduce::Args {
         n,
         x: read(&mut launch, "x", x),
@@ -212,6 +213,18 @@ pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> 
     let y = unsafe { launch.write("y", buffer, queue).add(first) };
     // SAFETY: the slice has n elements, and is borrowed mutably.
     unsafe { launch.run_variant(variant, &vector_random::Args { n, seed, shift, factor, y }) }
+}
+
+pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
+    let variant = entry_of(vector_move::VARIANTS, &format!("vector_move_copy_{}", size_of::<T>()));
+    let n = y.len() as u64;
+    let (queue, buffer, first) = parts(y);
+    let mut launch = launch_of(queue, "vector_move", variant, vector_move::copy_grid_size(n, size_of::<T>()));
+    // SAFETY: the slice begins within the vector.
+    let y = unsafe { launch.write("y", buffer, queue).add(first) };
+    let args = vector_move::CastArgs { n, x: read(&mut launch, "x", x), y };
+    // SAFETY: both slices have n elements on this GPU, of which any bits are valid, and y is borrowed mutably.
+    unsafe { launch.run_variant(variant, &args) }
 }
 
 pub(super) fn gather<T: Element>(

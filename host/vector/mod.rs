@@ -35,14 +35,6 @@ macro_rules! writing_methods {
                 fill(self.as_slice_mut(), value.into_factor())
             }
 
-            /// Copies the elements of a vector on the same device: `y = x`.
-            ///
-            /// # Errors
-            /// See above.
-            pub fn assign<'b>(&mut self, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
-                map_from(self.as_slice_mut(), &Map::Identity, x.into())
-            }
-
             /// `y = beta * y`. With `beta` = 0 the old elements are not read, so they may be NaN.
             ///
             /// # Errors
@@ -159,6 +151,14 @@ macro_rules! writing_methods {
         }
 
         impl<T: Element> $type {
+            /// Copies the elements of a vector on the same device: `y = x`.
+            ///
+            /// # Errors
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
+            pub fn assign<'b>(&mut self, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
+                assign(self.as_slice_mut(), x.into())
+            }
+
             /// `y[i] = x[indices[i]]`.
             ///
             /// # Errors
@@ -457,6 +457,15 @@ fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> 
         (true, _) => Ok(()),
         (_, true) => cpu::random(y, random),
         _ => gpu::random(y, random),
+    }
+}
+
+fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
+    check("x", y.device(), y.len(), x)?;
+    match (y.is_empty(), on_cpu(y.device())) {
+        (true, _) => Ok(()),
+        (_, true) => cpu::assign(y, x),
+        _ => gpu::assign(y, x),
     }
 }
 

@@ -17,8 +17,9 @@ use cuda_std::{
 use super::chunk::BLOCK_SIZE;
 use crate::{DType, Scalar, unroll::unroll};
 
-/// Chunks of a thread in one stride, of each vector: 32 bytes of a thread, 32 KiB of a multiprocessor, are on their way at a time.
-const CHUNKS: u32 = 2;
+/// Chunks of a thread in one stride, of all vectors together: 64 bytes of a thread, 64 KiB of a multiprocessor, are on their way at a time.
+/// With half as many an H200 reads 3% less of doubles (2026-11-23).
+pub(crate) const CHUNKS: u32 = 4;
 
 /// Blocks that a multiprocessor runs at a time, as far as registers go.
 pub(crate) const BLOCKS_AT_A_TIME: u32 = 4;
@@ -52,10 +53,10 @@ pub struct Workspace {
     pub arrivals: *mut u32,
 }
 
-/// Blocks for `n` elements: one for none.
+/// Blocks for `n` elements of so many vectors, 1 or 2: one for none.
 #[must_use]
-pub const fn grid_size<T>(n: u64) -> u64 {
-    let blocks = n.div_ceil((BLOCK_SIZE * CHUNKS) as u64 * (16 / size_of::<T>()) as u64);
+pub const fn grid_size<T>(n: u64, vectors: u32) -> u64 {
+    let blocks = n.div_ceil((BLOCK_SIZE * CHUNKS / vectors) as u64 * (16 / size_of::<T>()) as u64);
     if blocks == 0 {
         1
     } else if blocks > MAX_BLOCKS {
@@ -65,8 +66,8 @@ pub const fn grid_size<T>(n: u64) -> u64 {
     }
 }
 
-/// The chunks that a thread takes, [`CHUNKS`] at a time.
-pub(crate) struct Strides {
+/// The chunks of each vector that a thread takes, `CHUNKS` at a time.
+pub(crate) struct Strides<const CHUNKS: u32> {
     n: u64,
     /// The first element of the block's stride.
     base: u64,
@@ -74,7 +75,7 @@ pub(crate) struct Strides {
     step: u64,
 }
 
-impl Strides {
+impl<const CHUNKS: u32> Strides<CHUNKS> {
     #[inline(always)]
     pub(crate) fn start<const W: usize>(n: u64) -> Self {
         let of_block = u64::from(BLOCK_SIZE * CHUNKS) * W as u64;
@@ -108,6 +109,18 @@ pub(crate) trait State: Copy {
     fn merge(self, other: Self) -> Self;
     fn words(self) -> [f64; 3];
     fn of_words(words: [f64; 3]) -> Self;
+}
+
+/// What several states know together.
+#[inline(always)]
+pub(crate) fn merged<S: State, const N: usize>(states: [S; N]) -> S {
+    let mut merged = states[0];
+    unroll!(K in [1, 2, 3] {
+        if (K as usize) < N {
+            merged = merged.merge(states[K as usize % N]);
+        }
+    });
+    merged
 }
 
 /// A state that sums products.

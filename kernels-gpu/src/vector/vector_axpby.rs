@@ -30,7 +30,7 @@ pub use super::{
 use super::{
     chunk::{are_aligned, first, load, store},
     factor::Factor,
-    reduction::{AddProduct, BLOCKS_AT_A_TIME, Squares, State, Strides, over_grid},
+    reduction::{AddProduct, BLOCKS_AT_A_TIME, CHUNKS, Squares, State, Strides, merged, over_grid},
 };
 use crate::{DType, Scalar, entries::entries, unroll::unroll};
 
@@ -96,29 +96,29 @@ unsafe fn axpby<T: Scalar, const W: usize>(args: Args<T>) {
     }
 }
 
-/// Each thread its `CHUNKS` chunks of `W` elements. Of chunks of one element there are four times as many as of four, which are enough for
+/// Each thread its `N` chunks of `W` elements. Of chunks of one element there are four times as many as of four, which are enough for
 /// those of two as well.
 ///
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn chunks<T: Scalar, const W: usize, const CHUNKS: u32>(args: Args<T>) {
+unsafe fn chunks<T: Scalar, const W: usize, const N: u32>(args: Args<T>) {
     let Args { n, x, y, .. } = args;
     // SAFETY: the chunks of all threads make up the vectors.
     unsafe {
         let factors = (args.alpha.load(), args.beta.load());
         let (mut of_x, mut of_y) = ([[T::ZERO; W]; 8], [[T::ZERO; W]; 8]);
         unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-            if K < CHUNKS {
-                let at = first::<W>(CHUNKS, K);
+            if K < N {
+                let at = first::<W>(N, K);
                 if at < n {
                     (of_x[K as usize], of_y[K as usize]) = operands(factors, x, y, at, n);
                 }
             }
         });
         unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-            if K < CHUNKS {
-                let at = first::<W>(CHUNKS, K);
+            if K < N {
+                let at = first::<W>(N, K);
                 if at < n {
                     store(y, at, n, sum(factors, of_x[K as usize], of_y[K as usize]));
                 }
@@ -189,11 +189,12 @@ unsafe fn axpby_dot<T: Scalar, const W: usize>(args: DotArgs<T>) {
 #[inline(always)]
 unsafe fn sums<T: Scalar, const W: usize, const OF_SQUARES: bool>(args: DotArgs<T>) -> Squares<T> {
     let DotArgs { axpby: Args { n, x, y, .. }, z, .. } = args;
-    let mut state = Squares::<T>::EMPTY;
+    // A sum for each place in a chunk, so that additions need not wait for one another.
+    let mut states = [Squares::<T>::EMPTY; W];
     // SAFETY: the chunks of all threads make up the vectors.
     unsafe {
         let factors = (args.axpby.alpha.load(), args.axpby.beta.load());
-        let mut strides = Strides::start::<W>(n);
+        let mut strides = Strides::<{ CHUNKS / 2 }>::start::<W>(n);
         while strides.has_more() {
             let (mut of_x, mut of_y, mut of_z) = ([[T::ZERO; W]; 2], [[T::ZERO; W]; 2], [[T::ZERO; W]; 2]);
             unroll!(K in [0, 1] {
@@ -214,9 +215,9 @@ unsafe fn sums<T: Scalar, const W: usize, const OF_SQUARES: bool>(args: DotArgs<
                         if (E as usize) < W && at + u64::from(E) < n {
                             let new = new[E as usize % W].widen();
                             if OF_SQUARES {
-                                state.add_product(new, new);
+                                states[E as usize % W].add_product(new, new);
                             } else {
-                                state.add_any_product(new, of_z[K as usize][E as usize % W].widen());
+                                states[E as usize % W].add_any_product(new, of_z[K as usize][E as usize % W].widen());
                             }
                         }
                     });
@@ -225,5 +226,5 @@ unsafe fn sums<T: Scalar, const W: usize, const OF_SQUARES: bool>(args: DotArgs<
             strides.advance();
         }
     }
-    state
+    merged(states)
 }

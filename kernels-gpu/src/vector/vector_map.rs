@@ -31,7 +31,7 @@ pub mod function {
     /// `a`.
     pub const FILL: u32 = 0;
     /// `x`.
-    pub const COPY: u32 = 1;
+    pub const IDENTITY: u32 = 1;
     /// `|x|`.
     pub const ABS: u32 = 2;
     /// The root of `x`.
@@ -148,73 +148,52 @@ unsafe fn operands<T: Math, const W: usize>(
     }
 }
 
+/// The function's values. What it is is decided once for all elements.
 #[inline(always)]
-fn values<T: Math, const W: usize>(function: u32, x: [T; W], y: [T; W], numbers: (T, T)) -> [T; W] {
+fn values<T: Math, const W: usize>(function: u32, x: [T; W], y: [T; W], (a, b): (T, T)) -> [T; W] {
+    match function {
+        function::FILL => each(x, y, |_, _| a),
+        function::ABS => each(x, y, |x, _| absolute(x)),
+        function::SQRT => each(x, y, |x, _| GpuFloat::sqrt(x)),
+        function::RECIP => each(x, y, |x, _| T::ONE / x),
+        function::EXP => each(x, y, |x, _| x.exp()),
+        function::LN => each(x, y, |x, _| x.ln()),
+        function::TANH => each(x, y, |x, _| x.tanh()),
+        function::SIGMOID => each(x, y, |x, _| x.sigmoid()),
+        function::LEAKY_RELU => each(x, y, |x, _| if x <= T::ZERO { a * x } else { x }),
+        function::ADD_NUMBER => each(x, y, |x, _| x + a),
+        function::MUL_NUMBER => each(x, y, |x, _| x * a),
+        function::CLAMP => each(x, y, |x, _| clamp(x, a, b)),
+        function::RELU => each(x, y, |x, _| if x < T::ZERO { T::ZERO } else { x }),
+        function::ADD => each(x, y, |x, y| x + y),
+        function::SUB => each(x, y, |x, y| x - y),
+        function::MUL => each(x, y, |x, y| x * y),
+        function::DIV => each(x, y, |x, y| x / y),
+        function::MIN => each(x, y, |x, y| if x < y || is_nan(x) { x } else { y }),
+        function::MAX => each(x, y, |x, y| if x > y || is_nan(x) { x } else { y }),
+        _ => x,
+    }
+}
+
+#[inline(always)]
+fn each<T: Math, const W: usize>(x: [T; W], y: [T; W], function: impl Fn(T, T) -> T) -> [T; W] {
     let mut values = x;
     unroll!(E in [0, 1, 2, 3] {
         if (E as usize) < W {
-            values[E as usize % W] = value(function, x[E as usize % W], y[E as usize % W], numbers);
+            values[E as usize % W] = function(x[E as usize % W], y[E as usize % W]);
         }
     });
     values
 }
 
-/// The function's value.
 #[inline(always)]
-fn value<T: Math>(function: u32, x: T, y: T, (a, b): (T, T)) -> T {
-    match function {
-        function::FILL => a,
-        function::ABS => absolute(x),
-        function::SQRT => GpuFloat::sqrt(x),
-        function::RECIP => T::ONE / x,
-        function::EXP => x.exp(),
-        function::LN => x.ln(),
-        function::TANH => x.tanh(),
-        function::SIGMOID => x.sigmoid(),
-        function::LEAKY_RELU => {
-            if x <= T::ZERO {
-                a * x
-            } else {
-                x
-            }
-        }
-        function::ADD_NUMBER => x + a,
-        function::MUL_NUMBER => x * a,
-        function::CLAMP => {
-            if x < a {
-                a
-            } else if x > b {
-                b
-            } else {
-                x
-            }
-        }
-        function::RELU => {
-            if x < T::ZERO {
-                T::ZERO
-            } else {
-                x
-            }
-        }
-        function::ADD => x + y,
-        function::SUB => x - y,
-        function::MUL => x * y,
-        function::DIV => x / y,
-        function::MIN => {
-            if x < y || is_nan(x) {
-                x
-            } else {
-                y
-            }
-        }
-        function::MAX => {
-            if x > y || is_nan(x) {
-                x
-            } else {
-                y
-            }
-        }
-        _ => x,
+fn clamp<T: Math>(x: T, least: T, most: T) -> T {
+    if x < least {
+        least
+    } else if x > most {
+        most
+    } else {
+        x
     }
 }
 

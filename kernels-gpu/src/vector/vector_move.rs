@@ -1,10 +1,11 @@
-//! Elements to other places, and to other types: gather, scatter, cast.
+//! Elements to other places, and to other types: copy, gather, scatter, cast.
 //!
 //! # The mathematics
-//! `y[i] = x[indices[i]]` (gather), `y[indices[i]] = x[i]` (scatter), `y[i] = x[i]` as the nearest number of another type (cast).
+//! `y[i] = x[indices[i]]` (gather), `y[indices[i]] = x[i]` (scatter), `y[i] = x[i]`, as it is
+//! (copy) or as the nearest number of another type (cast).
 //!
 //! # Threads
-//! An element each.
+//! An element each; of a copy two chunks of 16 bytes.
 //!
 //! # Bytes moved
 //! `n` elements read and written, and for gather and scatter `n * 4` for the indices. Of what is not in order, whole sectors of 32 bytes
@@ -23,7 +24,11 @@ use cuda_std::{
 };
 
 pub use super::chunk::BLOCK_SIZE;
-use crate::{Scalar, entries::entries};
+use super::chunk::{are_aligned, first, load, store};
+use crate::{Scalar, entries::entries, unroll::unroll};
+
+/// Chunks of a thread of a copy.
+const CHUNKS_OF_THREAD: u32 = 2;
 
 /// The arguments of gather and scatter, passed by value: `T` is any type of as many bytes.
 #[repr(C)]
@@ -39,7 +44,7 @@ pub struct Args<T> {
     pub y: *mut T,
 }
 
-/// The arguments of casts, passed by value.
+/// The arguments of copies and casts, passed by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CastArgs<T, U> {
@@ -52,6 +57,8 @@ pub struct CastArgs<T, U> {
 }
 
 entries! {
+    vector_move_copy_4(CastArgs<u32, u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => copy::<u32, 4>;
+    vector_move_copy_8(CastArgs<u64, u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => copy::<u64, 2>;
     vector_move_gather_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => gather::<u32>;
     vector_move_gather_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => gather::<u64>;
     vector_move_scatter_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => scatter::<u32>;
@@ -62,10 +69,49 @@ entries! {
     vector_move_cast_u32_f64(CastArgs<u32, f64>): None, u32, 1 lanes, BLOCK_SIZE, "From `u32` to `f64`." => cast_from_u32::<f64>;
 }
 
-/// Blocks for `n` elements.
+/// Blocks for `n` elements, but for a copy.
 #[must_use]
 pub const fn grid_size(n: u64) -> u64 {
     n.div_ceil(BLOCK_SIZE as u64)
+}
+
+/// Blocks for a copy of `n` elements of so many bytes.
+#[must_use]
+pub const fn copy_grid_size(n: u64, bytes: usize) -> u64 {
+    n.div_ceil((BLOCK_SIZE * CHUNKS_OF_THREAD) as u64 * (16 / bytes) as u64)
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn copy<T: DeviceValue, const W: usize>(args: CastArgs<T, T>) {
+    let CastArgs { n, x, y } = args;
+    // SAFETY: the chunks of all threads make up the vectors.
+    unsafe {
+        if are_aligned([x as usize, y as usize]) {
+            let at = [first::<W>(CHUNKS_OF_THREAD, 0), first::<W>(CHUNKS_OF_THREAD, 1)];
+            let mut chunks = [[T::default(); W]; 2];
+            unroll!(K in [0, 1] {
+                if at[K as usize] < n {
+                    chunks[K as usize] = load(x, at[K as usize], n);
+                }
+            });
+            unroll!(K in [0, 1] {
+                if at[K as usize] < n {
+                    store(y, at[K as usize], n, chunks[K as usize]);
+                }
+            });
+        } else {
+            let mut k = 0;
+            while k < CHUNKS_OF_THREAD * W as u32 {
+                let at = first::<1>(CHUNKS_OF_THREAD * W as u32, k);
+                if at < n {
+                    store(y, at, n, load::<T, 1>(x, at, n));
+                }
+                k += 1;
+            }
+        }
+    }
 }
 
 #[inline(always)]

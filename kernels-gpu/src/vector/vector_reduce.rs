@@ -6,7 +6,7 @@
 //! where there is one. The same input gives the same bits.
 //!
 //! # Threads
-//! In strides of the grid, two chunks of 16 bytes at a time; the last block to come adds up what all have found.
+//! In strides of the grid, 64 bytes of a thread at a time; the last block to come adds up what all have found.
 //!
 //! # Bytes moved
 //! `n * sizeof T`, for the dot product `2 * n * sizeof T`.
@@ -26,7 +26,7 @@ pub use super::{
 };
 use super::{
     chunk::{are_aligned, load},
-    reduction::{AddProduct, BLOCKS_AT_A_TIME, Extremum, Squares, State, Strides, Total, over_grid},
+    reduction::{AddProduct, BLOCKS_AT_A_TIME, CHUNKS, Extremum, Squares, State, Strides, Total, merged, over_grid},
 };
 use crate::{DType, Scalar, entries::entries, unroll::unroll};
 
@@ -137,19 +137,25 @@ unsafe fn sum<T: Scalar, const W: usize, S: Summand>(args: Args<T>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn sum_of_thread<T: Scalar, const W: usize, S: Summand>(args: Args<T>) -> S::State<T> {
-    let mut state = S::State::<T>::EMPTY;
-    // SAFETY: every chunk begins below n.
-    unsafe {
-        each_chunk::<T, W>(args, S::OF_TWO, |at, x, y| {
-            unroll!(E in [0, 1, 2, 3] {
-                if (E as usize) < W && at + u64::from(E) < args.n {
-                    let (a, b) = S::factors(x[E as usize % W].widen(), y[E as usize % W].widen());
-                    state.add_product(a, b);
-                }
-            });
+    // A sum for each place in a chunk, so that additions need not wait for one another.
+    let mut states = [S::State::<T>::EMPTY; W];
+    let add = |at: u64, x: [T; W], y: [T; W]| {
+        unroll!(E in [0, 1, 2, 3] {
+            if (E as usize) < W && at + u64::from(E) < args.n {
+                let (a, b) = S::factors(x[E as usize % W].widen(), y[E as usize % W].widen());
+                states[E as usize % W].add_product(a, b);
+            }
         });
+    };
+    // SAFETY: the caller keeps the rules.
+    unsafe {
+        if S::OF_TWO {
+            each_chunk::<T, W, true, { CHUNKS / 2 }>(args, add);
+        } else {
+            each_chunk::<T, W, false, CHUNKS>(args, add);
+        }
     }
-    state
+    merged(states)
 }
 
 /// The body of the entries for extrema; of the magnitudes if `OF_MAGNITUDE`.
@@ -184,55 +190,71 @@ unsafe fn extremum_of_thread<T: Scalar, const W: usize, const MAX: bool, const O
 ) -> Extremum<MAX> {
     // A thread's elements come in order, so that the first of equals stays; converting its place can wait.
     let (mut best, mut index, mut any) = (T::ZERO, 0, false);
-    // SAFETY: every chunk begins below n.
-    unsafe {
-        each_chunk::<T, W>(args, false, |at, x, _| {
-            unroll!(E in [0, 1, 2, 3] {
-                if (E as usize) < W && at + u64::from(E) < args.n {
-                    let x = x[E as usize % W];
-                    let x = if OF_MAGNITUDE && x < T::ZERO { -x } else { x };
-                    #[expect(clippy::eq_op, reason = "only a NaN is not itself")]
-                    let (is_nan, was_nan) = (x != x, best != best);
-                    let is_better = if MAX { x > best } else { x < best };
-                    if !any || is_better || is_nan && !was_nan {
-                        (best, index, any) = (x, at + u64::from(E), true);
-                    }
+    let merge = |at: u64, x: [T; W], _: [T; W]| {
+        let mut best_of_chunk = magnitude_if::<T, OF_MAGNITUDE>(x[0]);
+        let mut place = 0;
+        unroll!(E in [1, 2, 3] {
+            if (E as usize) < W && at + u64::from(E) < args.n {
+                let x = magnitude_if::<T, OF_MAGNITUDE>(x[E as usize % W]);
+                if is_more_extreme::<T, MAX>(x, best_of_chunk) {
+                    (best_of_chunk, place) = (x, E);
                 }
-            });
+            }
         });
-    }
+        if !any || is_more_extreme::<T, MAX>(best_of_chunk, best) {
+            (best, index, any) = (best_of_chunk, at + u64::from(place), true);
+        }
+    };
+    // SAFETY: the caller keeps the rules.
+    unsafe { each_chunk::<T, W, false, CHUNKS>(args, merge) };
     if any { Extremum { value: best.widen(), index: index as f64 } } else { Extremum::EMPTY }
 }
 
-/// Calls `work` with each chunk of this thread: its first element, and the elements of `x` and, if `of_two`, of `y`.
+#[inline(always)]
+fn magnitude_if<T: Scalar, const OF_MAGNITUDE: bool>(x: T) -> T {
+    if OF_MAGNITUDE && x < T::ZERO { -x } else { x }
+}
+
+/// Whether `x` takes the place of an earlier element: a NaN does of all but a NaN.
+#[inline(always)]
+#[expect(
+    clippy::neg_cmp_op_on_partial_ord,
+    clippy::eq_op,
+    reason = "a NaN is neither more nor less than anything, nor itself"
+)]
+fn is_more_extreme<T: Scalar, const MAX: bool>(x: T, earlier: T) -> bool {
+    earlier == earlier && if MAX { !(x <= earlier) } else { !(x >= earlier) }
+}
+
+/// Calls `work` with each chunk of this thread: its first element, and the elements of `x` and, if `OF_TWO`, of `y`; `N` of each vector are
+/// loaded at a time.
 ///
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn each_chunk<T: Scalar, const W: usize>(
+unsafe fn each_chunk<T: Scalar, const W: usize, const OF_TWO: bool, const N: u32>(
     args: Args<T>,
-    of_two: bool,
     mut work: impl FnMut(u64, [T; W], [T; W]),
 ) {
     let Args { n, x, y, .. } = args;
-    let mut strides = Strides::start::<W>(n);
+    let mut strides = Strides::<N>::start::<W>(n);
     while strides.has_more() {
-        let (mut of_x, mut of_y) = ([[T::ZERO; W]; 2], [[T::ZERO; W]; 2]);
-        unroll!(K in [0, 1] {
+        let (mut of_x, mut of_y) = ([[T::ZERO; W]; 4], [[T::ZERO; W]; 4]);
+        unroll!(K in [0, 1, 2, 3] {
             let at = strides.first::<W>(K);
-            if at < n {
+            if K < N && at < n {
                 // SAFETY: the chunk begins below n.
                 unsafe {
                     of_x[K as usize] = load(x, at, n);
-                    if of_two {
+                    if OF_TWO {
                         of_y[K as usize] = load(y, at, n);
                     }
                 }
             }
         });
-        unroll!(K in [0, 1] {
+        unroll!(K in [0, 1, 2, 3] {
             let at = strides.first::<W>(K);
-            if at < n {
+            if K < N && at < n {
                 work(at, of_x[K as usize], of_y[K as usize]);
             }
         });

@@ -313,8 +313,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "vector",
         "vector/vector_reduce.rs",
         "the last of equal elements counts",
-        "let is_better = if MAX { x > best } else { x < best };",
-        "let is_better = if MAX { x >= best } else { x <= best };",
+        "if MAX { !(x <= earlier) } else",
+        "if MAX { !(x < earlier) } else",
     ),
     mutant(
         "vector",
