@@ -8,12 +8,13 @@ use std::{
 };
 
 pub use kernels_gpu::DType;
+use kernels_gpu::vector::vector_random::{normal_numbers, uniform_numbers};
 
 /// `f32` or `f64`: a type that every format, device and operation handles.
 ///
 /// The trait is sealed: kernels exist for these types alone.
 pub trait Scalar:
-    kernels_gpu::vector::math::Math
+    kernels_gpu::Scalar
     + Element
     + Copy
     + Default
@@ -34,6 +35,9 @@ pub trait Scalar:
     fn from_f64(value: f64) -> Self;
     /// The value as an `f64`, exactly.
     fn to_f64(self) -> f64;
+    /// The random numbers that a block of the generator gives: those of 16 bytes, then zeros.
+    #[doc(hidden)]
+    fn random(words: [u32; 4], normal: bool) -> [Self; 4];
 }
 
 macro_rules! scalars {
@@ -45,6 +49,9 @@ macro_rules! scalars {
             fn to_f64(self) -> f64 {
                 f64::from(self)
             }
+            fn random(words: [u32; 4], normal: bool) -> [Self; 4] {
+                if normal { normal_numbers(words) } else { uniform_numbers(words) }
+            }
         }
     )*};
 }
@@ -52,12 +59,23 @@ scalars!(f32, f64);
 
 /// What device vectors hold: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(feature = "cuda")]
-pub trait Element: cuda_std::mem::DeviceValue + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits {}
+pub trait Element:
+    sealed::Sealed + cuda_std::mem::DeviceValue + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits
+{
+}
 /// What device vectors hold: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(not(feature = "cuda"))]
-pub trait Element: cuda_std::mem::DeviceValue {}
+pub trait Element: sealed::Sealed + cuda_std::mem::DeviceValue {}
 
-impl Element for u32 {}
-impl Element for u64 {}
-impl Element for f32 {}
-impl Element for f64 {}
+macro_rules! elements {
+    ($($type:ty)*) => {$(
+        impl sealed::Sealed for $type {}
+        impl Element for $type {}
+    )*};
+}
+elements!(u32 u64 f32 f64);
+
+mod sealed {
+    /// What only this crate can name. Kernels are chosen by element types, so that another type with their names would be read as one of them.
+    pub trait Sealed {}
+}

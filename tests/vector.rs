@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("random_numbers_f64", random_numbers::<f64>));
     trials.extend(on_cpu_and_gpu("random_numbers_are_distributed_as_told", distributions));
     trials.extend(on_every_device("norms_do_not_overflow", norms_do_not_overflow));
+    trials.extend(on_every_device("vectors_and_results_of_several_queues", several_queues));
     trials.extend(on_every_device("casts", casts));
     trials.extend(on_every_device("what_is_not_read_may_be_nan", what_is_not_read));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
@@ -263,6 +264,31 @@ fn reductions<T: Scalar>(device: &Device) {
             assert_exact(&case, &[on.norm1().unwrap().get().unwrap()], &[sum(f64::abs)]);
             assert_exact(&case, &[on.dot(on).unwrap().get().unwrap()], &[sum(|x| x * x)]);
         }
+    }
+}
+
+/// Each argument on another queue than the one that the operation runs on.
+fn several_queues(device: &Device) {
+    let queues = [(); 4].map(|()| device.new_queue().unwrap());
+    let values = Random(12).vector::<f64>(100_000);
+    for round in 0..20 {
+        let on = |i: usize| &queues[(i + round) % 4];
+        let (x, mut y) = (on(0).upload_vec(&values).unwrap(), on(1).upload_vec(&values).unwrap());
+        let (half, four) = (on(2).scalar(0.5).unwrap(), on(3).scalar(4.0).unwrap());
+        let (mut result, mut index) = (on(2).scalar(0.0).unwrap(), on(3).scalar(0u64).unwrap());
+        y.axpy_dot(&half / &four, &x, &x, &mut result).unwrap();
+        let squares = in_double::<f64>(values.iter().map(|x| x * x * 1.125));
+        assert_within("dot", &[result.get().unwrap()], &[squares]);
+        y.reduce_into(Reduction::Norm1, &mut result).unwrap();
+        y.scale(&result).unwrap();
+        let sum = values.iter().map(|x| x.abs() * 1.125).sum::<f64>();
+        x.max_into(&mut result, &mut index).unwrap();
+        let largest = values.iter().copied().fold(f64::MIN, f64::max);
+        assert_eq!(result.get().unwrap(), largest);
+        assert_eq!(values[index.get().unwrap() as usize], largest);
+        let found = y.to_vec().unwrap();
+        let close = |(y, x): (&f64, &f64)| (y - x * 1.125 * sum).abs() <= 1e-10 * (x * sum).abs();
+        assert!(found.iter().zip(&values).all(close), "round {round}");
     }
 }
 
@@ -532,7 +558,10 @@ fn what_does_not_fit(device: &Device) {
     assert_eq!(x.slice(4..).unwrap().len(), 0);
     let empty = device.zeros::<f32>(0).unwrap();
     assert!(empty.max().is_err() && empty.min().is_err());
-    assert_eq!(empty.norm2().unwrap().get().unwrap(), 0.0);
+    for reduction in [Reduction::Sum, Reduction::Norm1, Reduction::Norm2, Reduction::NormInf] {
+        assert_eq!(empty.reduce(reduction).unwrap().get().unwrap().to_bits(), 0, "{reduction:?} of nothing");
+    }
+    assert_eq!(empty.dot(&empty).unwrap().get().unwrap().to_bits(), 0);
 
     let error = device.upload_indices(&[0, 3, 1], 3).unwrap_err().to_string();
     assert_eq!(error, "invalid option: index 3 at position 1 is not less than 3");

@@ -40,9 +40,10 @@ impl Device {
     /// its compilation where there is no machine code for the GPU; call the product once before, and the capture is short.
     ///
     /// What allocates, frees, waits or copies from or to the host cannot be captured: uploads, [`zeros`](Self::zeros),
-    /// reading and overwriting a vector, a solution by [`Cg`](crate::Cg), and what chooses by timing. A
-    /// [`gemm`](crate::gemm) can; if it splits its sums ([`GemmOptions::splits`](crate::GemmOptions::splits)), it works in
-    /// memory that belongs to the stream: keep a device handle of it, and launch the graph on this stream only. With event tracking on, as it is in a new `CudaContext` once that has made a stream, borrowing a slice
+    /// reading and overwriting a vector, a solution by [`Cg`](crate::Cg), and what chooses by timing. Operations
+    /// on vectors can, and a [`gemm`](crate::gemm). Reductions, `axpy_dot` and `axpby_norm` work in memory that belongs to the stream, and so does a
+    /// product that splits its sums ([`GemmOptions::splits`](crate::GemmOptions::splits)): keep a device handle of the stream, launch the graph
+    /// on this stream only, and call such an operation once before the capture, for the first one allocates. With event tracking on, as it is in a new `CudaContext` once that has made a stream, borrowing a slice
     /// waits for an event and giving it back records one: borrow before the capture, and give back after it. The first
     /// `new_stream` of such a context waits for all of the GPU's work, which breaks off captures in other threads: make streams
     /// before. While the graph is launched, the device handle, the matrix and the memory of the vectors have to be there, which cudarc does not check.

@@ -2,10 +2,7 @@
 
 use std::ops::Range;
 
-use kernels_gpu::vector::{
-    math::Math,
-    vector_random::{normal_numbers, philox, uniform_numbers},
-};
+use kernels_gpu::vector::vector_random::philox;
 
 use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
 use crate::{
@@ -65,17 +62,12 @@ pub(super) fn zip_from<T: Scalar>(
 
 pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> {
     let Random { seed, normal, shift, factor } = random;
-    /// The numbers of a block of the generator: as many as fit into 16 bytes.
-    fn numbers<T: Math>(block: u64, seed: u64, normal: bool) -> [T; 4] {
-        let words = philox(block, seed);
-        if normal { normal_numbers(words) } else { uniform_numbers(words) }
-    }
     let of_block = 16 / size_of::<T>();
     each(y, |range, y| {
         let mut block = (u64::MAX, [T::default(); 4]);
         for (i, y) in range.zip(y) {
             if block.0 != (i / of_block) as u64 {
-                block = ((i / of_block) as u64, numbers::<T>((i / of_block) as u64, seed, normal));
+                block = ((i / of_block) as u64, T::random(philox((i / of_block) as u64, seed), normal));
             }
             *y = cuda_std::GpuFloat::mul_add(factor, block.1[i % of_block], shift);
         }
@@ -113,8 +105,9 @@ pub(super) fn cast<T: CastFrom<U>, U: Element>(y: &mut DeviceVec<T>, x: &DeviceV
 
 pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) -> Result<()> {
     let (x, y) = (elements(x), elements(y));
-    let of_block =
-        |range: Range<usize>| x[range.clone()].iter().zip(&y[range]).map(|(x, y)| x.to_f64() * y.to_f64()).sum::<f64>();
+    let of_block = |range: Range<usize>| {
+        x[range.clone()].iter().zip(&y[range]).fold(0.0, |sum, (x, y)| sum + x.to_f64() * y.to_f64())
+    };
     set(result, T::from_f64(over_blocks(0..x.len(), &of_block, &|a, b| a + b)));
     Ok(())
 }
@@ -156,7 +149,7 @@ pub(super) fn extremum<T: Scalar>(
 }
 
 fn sum<T: Scalar>(x: &[T], of: impl Fn(f64) -> f64 + Sync) -> f64 {
-    let of_block = |range: Range<usize>| x[range].iter().map(|x| of(x.to_f64())).sum::<f64>();
+    let of_block = |range: Range<usize>| x[range].iter().fold(0.0, |sum, x| sum + of(x.to_f64()));
     over_blocks(0..x.len(), &of_block, &|a, b| a + b)
 }
 

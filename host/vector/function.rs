@@ -2,7 +2,8 @@
 
 /// A function of an element.
 ///
-/// Elementary functions are right to within 4 units in the last place; the same bits on a GPU and in the emulator.
+/// Elementary functions are right to within 4 units in the last place, but for results below the least normal number, which may be 0. Their
+/// bits are the same on a GPU and in the emulator; the CPU uses those of `std` in `f64`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Map<T> {
@@ -30,7 +31,8 @@ pub enum Map<T> {
     Add(T),
     /// `x` times this number.
     Mul(T),
-    /// `x`, at least the first number and at most the second; a NaN stays one.
+    /// The first number where `x` is less than that, otherwise the second where `x` is greater than that, otherwise `x`; a NaN stays one.
+    /// The bounds are not checked; a bound that is a NaN bounds nothing.
     Clamp(T, T),
 }
 

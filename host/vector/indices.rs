@@ -35,7 +35,7 @@ impl Device {
             let problem = format!("index {} at position {position} is not less than {bound}", indices[position]);
             return Err(Error::InvalidOption(problem));
         }
-        Ok(DeviceIndices { vector: self.upload_vec(indices)?, bound, are_distinct: are_distinct(indices, bound)? })
+        Ok(DeviceIndices { vector: self.upload_vec(indices)?, bound, are_distinct: are_distinct(indices)? })
     }
 }
 
@@ -73,7 +73,8 @@ impl DeviceIndices {
     }
 }
 
-fn are_distinct(indices: &[u32], bound: usize) -> Result<bool> {
+fn are_distinct(indices: &[u32]) -> Result<bool> {
+    let bound = indices.iter().max().map_or(0, |&largest| largest as usize + 1);
     if indices.len() > bound {
         return Ok(false);
     }

@@ -22,10 +22,11 @@ macro_rules! writing_methods {
     ($($type:ty),*) => {$(
         /// Operations that write the elements. They are queued on this vector's queue, and nothing waits; on the CPU they are done when the
         /// call returns. Numbers called `alpha` and `beta` are the host's, or a [`DeviceScalar`], or what [`Factor`] makes
-        /// of those. `O(n)` work; figures of bytes count each element read and written.
+        /// of those. `O(n)` work.
         ///
         /// All fail with [`LengthMismatch`](Error::LengthMismatch) where lengths differ,
-        /// [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device, and [`Driver`](Error::Driver).
+        /// [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device, and [`Driver`](Error::Driver); `axpy_dot` and
+        /// `axpby_norm` also with [`OutOfMemory`](Error::OutOfMemory), for the queue's first reduction allocates 128 KiB, which stay.
         impl<T: Scalar> $type {
             /// Sets all elements to `value`.
             ///
@@ -130,8 +131,11 @@ macro_rules! writing_methods {
                 zip_from(self.as_slice_mut(), zip, a.into(), b.into())
             }
 
-            /// Random numbers, uniform from `low` up to, and by rounding sometimes equal to, `high`. Each is a function of `seed` and
-            /// of its place alone: the same bits on every device. Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
+            /// Random numbers, uniform from `low` up to, and by rounding sometimes equal to, `high`. `high - low` must be finite.
+            ///
+            /// Each depends on `seed` and on its index in this vector or slice alone, and has the same bits on every device: two slices
+            /// filled with one seed get the same numbers. Uniform and normal numbers of one seed are made of the same bits, so take
+            /// different seeds where they must be independent. Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
             /// 1, 2, 3", 2011).
             ///
             /// # Errors
@@ -162,7 +166,7 @@ macro_rules! writing_methods {
             /// `y[i] = x[indices[i]]`.
             ///
             /// # Errors
-            /// [`LengthMismatch`](Error::LengthMismatch) if there is not an index for each element, or `x` is shorter than the indices' bound;
+            /// [`LengthMismatch`](Error::LengthMismatch) if the number of indices is not this vector's length, or `x` is shorter than the indices' bound;
             /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn gather<'b>(&mut self, indices: &DeviceIndices, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
                 gather(self.as_slice_mut(), indices, x.into())
@@ -171,7 +175,7 @@ macro_rules! writing_methods {
             /// `y[indices[i]] = x[i]`; other elements stay.
             ///
             /// # Errors
-            /// [`LengthMismatch`](Error::LengthMismatch) if `x` has not an element for each index, or this vector is shorter than the indices'
+            /// [`LengthMismatch`](Error::LengthMismatch) if `x` does not have one element per index, or this vector is shorter than the indices'
             /// bound; [`InvalidOption`](Error::InvalidOption) if an index is there twice;
             /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn scatter<'b>(&mut self, indices: &DeviceIndices, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
@@ -185,10 +189,12 @@ macro_rules! writing_methods {
 macro_rules! reading_methods {
     ($($type:ty),*) => {$(
         /// Reductions. Each has a result on the device, which the host may read or later operations may use; nothing waits before
-        /// that. Sums are added up in `f64` and rounded once. The same input gives the same bits.
+        /// that. Sums are accumulated in `f64`; an `f32` result is rounded once, at the end. The same elements at the same alignment to 16 bytes
+        /// give the same bits.
         ///
         /// The forms without `_into` allocate their result on this vector's queue, the others write one that is there, on its
-        /// queue, and can be recorded in a [`Graph`](crate::Graph).
+        /// queue (`max_into` on that of the value), and can be recorded in a [`Graph`](crate::Graph). A queue's first reduction allocates
+        /// 128 KiB, which stay, and waits until they are zeros.
         ///
         /// All fail with [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device,
         /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).

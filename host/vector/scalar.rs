@@ -81,7 +81,8 @@ impl<T: Scalar> DeviceScalar<T> {
 /// A number of the host times a quotient of numbers on the device, each of which may be left out: what an operation takes as `alpha` and
 /// `beta`, and computes on the device.
 ///
-/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `-(&s / &t)`, `1.0 / &t`. Divided by 0 it is an infinity or a NaN.
+/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `-(&s / &t)`, `1.0 / &t`. The host's number is multiplied by the numerator first, and the
+/// product is divided by the denominator; divided by 0 it is an infinity or a NaN.
 #[derive(Debug)]
 pub struct Factor<'a, T> {
     value: T,

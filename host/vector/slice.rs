@@ -3,6 +3,8 @@
 use std::ops::{Bound, RangeBounds};
 
 use crate::{Device, DeviceVec, Element, Error, Result};
+#[cfg(feature = "cuda")]
+use crate::{DeviceVecMut, DeviceVecRef};
 
 /// Consecutive elements of a [`DeviceVec`], to read.
 ///
@@ -169,6 +171,22 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
 
 impl<'a, T: Element> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVec<T>) -> Self {
+        vector.as_slice()
+    }
+}
+
+/// Memory that another library lends.
+#[cfg(feature = "cuda")]
+impl<'a, T: Element> From<&'a DeviceVecRef<'_, T>> for DeviceSlice<'a, T> {
+    fn from(vector: &'a DeviceVecRef<'_, T>) -> Self {
+        vector.as_slice()
+    }
+}
+
+/// Memory that another library lends.
+#[cfg(feature = "cuda")]
+impl<'a, T: Element> From<&'a DeviceVecMut<'_, T>> for DeviceSlice<'a, T> {
+    fn from(vector: &'a DeviceVecMut<'_, T>) -> Self {
         vector.as_slice()
     }
 }

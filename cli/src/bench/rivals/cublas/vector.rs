@@ -79,6 +79,7 @@ impl Handle {
         // SAFETY: the handle is alive; the rest is the caller's promise.
         check("cublas?scal", unsafe { (T::SCAL)(self.raw, n, alpha, x, 1) })
     }
+
     /// `y = x`.
     ///
     /// # Safety
