@@ -16,7 +16,7 @@ use crate::{Device, DeviceVec, Element, Result, Scalar};
 /// let device = Device::auto();
 /// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 1, 2], vec![0, 1], vec![2.0, 4.0])?;
 /// let a = device.upload(&a)?;
-/// let (r, mut ar, mut x) = (device.upload_vec(&[2.0, 4.0])?, device.zeros(2)?, device.zeros(2)?);
+/// let (r, mut ar, mut x) = (device.upload_vec(&[2.0, 4.0])?, device.zeros::<f64>(2)?, device.zeros::<f64>(2)?);
 /// a.spmv(1.0, &r, 0.0, &mut ar)?;
 /// x.axpy(&r.dot(&r)? / &r.dot(&ar)?, &r)?; // 20 / 72, divided on the device
 /// assert!((x.to_vec()?[0] - 2.0 * 20.0 / 72.0).abs() < 1e-15);
