@@ -183,6 +183,17 @@ pub(crate) struct Skipped {
     pub(crate) reason: String,
 }
 
+impl<R> Report<R> {
+    /// What a report in Markdown begins with: where and when, how it was measured, and against what.
+    pub(crate) fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
+        let Self { warpsparse, date, .. } = self;
+        writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
+        writeln!(f, "{}", self.method.text)?;
+        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))
+    }
+}
+
 impl<R: MatrixResult> Report<R> {
     /// The element types measured, and their results.
     pub(crate) fn by_dtype(&self) -> impl Iterator<Item = (DTypeName, Vec<&R>)> {

@@ -8,7 +8,7 @@ use warpsparse::Scalar;
 use super::{residual::factor, rungs::CAPTURED, to_tolerance::ToTolerance};
 use crate::{
     bench::{
-        report::{Machine, Report, Skipped},
+        report::{Report, Skipped},
         table::{self, none, short},
     },
     measure::{Clock, DTypeName, MatrixReport, Timing},
@@ -205,11 +205,7 @@ impl CgResult {
 
 impl fmt::Display for Report<CgResult> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
-        let Self { warpsparse, date, .. } = self;
-        writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
-        writeln!(f, "{}", self.method.text)?;
-        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        self.write_head(f)?;
         for result in &self.results {
             let CgResult { name, dtype, matrix: MatrixReport { rows, entries, .. }, .. } = result;
             writeln!(f, "\n## {name} {dtype}: {rows} unknowns, {entries} entries\n\n{}", result.ladder())?;

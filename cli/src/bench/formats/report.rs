@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     bench::{
-        report::{self, Machine, MatrixResult as _, Report, RivalReport, Skipped},
+        report::{self, MatrixResult as _, Report, RivalReport, Skipped},
         table::{self, none, short},
     },
     measure::{DTypeName, Figures, FormatName, MatrixReport, ProductReport, Timing},
@@ -135,11 +135,7 @@ impl FormatResult {
 
 impl fmt::Display for Report<MatrixResult> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
-        let Self { warpsparse, date, .. } = self;
-        writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
-        writeln!(f, "{}", self.method.text)?;
-        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        self.write_head(f)?;
         writeln!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n## {dtype}")?;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     bench::{
-        report::{self, Machine, MatrixResult as _, Report, RivalReport, Skipped},
+        report::{self, MatrixResult as _, Report, RivalReport, Skipped},
         table::{self, none, short, us},
     },
     measure::{DTypeName, DenseReport, MatrixReport, ProductReport},
@@ -88,11 +88,7 @@ impl GraphResult {
 
 impl fmt::Display for Report<GraphResult> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
-        let Self { warpsparse, date, .. } = self;
-        writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
-        writeln!(f, "{}", self.method.text)?;
-        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        self.write_head(f)?;
         writeln!(f, "\n{}", self.losses())?;
         writeln!(f, "\n## Stand-ins\n\n{}", self.graphs())?;
         let mut widths: Vec<u32> = self.results.iter().map(|result| result.n).collect();

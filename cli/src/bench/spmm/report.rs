@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     bench::{
-        report::{self, Machine, MatrixResult as _, Report, RivalColumns, RivalReport, Skipped},
+        report::{self, MatrixResult as _, Report, RivalColumns, RivalReport, Skipped},
         table::{self, none, short, us},
     },
     measure::{DTypeName, DenseReport, Figures, MatrixReport, ProductReport, Timing},
@@ -66,11 +66,7 @@ impl ProductResult {
 
 impl fmt::Display for Report<ProductResult> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
-        let Self { warpsparse, date, .. } = self;
-        writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
-        writeln!(f, "{}", self.method.text)?;
-        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        self.write_head(f)?;
         writeln!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n## {dtype}\n\n{}", self.products(&results))?;

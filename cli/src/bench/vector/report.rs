@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     bench::{
-        report::{Machine, MatrixResult, Report, RivalColumns, RivalReport, Skipped},
+        report::{MatrixResult, Report, RivalColumns, RivalReport, Skipped},
         table::{self, none, us},
     },
     measure::{DTypeName, Figures, Operation, ProductReport, Timing},
@@ -49,11 +49,7 @@ impl MatrixResult for VectorResult {
 
 impl fmt::Display for Report<VectorResult> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { device, model, copy_gb_per_s, .. } = &self.machine;
-        let Self { warpsparse, date, .. } = self;
-        writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
-        writeln!(f, "{}", self.method.text)?;
-        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))?;
+        self.write_head(f)?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n## {dtype}\n\n{}", self.table(results))?;
         }
