@@ -12,7 +12,6 @@ use kernels_gpu::{
 use super::workspace::{StateArrays, Step, Workspace, Z};
 use crate::{
     CsrMatrix, DeviceVec, Scalar,
-    device::Buffer,
     formats::rows::{BLOCK, for_blocks, join},
 };
 
@@ -23,7 +22,7 @@ pub(super) fn step<T: Scalar>(workspace: &mut Workspace<T>, step: Step<'_, T>) {
 fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, step: Step<'_, T>) {
     let Workspace { x, r, p, q, z, state, .. } = workspace;
     let (n, r) = (r.len(), elements_mut(r));
-    let stopped = host_mut(&mut state.counters)[counter::STOPPED] != 0;
+    let stopped = state.counters.on_cpu_mut()[counter::STOPPED] != 0;
     let z = match z {
         Z::Residual => Preconditioned::Residual,
         Z::Diagonal(diagonal) => Preconditioned::Diagonal(elements(diagonal)),
@@ -41,12 +40,12 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
                 add(&mut sums[0], *r, *r);
                 add(&mut sums[1], b[i], b[i]);
             });
-            let partials = host_mut(&mut state.partials);
+            let partials = state.partials.on_cpu_mut();
             partials[..2].copy_from_slice(&sums.map(Sum::total));
         }
         Step::Alpha => {
-            if host_mut(&mut state.counters)[counter::STATUS] != status::RUNNING {
-                host_mut(&mut state.counters)[counter::STOPPED] = 1;
+            if state.counters.on_cpu_mut()[counter::STATUS] != status::RUNNING {
+                state.counters.on_cpu_mut()[counter::STOPPED] = 1;
                 return;
             }
             let p = elements(p);
@@ -59,7 +58,7 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
             after_update::<T>(state, rz, rr, begins);
         }
         Step::Update => {
-            let minus_alpha = T::from_f64(-host_mut(&mut state.scalars)[scalar::ALPHA]);
+            let minus_alpha = T::from_f64(-state.scalars.on_cpu_mut()[scalar::ALPHA]);
             let q = elements(q);
             let [rz, rr] = sum_blocks(0..n, r, &|i, r, sums| {
                 *r += minus_alpha * q[i];
@@ -74,7 +73,7 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
         }
         Step::Direction => {
             let [alpha, beta] =
-                [scalar::ALPHA, scalar::BETA].map(|place| T::from_f64(host_mut(&mut state.scalars)[place]));
+                [scalar::ALPHA, scalar::BETA].map(|place| T::from_f64(state.scalars.on_cpu_mut()[place]));
             let reads_old = alpha != T::default() || beta != T::default();
             let p = elements_mut(p);
             if reads_old {
@@ -108,7 +107,7 @@ pub(super) fn replace_residual(workspace: &mut Workspace<f32>, matrix: &CsrMatri
         add(&mut sums[0], residual, residual);
         add(&mut sums[1], b[row], b[row]);
     });
-    host_mut(&mut workspace.state.partials)[..2].copy_from_slice(&sums.map(Sum::total));
+    workspace.state.partials.on_cpu_mut()[..2].copy_from_slice(&sums.map(Sum::total));
 }
 
 /// Where the preconditioned residual comes from.
@@ -157,14 +156,14 @@ fn sum_blocks<T: Send, const COMPENSATED: bool>(
 }
 
 fn after_product(state: &mut StateArrays, pq: f64) {
-    match step_length(host_mut(&mut state.scalars)[scalar::RZ], pq) {
-        Ok(alpha) => host_mut(&mut state.scalars)[scalar::ALPHA] = alpha,
+    match step_length(state.scalars.on_cpu_mut()[scalar::RZ], pq) {
+        Ok(alpha) => state.scalars.on_cpu_mut()[scalar::ALPHA] = alpha,
         Err(status) => end(state, status, true),
     }
 }
 
 fn after_update<T>(state: &mut StateArrays, rz: f64, rr: f64, begins: bool) {
-    let (scalars, counters) = (host_mut(&mut state.scalars), host_mut(&mut state.counters));
+    let (scalars, counters) = (state.scalars.on_cpu_mut(), state.counters.on_cpu_mut());
     let iteration = counters[counter::ITERATION] + u32::from(!begins);
     let status = verdict(rr, rz, scalars[scalar::TARGET], iteration, counters[counter::LIMIT], size_of::<T>());
     if status == status::NOT_FINITE {
@@ -183,22 +182,16 @@ fn after_update<T>(state: &mut StateArrays, rz: f64, rr: f64, begins: bool) {
 }
 
 fn end(state: &mut StateArrays, status: u32, at_once: bool) {
-    let counters = host_mut(&mut state.counters);
+    let counters = state.counters.on_cpu_mut();
     counters[counter::STATUS] = status;
     counters[counter::STOPPED] = u32::from(at_once);
     state.mailbox.set(mail::END, end_word(status, counters[counter::ITERATION]));
 }
 
 pub(super) fn elements<T: Scalar>(vector: &DeviceVec<T>) -> &[T] {
-    vector.buffer().as_host().expect(IN_HOST_MEMORY)
+    vector.buffer().on_cpu()
 }
 
 pub(super) fn elements_mut<T: Scalar>(vector: &mut DeviceVec<T>) -> &mut [T] {
-    host_mut(vector.parts_mut().1)
+    vector.parts_mut().1.on_cpu_mut()
 }
-
-fn host_mut<T: crate::Element>(buffer: &mut Buffer<T>) -> &mut [T] {
-    buffer.as_host_mut().expect(IN_HOST_MEMORY)
-}
-
-const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";

@@ -285,6 +285,22 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    /// The elements of an array of the CPU device.
+    ///
+    /// # Panics
+    /// Where the array is on a GPU.
+    pub(crate) fn on_cpu(&self) -> &[T] {
+        self.as_host().expect(IN_HOST_MEMORY)
+    }
+
+    /// The elements of an array of the CPU device, to write them.
+    ///
+    /// # Panics
+    /// Where the array is on a GPU, or shared.
+    pub(crate) fn on_cpu_mut(&mut self) -> &mut [T] {
+        self.as_host_mut().expect(IN_HOST_MEMORY)
+    }
+
     /// The array to read from.
     pub(crate) fn array(&self) -> Array<'_, T> {
         match self {
@@ -361,6 +377,8 @@ impl<T: Element> DeviceVec<T> {
         }
     }
 }
+
+const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
 
 /// Zeros in the host memory that a device has for its own.
 pub(super) fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {

@@ -13,8 +13,6 @@ const LARGE: usize = 256;
 /// The fewest for which those copies are worth another thread.
 const SMALL: usize = 64;
 
-const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
-
 pub(super) fn choice(m: usize, n: usize) -> KernelChoice {
     let (block, threads) = (block_size(m, n), cpu_threads());
     let reason = format!("the crate matrixmultiply, blocks of {block} x {block} shared among {threads} threads");
@@ -52,7 +50,7 @@ fn distances(order: Order, leading_dimension: usize) -> (isize, isize) {
 
 impl<T: Scalar> Strided<*const T> {
     fn read(matrix: DenseRef<'_, T>) -> Self {
-        let elements = matrix.vec().buffer().as_host().expect(IN_HOST_MEMORY);
+        let elements = matrix.vec().buffer().on_cpu();
         let (rows, cols) = distances(matrix.order(), matrix.leading_dimension());
         Self { first: elements.as_ptr().wrapping_add(matrix.offset()), rows, cols }
     }
@@ -62,7 +60,7 @@ impl<T: Scalar> Strided<*mut T> {
     fn write(matrix: DenseMut<'_, T>) -> Self {
         let (rows, cols) = distances(matrix.order(), matrix.leading_dimension());
         let offset = matrix.offset();
-        let elements = matrix.into_vec().parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        let elements = matrix.into_vec().parts_mut().1.on_cpu_mut();
         Self { first: elements.as_mut_ptr().wrapping_add(offset), rows, cols }
     }
 }

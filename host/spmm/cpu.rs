@@ -29,11 +29,9 @@ struct RowsMut<'a, T> {
     leading_dimension: usize,
 }
 
-const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
-
 impl<'a, T: Element> Rows<'a, T> {
     fn new(matrix: DenseRef<'a, T>) -> Self {
-        let elements = matrix.vec().buffer().as_host().expect(IN_HOST_MEMORY);
+        let elements = matrix.vec().buffer().on_cpu();
         Self { elements: elements.get(matrix.offset()..).unwrap_or(&[]), leading_dimension: matrix.leading_dimension() }
     }
 }
@@ -44,7 +42,7 @@ impl<'a, T: Element> RowsMut<'a, T> {
         let leading_dimension = matrix.leading_dimension();
         let first = matrix.offset();
         let last = first + (matrix.nrows() - 1) * leading_dimension + matrix.ncols();
-        let elements = matrix.into_vec().parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        let elements = matrix.into_vec().parts_mut().1.on_cpu_mut();
         Self { elements: &mut elements[first..last], leading_dimension }
     }
 

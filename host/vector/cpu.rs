@@ -263,13 +263,11 @@ fn set<T: Element>(scalar: &mut DeviceScalar<T>, value: T) {
 
 fn elements<T: Element>(slice: DeviceSlice<'_, T>) -> &[T] {
     let (vector, first) = slice.parts();
-    &vector.buffer().as_host().expect(IN_HOST_MEMORY)[first..][..slice.len()]
+    &vector.buffer().on_cpu()[first..][..slice.len()]
 }
 
 fn elements_mut<T: Element>(slice: DeviceSliceMut<'_, T>) -> &mut [T] {
     let len = slice.len();
     let (vector, first) = slice.into_parts();
-    &mut vector.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY)[first..][..len]
+    &mut vector.parts_mut().1.on_cpu_mut()[first..][..len]
 }
-
-const IN_HOST_MEMORY: &str = "vectors of the CPU are in host memory";

@@ -33,10 +33,9 @@ pub(super) struct OnCpu<M>(pub(super) M);
 
 impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
         let Product { alpha, x, beta, y, .. } = product;
-        let x = x.buffer().as_host().expect(IN_HOST_MEMORY);
-        let y = y.parts_mut().1.as_host_mut().expect(IN_HOST_MEMORY);
+        let x = x.buffer().on_cpu();
+        let y = y.parts_mut().1.on_cpu_mut();
         self.0.spmv(alpha, x, beta, y);
         Ok(())
     }
