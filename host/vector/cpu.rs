@@ -6,11 +6,11 @@ use kernels_gpu::vector::vector_random::philox;
 
 use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
 use crate::{
-    DeviceVec, Element, Result, Scalar,
+    Element, Scalar,
     formats::rows::{BLOCK, for_blocks, join},
 };
 
-pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
+pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) {
     let value = number(value);
     each(y, |_, y| y.fill(value))
 }
@@ -20,7 +20,7 @@ pub(super) fn axpby<T: Scalar>(
     alpha: Factor<'_, T>,
     x: Option<DeviceSlice<'_, T>>,
     beta: Factor<'_, T>,
-) -> Result<()> {
+) {
     let (zero, one) = (T::default(), T::from_f64(1.0));
     let (alpha, beta) = (number(alpha), number(beta));
     match x.map(elements).filter(|_| alpha != zero) {
@@ -32,91 +32,69 @@ pub(super) fn axpby<T: Scalar>(
     }
 }
 
-pub(super) fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>) -> Result<()> {
+pub(super) fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: Option<DeviceSlice<'_, T>>) {
     let function = function(map);
-    each(y, |_, y| y.iter_mut().for_each(|y| *y = function(*y)))
+    match x.map(elements) {
+        Some(x) => each(y, |range, y| combine(y, &x[range], |_, x| function(x))),
+        None => each(y, |_, y| y.iter_mut().for_each(|y| *y = function(*y))),
+    }
 }
 
-pub(super) fn map_from<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: DeviceSlice<'_, T>) -> Result<()> {
-    let (function, x) = (function(map), elements(x));
-    each(y, |range, y| combine(y, &x[range], |_, x| function(x)))
-}
-
-pub(super) fn zip<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, x: DeviceSlice<'_, T>) -> Result<()> {
-    let (function, x) = (function_of_two::<T>(zip), elements(x));
-    each(y, |range, y| combine(y, &x[range], function))
-}
-
-pub(super) fn zip_from<T: Scalar>(
-    y: DeviceSliceMut<'_, T>,
-    zip: Zip,
-    a: DeviceSlice<'_, T>,
-    b: DeviceSlice<'_, T>,
-) -> Result<()> {
-    let (function, a, b) = (function_of_two::<T>(zip), elements(a), elements(b));
+pub(super) fn zip<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, a: Option<DeviceSlice<'_, T>>, b: DeviceSlice<'_, T>) {
+    let (function, b) = (function_of_two::<T>(zip), elements(b));
+    let Some(a) = a.map(elements) else {
+        return each(y, |range, y| combine(y, &b[range], function));
+    };
     each(y, |range, y| {
         let operands = a[range.clone()].iter().zip(&b[range]);
         y.iter_mut().zip(operands).for_each(|(y, (&a, &b))| *y = function(a, b));
-    })
+    });
 }
 
-pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> {
+pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) {
     let Random { seed, normal, shift, factor } = random;
     let of_block = 16 / size_of::<T>();
     each(y, |range, y| {
         let mut block = (u64::MAX, [T::default(); 4]);
         for (i, y) in range.zip(y) {
-            if block.0 != (i / of_block) as u64 {
-                block = ((i / of_block) as u64, T::random(philox((i / of_block) as u64, seed), normal));
+            let number = (i / of_block) as u64;
+            if block.0 != number {
+                block = (number, T::random(philox(number, seed), normal));
             }
             *y = cuda_std::GpuFloat::mul_add(factor, block.1[i % of_block], shift);
         }
     })
 }
 
-pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
+pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) {
     let x = elements(x);
     each(y, |range, y| y.copy_from_slice(&x[range]))
 }
 
-pub(super) fn gather<T: Element>(
-    y: DeviceSliceMut<'_, T>,
-    indices: &DeviceIndices,
-    x: DeviceSlice<'_, T>,
-) -> Result<()> {
+pub(super) fn gather<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) {
     let (indices, x) = (elements(indices.vector().into()), elements(x));
     each(y, |range, y| y.iter_mut().zip(&indices[range]).for_each(|(y, &index)| *y = x[index as usize]))
 }
 
-pub(super) fn scatter<T: Element>(
-    y: DeviceSliceMut<'_, T>,
-    indices: &DeviceIndices,
-    x: DeviceSlice<'_, T>,
-) -> Result<()> {
+pub(super) fn scatter<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) {
     let y = elements_mut(y);
     elements(indices.vector().into()).iter().zip(elements(x)).for_each(|(&index, &x)| y[index as usize] = x);
-    Ok(())
 }
 
-pub(super) fn cast<T: CastFrom<U>, U: Element>(y: &mut DeviceVec<T>, x: &DeviceVec<U>) -> Result<()> {
-    let x = elements(x.into());
-    each(y.as_slice_mut(), |range, y| y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = T::cast(x)))
+pub(super) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, U>) {
+    let x = elements(x);
+    each(y, |range, y| y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = T::cast(x)))
 }
 
-pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) -> Result<()> {
+pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) {
     let (x, y) = (elements(x), elements(y));
     let of_block = |range: Range<usize>| {
         x[range.clone()].iter().zip(&y[range]).fold(0.0, |sum, (x, y)| sum + x.to_f64() * y.to_f64())
     };
     set(result, T::from_f64(over_blocks(0..x.len(), &of_block, &|a, b| a + b)));
-    Ok(())
 }
 
-pub(super) fn reduce<T: Scalar>(
-    x: DeviceSlice<'_, T>,
-    reduction: Reduction,
-    result: &mut DeviceScalar<T>,
-) -> Result<()> {
+pub(super) fn reduce<T: Scalar>(x: DeviceSlice<'_, T>, reduction: Reduction, result: &mut DeviceScalar<T>) {
     let x = elements(x);
     let value = match reduction {
         Reduction::Sum => sum(x, |x| x),
@@ -125,7 +103,6 @@ pub(super) fn reduce<T: Scalar>(
         Reduction::NormInf => largest_magnitude(x),
     };
     set(result, T::from_f64(value));
-    Ok(())
 }
 
 pub(super) fn extremum<T: Scalar>(
@@ -133,7 +110,7 @@ pub(super) fn extremum<T: Scalar>(
     is_max: bool,
     value: &mut DeviceScalar<T>,
     index: &mut DeviceScalar<u64>,
-) -> Result<()> {
+) {
     let x = elements(x);
     // The earlier one stays, unless the later one is more extreme.
     let better = |earlier: usize, later: usize| {
@@ -145,7 +122,6 @@ pub(super) fn extremum<T: Scalar>(
     let found = over_blocks(0..x.len(), &of_block, &better);
     set(value, x[found]);
     set(index, found as u64);
-    Ok(())
 }
 
 fn sum<T: Scalar>(x: &[T], of: impl Fn(f64) -> f64 + Sync) -> f64 {
@@ -229,10 +205,9 @@ fn combine<T: Copy>(y: &mut [T], x: &[T], function: impl Fn(T, T) -> T) {
 }
 
 /// Calls `work` with the elements block by block, and their range.
-fn each<T: Element>(y: DeviceSliceMut<'_, T>, work: impl Fn(Range<usize>, &mut [T]) + Sync) -> Result<()> {
+fn each<T: Element>(y: DeviceSliceMut<'_, T>, work: impl Fn(Range<usize>, &mut [T]) + Sync) {
     let y = elements_mut(y);
     for_blocks(0..y.len(), y, &work);
-    Ok(())
 }
 
 /// What `of_block` makes of blocks, merged pairwise: the same for any number of threads.

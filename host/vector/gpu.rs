@@ -16,7 +16,7 @@ use kernels_gpu::{
 use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
 use crate::{
     DType, Device, DeviceVec, Element, Result, Scalar,
-    device::{Found, KernelLaunch, Mode},
+    device::{Buffer, Found, KernelLaunch, Mode},
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
@@ -107,15 +107,21 @@ pub(super) fn axpby<T: Scalar>(
     let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::grid_size::<T>(n));
     // SAFETY: the slice begins within the vector.
     let y = unsafe { launch.write("y", buffer, queue).add(first) };
-    let args = vector_axpby::Args {
-        n,
-        alpha: factor(&mut launch, "alpha", alpha),
-        x: x.map_or(ptr::null(), |x| read(&mut launch, "x", x)),
-        beta: factor(&mut launch, "beta", beta),
-        y,
-    };
+    let args = axpby_args(&mut launch, n, alpha, x, beta, y);
     // SAFETY: both slices have n elements on this GPU, and y is borrowed mutably; without x, alpha is 0.
     unsafe { launch.run_variant(variant, &args) }
+}
+
+fn axpby_args<'a, T: Scalar>(
+    launch: &mut KernelLaunch<'a>,
+    n: u64,
+    alpha: Factor<'a, T>,
+    x: Option<DeviceSlice<'a, T>>,
+    beta: Factor<'a, T>,
+    y: *mut T,
+) -> vector_axpby::Args<T> {
+    let x = x.map_or(ptr::null(), |x| read(launch, "x", x));
+    vector_axpby::Args { n, alpha: factor(launch, "alpha", alpha), x, beta: factor(launch, "beta", beta), y }
 }
 
 pub(super) fn axpby_dot<T: Scalar>(
@@ -134,13 +140,7 @@ pub(super) fn axpby_dot<T: Scalar>(
     let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::dot_grid_size::<T>(n, 2));
     // SAFETY: the slice begins within the vector.
     let y = unsafe { launch.write("y", buffer, queue).add(first) };
-    let axpby = vector_axpby::Args {
-        n,
-        alpha: factor(&mut launch, "alpha", alpha),
-        x: read(&mut launch, "x", x),
-        beta: factor(&mut launch, "beta", beta),
-        y,
-    };
+    let axpby = axpby_args(&mut launch, n, alpha, Some(x), beta, y);
     let z = z.map_or(ptr::null(), |z| read(&mut launch, "z", z));
     let result = launch.write("result", result, result_queue);
     let args = vector_axpby::DotArgs { axpby, z, result, workspace: workspace.addresses(&mut launch) };
@@ -216,14 +216,30 @@ pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> 
 }
 
 pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
-    let variant = entry_of(vector_move::VARIANTS, &format!("vector_move_copy_{}", size_of::<T>()));
+    let blocks = vector_move::copy_grid_size(y.len() as u64, size_of::<T>());
+    run_cast(&format!("vector_move_copy_{}", size_of::<T>()), blocks, y, x)
+}
+
+pub(super) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, U>) -> Result<()> {
+    run_cast(T::ENTRY, vector_move::grid_size(y.len() as u64), y, x)
+}
+
+/// An entry that takes a `U` and gives a `T`, or copies elements of as many bytes.
+fn run_cast<T: Element, U: Element>(
+    entry: &str,
+    blocks: u64,
+    y: DeviceSliceMut<'_, T>,
+    x: DeviceSlice<'_, U>,
+) -> Result<()> {
+    let variant = entry_of(vector_move::VARIANTS, entry);
     let n = y.len() as u64;
     let (queue, buffer, first) = parts(y);
-    let mut launch = launch_of(queue, "vector_move", variant, vector_move::copy_grid_size(n, size_of::<T>()));
+    let mut launch = launch_of(queue, "vector_move", variant, blocks);
     // SAFETY: the slice begins within the vector.
     let y = unsafe { launch.write("y", buffer, queue).add(first) };
     let args = vector_move::CastArgs { n, x: read(&mut launch, "x", x), y };
-    // SAFETY: both slices have n elements on this GPU, of which any bits are valid, and y is borrowed mutably.
+    // SAFETY: both slices have n elements on this GPU, and y is borrowed mutably. The entry is that for these types; what it copies may be of
+    // any bits.
     unsafe { launch.run_variant(variant, &args) }
 }
 
@@ -262,20 +278,6 @@ fn run_move<T: Element>(
     unsafe { launch.run_variant(variant, &args) }
 }
 
-pub(super) fn cast<T: CastFrom<U>, U: Element>(y: &mut DeviceVec<T>, x: &DeviceVec<U>) -> Result<()> {
-    let variant = entry_of(vector_move::VARIANTS, T::ENTRY);
-    let n = y.len() as u64;
-    let (queue, buffer) = y.parts_mut();
-    let mut launch = launch_of(queue, "vector_move", variant, vector_move::grid_size(n));
-    let args = vector_move::CastArgs {
-        n,
-        x: launch.read("x", x.buffer().array(), x.device()),
-        y: launch.write("y", buffer, queue),
-    };
-    // SAFETY: both have n elements on this GPU, and y is borrowed mutably.
-    unsafe { launch.run_variant(variant, &args) }
-}
-
 /// Where blocks leave what they have found: the queue's own memory.
 struct Borrowed {
     partials: DeviceVec<f64>,
@@ -297,7 +299,7 @@ impl Borrowed {
 }
 
 /// A queue, a vector's memory, and the first element of a slice there.
-fn parts<'a, T: Element>(slice: DeviceSliceMut<'a, T>) -> (&'a Device, &'a mut crate::device::Buffer<T>, usize) {
+fn parts<'a, T: Element>(slice: DeviceSliceMut<'a, T>) -> (&'a Device, &'a mut Buffer<T>, usize) {
     let (vector, first) = slice.into_parts();
     let (queue, buffer) = vector.parts_mut();
     (queue, buffer, first)

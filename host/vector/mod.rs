@@ -99,7 +99,7 @@ macro_rules! writing_methods {
             /// # Errors
             /// See above.
             pub fn map(&mut self, map: Map<T>) -> Result<()> {
-                map_in_place(self.as_slice_mut(), &map)
+                self::map(self.as_slice_mut(), &map, None)
             }
 
             /// `y[i] = map(x[i])`.
@@ -107,7 +107,7 @@ macro_rules! writing_methods {
             /// # Errors
             /// See above.
             pub fn map_from<'b>(&mut self, map: Map<T>, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
-                map_from(self.as_slice_mut(), &map, x.into())
+                self::map(self.as_slice_mut(), &map, Some(x.into()))
             }
 
             /// `y[i] = zip(y[i], x[i])`: `y.zip(Zip::Mul, &x)` is the elementwise product.
@@ -115,7 +115,7 @@ macro_rules! writing_methods {
             /// # Errors
             /// See above.
             pub fn zip<'b>(&mut self, zip: Zip, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
-                zip_in_place(self.as_slice_mut(), zip, x.into())
+                self::zip(self.as_slice_mut(), zip, None, ("x", x.into()))
             }
 
             /// `y[i] = zip(a[i], b[i])`.
@@ -128,7 +128,7 @@ macro_rules! writing_methods {
                 a: impl Into<DeviceSlice<'b, T>>,
                 b: impl Into<DeviceSlice<'c, T>>,
             ) -> Result<()> {
-                zip_from(self.as_slice_mut(), zip, a.into(), b.into())
+                self::zip(self.as_slice_mut(), zip, Some(a.into()), ("b", b.into()))
             }
 
             /// Random numbers, uniform from `low` up to, and by rounding sometimes equal to, `high`. `high - low` must be finite.
@@ -346,11 +346,9 @@ impl<T: Element> DeviceVec<T> {
     where
         T: CastFrom<U>,
     {
-        check("x", self.device(), self.len(), x.into())?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        if on_cpu(self.device()) { cpu::cast(self, x) } else { gpu::cast(self, x) }
+        let x = DeviceSlice::from(x);
+        check("x", self.device(), self.len(), x)?;
+        run(self.as_slice_mut(), |y| cpu::cast(y, x), |y| gpu::cast(y, x))
     }
 }
 
@@ -373,13 +371,25 @@ fn check<T: Element>(what: &'static str, device: &Device, len: usize, x: DeviceS
     device.check_same(what, x.device())
 }
 
+/// Runs an operation that writes `y` where that lives; without elements there is nothing to do.
+fn run<'a, T: Element>(
+    y: DeviceSliceMut<'a, T>,
+    on_the_cpu: impl FnOnce(DeviceSliceMut<'a, T>),
+    by_a_kernel: impl FnOnce(DeviceSliceMut<'a, T>) -> Result<()>,
+) -> Result<()> {
+    if y.is_empty() {
+        return Ok(());
+    }
+    if !on_cpu(y.device()) {
+        return by_a_kernel(y);
+    }
+    on_the_cpu(y);
+    Ok(())
+}
+
 fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
     value.check("the value", y.device())?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::fill(y, value),
-        _ => gpu::fill(y, value),
-    }
+    run(y, |y| cpu::fill(y, value), |y| gpu::fill(y, value))
 }
 
 fn axpby<T: Scalar>(
@@ -391,15 +401,12 @@ fn axpby<T: Scalar>(
     alpha.check("alpha", y.device())?;
     beta.check("beta", y.device())?;
     x.map_or(Ok(()), |x| check("x", y.device(), y.len(), x))?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::axpby(y, alpha, x, beta),
-        _ => gpu::axpby(y, alpha, x, beta),
-    }
+    run(y, |y| cpu::axpby(y, alpha, x, beta), |y| gpu::axpby(y, alpha, x, beta))
 }
 
+/// [`axpby`], and the dot product with `z`, or without one the norm.
 fn axpby_dot<T: Scalar>(
-    y: DeviceSliceMut<'_, T>,
+    mut y: DeviceSliceMut<'_, T>,
     alpha: Factor<'_, T>,
     x: DeviceSlice<'_, T>,
     beta: Factor<'_, T>,
@@ -414,76 +421,46 @@ fn axpby_dot<T: Scalar>(
     if !on_cpu(y.device()) {
         return gpu::axpby_dot(y, alpha, x, beta, z, result);
     }
-    let mut y = y;
-    cpu::axpby(y.as_slice_mut(), alpha, Some(x), beta)?;
+    cpu::axpby(y.as_slice_mut(), alpha, Some(x), beta);
     match z {
         Some(z) => cpu::dot(y.as_slice(), z, result),
         None => cpu::reduce(y.as_slice(), Reduction::Norm2, result),
     }
+    Ok(())
 }
 
-fn map_from<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: DeviceSlice<'_, T>) -> Result<()> {
-    check("x", y.device(), y.len(), x)?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::map_from(y, map, x),
-        _ => gpu::map(y, map, Some(x)),
-    }
+/// Of `x`, or of the old `y`.
+fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: Option<DeviceSlice<'_, T>>) -> Result<()> {
+    x.map_or(Ok(()), |x| check("x", y.device(), y.len(), x))?;
+    run(y, |y| cpu::map(y, map, x), |y| gpu::map(y, map, x))
 }
 
-fn map_in_place<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>) -> Result<()> {
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::map(y, map),
-        _ => gpu::map(y, map, None),
-    }
-}
-
-fn zip_in_place<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, x: DeviceSlice<'_, T>) -> Result<()> {
-    check("x", y.device(), y.len(), x)?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::zip(y, zip, x),
-        _ => gpu::zip(y, zip, None, x),
-    }
-}
-
-fn zip_from<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, a: DeviceSlice<'_, T>, b: DeviceSlice<'_, T>) -> Result<()> {
-    check("a", y.device(), y.len(), a)?;
-    check("b", y.device(), y.len(), b)?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::zip_from(y, zip, a, b),
-        _ => gpu::zip(y, zip, Some(a), b),
-    }
+/// Of `a`, or of the old `y`, and of `b`, which is argument `what`.
+fn zip<T: Scalar>(
+    y: DeviceSliceMut<'_, T>,
+    zip: Zip,
+    a: Option<DeviceSlice<'_, T>>,
+    (what, b): (&'static str, DeviceSlice<'_, T>),
+) -> Result<()> {
+    a.map_or(Ok(()), |a| check("a", y.device(), y.len(), a))?;
+    check(what, y.device(), y.len(), b)?;
+    run(y, |y| cpu::zip(y, zip, a, b), |y| gpu::zip(y, zip, a, b))
 }
 
 fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> {
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::random(y, random),
-        _ => gpu::random(y, random),
-    }
+    run(y, |y| cpu::random(y, random), |y| gpu::random(y, random))
 }
 
 fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
     check("x", y.device(), y.len(), x)?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::assign(y, x),
-        _ => gpu::assign(y, x),
-    }
+    run(y, |y| cpu::assign(y, x), |y| gpu::assign(y, x))
 }
 
 fn gather<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) -> Result<()> {
     check("the indices", y.device(), y.len(), indices.vector().into())?;
     y.device().check_same("x", x.device())?;
     indices.check_bound("x", x.len())?;
-    match (y.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::gather(y, indices, x),
-        _ => gpu::gather(y, indices, x),
-    }
+    run(y, |y| cpu::gather(y, indices, x), |y| gpu::gather(y, indices, x))
 }
 
 fn scatter<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) -> Result<()> {
@@ -494,22 +471,29 @@ fn scatter<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: Dev
         let problem = "scatter by indices of which one is there twice: which element would stay is not known";
         return Err(Error::InvalidOption(problem.into()));
     }
-    match (indices.is_empty(), on_cpu(y.device())) {
-        (true, _) => Ok(()),
-        (_, true) => cpu::scatter(y, indices, x),
-        _ => gpu::scatter(y, indices, x),
+    if indices.is_empty() {
+        return Ok(());
     }
+    run(y, |y| cpu::scatter(y, indices, x), |y| gpu::scatter(y, indices, x))
 }
 
 fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) -> Result<()> {
     check("y", x.device(), x.len(), y)?;
     x.device().check_same("the result", result.device())?;
-    if on_cpu(x.device()) { cpu::dot(x, y, result) } else { gpu::dot(x, y, result) }
+    if !on_cpu(x.device()) {
+        return gpu::dot(x, y, result);
+    }
+    cpu::dot(x, y, result);
+    Ok(())
 }
 
 fn reduce<T: Scalar>(x: DeviceSlice<'_, T>, reduction: Reduction, result: &mut DeviceScalar<T>) -> Result<()> {
     x.device().check_same("the result", result.device())?;
-    if on_cpu(x.device()) { cpu::reduce(x, reduction, result) } else { gpu::reduce(x, reduction, result) }
+    if !on_cpu(x.device()) {
+        return gpu::reduce(x, reduction, result);
+    }
+    cpu::reduce(x, reduction, result);
+    Ok(())
 }
 
 fn extremum<T: Scalar>(
@@ -524,5 +508,9 @@ fn extremum<T: Scalar>(
     }
     x.device().check_same("the value", value.device())?;
     x.device().check_same("the index", index.device())?;
-    if on_cpu(x.device()) { cpu::extremum(x, is_max, value, index) } else { gpu::extremum(x, is_max, value, index) }
+    if !on_cpu(x.device()) {
+        return gpu::extremum(x, is_max, value, index);
+    }
+    cpu::extremum(x, is_max, value, index);
+    Ok(())
 }
