@@ -61,7 +61,10 @@ fn framed<T: Scalar>(device: &Device, first: usize, values: &[T]) -> DeviceVec<T
 fn unframed<T: Scalar>(case: &str, vector: &DeviceVec<T>, first: usize, len: usize) -> Vec<T> {
     let all = vector.to_vec().unwrap();
     let is_frame = |x: &T| x.to_f64() == 77.0;
-    assert!(all[..first].iter().chain(&all[first + len..]).all(is_frame), "{case}: written beside the slice");
+    assert!(
+        all[..first].iter().chain(&all[first + len..]).all(is_frame),
+        "{case}: an element outside the slice has changed"
+    );
     all[first..first + len].to_vec()
 }
 
@@ -119,8 +122,7 @@ fn sums_of_two_vectors<T: Scalar>(device: &Device) {
 fn every_map<T: Scalar>(device: &Device) {
     /// A function, its value in `f64`, and how many units in the last place it may be off.
     type Case<T> = (Map<T>, fn(f64) -> f64, f64);
-    let functions: [Case<T>; 13] = [
-        (Map::Identity, |x| x, 0.0),
+    let functions: [Case<T>; 12] = [
         (Map::Abs, f64::abs, 0.0),
         (Map::Sqrt, f64::sqrt, 0.5),
         (Map::Recip, |x| 1.0 / x, 0.5),

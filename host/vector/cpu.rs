@@ -152,7 +152,6 @@ fn function<T: Scalar>(map: &Map<T>) -> impl Fn(T) -> T + Sync + use<T> {
     let map = *map;
     let (zero, through) = (T::default(), |x: T, f: fn(f64) -> f64| T::from_f64(f(x.to_f64())));
     move |x| match map {
-        Map::Identity => x,
         Map::Abs => through(x, f64::abs),
         Map::Sqrt => through(x, f64::sqrt),
         Map::Recip => T::from_f64(1.0) / x,

@@ -7,8 +7,6 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Map<T> {
-    /// `x`.
-    Identity,
     /// `|x|`.
     Abs,
     /// The square root; a NaN of what is less than 0.

@@ -26,7 +26,6 @@ pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) ->
 pub(super) fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: Option<DeviceSlice<'_, T>>) -> Result<()> {
     let none = T::default();
     let (function, a, b) = match *map {
-        Map::Identity => (function::IDENTITY, none, none),
         Map::Abs => (function::ABS, none, none),
         Map::Sqrt => (function::SQRT, none, none),
         Map::Recip => (function::RECIP, none, none),

@@ -71,7 +71,7 @@ pub(crate) enum Benchmark {
     /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
     /// `warpsparse bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
     Cg(cg::Options),
-    /// Measures operations on vectors of several lengths, from axpy to random numbers, beside cuBLAS where that has them.
+    /// Measures operations on vectors of several lengths, from axpy to random numbers, and those that cuBLAS has also against cuBLAS.
     ///
     /// The report on stdout is Markdown: `warpsparse bench vector -n 1048576 --operation axpy,dot --json vector.json`.
     Vector(vector::Options),

@@ -87,8 +87,8 @@ impl fmt::Display for Fault {
 /// - thread and lane indices, clocks, the results of atomics, of warp operations (a ballot is uniform for its warp only) and of calls, local
 ///   memory, and the results of instructions that the check does not know;
 /// - what is computed from divergent values;
-/// - values assigned in the influence region of a divergent branch: between the branch and its post-dominator. The body of a loop
-///   with a divergent exit condition is such a region, and so is everything after an early return.
+/// - values assigned in the influence region of a divergent branch: between the branch and its post-dominator. If threads leave a loop at
+///   different times, its body is such a region; if some return early, so is the rest of the function.
 ///
 /// Kernel parameters, block indices and block sizes are *uniform*. So is a plain load from a uniform address, because without a data race
 /// all threads read the same value. A barrier is a fault if it lies in the influence region of a divergent branch or has a divergent guard

@@ -1,8 +1,8 @@
 //! Elementary functions of additions, multiplications and divisions alone, so that they give the same bits on a GPU and on the CPU.
 //!
 //! Arguments are reduced to where a Taylor polynomial is exact to the last bits (Muller, "Elementary Functions", 2016, chapters 3 and 11);
-//! the last part is rounded only once or twice. Errors are below 2 units in the last place, but for `tanh` and `sigmoid`, which stay
-//! below 4.
+//! the last part is rounded only once or twice. Errors are below 2 units in the last place, and below 4 for `tanh` and `sigmoid`. The exception is
+//! `sigmoid` where `e^-x` overflows: there it is 0.
 
 use crate::Scalar;
 
@@ -11,7 +11,7 @@ pub trait Math: Scalar {
     /// `e^self`: 0 where it is less than the least positive number.
     #[must_use]
     fn exp(self) -> Self;
-    /// `e^self - 1`, also where that is small.
+    /// `e^self - 1`, accurate where that is small, for numbers of at most 0. Near the largest argument of [`exp`](Self::exp) it is a NaN.
     #[must_use]
     fn exp_m1(self) -> Self;
     /// The natural logarithm: negative infinity of 0, a NaN of what is less.

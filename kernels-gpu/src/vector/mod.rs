@@ -1,7 +1,7 @@
 //! Operations on dense vectors: the kernels behind `DeviceVec`.
 //!
-//! All are bounded by the memory: a thread moves 16 bytes an access where every array is aligned to 16 bytes, and an element an access
-//! where one is not, as in a slice.
+//! Most are bounded by the memory. A thread moves 16 bytes per access where every array is aligned to 16 bytes, and one element per access
+//! where one is not, as in a slice. Gather, scatter and casts always move one element per access.
 
 // What the families share. Each of them uses a part.
 #[allow(dead_code)]

@@ -1,4 +1,5 @@
-//! One value of a whole vector, the same bits for the same length: of a thread, a warp, a block, the grid.
+//! One value of a whole vector, merged over a thread, a warp, a block and the grid. The same elements at the same alignment to 16 bytes give the
+//! same bits.
 //!
 //! Every thread goes over the vector in strides of the grid. A block stores what it has, and the last block to come merges what all have
 //! stored, in an order that is always the same.

@@ -96,8 +96,8 @@ unsafe fn axpby<T: Scalar, const W: usize>(args: Args<T>) {
     }
 }
 
-/// Each thread its `N` chunks of `W` elements. Of chunks of one element there are four times as many as of four, which are enough for
-/// those of two as well.
+/// Computes this thread's `N` chunks of `W` elements. In the unaligned form, chunks have one element and a thread has eight, so that the
+/// grid for chunks of four elements covers the vectors, and the one for chunks of two all the more.
 ///
 /// # Safety
 /// The rules at the head of this module.

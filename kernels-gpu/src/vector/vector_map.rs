@@ -30,8 +30,6 @@ use crate::{DType, entries::entries, unroll::unroll};
 pub mod function {
     /// `a`.
     pub const FILL: u32 = 0;
-    /// `x`.
-    pub const IDENTITY: u32 = 1;
     /// `|x|`.
     pub const ABS: u32 = 2;
     /// The root of `x`.

@@ -13,8 +13,9 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `x`, `y` and, for gather and scatter, `indices` are live global memory: `n` elements, but where the indices lead, more than each of
-//!    them. Nothing else accesses `y` during the launch, and nothing writes the others.
+//! 1. `x`, `y` and, for gather and scatter, `indices` are live global memory. `indices` has `n` elements. The array that the indices point
+//!    into (`x` of gather, `y` of scatter) is longer than the largest index; all others have `n` elements. Nothing else accesses `y` during
+//!    the launch, and nothing writes the others.
 //! 2. For scatter, the indices are distinct.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 

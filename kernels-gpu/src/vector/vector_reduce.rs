@@ -3,7 +3,7 @@
 //! # The mathematics
 //! Sums are added up in `f64` and rounded once. The 2-norm neither overflows nor underflows before its result does. The largest and the
 //! smallest element come with the first place that has them; where there is a NaN, it is the first NaN. The infinity norm is a NaN
-//! where there is one. The same input gives the same bits.
+//! where there is one. The same elements at the same alignment to 16 bytes give the same bits.
 //!
 //! # Threads
 //! In strides of the grid, 64 bytes of a thread at a time; the last block to come adds up what all have found.

@@ -11,7 +11,7 @@ use crate::measure::{
     stream::{LibraryQueue, driver, library_error},
 };
 
-/// What the library has beside our operations.
+/// The functions of cuBLAS that correspond to operations of ours.
 #[derive(Clone, Copy, Debug)]
 enum Function {
     Axpy,
