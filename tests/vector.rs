@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::process::ExitCode;
+use std::{f64::consts::TAU, process::ExitCode};
 
 use common::{
     Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu,
@@ -483,6 +483,19 @@ fn random_numbers<T: Scalar>(device: &Device) {
             }
         }
     }
+    // Normal numbers are those that the uniform ones of the same seed lead to, by the functions of `std`.
+    let (mut uniform, mut normal) = (device.zeros::<T>(9000).unwrap(), device.zeros::<T>(9000).unwrap());
+    uniform.fill_uniform(3, t(0.0), t(1.0)).unwrap();
+    normal.fill_normal(3, t(0.0), t(1.0)).unwrap();
+    let of_pair = |pair: &[T]| {
+        let (radius, angle) = ((-2.0 * (1.0 - pair[0].to_f64()).ln()).sqrt(), TAU * pair[1].to_f64());
+        // The reference rounds its angle, which is up to 2 pi.
+        let bound = (3.0 * epsilon::<T>() + 4.0 * f64::EPSILON) * radius.max(1.0);
+        [(radius * angle.cos(), bound), (radius * angle.sin(), bound)]
+    };
+    let expected: Vec<_> = uniform.to_vec().unwrap().chunks(2).flat_map(of_pair).collect();
+    assert_within("normal numbers", &normal.to_vec().unwrap(), &expected);
+
     let mut y = device.zeros::<T>(4).unwrap();
     y.fill_uniform(0, t(0.0), t(1.0)).unwrap();
     let (words, found) = ([0x6627_e8d5u64, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8], y.to_vec().unwrap());
