@@ -11,7 +11,7 @@ use super::{
     steps::Steps,
     workspace::{Step, Workspace},
 };
-use crate::{DeviceVec, Error, Result, Scalar, device::Mode};
+use crate::{DeviceVec, Error, Result, Scalar};
 
 /// What is solved, and where the solution is.
 pub(super) trait System<T: Scalar> {
@@ -40,7 +40,7 @@ impl<T: Scalar> System<T> for Plain<'_, T> {
     fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)> {
         let Workspace { x, q, .. } = &mut *workspace;
         write_in_place("the operator", q, |q| self.operator.apply(x, q))?;
-        workspace.step(Mode::Queue, Step::Residual { b: self.b })?;
+        workspace.step(Step::Residual { b: self.b })?;
         workspace.residual_norms()
     }
 

@@ -4,7 +4,7 @@ use kernels_gpu::csr_diagonal::{Args, VARIANTS, grid_size};
 
 use crate::{
     CsrMatrix, DeviceMatrix, DeviceVec, Error, Result, Scalar,
-    device::{Buffer, KernelLaunch, Mode},
+    device::{Buffer, KernelLaunch},
     spmv::{Csr, CsrArrays},
 };
 
@@ -52,7 +52,7 @@ fn on_device<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<(DeviceVec<T>, Option
     let mut bad_row = Buffer::upload(device, &[u32::MAX])?;
     if csr.nrows > 0 {
         let variant = VARIANTS.iter().find(|variant| variant.dtype == Some(T::DTYPE)).expect("one for each type");
-        let mut launch = KernelLaunch::of_family(device, Mode::Queue, "csr_diagonal", variant, grid_size(csr.nrows));
+        let mut launch = KernelLaunch::of_family(device, "csr_diagonal", variant, grid_size(csr.nrows));
         let args = Args {
             rows: csr.nrows,
             row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     DeviceVec, Error, Result,
-    device::{KernelLaunch, Mode},
+    device::KernelLaunch,
     spmv::{Csr, CsrArrays},
 };
 
@@ -56,7 +56,7 @@ impl<'a> Mixed<'a> {
         let Workspace { device, x: dx, r, state, .. } = workspace;
         let blocks = grid_size(csr.nrows, device.multiprocessors());
         for variant in VARIANTS {
-            let mut launch = KernelLaunch::of_family(device, Mode::Queue, "cg_mixed", variant, blocks);
+            let mut launch = KernelLaunch::of_family(device, "cg_mixed", variant, blocks);
             let adds = adds(variant);
             let args = Args {
                 rows: csr.nrows,

@@ -11,6 +11,7 @@ mod lent;
 mod mailbox;
 mod mark;
 mod pinned;
+mod recording;
 mod timing;
 mod vector;
 mod workspace;
@@ -20,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use graph::Graph;
-pub(crate) use graph::{Exclusive, Recording};
+pub(crate) use graph::Recording;
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
 #[cfg(feature = "cuda")]
@@ -33,9 +34,10 @@ pub use vector::DeviceVec;
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{Stream, apart_from_errors, driver, release};
 pub(crate) use info::cpu_threads;
-pub(crate) use launch::{KernelLaunch, Mode};
+pub(crate) use launch::KernelLaunch;
 pub(crate) use mailbox::Mailbox;
 pub(crate) use mark::Mark;
+pub(crate) use recording::{lock, paused, refuse};
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
@@ -168,6 +170,7 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
     pub fn synchronize(&self) -> Result<()> {
+        recording::refuse("waiting for the queue")?;
         match &self.backend {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(()),
             #[cfg(feature = "cuda")]

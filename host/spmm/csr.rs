@@ -1,7 +1,7 @@
 //! Products of a CSR matrix with dense matrices on a GPU: launches of the kernel family `spmm_csr`.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, Exclusive, KernelLaunch, Mode},
+    device::{self, Buffer, KernelLaunch},
     memory::zeros,
     spmv::CsrArrays,
 };
@@ -30,12 +30,11 @@ pub(crate) struct GpuSpmm<T, O> {
     structure: Structure,
     /// Launches of one matrix are ordered, whatever their queues, since each joins the matrix's own: the lock is held until a
     /// launch has been queued and has joined.
-    plans: Mutex<Plans<T>>,
+    plans: Arc<Mutex<Plans<T>>>,
     ladder: Ladder<T>,
 }
 
-/// What has been prepared. Of several plans for the same the last one counts; the others stay, for graphs may hold launches
-/// that use their memory.
+/// What has been prepared. Of several plans for the same the last one counts.
 #[derive(Debug)]
 struct Plans<T> {
     products: Vec<Plan<T>>,
@@ -60,11 +59,12 @@ impl<T> Plan<T> {
 impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
     pub(crate) fn new(csr: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Self {
         let plans = Plans { products: vec![], reductions: vec![] };
-        Self { csr: Arc::clone(csr), structure: *structure, plans: Mutex::new(plans), ladder: Ladder::new() }
+        let plans = Arc::new(Mutex::new(plans));
+        Self { csr: Arc::clone(csr), structure: *structure, plans, ladder: Ladder::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Plans<T>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+        device::lock(&self.plans)
     }
 
     fn plan(&self, cols: u32, vector: u32, options: &SpmmOptions) -> Result<Plan<T>> {
@@ -81,13 +81,13 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
     }
 
     fn launch(&self, plan: &mut Plan<T>, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, b, beta, c } = product;
+        let Product { alpha, b, beta, c } = product;
         let (csr, Plan { shares, b_ahead, partials, .. }) = (&*self.csr, plan);
         let (variant, blocks) = (shares.variant, shares.blocks(csr.nrows)?);
         let row_bytes = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
         let (b_offset, c_offset) = (b.offset(), c.offset());
         let (queue, c) = c.into_vec().parts_mut();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: shares.rows(csr, &mut launch, row_bytes),
             b_ahead: *b_ahead,
@@ -152,7 +152,7 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
                 let prepared = plans.iter().rfind(|plan| plan.shares.cols == cols).map(|plan| &plan.options);
                 let SpmmOptions { long_row, row_order, .. } = prepared.cloned().unwrap_or_default();
                 let options = SpmmOptions { long_row, row_order, ..SpmmOptions::default() };
-                plans.push(self.plan(cols, vector, &options)?);
+                plans.push(device::paused(|| self.plan(cols, vector, &options))?);
                 plans.len() - 1
             }
         };
@@ -165,10 +165,6 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
             return Ok(());
         }
         reduce::reduce(&self.csr, &self.structure, &mut self.lock().reductions, cols, reduction)
-    }
-
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        Some(&self.plans)
     }
 }
 
@@ -195,7 +191,7 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
             let (alpha, beta) = (T::from_f64(1.0), T::default());
             let mut product = |_| {
                 let (b, c) = (b.matrix(b_size)?, c.matrix_mut(c_size)?);
-                self.launch(&mut plan, Product { mode: Mode::Queue, alpha, b, beta, c })
+                self.launch(&mut plan, Product { alpha, b, beta, c })
             };
             product(0)?; // the first use of a kernel loads it
             let mut times = device.time_each(repeats, product)?;

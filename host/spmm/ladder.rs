@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     CsrMatrix, DenseMut, Error, KernelChoice, Offset, Result, Scalar,
-    device::{Buffer, KernelLaunch, Mode},
+    device::{Buffer, KernelLaunch},
     spmv::CsrArrays,
 };
 
@@ -140,7 +140,7 @@ impl<T: Scalar> Ladder<T> {
                 row_bytes::<T>(product.b.leading_dimension())?;
                 entries(csr)?;
                 let mut product = product;
-                scale(csr.nrows, product.mode, product.beta, product.c.reborrow())?;
+                scale(csr.nrows, product.beta, product.c.reborrow())?;
                 self.add(csr, variant, by_columns, product)
             }
         }
@@ -155,7 +155,7 @@ impl<T: Scalar> Ladder<T> {
         product: Product<'_, T>,
     ) -> Result<()> {
         const MADE: &str = "made when the kernel was prepared";
-        let Product { mode, alpha, b, c, .. } = product;
+        let Product { alpha, b, c, .. } = product;
         let (row_indices, col_indices, values) = if by_columns {
             let Entries { row_indices, col_indices, values } = self.by_columns.get().expect(MADE);
             (row_indices, col_indices, values)
@@ -171,7 +171,7 @@ impl<T: Scalar> Ladder<T> {
             (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
         let (queue, c) = c.into_vec().parts_mut();
         let blocks = spmm_atomic::grid_size(entries, variant.lanes);
-        let mut launch = KernelLaunch::of_family(queue, mode, "spmm_atomic", variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, "spmm_atomic", variant, blocks);
         let args = spmm_atomic::Args {
             entries,
             cols,
@@ -196,12 +196,12 @@ fn launch_rung<T: Scalar, O: Offset>(
     variant: &'static Variant,
     product: Product<'_, T>,
 ) -> Result<()> {
-    let Product { mode, alpha, b, beta, c } = product;
+    let Product { alpha, b, beta, c } = product;
     let (b_offset, c_offset, cols) = (b.offset(), c.offset(), c.ncols() as u32);
     let (b_row_bytes, c_row_bytes) = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
     let blocks = grid(rung.grid_size(csr.nrows, cols), csr.nrows, cols)?;
     let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, mode, "spmm_ladder", variant, blocks);
+    let mut launch = KernelLaunch::of_family(queue, "spmm_ladder", variant, blocks);
     let args = spmm_ladder::Args {
         rows: csr.nrows,
         cols,
@@ -222,7 +222,7 @@ fn launch_rung<T: Scalar, O: Offset>(
 }
 
 /// `C = beta * C`, gaps left as they are.
-fn scale<T: Scalar>(rows: u32, mode: Mode<'_>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+fn scale<T: Scalar>(rows: u32, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     if beta == T::from_f64(1.0) {
         return Ok(());
     }
@@ -230,7 +230,7 @@ fn scale<T: Scalar>(rows: u32, mode: Mode<'_>, beta: T, c: DenseMut<'_, T>) -> R
     let (offset, cols, c_row_bytes) = (c.offset(), c.ncols() as u32, row_bytes::<T>(c.leading_dimension())?);
     let (queue, c) = c.into_vec().parts_mut();
     let blocks = spmm_atomic::grid_size(rows, variant.lanes);
-    let mut launch = KernelLaunch::of_family(queue, mode, "spmm_atomic", variant, blocks);
+    let mut launch = KernelLaunch::of_family(queue, "spmm_atomic", variant, blocks);
     let args =
         spmm_atomic::ScaleArgs { rows, cols, c_row_bytes, beta, c: launch.write("c", c, queue).wrapping_add(offset) };
     // SAFETY: the vector has room for the matrix, and is borrowed mutably.

@@ -16,31 +16,22 @@ pub use options::{SpmmKernel, SpmmOptions};
 
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
-use crate::{
-    DenseMut, DenseRef, DeviceMatrix, Error, Graph, KernelChoice, Order, Result, Scalar,
-    device::{Exclusive, Mode, check_length},
-};
+use crate::{DenseMut, DenseRef, DeviceMatrix, Error, KernelChoice, Order, Result, Scalar, device::check_length};
 
 /// A matrix on a device whose products with dense matrices there are kernels for.
 pub(crate) trait Spmm<T>: fmt::Debug + Send + Sync {
     /// Chooses the kernel for a `B` of so many columns, and allocates what its products need.
     fn prepare(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice>;
 
-    /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
+    /// Queues the launches of the product; the CPU computes it at once.
     fn spmm(&self, product: Product<'_, T>) -> Result<()>;
 
     /// Queues the launch; the CPU computes it at once.
     fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()>;
-
-    /// Held while the launches of one product are queued, for they share memory of the matrix.
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        None
-    }
 }
 
 /// `C = alpha * A * B + beta * C`, row-major, where the sizes fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) mode: Mode<'a>,
     pub(crate) alpha: T,
     pub(crate) b: DenseRef<'a, T>,
     pub(crate) beta: T,
@@ -126,7 +117,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         if b.is_vector() && c.is_vector() {
             return self.spmv(alpha, b.vec(), beta, c.into_vec());
         }
-        operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
+        operator.spmm(Product { alpha, b, beta, c })
     }
 
     /// `C = alpha * A^T * B + beta * C`, with `B` of `nrows` rows and `C` of `ncols`, for a
@@ -141,7 +132,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         if b.is_vector() && c.is_vector() {
             return self.spmv_transposed(alpha, b.vec(), beta, c.into_vec());
         }
-        operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
+        operator.spmm(Product { alpha, b, beta, c })
     }
 
     /// `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the entries `k` of row `i`, where `w[k]` is the entry's value or
@@ -222,32 +213,6 @@ impl<T: Scalar> DeviceMatrix<T> {
         };
         options.check(nrows)?;
         operator.prepare(cols, options)
-    }
-
-    /// The product of [`spmm`](Self::spmm) as a [`Graph`], which queues it any number of times: with the same `B` and `C`,
-    /// which stay borrowed.
-    ///
-    /// # Errors
-    /// Those of [`spmm`](Self::spmm), and [`InvalidOption`](Error::InvalidOption) if matrix, `B` and `C` live on different
-    /// queues of a GPU.
-    pub fn spmm_graph<'a>(
-        &'a self,
-        alpha: T,
-        b: DenseRef<'a, T>,
-        beta: T,
-        mut c: DenseMut<'a, T>,
-    ) -> Result<Graph<'a>> {
-        self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
-        let operator = self.dense_product()?;
-        if b.is_vector() && c.is_vector() {
-            return self.spmv_graph(alpha, b.vec(), beta, c.into_vec());
-        }
-        let queue = c.device().clone();
-        let mut product = |mode: Mode<'_>| operator.spmm(Product { mode, alpha, b, beta, c: c.reborrow() });
-        // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
-        let recording = unsafe { queue.record(&mut product) }?;
-        let again = move || operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c: c.reborrow() });
-        Ok(Graph::new(again, recording, operator.exclusive()))
     }
 
     /// The bytes that a product with a dense matrix of `cols` columns must move at least: the arrays of the CSR matrix

@@ -25,23 +25,15 @@ use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use upload::Upload;
 
-use crate::{
-    CsrMatrix, DType, DeviceMatrix, DeviceVec, Graph, KernelChoice, Result, Scalar,
-    device::{Exclusive, Mode, check_length},
-};
+use crate::{CsrMatrix, DType, DeviceMatrix, DeviceVec, KernelChoice, Result, Scalar, device::check_length};
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
-    /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
+    /// Queues the launches of the product; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
 
     /// The matrix in CSR with 32-bit offsets, if that is how it is stored.
     fn csr(&self) -> Option<Csr<'_, T>> {
-        None
-    }
-
-    /// Held while the launches of one product are queued, for they share memory of the matrix.
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
         None
     }
 }
@@ -56,7 +48,6 @@ pub(crate) enum Csr<'a, T> {
 
 /// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) mode: Mode<'a>,
     pub(crate) alpha: T,
     pub(crate) x: &'a DeviceVec<T>,
     pub(crate) beta: T,
@@ -105,7 +96,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     pub fn spmv(&self, alpha: T, x: &DeviceVec<T>, beta: T, y: &mut DeviceVec<T>) -> Result<()> {
         let operator = self.product()?;
         self.check_arguments((self.ncols(), x), (self.nrows(), y))?;
-        operator.spmv(Product { mode: Mode::Queue, alpha, x, beta, y })
+        operator.spmv(Product { alpha, x, beta, y })
     }
 
     /// `y = alpha * A^T * x + beta * y`.
@@ -121,40 +112,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     pub fn spmv_transposed(&self, alpha: T, x: &DeviceVec<T>, beta: T, y: &mut DeviceVec<T>) -> Result<()> {
         let operator = self.transposed_product()?;
         self.check_arguments((self.nrows(), x), (self.ncols(), y))?;
-        operator.spmv(Product { mode: Mode::Queue, alpha, x, beta, y })
-    }
-
-    /// The product as a [`Graph`], which queues it any number of times: with the same `x` and `y`, which stay borrowed.
-    ///
-    /// ```
-    /// # use warpsparse::{CsrMatrix, Device};
-    /// # let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![2.0f32])?;
-    /// # let device = Device::auto();
-    /// # let a = device.upload(&a)?;
-    /// let x = device.upload_vec(&[1.0])?;
-    /// let mut y = device.zeros(1)?;
-    /// a.spmv_graph(1.0, &x, 1.0, &mut y)?.launch(5)?; // five times y = A * x + y
-    /// assert_eq!(y.to_vec()?, [10.0]);
-    /// # Ok::<(), warpsparse::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`spmv`](Self::spmv), and [`InvalidOption`](crate::Error::InvalidOption) if matrix, `x` and `y` live on
-    /// different queues of a GPU.
-    pub fn spmv_graph<'a>(
-        &'a self,
-        alpha: T,
-        x: &'a DeviceVec<T>,
-        beta: T,
-        y: &'a mut DeviceVec<T>,
-    ) -> Result<Graph<'a>> {
-        let operator = self.product()?;
-        self.check_arguments((self.ncols(), x), (self.nrows(), y))?;
-        let queue = y.device().clone();
-        let recorded = |mode: Mode<'_>| operator.spmv(Product { mode, alpha, x, beta, y });
-        // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
-        let recording = unsafe { queue.record(recorded) }?;
-        Ok(Graph::new(move || self.spmv(alpha, x, beta, y), recording, operator.exclusive()))
+        operator.spmv(Product { alpha, x, beta, y })
     }
 
     fn check_arguments(&self, (x_len, x): (usize, &DeviceVec<T>), (y_len, y): (usize, &DeviceVec<T>)) -> Result<()> {

@@ -16,7 +16,7 @@ use kernels_gpu::{
 use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
 use crate::{
     DType, Device, DeviceVec, Element, Result, Scalar,
-    device::{Buffer, Found, KernelLaunch, Mode},
+    device::{Buffer, Found, KernelLaunch},
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
@@ -306,7 +306,7 @@ fn parts<'a, T: Element>(slice: DeviceSliceMut<'a, T>) -> (&'a Device, &'a mut B
 
 /// A launch; no memory holds as many elements as would take 2^31 blocks.
 fn launch_of<'a>(queue: &'a Device, family: &'static str, variant: &'static Variant, blocks: u64) -> KernelLaunch<'a> {
-    KernelLaunch::of_family(queue, Mode::Queue, family, variant, blocks as u32)
+    KernelLaunch::of_family(queue, family, variant, blocks as u32)
 }
 
 /// The address of the first element of a slice.
