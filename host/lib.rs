@@ -94,7 +94,9 @@ pub use cudarc;
 #[cfg(feature = "cust")]
 pub use cust;
 pub use dense::{DenseLayout, DenseMut, DenseRef, Order};
-pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
+pub use device::{
+    CudaInfo, Device, DeviceInfo, DeviceSlice, DeviceSliceMut, DeviceVec, Graph, Kernel, Launch, PinnedVec,
+};
 #[cfg(feature = "cuda")]
 pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
@@ -110,9 +112,7 @@ pub use scalar::{DType, Element, Scalar};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
-pub use vector::{
-    CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, IntoFactor, Map, Reduction, Zip,
-};
+pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 
 /// The README's example is a test.
 #[cfg(all(doctest, feature = "io"))]

@@ -11,6 +11,7 @@ mod lent;
 mod mailbox;
 mod mark;
 mod pinned;
+mod slice;
 mod timing;
 mod vector;
 mod workspace;
@@ -28,6 +29,7 @@ pub use lent::{DeviceVecMut, DeviceVecRef};
 #[cfg(feature = "cuda")]
 pub(crate) use lent::{Loan, check_alignment};
 pub use pinned::PinnedVec;
+pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]

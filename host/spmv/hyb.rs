@@ -27,12 +27,16 @@ pub(crate) fn spmv_bytes<T: Scalar>(matrix: &HybMatrix<T>) -> usize {
 
 impl<T: Scalar> Spmv<T> for Hyb<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, y } = product;
-        self.ell.operator.spmv(Product { mode, alpha, x, beta, y })?;
+        let Product { mode, alpha, x, beta, mut y } = product;
+        self.ell.operator.spmv(Product { mode, alpha, x, beta, y: y.as_slice_mut() })?;
         match self.entries_in_coo {
             0 => Ok(()),
             _ => self.coo.operator.spmv(Product { mode, alpha, x, beta: T::from_f64(1.0), y }),
         }
+    }
+
+    fn needs_alignment(&self) -> bool {
+        self.ell.operator.needs_alignment() || self.coo.operator.needs_alignment()
     }
 
     fn exclusive(&self) -> Option<&dyn Exclusive> {

@@ -2,9 +2,10 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use crate::{Device, DeviceVec, Element, Error, Result};
+use super::{Buffer, Device, DeviceVec, check_length};
 #[cfg(feature = "cuda")]
-use crate::{DeviceVecMut, DeviceVecRef};
+use super::{DeviceVecMut, DeviceVecRef};
+use crate::{Element, Error, Result};
 
 /// Consecutive elements of a [`DeviceVec`], to read.
 ///
@@ -64,11 +65,11 @@ impl<T: Element> DeviceVec<T> {
         Ok(DeviceSliceMut { vector: self, first, len })
     }
 
-    pub(super) fn as_slice(&self) -> DeviceSlice<'_, T> {
+    pub(crate) fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice { vector: self, first: 0, len: self.len() }
     }
 
-    pub(super) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+    pub(crate) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         let len = self.len();
         DeviceSliceMut { vector: self, first: 0, len }
     }
@@ -112,13 +113,18 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Ok(values)
     }
 
-    pub(super) fn as_slice(&self) -> Self {
+    pub(crate) fn as_slice(&self) -> Self {
         *self
     }
 
     /// The vector that it is part of, and the first index there.
-    pub(super) fn parts(self) -> (&'a DeviceVec<T>, usize) {
+    pub(crate) fn parts(self) -> (&'a DeviceVec<T>, usize) {
         (self.vector, self.first)
+    }
+
+    /// The elements, of a vector of the CPU device.
+    pub(crate) fn on_cpu(self) -> &'a [T] {
+        &self.vector.buffer().on_cpu()[self.first..][..self.len]
     }
 }
 
@@ -148,8 +154,26 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     }
 
     /// The same elements, to write them for a while.
-    pub(super) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+    pub(crate) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut { vector: self.vector, first: self.first, len: self.len }
+    }
+
+    /// A copy of the elements, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// As [`DeviceVec::to_vec`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.as_slice().to_vec()
+    }
+
+    /// Overwrites all elements by `source`. Waits until the copy is done.
+    ///
+    /// # Errors
+    /// As [`DeviceVec::copy_from`].
+    pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
+        check_length("the source", self.len, source.len())?;
+        let (device, buffer) = self.vector.parts_mut();
+        buffer.overwrite(device, self.first, source)
     }
 
     /// A part of it.
@@ -163,15 +187,46 @@ impl<T: Element> DeviceSliceMut<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    /// The vector that it is part of, and the first index there.
-    pub(super) fn into_parts(self) -> (&'a mut DeviceVec<T>, usize) {
-        (self.vector, self.first)
+    /// The queue, the memory of the vector that it is part of, and the first index there.
+    pub(crate) fn into_parts(self) -> (&'a Device, &'a mut Buffer<T>, usize) {
+        let (queue, buffer) = self.vector.parts_mut();
+        (queue, buffer, self.first)
+    }
+
+    /// The elements, of a vector of the CPU device.
+    pub(crate) fn on_cpu_mut(self) -> &'a mut [T] {
+        &mut self.vector.parts_mut().1.on_cpu_mut()[self.first..][..self.len]
+    }
+
+    /// Whether they begin where an allocation could, at a multiple of 16 bytes: what kernels need that write several at a time.
+    pub(crate) fn is_aligned(&self) -> bool {
+        (self.first * size_of::<T>()).is_multiple_of(16)
     }
 }
 
 impl<'a, T: Element> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVec<T>) -> Self {
         vector.as_slice()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut DeviceVec<T>> for DeviceSliceMut<'a, T> {
+    fn from(vector: &'a mut DeviceVec<T>) -> Self {
+        vector.as_slice_mut()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut DeviceSliceMut<'_, T>> for DeviceSliceMut<'a, T> {
+    fn from(slice: &'a mut DeviceSliceMut<'_, T>) -> Self {
+        slice.as_slice_mut()
+    }
+}
+
+/// Memory that another library lends.
+#[cfg(feature = "cuda")]
+impl<'a, T: Element> From<&'a mut DeviceVecMut<'_, T>> for DeviceSliceMut<'a, T> {
+    fn from(vector: &'a mut DeviceVecMut<'_, T>) -> Self {
+        vector.as_slice_mut()
     }
 }
 
