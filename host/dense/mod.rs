@@ -9,7 +9,7 @@ use std::ops::RangeBounds;
 pub use layout::{DenseLayout, Order};
 pub use view::{DenseMut, DenseRef};
 
-use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Error, Result};
+use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result};
 
 /// A dense matrix in a device's memory, by rows or by columns.
 ///
@@ -37,8 +37,8 @@ impl Device {
     /// A matrix of zeros: `device.zeros_dense((nrows, ncols))`, or with any other [`DenseLayout`].
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) for a leading dimension that is less than a line is long;
-    /// [`OutOfMemory`](Error::OutOfMemory); [`Driver`](Error::Driver).
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
+    /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
     pub fn zeros_dense<T: Element>(&self, layout: impl Into<DenseLayout>) -> Result<DeviceDense<T>> {
         let layout = layout.into();
         layout.check(usize::MAX)?;
@@ -50,9 +50,9 @@ impl Device {
     /// Waits until they are copied.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) for a leading dimension that is less than a line is long;
-    /// [`LengthMismatch`](Error::LengthMismatch) unless there are as many values as the layout has
-    /// [`elements`](DenseLayout::elements); [`OutOfMemory`](Error::OutOfMemory); [`Driver`](Error::Driver).
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless there are as many values as the layout has
+    /// [`elements`](DenseLayout::elements); [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
     pub fn upload_dense<T: Element>(&self, layout: impl Into<DenseLayout>, values: &[T]) -> Result<DeviceDense<T>> {
         let layout = layout.into();
         check_exact(&layout, values.len())?;
@@ -64,8 +64,8 @@ impl<T: Element> DeviceDense<T> {
     /// The matrix of a vector's elements; nothing is copied.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) for a leading dimension that is less than a line is long;
-    /// [`LengthMismatch`](Error::LengthMismatch) unless the vector has as many elements as the layout.
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless the vector has as many elements as the layout.
     pub fn from_vec(layout: impl Into<DenseLayout>, vec: DeviceVec<T>) -> Result<Self> {
         let layout = layout.into();
         check_exact(&layout, vec.len())?;
@@ -123,7 +123,7 @@ impl<T: Element> DeviceDense<T> {
     /// Some of the rows.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) if the range is not within the matrix.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
     pub fn rows(&self, range: impl RangeBounds<usize>) -> Result<DenseRef<'_, T>> {
         self.view().rows(range)
     }
@@ -131,7 +131,7 @@ impl<T: Element> DeviceDense<T> {
     /// Some of the columns.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) if the range is not within the matrix.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
     pub fn columns(&self, range: impl RangeBounds<usize>) -> Result<DenseRef<'_, T>> {
         self.view().columns(range)
     }
@@ -151,7 +151,7 @@ impl<T: Element> DeviceDense<T> {
     /// A copy of the elements, row by row without gaps whatever the layout, after everything queued before has finished.
     ///
     /// # Errors
-    /// [`Driver`](Error::Driver), also for a failure of an operation queued earlier.
+    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.view().to_vec()
     }

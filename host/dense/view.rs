@@ -2,8 +2,11 @@
 
 use std::ops::{Range, RangeBounds};
 
-use super::{DeviceDense, copy, layout::{DenseLayout, Order}};
-use crate::{Device, DeviceVec, Element, Error, Result, vector::within};
+use super::{
+    DeviceDense, copy,
+    layout::{DenseLayout, Order},
+};
+use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result, device::within};
 
 /// A dense matrix in a vector, to read from.
 ///
@@ -36,8 +39,8 @@ impl<T: Element> DeviceVec<T> {
     /// The elements as a dense matrix: `b.matrix((nrows, ncols))`, or with any other [`DenseLayout`].
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the leading dimension is less than a row is long, or a column of a column-major matrix;
-    /// [`Error::LengthMismatch`] if the vector is too short.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than a row is long, or a column of a column-major matrix;
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) if the vector is too short.
     pub fn matrix(&self, layout: impl Into<DenseLayout>) -> Result<DenseRef<'_, T>> {
         let layout = layout.into();
         layout.check(self.len())?;
@@ -100,10 +103,11 @@ macro_rules! accessors {
                 self.vec.device()
             }
 
-            /// Whether the matrix is one column, and the whole vector.
-            pub(crate) fn is_vector(&self) -> bool {
-                let Self { vec, layout: DenseLayout { nrows, ncols, leading_dimension, .. } } = self;
-                (*ncols, *leading_dimension) == (1, 1) && *nrows == vec.len()
+            /// Where the elements lie, if they do one after the other and make up one column.
+            fn one_column(&self) -> Option<Range<usize>> {
+                let DenseLayout { nrows, ncols, order, leading_dimension, offset } = self.layout;
+                let is_slice = ncols == 1 && (order == Order::ColumnMajor || leading_dimension == 1 || nrows <= 1);
+                is_slice.then(|| offset..offset + nrows)
             }
         }
     )*};
@@ -120,7 +124,7 @@ impl<'a, T: Element> DenseRef<'a, T> {
     /// Some of the rows: `a.rows(10..20)?`.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the range is not within the matrix.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
     pub fn rows(self, range: impl RangeBounds<usize>) -> Result<Self> {
         let rows = lines_within("rows", self.layout.nrows, range)?;
         Ok(Self { layout: self.layout.part(rows, 0..self.layout.ncols), ..self })
@@ -129,7 +133,7 @@ impl<'a, T: Element> DenseRef<'a, T> {
     /// Some of the columns.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the range is not within the matrix.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
     pub fn columns(self, range: impl RangeBounds<usize>) -> Result<Self> {
         let cols = lines_within("columns", self.layout.ncols, range)?;
         Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
@@ -159,6 +163,11 @@ impl<'a, T: Element> DenseRef<'a, T> {
     pub(crate) fn vec(&self) -> &'a DeviceVec<T> {
         self.vec
     }
+
+    /// The one column, if its elements lie one after the other.
+    pub(crate) fn as_vector(&self) -> Option<DeviceSlice<'a, T>> {
+        self.one_column().map(|range| self.vec.slice(range).expect("a vector holds its matrix"))
+    }
 }
 
 impl<'a, T: Element> DenseMut<'a, T> {
@@ -171,7 +180,7 @@ impl<'a, T: Element> DenseMut<'a, T> {
     /// Some of the rows, to write them.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the range is not within the matrix.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
     pub fn rows(self, range: impl RangeBounds<usize>) -> Result<Self> {
         let rows = lines_within("rows", self.layout.nrows, range)?;
         Ok(Self { layout: self.layout.part(rows, 0..self.layout.ncols), ..self })
@@ -180,7 +189,7 @@ impl<'a, T: Element> DenseMut<'a, T> {
     /// Some of the columns, to write them.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the range is not within the matrix.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
     pub fn columns(self, range: impl RangeBounds<usize>) -> Result<Self> {
         let cols = lines_within("columns", self.layout.ncols, range)?;
         Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
@@ -202,13 +211,18 @@ impl<'a, T: Element> DenseMut<'a, T> {
     /// matrices have.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
+    /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
     pub fn assign<'b>(&mut self, source: impl Into<DenseRef<'b, T>>) -> Result<()> {
         copy::assign(self.view_mut(), source.into())
     }
 
     pub(crate) fn into_vec(self) -> &'a mut DeviceVec<T> {
         self.vec
+    }
+
+    /// The one column, if its elements lie one after the other.
+    pub(crate) fn as_vector_mut(&mut self) -> Option<DeviceSliceMut<'_, T>> {
+        self.one_column().map(|range| self.vec.slice_mut(range).expect("a vector holds its matrix"))
     }
 }
 
