@@ -93,8 +93,10 @@ pub use cudarc;
 /// The crate, in the version whose types are in this interface.
 #[cfg(feature = "cust")]
 pub use cust;
-pub use dense::{DenseLayout, DenseMut, DenseRef, Order};
-pub use device::{CudaInfo, Device, DeviceInfo, DeviceVec, Graph, Kernel, Launch, PinnedVec};
+pub use dense::{DenseLayout, DenseMut, DenseRef, DeviceDense, Order};
+pub use device::{
+    CudaInfo, Device, DeviceInfo, DeviceSlice, DeviceSliceMut, DeviceVec, Graph, Kernel, Launch, PinnedVec,
+};
 #[cfg(feature = "cuda")]
 pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
@@ -107,12 +109,10 @@ pub use interop::{KernelArgs, cust_module};
 pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
-pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
+pub use spmm::{Reduce, SpmmKernel, SpmmOptions, SpmmPlan, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
-pub use vector::{
-    CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, IntoFactor, Map, Reduction, Zip,
-};
+pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 
 /// The README's example is a test.
 #[cfg(all(doctest, feature = "io"))]

@@ -29,6 +29,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("what_is_no_entry_does_not_touch_x", what_is_no_entry_does_not_touch_x));
     trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device("slices_get_the_same_bits_f32", slices_get_the_same_bits::<f32>));
+    trials.extend(on_every_device("slices_get_the_same_bits_f64", slices_get_the_same_bits::<f64>));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("csr_is_converted_as_the_options_say", csr_is_converted_as_the_options_say));
     trials.extend(on_every_device("what_does_not_suit_a_format_is_an_error", what_does_not_suit_a_format));
@@ -198,6 +200,51 @@ fn product_with_transpose<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T]
     let mut y = device.upload_vec(y).unwrap();
     matrix.spmv_transposed(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
     y.to_vec().unwrap()
+}
+
+/// Wherever the slices begin, and the elements around `y` stay.
+fn slices_get_the_same_bits<T: Scalar>(device: &Device) {
+    let rows = (0..43).map(|i| (0..i % 7).map(|k| ((i * 5 + k * 3) % 31, 0.1 + k as f64)).collect()).collect();
+    let matrix = matrices::from_rows::<T>(31, rows);
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(4);
+    let mut all = uploads(device, &matrix);
+    all.push(("adaptive", device.upload_with(&matrix, &adaptive).unwrap()));
+    all.push(("vector", device.upload_with(&matrix, &SpmvOptions::default().kernel(CsrKernel::Vector)).unwrap()));
+    all.push(("CSC, transposed", device.upload(&CscMatrix::try_from(&matrix.transpose().unwrap()).unwrap()).unwrap()));
+    for (name, uploaded) in all {
+        for (first, (alpha, beta)) in (0..5).flat_map(|first| FACTORS.map(|factors| (first, factors))) {
+            let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
+            let (x, y) = vectors::<T>(31, 43, beta);
+            let within = |values: &[T]| {
+                let around = vec![T::from_f64(7.0); 4];
+                device.upload_vec(&[&around[..first], values, &around].concat()).unwrap()
+            };
+            let (x_within, mut y_within) = (within(&x), within(&y));
+            let (x_slice, y_slice) =
+                (x_within.slice(first..first + 31).unwrap(), y_within.slice_mut(first..first + 43).unwrap());
+            let expected = match name {
+                "CSC, transposed" => {
+                    uploaded.spmv_transposed(alpha, x_slice, beta, y_slice).unwrap();
+                    product_with_transpose(&uploaded, alpha, &x, beta, &y)
+                }
+                _ => {
+                    uploaded.spmv(alpha, x_slice, beta, y_slice).unwrap();
+                    product(&uploaded, alpha, &x, beta, &y)
+                }
+            };
+            let found = y_within.to_vec().unwrap();
+            let case = format!("{name} at {first}, beta {beta}");
+            match name {
+                // Its additions have no fixed order.
+                "CSC" => assert_within(&case, &found[first..first + 43], &reference_spmv(&matrix, alpha, &x, beta, &y)),
+                _ => assert_eq!(found[first..first + 43], expected, "{case}"),
+            }
+            assert!(
+                found[..first].iter().chain(&found[first + 43..]).all(|&value| value == T::from_f64(7.0)),
+                "{name} at {first}"
+            );
+        }
+    }
 }
 
 /// Infinities and NaN in x stay in the rows that have entries there.

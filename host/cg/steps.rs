@@ -162,7 +162,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Multiply::Fused { csr, variant } => return launch(csr, variant, workspace),
             Multiply::Matrix(product) => {
                 let Workspace { p, q, .. } = workspace;
-                product.spmv(Product { alpha: T::from_f64(1.0), x: p, beta: T::default(), y: q })?;
+                product.spmv(Product { alpha: T::from_f64(1.0), x: (&*p).into(), beta: T::default(), y: q.into() })?;
             }
             Multiply::Operator(operator) => {
                 let Workspace { p, q, .. } = workspace;

@@ -75,12 +75,12 @@ impl StateArrays {
     pub(super) fn reset(&mut self, device: &Device, target: f64, iteration: u32, limit: u32) -> Result<()> {
         let mut scalars = [0.0; scalar::COUNT];
         scalars[scalar::TARGET] = target;
-        self.scalars.overwrite(device, &scalars)?;
+        self.scalars.overwrite(device, 0, &scalars)?;
         let mut counters = [0; counter::COUNT];
         counters[counter::STATUS] = status::RUNNING;
         counters[counter::ITERATION] = iteration;
         counters[counter::LIMIT] = limit;
-        self.counters.overwrite(device, &counters)?;
+        self.counters.overwrite(device, 0, &counters)?;
         self.mailbox.set(mail::END, 0);
         (0..mail::NORMS).for_each(|place| self.mailbox.set(mail::FIRST_NORM + place, NO_NORM));
         Ok(())

@@ -6,7 +6,7 @@ use kernels_gpu::{FAMILIES, Variant};
 
 #[cfg(feature = "cuda")]
 use super::cuda::ModuleSource;
-use super::{Backend, Device, DeviceVec, KernelLaunch, launch::Shape};
+use super::{Backend, Device, DeviceSlice, DeviceSliceMut, KernelLaunch, launch::Shape};
 use crate::{Element, Error, Result};
 
 /// A kernel of your own, written with `cuda_std`: what a launch must know of it.
@@ -175,23 +175,29 @@ pub struct Launch<'a, Args> {
 }
 
 impl<'a, Args: Copy> Launch<'a, Args> {
-    /// The address of a vector that the kernel only reads, known as `name` in reports.
+    /// The address of a vector, or a slice of one, that the kernel only reads, known as `name` in reports.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`].
-    pub fn read<T: Element>(&mut self, name: &'static str, vector: &'a DeviceVec<T>) -> Result<*const T> {
+    pub fn read<T: Element>(&mut self, name: &'static str, vector: impl Into<DeviceSlice<'a, T>>) -> Result<*const T> {
+        let vector = vector.into();
         self.device.check_same(name, vector.device())?;
-        Ok(self.launch.read(name, vector.buffer().array(), vector.device()))
+        Ok(self.launch.read_slice(name, vector))
     }
 
-    /// The address of a vector that the kernel writes, known as `name` in reports.
+    /// The address of a vector, or a slice of one, that the kernel writes, known as `name` in reports.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`].
-    pub fn write<T: Element>(&mut self, name: &'static str, vector: &'a mut DeviceVec<T>) -> Result<*mut T> {
+    pub fn write<T: Element>(
+        &mut self,
+        name: &'static str,
+        vector: impl Into<DeviceSliceMut<'a, T>>,
+    ) -> Result<*mut T> {
+        let vector = vector.into();
         self.device.check_same(name, vector.device())?;
-        let (owner, buffer) = vector.parts_mut();
-        Ok(self.launch.write(name, buffer, owner))
+        let (owner, buffer, first) = vector.into_parts();
+        Ok(self.launch.write(name, buffer, owner).wrapping_add(first))
     }
 
     /// Queues the launch; the emulated device runs it at once.

@@ -3,7 +3,7 @@
 use cuda_std::emulator;
 use kernels_gpu::Variant;
 
-use super::{Array, Backend, Buffer, Device, Mailbox};
+use super::{Array, Backend, Buffer, Device, DeviceSlice, Mailbox};
 #[cfg(feature = "cuda")]
 use super::{
     cuda::{ModuleSource, Stream},
@@ -80,6 +80,12 @@ impl<'a> KernelLaunch<'a> {
             #[cfg(feature = "cuda")]
             _ => unreachable!("the array is on the launch's device"),
         }
+    }
+
+    /// The address of the first element of a slice that the kernel only reads.
+    pub(crate) fn read_slice<T: Element>(&mut self, name: &str, slice: DeviceSlice<'a, T>) -> *const T {
+        let (vector, first) = slice.parts();
+        self.read(name, vector.buffer().array(), vector.device()).wrapping_add(first)
     }
 
     /// The address of an array that the kernel writes. `owner` is where the array lives.

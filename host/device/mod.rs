@@ -12,6 +12,7 @@ mod mailbox;
 mod mark;
 mod pinned;
 mod recording;
+mod slice;
 mod timing;
 mod vector;
 mod workspace;
@@ -29,6 +30,8 @@ pub use lent::{DeviceVecMut, DeviceVecRef};
 #[cfg(feature = "cuda")]
 pub(crate) use lent::{Loan, check_alignment};
 pub use pinned::PinnedVec;
+pub(crate) use slice::within;
+pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]

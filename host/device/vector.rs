@@ -95,7 +95,7 @@ impl<T: Element> DeviceVec<T> {
     /// [`Error::LengthMismatch`], [`Error::Driver`].
     pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
         check_length("the source", self.len(), source.len())?;
-        self.buffer.overwrite(&self.device, source)
+        self.buffer.overwrite(&self.device, 0, source)
     }
 
     /// What tells it from any other vector: where its elements are, how many, and the queue.
@@ -273,7 +273,7 @@ impl<T: Element> Buffer<T> {
                 let slice = unsafe { stream.queue().alloc(values.len().max(1)) };
                 let slice = slice.map_err(|error| stream.allocation_error(error, size_of_val(values)))?;
                 let mut buffer = Self::Cuda(CudaBuffer::of_slice(stream, slice, values.len()));
-                buffer.overwrite(device, values)?;
+                buffer.overwrite(device, 0, values)?;
                 Ok(buffer)
             }
         }
@@ -368,17 +368,18 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Overwrites all elements. Waits until the copy is done.
-    pub(crate) fn overwrite(&mut self, device: &Device, source: &[T]) -> Result<()> {
+    /// Overwrites as many elements from number `first` on. Waits until the copy is done.
+    pub(crate) fn overwrite(&mut self, device: &Device, first: usize, source: &[T]) -> Result<()> {
         recording::refuse("a copy from the host")?;
         match (self, device.backend()) {
-            (Self::Host(values), _) => values.copy_from_slice(source),
+            (Self::Host(values), _) => values[first..first + source.len()].copy_from_slice(source),
             (Self::Shared(_), _) => unreachable!("nothing writes a shared array"),
             #[cfg(feature = "cuda")]
-            (Self::Cuda(buffer), Backend::Cuda(stream)) if buffer.len > 0 => {
-                assert_eq!(source.len(), buffer.len);
-                // SAFETY: as many elements, which are touched in the order of this queue alone.
-                unsafe { stream.copy_in(buffer.address, source) }?;
+            (Self::Cuda(buffer), Backend::Cuda(stream)) if !source.is_empty() => {
+                assert!(source.len() <= buffer.len - first);
+                let target = buffer.address + (first * size_of::<T>()) as CUdeviceptr;
+                // SAFETY: the elements exist, and are touched in the order of this queue alone.
+                unsafe { stream.copy_in(target, source) }?;
             }
             #[cfg(feature = "cuda")]
             _ => {}

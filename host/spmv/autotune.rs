@@ -50,7 +50,7 @@ fn median_time<T: Scalar>(
     y: &mut DeviceVec<T>,
 ) -> Result<Duration> {
     let (alpha, beta) = (T::from_f64(1.0), T::default());
-    let mut product = |_| chosen.operator.spmv(Product { alpha, x, beta, y });
+    let mut product = |_| chosen.operator.spmv(Product { alpha, x: x.into(), beta, y: (&mut *y).into() });
     product(0)?;
     let mut times = device.time_each(repeats, product)?;
     times.sort();

@@ -89,14 +89,18 @@ fn runs(row_indices: &[u32], per_warp: usize) -> (Vec<u32>, Vec<u32>) {
 
 impl<T: Scalar> Spmv<T> for GpuCoo<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { alpha, x, beta, y } = product;
-        scale(beta, y)?;
+        let Product { alpha, x, beta, mut y } = product;
+        scale(beta, y.as_slice_mut())?;
         if self.entries == 0 {
             return Ok(());
         }
         let carries = &mut *device::lock(&self.carries);
-        self.add_segments(Product { alpha, x, beta, y }, carries)?;
+        self.add_segments(Product { alpha, x, beta, y: y.as_slice_mut() }, carries)?;
         self.add_carries(Product { alpha, x, beta, y }, carries)
+    }
+
+    fn needs_alignment(&self) -> bool {
+        true
     }
 }
 
@@ -104,7 +108,7 @@ impl<T: Scalar> GpuCoo<T> {
     fn add_segments(&self, product: Product<'_, T>, carries: &mut Buffer<T>) -> Result<()> {
         let Product { alpha, x, y, .. } = product;
         let variant = variant_of(PRODUCTS, T::DTYPE);
-        let (queue, y) = y.parts_mut();
+        let (queue, y, first) = y.into_parts();
         let blocks = grid_size(self.entries.div_ceil(self.per_warp));
         let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
@@ -114,12 +118,12 @@ impl<T: Scalar> GpuCoo<T> {
             row_indices: launch.read("row_indices", self.row_indices.array(), &self.device),
             col_indices: launch.read("col_indices", self.col_indices.array(), &self.device),
             values: launch.read("values", self.values.array(), &self.device),
-            x: launch.read("x", x.buffer().array(), x.device()),
-            y: launch.write("y", y, queue),
+            x: launch.read_slice("x", x),
+            y: launch.write("y", y, queue).wrapping_add(first),
             carries: launch.write("carries", carries, &self.device),
         };
-        // SAFETY: the arrays are a valid COO matrix, sorted by row, and vectors of fitting lengths, each an allocation of
-        // its own; `y` and `carries` are borrowed mutably, so they are none of the others. A share of a warp is a multiple
+        // SAFETY: the arrays are a valid COO matrix, sorted by row, and vectors of fitting lengths;
+        // `y` and `carries` are borrowed mutably, so they overlap none of the others. A share of a warp is a multiple
         // of a step, and there are two slots a warp.
         unsafe { launch.run_variant(variant, &args) }
     }
@@ -128,7 +132,7 @@ impl<T: Scalar> GpuCoo<T> {
         let Product { alpha, y, .. } = product;
         let variant = variant_of(CARRIES, T::DTYPE);
         let runs = self.run_rows.len() as u32;
-        let (queue, y) = y.parts_mut();
+        let (queue, y, first) = y.into_parts();
         let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, grid_size(runs));
         let args = CarryArgs {
             runs,
@@ -136,7 +140,7 @@ impl<T: Scalar> GpuCoo<T> {
             run_rows: launch.read("run_rows", self.run_rows.array(), &self.device),
             run_starts: launch.read("run_starts", self.run_starts.array(), &self.device),
             carries: launch.read("carries", carries.array(), &self.device),
-            y: launch.write("y", y, queue),
+            y: launch.write("y", y, queue).wrapping_add(first),
         };
         // SAFETY: the runs are those of the slots, which the launch before has filled on the same queue; the rows are
         // those of the matrix, and `y`, as long as it has rows, is borrowed mutably.

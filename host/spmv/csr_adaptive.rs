@@ -131,7 +131,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
             return Ok(());
         }
         let exchange = &mut *device::lock(&self.exchange);
-        let (queue, y) = y.parts_mut();
+        let (queue, y, first) = y.into_parts();
         let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: csr.nrows,
@@ -143,15 +143,15 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
             row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device),
             col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
             values: launch.read("values", csr.values.array(), &csr.device),
-            x: launch.read("x", x.buffer().array(), x.device()),
-            y: launch.write("y", y, queue),
+            x: launch.read_slice("x", x),
+            y: launch.write("y", y, queue).wrapping_add(first),
             piece_rows: launch.read("piece_rows", self.piece_rows.array(), &csr.device),
             piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), &csr.device),
             partials: launch.write("partials", &mut exchange.partials, &csr.device),
             arrivals: launch.write("arrivals", &mut exchange.arrivals, &csr.device),
         };
-        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths, none
-        // a part of another; `y` and the exchange are borrowed mutably, so they are none of the others. The pieces
+        // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths;
+        // `y` and the exchange are borrowed mutably, so they overlap none of the others. The pieces
         // are those of the matrix's rows of more than `long_row` entries. Launches follow one another, as `exchange`
         // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
         // variant for `T` and `O` takes.

@@ -49,7 +49,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         if blocks == 0 {
             return Ok(());
         }
-        let (queue, y) = y.parts_mut();
+        let (queue, y, first) = y.into_parts();
         let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: csr.nrows,
@@ -58,11 +58,11 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
             row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device),
             col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
             values: launch.read("values", csr.values.array(), &csr.device),
-            x: launch.read("x", x.buffer().array(), x.device()),
-            y: launch.write("y", y, queue),
+            x: launch.read_slice("x", x),
+            y: launch.write("y", y, queue).wrapping_add(first),
         };
-        // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths, none a part of another; `y` is
-        // borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for `T` and `O` takes.
+        // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths; `y` is borrowed mutably, so it overlaps
+        // none of the others. `Args<T, O>` is what the variant for `T` and `O` takes.
         unsafe { launch.run_variant(variant, &args) }
     }
     fn csr(&self) -> Option<Csr<'_, T>> {

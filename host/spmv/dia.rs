@@ -67,7 +67,7 @@ impl<T: Scalar> Spmv<T> for GpuDia<T> {
             return Ok(());
         }
         let variant = shape.variant;
-        let (queue, y) = y.parts_mut();
+        let (queue, y, first) = y.into_parts();
         let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: self.nrows,
@@ -78,11 +78,15 @@ impl<T: Scalar> Spmv<T> for GpuDia<T> {
             leading_dimension: self.leading_dimension,
             offsets: launch.read("offsets", self.offsets.array(), &self.device),
             values: launch.read("values", self.values.array(), &self.device),
-            x: launch.read("x", x.buffer().array(), x.device()),
-            y: launch.write("y", y, queue),
+            x: launch.read_slice("x", x),
+            y: launch.write("y", y, queue).wrapping_add(first),
         };
-        // SAFETY: the arrays are a valid DIA matrix, aligned as allocations are, and vectors of fitting lengths, none
-        // a part of another; `y` is borrowed mutably, so it is none of the others.
+        // SAFETY: the arrays are a valid DIA matrix, aligned as allocations are, and vectors of fitting lengths; `y` is
+        // aligned as `needs_alignment` asks, and borrowed mutably, so it overlaps none of the others.
         unsafe { launch.run_variant(variant, &args) }
+    }
+
+    fn needs_alignment(&self) -> bool {
+        true
     }
 }

@@ -27,11 +27,15 @@ pub(crate) fn spmv_bytes<T: Scalar>(matrix: &HybMatrix<T>) -> usize {
 
 impl<T: Scalar> Spmv<T> for Hyb<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { alpha, x, beta, y } = product;
-        self.ell.operator.spmv(Product { alpha, x, beta, y })?;
+        let Product { alpha, x, beta, mut y } = product;
+        self.ell.operator.spmv(Product { alpha, x, beta, y: y.as_slice_mut() })?;
         match self.entries_in_coo {
             0 => Ok(()),
             _ => self.coo.operator.spmv(Product { alpha, x, beta: T::from_f64(1.0), y }),
         }
+    }
+
+    fn needs_alignment(&self) -> bool {
+        self.ell.operator.needs_alignment() || self.coo.operator.needs_alignment()
     }
 }

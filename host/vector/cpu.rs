@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use kernels_gpu::vector::vector_random::philox;
 
-use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
+use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{
-    Element, Scalar,
+    DeviceSlice, DeviceSliceMut, Element, Scalar,
     formats::rows::{BLOCK, for_blocks, join},
 };
 
@@ -23,7 +23,7 @@ pub(super) fn axpby<T: Scalar>(
 ) {
     let (zero, one) = (T::default(), T::from_f64(1.0));
     let (alpha, beta) = (number(alpha), number(beta));
-    match x.map(elements).filter(|_| alpha != zero) {
+    match x.map(DeviceSlice::on_cpu).filter(|_| alpha != zero) {
         None if beta == zero => each(y, |_, y| y.fill(zero)),
         None => each(y, |_, y| y.iter_mut().for_each(|y| *y = beta * *y)),
         Some(x) if beta == zero => each(y, |range, y| combine(y, &x[range], |_, x| alpha * x)),
@@ -34,15 +34,15 @@ pub(super) fn axpby<T: Scalar>(
 
 pub(super) fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: Option<DeviceSlice<'_, T>>) {
     let function = function(map);
-    match x.map(elements) {
+    match x.map(DeviceSlice::on_cpu) {
         Some(x) => each(y, |range, y| combine(y, &x[range], |_, x| function(x))),
         None => each(y, |_, y| y.iter_mut().for_each(|y| *y = function(*y))),
     }
 }
 
 pub(super) fn zip<T: Scalar>(y: DeviceSliceMut<'_, T>, zip: Zip, a: Option<DeviceSlice<'_, T>>, b: DeviceSlice<'_, T>) {
-    let (function, b) = (function_of_two::<T>(zip), elements(b));
-    let Some(a) = a.map(elements) else {
+    let (function, b) = (function_of_two::<T>(zip), b.on_cpu());
+    let Some(a) = a.map(DeviceSlice::on_cpu) else {
         return each(y, |range, y| combine(y, &b[range], function));
     };
     each(y, |range, y| {
@@ -67,27 +67,27 @@ pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) {
 }
 
 pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) {
-    let x = elements(x);
+    let x = x.on_cpu();
     each(y, |range, y| y.copy_from_slice(&x[range]))
 }
 
 pub(super) fn gather<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) {
-    let (indices, x) = (elements(indices.vector().into()), elements(x));
+    let (indices, x) = (indices.vector().as_slice().on_cpu(), x.on_cpu());
     each(y, |range, y| y.iter_mut().zip(&indices[range]).for_each(|(y, &index)| *y = x[index as usize]))
 }
 
 pub(super) fn scatter<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: DeviceSlice<'_, T>) {
-    let y = elements_mut(y);
-    elements(indices.vector().into()).iter().zip(elements(x)).for_each(|(&index, &x)| y[index as usize] = x);
+    let y = y.on_cpu_mut();
+    indices.vector().as_slice().on_cpu().iter().zip(x.on_cpu()).for_each(|(&index, &x)| y[index as usize] = x);
 }
 
 pub(super) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, U>) {
-    let x = elements(x);
+    let x = x.on_cpu();
     each(y, |range, y| y.iter_mut().zip(&x[range]).for_each(|(y, &x)| *y = T::cast(x)))
 }
 
 pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) {
-    let (x, y) = (elements(x), elements(y));
+    let (x, y) = (x.on_cpu(), y.on_cpu());
     let of_block = |range: Range<usize>| {
         x[range.clone()].iter().zip(&y[range]).fold(0.0, |sum, (x, y)| sum + x.to_f64() * y.to_f64())
     };
@@ -95,7 +95,7 @@ pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, resul
 }
 
 pub(super) fn reduce<T: Scalar>(x: DeviceSlice<'_, T>, reduction: Reduction, result: &mut DeviceScalar<T>) {
-    let x = elements(x);
+    let x = x.on_cpu();
     let value = match reduction {
         Reduction::Sum => sum(x, |x| x),
         Reduction::Norm1 => sum(x, f64::abs),
@@ -111,7 +111,7 @@ pub(super) fn extremum<T: Scalar>(
     value: &mut DeviceScalar<T>,
     index: &mut DeviceScalar<u64>,
 ) {
-    let x = elements(x);
+    let x = x.on_cpu();
     // The earlier one stays, unless the later one is more extreme.
     let better = |earlier: usize, later: usize| {
         let (a, b) = (x[earlier].to_f64(), x[later].to_f64());
@@ -205,7 +205,7 @@ fn combine<T: Copy>(y: &mut [T], x: &[T], function: impl Fn(T, T) -> T) {
 
 /// Calls `work` with the elements block by block, and their range.
 fn each<T: Element>(y: DeviceSliceMut<'_, T>, work: impl Fn(Range<usize>, &mut [T]) + Sync) {
-    let y = elements_mut(y);
+    let y = y.on_cpu_mut();
     for_blocks(0..y.len(), y, &work);
 }
 
@@ -226,22 +226,11 @@ fn over_blocks<S: Send>(
 
 fn number<T: Scalar>(factor: Factor<'_, T>) -> T {
     let (value, numerator, denominator) = factor.parts();
-    let of = |scalar: &DeviceScalar<T>| elements(scalar.vector().into())[0];
+    let of = |scalar: &DeviceScalar<T>| scalar.vector().as_slice().on_cpu()[0];
     let value = numerator.map_or(value, |scalar| value * of(scalar));
     denominator.map_or(value, |scalar| value / of(scalar))
 }
 
 fn set<T: Element>(scalar: &mut DeviceScalar<T>, value: T) {
-    elements_mut(scalar.vector_mut().as_slice_mut())[0] = value;
-}
-
-fn elements<T: Element>(slice: DeviceSlice<'_, T>) -> &[T] {
-    let (vector, first) = slice.parts();
-    &vector.buffer().on_cpu()[first..][..slice.len()]
-}
-
-fn elements_mut<T: Element>(slice: DeviceSliceMut<'_, T>) -> &mut [T] {
-    let len = slice.len();
-    let (vector, first) = slice.into_parts();
-    &mut vector.parts_mut().1.on_cpu_mut()[first..][..len]
+    scalar.vector_mut().as_slice_mut().on_cpu_mut()[0] = value;
 }

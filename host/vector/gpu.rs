@@ -13,10 +13,10 @@ use kernels_gpu::{
     },
 };
 
-use super::{CastFrom, DeviceIndices, DeviceScalar, DeviceSlice, DeviceSliceMut, Factor, Map, Random, Reduction, Zip};
+use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{
-    DType, Device, DeviceVec, Element, Result, Scalar,
-    device::{Buffer, Found, KernelLaunch},
+    DType, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result, Scalar,
+    device::{Found, KernelLaunch},
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
@@ -78,14 +78,13 @@ fn run_map<T: Scalar>(
 ) -> Result<()> {
     let n = z.len() as u64;
     let variant = variant_of(vector_map::VARIANTS, "vector_map", T::DTYPE);
-    let (queue, buffer, first) = parts(z);
+    let (queue, buffer, first) = z.into_parts();
     let mut launch = launch_of(queue, "vector_map", variant, vector_map::grid_size::<T>(n));
-    // SAFETY: the slice begins within the vector.
-    let z = unsafe { launch.write("z", buffer, queue).add(first) };
+    let z = launch.write("z", buffer, queue).wrapping_add(first);
     let mut address = |name, operand| match operand {
         Operand::None => ptr::null(),
         Operand::Itself => z.cast_const(),
-        Operand::Vector(slice) => read(&mut launch, name, slice),
+        Operand::Vector(slice) => launch.read_slice(name, slice),
     };
     let (x, y) = (address("x", x), address("y", y));
     let args =
@@ -102,10 +101,9 @@ pub(super) fn axpby<T: Scalar>(
 ) -> Result<()> {
     let n = y.len() as u64;
     let variant = variant_of(vector_axpby::VARIANTS, "vector_axpby", T::DTYPE);
-    let (queue, buffer, first) = parts(y);
+    let (queue, buffer, first) = y.into_parts();
     let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::grid_size::<T>(n));
-    // SAFETY: the slice begins within the vector.
-    let y = unsafe { launch.write("y", buffer, queue).add(first) };
+    let y = launch.write("y", buffer, queue).wrapping_add(first);
     let args = axpby_args(&mut launch, n, alpha, x, beta, y);
     // SAFETY: both slices have n elements on this GPU, and y is borrowed mutably; without x, alpha is 0.
     unsafe { launch.run_variant(variant, &args) }
@@ -119,7 +117,7 @@ fn axpby_args<'a, T: Scalar>(
     beta: Factor<'a, T>,
     y: *mut T,
 ) -> vector_axpby::Args<T> {
-    let x = x.map_or(ptr::null(), |x| read(launch, "x", x));
+    let x = x.map_or(ptr::null(), |x| launch.read_slice("x", x));
     vector_axpby::Args { n, alpha: factor(launch, "alpha", alpha), x, beta: factor(launch, "beta", beta), y }
 }
 
@@ -133,14 +131,13 @@ pub(super) fn axpby_dot<T: Scalar>(
 ) -> Result<()> {
     let n = y.len() as u64;
     let variant = variant_of(vector_axpby::VARIANTS, "vector_axpby_dot", T::DTYPE);
-    let (queue, buffer, first) = parts(y);
+    let (queue, buffer, first) = y.into_parts();
     let mut workspace = Borrowed::of(queue)?;
     let (result_queue, result) = result.vector_mut().parts_mut();
     let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::dot_grid_size::<T>(n, 2));
-    // SAFETY: the slice begins within the vector.
-    let y = unsafe { launch.write("y", buffer, queue).add(first) };
+    let y = launch.write("y", buffer, queue).wrapping_add(first);
     let axpby = axpby_args(&mut launch, n, alpha, Some(x), beta, y);
-    let z = z.map_or(ptr::null(), |z| read(&mut launch, "z", z));
+    let z = z.map_or(ptr::null(), |z| launch.read_slice("z", z));
     let result = launch.write("result", result, result_queue);
     let args = vector_axpby::DotArgs { axpby, z, result, workspace: workspace.addresses(&mut launch) };
     // SAFETY: all slices have n elements on this GPU, and what is written is borrowed mutably.
@@ -191,8 +188,8 @@ fn run_reduction<T: Scalar>(
     let mut launch = launch_of(queue, "vector_reduce", variant, vector_reduce::grid_size::<T>(n, vectors));
     let args = vector_reduce::Args {
         n,
-        x: read(&mut launch, "x", x),
-        y: y.map_or(ptr::null(), |y| read(&mut launch, "y", y)),
+        x: launch.read_slice("x", x),
+        y: y.map_or(ptr::null(), |y| launch.read_slice("y", y)),
         result: launch.write("result", result, queue),
         index: index.map_or(ptr::null_mut(), |(queue, index)| launch.write("index", index, queue)),
         workspace: workspace.addresses(&mut launch),
@@ -205,11 +202,10 @@ pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> 
     let n = y.len() as u64;
     let entry = if random.normal { "vector_random_normal" } else { "vector_random_uniform" };
     let variant = variant_of(vector_random::VARIANTS, entry, T::DTYPE);
-    let (queue, buffer, first) = parts(y);
+    let (queue, buffer, first) = y.into_parts();
     let mut launch = launch_of(queue, "vector_random", variant, vector_random::grid_size::<T>(n));
     let Random { seed, shift, factor, .. } = random;
-    // SAFETY: the slice begins within the vector.
-    let y = unsafe { launch.write("y", buffer, queue).add(first) };
+    let y = launch.write("y", buffer, queue).wrapping_add(first);
     // SAFETY: the slice has n elements, and is borrowed mutably.
     unsafe { launch.run_variant(variant, &vector_random::Args { n, seed, shift, factor, y }) }
 }
@@ -232,11 +228,10 @@ fn run_cast<T: Element, U: Element>(
 ) -> Result<()> {
     let variant = entry_of(vector_move::VARIANTS, entry);
     let n = y.len() as u64;
-    let (queue, buffer, first) = parts(y);
+    let (queue, buffer, first) = y.into_parts();
     let mut launch = launch_of(queue, "vector_move", variant, blocks);
-    // SAFETY: the slice begins within the vector.
-    let y = unsafe { launch.write("y", buffer, queue).add(first) };
-    let args = vector_move::CastArgs { n, x: read(&mut launch, "x", x), y };
+    let y = launch.write("y", buffer, queue).wrapping_add(first);
+    let args = vector_move::CastArgs { n, x: launch.read_slice("x", x), y };
     // SAFETY: both slices have n elements on this GPU, and y is borrowed mutably. The entry is that for these types; what it copies may be of
     // any bits.
     unsafe { launch.run_variant(variant, &args) }
@@ -266,12 +261,11 @@ fn run_move<T: Element>(
 ) -> Result<()> {
     let variant = entry_of(vector_move::VARIANTS, &format!("{entry}_{}", size_of::<T>()));
     let n = indices.len() as u64;
-    let (queue, buffer, first) = parts(y);
+    let (queue, buffer, first) = y.into_parts();
     let mut launch = launch_of(queue, "vector_move", variant, vector_move::grid_size(n));
-    // SAFETY: the slice begins within the vector.
-    let y = unsafe { launch.write("y", buffer, queue).add(first) };
-    let indices = read(&mut launch, "indices", indices.vector().into());
-    let args = vector_move::Args { n, indices, x: read(&mut launch, "x", x), y };
+    let y = launch.write("y", buffer, queue).wrapping_add(first);
+    let indices = launch.read_slice("indices", indices.vector().into());
+    let args = vector_move::Args { n, indices, x: launch.read_slice("x", x), y };
     // SAFETY: every index is within the vector that it is for, y is borrowed mutably, and where indices say what is written they
     // are distinct. The entry is that for elements of as many bytes, of which any bits are valid.
     unsafe { launch.run_variant(variant, &args) }
@@ -297,29 +291,15 @@ impl Borrowed {
     }
 }
 
-/// A queue, a vector's memory, and the first element of a slice there.
-fn parts<'a, T: Element>(slice: DeviceSliceMut<'a, T>) -> (&'a Device, &'a mut Buffer<T>, usize) {
-    let (vector, first) = slice.into_parts();
-    let (queue, buffer) = vector.parts_mut();
-    (queue, buffer, first)
-}
-
 /// A launch; no memory holds as many elements as would take 2^31 blocks.
 fn launch_of<'a>(queue: &'a Device, family: &'static str, variant: &'static Variant, blocks: u64) -> KernelLaunch<'a> {
     KernelLaunch::of_family(queue, family, variant, blocks as u32)
 }
 
-/// The address of the first element of a slice.
-fn read<'a, T: Element>(launch: &mut KernelLaunch<'a>, name: &str, slice: DeviceSlice<'a, T>) -> *const T {
-    let (vector, first) = slice.parts();
-    // SAFETY: the slice begins within the vector.
-    unsafe { launch.read(name, vector.buffer().array(), vector.device()).add(first) }
-}
-
 fn factor<'a, T: Scalar>(launch: &mut KernelLaunch<'a>, name: &str, factor: Factor<'a, T>) -> KernelFactor<T> {
     let (value, numerator, denominator) = factor.parts();
     let mut address = |scalar: Option<&'a DeviceScalar<T>>| {
-        scalar.map_or(ptr::null(), |scalar| read(launch, name, scalar.vector().into()))
+        scalar.map_or(ptr::null(), |scalar| launch.read_slice(name, scalar.vector().into()))
     };
     KernelFactor { value, numerator: address(numerator), denominator: address(denominator) }
 }

@@ -5,15 +5,13 @@ mod function;
 mod gpu;
 mod indices;
 mod scalar;
-mod slice;
 
 pub use function::{Map, Reduction, Zip};
 pub use indices::DeviceIndices;
 pub use scalar::{DeviceScalar, Factor, IntoFactor};
-pub use slice::{DeviceSlice, DeviceSliceMut};
 
 use crate::{
-    Device, DeviceVec, Element, Error, Result, Scalar,
+    Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Error, Result, Scalar,
     device::{Backend, check_length},
 };
 

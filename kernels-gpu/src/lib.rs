@@ -59,6 +59,8 @@ pub mod csr_diagonal;
 #[cfg(feature = "csr_structure")]
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
+#[cfg(feature = "dense_copy")]
+pub mod dense_copy;
 #[cfg(feature = "gemm_tiles")]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
@@ -120,6 +122,8 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "csr_diagonal", variants: csr_diagonal::VARIANTS },
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "dense_copy")]
+    Family { name: "dense_copy", variants: dense_copy::VARIANTS },
     #[cfg(feature = "gemm_tiles")]
     Family { name: "gemm_tiles", variants: gemm_tiles::VARIANTS },
     #[cfg(feature = "sgemm_ladder")]

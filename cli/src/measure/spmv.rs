@@ -60,7 +60,7 @@ impl<T: Scalar> Sets<T> {
 
     fn multiply(&mut self, set: usize) -> Result<()> {
         let (matrix, x, y) = &mut self.0[set];
-        matrix.spmv(T::from_f64(1.0), x, T::from_f64(0.0), y)
+        matrix.spmv(T::from_f64(1.0), &*x, T::from_f64(0.0), y)
     }
 
     /// The result of one product.

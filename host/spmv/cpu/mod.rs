@@ -34,9 +34,7 @@ pub(super) struct OnCpu<M>(pub(super) M);
 impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, y, .. } = product;
-        let x = x.buffer().on_cpu();
-        let y = y.parts_mut().1.on_cpu_mut();
-        self.0.spmv(alpha, x, beta, y);
+        self.0.spmv(alpha, x.on_cpu(), beta, y.on_cpu_mut());
         Ok(())
     }
 

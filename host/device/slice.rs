@@ -2,9 +2,10 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use crate::{Device, DeviceVec, Element, Error, Result};
+use super::{Buffer, Device, DeviceVec, check_length};
 #[cfg(feature = "cuda")]
-use crate::{DeviceVecMut, DeviceVecRef};
+use super::{DeviceVecMut, DeviceVecRef};
+use crate::{Element, Error, Result};
 
 /// Consecutive elements of a [`DeviceVec`], to read.
 ///
@@ -60,15 +61,15 @@ impl<T: Element> DeviceVec<T> {
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the vector.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        let (first, len) = within(self.len(), &range)?;
+        let (first, len) = within("elements", self.len(), &range)?;
         Ok(DeviceSliceMut { vector: self, first, len })
     }
 
-    pub(super) fn as_slice(&self) -> DeviceSlice<'_, T> {
+    pub(crate) fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice { vector: self, first: 0, len: self.len() }
     }
 
-    pub(super) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+    pub(crate) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         let len = self.len();
         DeviceSliceMut { vector: self, first: 0, len }
     }
@@ -98,7 +99,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
-        let (first, len) = within(self.len, &range)?;
+        let (first, len) = within("elements", self.len, &range)?;
         Ok(Self { vector: self.vector, first: self.first + first, len })
     }
 
@@ -112,13 +113,18 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Ok(values)
     }
 
-    pub(super) fn as_slice(&self) -> Self {
+    pub(crate) fn as_slice(&self) -> Self {
         *self
     }
 
     /// The vector that it is part of, and the first index there.
-    pub(super) fn parts(self) -> (&'a DeviceVec<T>, usize) {
+    pub(crate) fn parts(self) -> (&'a DeviceVec<T>, usize) {
         (self.vector, self.first)
+    }
+
+    /// The elements, of a vector of the CPU device.
+    pub(crate) fn on_cpu(self) -> &'a [T] {
+        &self.vector.buffer().on_cpu()[self.first..][..self.len]
     }
 }
 
@@ -148,8 +154,26 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     }
 
     /// The same elements, to write them for a while.
-    pub(super) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+    pub(crate) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut { vector: self.vector, first: self.first, len: self.len }
+    }
+
+    /// A copy of the elements, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// As [`DeviceVec::to_vec`].
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.as_slice().to_vec()
+    }
+
+    /// Overwrites all elements by `source`. Waits until the copy is done.
+    ///
+    /// # Errors
+    /// As [`DeviceVec::copy_from`].
+    pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
+        check_length("the source", self.len, source.len())?;
+        let (device, buffer) = self.vector.parts_mut();
+        buffer.overwrite(device, self.first, source)
     }
 
     /// A part of it.
@@ -157,21 +181,52 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        let (first, len) = within(self.len, &range)?;
+        let (first, len) = within("elements", self.len, &range)?;
         Ok(DeviceSliceMut { vector: self.vector, first: self.first + first, len })
     }
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    /// The vector that it is part of, and the first index there.
-    pub(super) fn into_parts(self) -> (&'a mut DeviceVec<T>, usize) {
-        (self.vector, self.first)
+    /// The queue, the memory of the vector that it is part of, and the first index there.
+    pub(crate) fn into_parts(self) -> (&'a Device, &'a mut Buffer<T>, usize) {
+        let (queue, buffer) = self.vector.parts_mut();
+        (queue, buffer, self.first)
+    }
+
+    /// The elements, of a vector of the CPU device.
+    pub(crate) fn on_cpu_mut(self) -> &'a mut [T] {
+        &mut self.vector.parts_mut().1.on_cpu_mut()[self.first..][..self.len]
+    }
+
+    /// Whether they begin where an allocation could, at a multiple of 16 bytes: what kernels need that write several at a time.
+    pub(crate) fn is_aligned(&self) -> bool {
+        (self.first * size_of::<T>()).is_multiple_of(16)
     }
 }
 
 impl<'a, T: Element> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVec<T>) -> Self {
         vector.as_slice()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut DeviceVec<T>> for DeviceSliceMut<'a, T> {
+    fn from(vector: &'a mut DeviceVec<T>) -> Self {
+        vector.as_slice_mut()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut DeviceSliceMut<'_, T>> for DeviceSliceMut<'a, T> {
+    fn from(slice: &'a mut DeviceSliceMut<'_, T>) -> Self {
+        slice.as_slice_mut()
+    }
+}
+
+/// Memory that another library lends.
+#[cfg(feature = "cuda")]
+impl<'a, T: Element> From<&'a mut DeviceVecMut<'_, T>> for DeviceSliceMut<'a, T> {
+    fn from(vector: &'a mut DeviceVecMut<'_, T>) -> Self {
+        vector.as_slice_mut()
     }
 }
 
@@ -197,8 +252,8 @@ impl<'a, T: Element> From<&'a DeviceSliceMut<'_, T>> for DeviceSlice<'a, T> {
     }
 }
 
-/// The first index of a range of `len` elements, and how many it has.
-fn within(len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
+/// The first index of a range among `len` of what there are, and how many it has.
+pub(crate) fn within(what: &str, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
     let first = match range.start_bound() {
         Bound::Included(&first) => Some(first),
         Bound::Excluded(&before) => before.checked_add(1),
@@ -213,7 +268,7 @@ fn within(len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)>
         (Some(first), Some(end)) if first <= end && end <= len => Ok((first, end - first)),
         _ => {
             let (start, end) = (range.start_bound(), range.end_bound());
-            Err(Error::InvalidOption(format!("a slice from {start:?} to {end:?} of {len} elements")))
+            Err(Error::InvalidOption(format!("a slice from {start:?} to {end:?} of {len} {what}")))
         }
     }
 }
