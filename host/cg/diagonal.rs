@@ -1,6 +1,6 @@
 //! The inverse of a matrix's diagonal.
 
-use kernels_gpu::csr_diagonal::{Args, VARIANTS, grid_size};
+use kernels_gpu::csr_diagonal::{Args, Key, grid_size};
 
 use crate::{
     CsrMatrix, DeviceMatrix, DeviceVec, Error, Result, Scalar,
@@ -51,8 +51,8 @@ fn on_device<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<(DeviceVec<T>, Option
     let mut inverse = device.zeros::<T>(csr.nrows as usize)?;
     let mut bad_row = Buffer::upload(device, &[u32::MAX])?;
     if csr.nrows > 0 {
-        let variant = VARIANTS.iter().find(|variant| variant.dtype == Some(T::DTYPE)).expect("one for each type");
-        let mut launch = KernelLaunch::of_family(device, "csr_diagonal", variant, grid_size(csr.nrows));
+        let entry = Key { dtype: T::DTYPE }.entry();
+        let mut launch = KernelLaunch::of_entry(device, entry, grid_size(csr.nrows));
         let args = Args {
             rows: csr.nrows,
             row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
@@ -61,8 +61,8 @@ fn on_device<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<(DeviceVec<T>, Option
             diagonal: launch.write("diagonal", inverse.parts_mut().1, device),
             bad_row: launch.write("bad_row", &mut bad_row, device),
         };
-        // SAFETY: a valid matrix, a vector of its rows, and a word; the variant is for `T`.
-        unsafe { launch.run_variant(variant, &args) }?;
+        // SAFETY: a valid matrix, a vector of its rows, and a word; the entry is for `T`.
+        unsafe { launch.run_entry(entry, &args) }?;
     }
     let bad_row = bad_row.to_vec(device)?[0];
     Ok((inverse, (bad_row != u32::MAX).then_some(bad_row as usize)))

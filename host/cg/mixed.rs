@@ -3,8 +3,7 @@
 use std::ptr;
 
 use kernels_gpu::{
-    Variant,
-    cg_mixed::{Args, VARIANTS, grid_size},
+    cg_mixed::{Args, Key, Step, grid_size},
     cg_state::counter,
 };
 
@@ -55,9 +54,9 @@ impl<'a> Mixed<'a> {
     fn launch(&mut self, csr: &CsrArrays<f32, u32>, workspace: &mut Workspace<f32>) -> Result<()> {
         let Workspace { device, x: dx, r, state, .. } = workspace;
         let blocks = grid_size(csr.nrows, device.multiprocessors());
-        for variant in VARIANTS {
-            let mut launch = KernelLaunch::of_family(device, "cg_mixed", variant, blocks);
-            let adds = adds(variant);
+        for step in [Step::Add, Step::Residual] {
+            let entry = Key { step }.entry();
+            let mut launch = KernelLaunch::of_entry(device, entry, blocks);
             let args = Args {
                 rows: csr.nrows,
                 row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
@@ -68,21 +67,17 @@ impl<'a> Mixed<'a> {
                     let (owner, x) = self.x.parts_mut();
                     launch.write("x", x, owner)
                 },
-                dx: if adds { launch.write("dx", dx.parts_mut().1, device) } else { ptr::null_mut() },
+                dx: if step == Step::Add { launch.write("dx", dx.parts_mut().1, device) } else { ptr::null_mut() },
                 r: launch.write("r", r.parts_mut().1, device),
                 partials: launch.write("partials", &mut state.partials, device),
                 arrivals: launch.write("counters", &mut state.counters, device).wrapping_add(counter::ARRIVALS),
             };
             // SAFETY: a valid square matrix and vectors of its size, none a part of another, borrowed mutably where they are written;
             // nothing else is queued that touches them.
-            unsafe { launch.run_variant(variant, &args) }?;
+            unsafe { launch.run_entry(entry, &args) }?;
         }
         Ok(())
     }
-}
-
-fn adds(variant: &Variant) -> bool {
-    variant.entry == "cg_mixed_add"
 }
 
 impl System<f32> for Mixed<'_> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kernels_gpu::{
-    Variant,
+    Entry,
     cg_persistent::{
-        Args, BLOCK_SIZE, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, VARIANTS, bytes_of_two_entries,
+        Args, BLOCK_SIZE, Key, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, bytes_of_two_entries,
         slot_words, vector_bytes, words_of_row,
     },
     cg_state::State,
@@ -35,7 +35,7 @@ const WORK_OF_ROW: usize = 4;
 #[derive(Debug)]
 pub(super) struct Persistent<'a, T> {
     csr: &'a Arc<CsrArrays<T, u32>>,
-    variant: &'static Variant,
+    entry: &'static Entry,
     blocks: u32,
     shares: Buffer<u32>,
     columns: Buffer<u32>,
@@ -88,11 +88,10 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             Lanes::Fixed(lanes) => lanes,
             Lanes::Auto => lanes_for(csr.nrows.div_ceil(blocks), csr.nnz / csr.nrows.max(1)),
         };
-        let of_type = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.lanes == lanes;
-        let variant = VARIANTS.iter().find(of_type).expect("a variant for every valid number of lanes");
+        let entry = Key { dtype: T::DTYPE, lanes }.entry();
         Ok(Some(Self {
             csr,
-            variant,
+            entry,
             blocks,
             shares: Buffer::upload(device, &shares.numbers)?,
             columns: Buffer::upload(device, &shares.columns)?,
@@ -111,7 +110,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             "up to {ITERATIONS} iterations a launch, by {} blocks; the vectors and {percent}% of the matrix stay in shared memory",
             self.blocks
         );
-        KernelChoice { kernel: self.variant.entry.into(), reason }
+        KernelChoice { kernel: self.entry.name.into(), reason }
     }
 
     /// Has launches ask for other than the right number of blocks.
@@ -122,9 +121,9 @@ impl<'a, T: Scalar> Persistent<'a, T> {
 
     /// Queues some iterations, and returns how many.
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
-        let Self { csr, variant, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
+        let Self { csr, entry, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
         let Workspace { device, x, r, p, z, state, .. } = workspace;
-        let mut launch = KernelLaunch::cooperative(device, "cg_persistent", variant, *blocks, *shared_bytes)?;
+        let mut launch = KernelLaunch::cooperative(device, entry, *blocks, *shared_bytes)?;
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
             iterations: ITERATIONS,
@@ -152,8 +151,8 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         };
         *epoch = epoch.wrapping_add(ITERATIONS + 1);
         // SAFETY: a valid square matrix, vectors of its size, none a part of another, borrowed mutably where they are written; a
-        // block's share of the rows fits the shared memory, as `new` has seen to; exchanges have numbers of their own. The variant is for `T`.
-        unsafe { launch.run_variant(variant, &args) }?;
+        // block's share of the rows fits the shared memory, as `new` has seen to; exchanges have numbers of their own. The entry is for `T`.
+        unsafe { launch.run_entry(entry, &args) }?;
         Ok(ITERATIONS as usize)
     }
 }

@@ -1,9 +1,8 @@
 //! The vectors and the state of a method on its way, and the vector operations on them.
 
 use kernels_gpu::{
-    Variant,
     cg_state::{State, counter, mail, scalar, status},
-    cg_steps::{Args, VARIANTS, grid_size, preconditioner},
+    cg_steps::{self, Args, Key, grid_size, preconditioner},
     sums::PARTIALS,
 };
 
@@ -139,9 +138,9 @@ impl<T: Scalar> Workspace<T> {
     fn launch(&mut self, step: Step<'_, T>) -> Result<()> {
         let Self { device, x, r, p, q, z, compensated, state, .. } = self;
         let n = x.len() as u32;
-        let variant = variant_of(step, T::DTYPE, *compensated);
+        let entry = key_of(step, T::DTYPE, *compensated).entry();
         let blocks = grid_size(n, device.multiprocessors());
-        let mut launch = KernelLaunch::of_family(device, "cg_steps", variant, blocks);
+        let mut launch = KernelLaunch::of_entry(device, entry, blocks);
         let mut args = Args {
             n,
             preconditioner: match z {
@@ -181,40 +180,22 @@ impl<T: Scalar> Workspace<T> {
         }
         args.r = launch.write("r", r.parts_mut().1, device);
         args.p = launch.write("p", p.parts_mut().1, device);
-        // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the variant is that
+        // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the entry is that
         // of the step for `T`, and has from the arguments what it reads. Launches follow one another on one queue.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch.run_entry(entry, &args) }
     }
 }
 
-fn variant_of<T>(step: Step<'_, T>, dtype: DType, compensated: bool) -> &'static Variant {
-    let (name, has_sums) = match step {
-        Step::Residual { .. } => ("residual", false),
-        Step::Begin { .. } => ("begin", true),
-        Step::Alpha => ("alpha", true),
-        Step::Update => ("update", true),
-        Step::Direction => ("direction", false),
+/// The key of a step. Sums of `f32` are compensated in any case, for they are `f64`.
+fn key_of<T>(step: Step<'_, T>, dtype: DType, compensated: bool) -> Key {
+    let (step, has_sums) = match step {
+        Step::Residual { .. } => (cg_steps::Step::Residual, false),
+        Step::Begin { .. } => (cg_steps::Step::Begin, true),
+        Step::Alpha => (cg_steps::Step::Alpha, true),
+        Step::Update => (cg_steps::Step::Update, true),
+        Step::Direction => (cg_steps::Step::Direction, false),
     };
-    named(VARIANTS, "cg_steps_", name, dtype, compensated && has_sums)
-}
-
-/// The variant of a name in parts. Sums of `f32` are compensated in any case, for they are `f64`.
-pub(super) fn named(
-    variants: &'static [Variant],
-    prefix: &str,
-    name: &str,
-    dtype: DType,
-    compensated: bool,
-) -> &'static Variant {
-    let of_name = |variant: &&Variant| {
-        let rest = variant.entry.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(name));
-        let is_compensated = compensated && dtype == DType::F64;
-        rest.is_some_and(|rest| {
-            (rest.is_empty() || rest.starts_with('_')) && rest.ends_with("_compensated") == is_compensated
-        })
-    };
-    let mut of_type = variants.iter().filter(|variant| variant.dtype == Some(dtype));
-    of_type.find(of_name).expect("a variant for every step")
+    Key { step, dtype, compensated: compensated && has_sums && dtype == DType::F64 }
 }
 
 impl<T> Drop for Workspace<T> {

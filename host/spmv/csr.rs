@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kernels_gpu::{
-    DType, Variant,
+    DType,
     spmv_csr_vector::{ENTRIES_PER_STEP, lanes_for},
 };
 
@@ -39,12 +39,6 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
 pub(super) fn spmv_bytes<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize {
     let (nrows, ncols, nnz) = (matrix.nrows(), matrix.ncols(), matrix.nnz());
     nnz * (4 + size_of::<T>()) + size_of::<O>() * (nrows + 1) + size_of::<T>() * (nrows + ncols)
-}
-
-/// The variant for these types and this many lanes, which the options have been checked for.
-pub(super) fn variant_of<T: Scalar, O: Offset>(variants: &'static [Variant], lanes: u32) -> &'static Variant {
-    let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
-    variants.iter().filter(of_types).find(|variant| variant.lanes == lanes).expect("a variant for every valid option")
 }
 
 /// The kernel that `options`, which are valid, and the structure lead to.

@@ -21,13 +21,11 @@ use std::{any::Any, fmt, sync::Arc};
 pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
 pub(crate) use csr::CsrArrays;
-use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use upload::Upload;
 
 use crate::{
-    CsrMatrix, DType, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, KernelChoice, Result, Scalar,
-    device::check_length,
+    CsrMatrix, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, KernelChoice, Result, Scalar, device::check_length,
 };
 
 /// A matrix on a device, in some format, with the kernel for its products.
@@ -81,11 +79,6 @@ impl<T> Chosen<T> {
 /// A value as one of the type `U`, if it is.
 fn as_type<U: 'static>(value: &impl Any) -> Option<&U> {
     (value as &dyn Any).downcast_ref()
-}
-
-/// The variant for elements of this type.
-fn variant_of(variants: &'static [Variant], dtype: DType) -> &'static Variant {
-    variants.iter().find(|variant| variant.dtype == Some(dtype)).expect("a variant for every element type")
 }
 
 impl<T: Scalar> DeviceMatrix<T> {

@@ -34,9 +34,9 @@ use cuda_std::{
 };
 
 use crate::{
-    Scalar,
+    DType, Scalar,
     cg_state::{State, counter, status},
-    entries::entries,
+    family::family,
     row_sum::{self, Csr},
     sums::{MOST_BLOCKS, Sum, over_grid},
 };
@@ -68,25 +68,36 @@ pub struct Args<T> {
     pub partials: *mut f64,
 }
 
-entries! {
-    cg_csr_f32_t1(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`f32`, a lane a row." => product::<f32, 1, false>;
-    cg_csr_f32_t2(Args<f32>): Some(crate::DType::F32), u32, 2 lanes, BLOCK_SIZE, "`f32`, 2 lanes a row." => product::<f32, 2, false>;
-    cg_csr_f32_t4(Args<f32>): Some(crate::DType::F32), u32, 4 lanes, BLOCK_SIZE, "`f32`, 4 lanes a row." => product::<f32, 4, false>;
-    cg_csr_f32_t8(Args<f32>): Some(crate::DType::F32), u32, 8 lanes, BLOCK_SIZE, "`f32`, 8 lanes a row." => product::<f32, 8, false>;
-    cg_csr_f32_t16(Args<f32>): Some(crate::DType::F32), u32, 16 lanes, BLOCK_SIZE, "`f32`, 16 lanes a row." => product::<f32, 16, false>;
-    cg_csr_f32_t32(Args<f32>): Some(crate::DType::F32), u32, 32 lanes, BLOCK_SIZE, "`f32`, 32 lanes a row." => product::<f32, 32, false>;
-    cg_csr_f64_t1(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`f64`, a lane a row." => product::<f64, 1, false>;
-    cg_csr_f64_t2(Args<f64>): Some(crate::DType::F64), u32, 2 lanes, BLOCK_SIZE, "`f64`, 2 lanes a row." => product::<f64, 2, false>;
-    cg_csr_f64_t4(Args<f64>): Some(crate::DType::F64), u32, 4 lanes, BLOCK_SIZE, "`f64`, 4 lanes a row." => product::<f64, 4, false>;
-    cg_csr_f64_t8(Args<f64>): Some(crate::DType::F64), u32, 8 lanes, BLOCK_SIZE, "`f64`, 8 lanes a row." => product::<f64, 8, false>;
-    cg_csr_f64_t16(Args<f64>): Some(crate::DType::F64), u32, 16 lanes, BLOCK_SIZE, "`f64`, 16 lanes a row." => product::<f64, 16, false>;
-    cg_csr_f64_t32(Args<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE, "`f64`, 32 lanes a row." => product::<f64, 32, false>;
-    cg_csr_f64_t1_compensated(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`f64`, a lane a row, the dot compensated." => product::<f64, 1, true>;
-    cg_csr_f64_t2_compensated(Args<f64>): Some(crate::DType::F64), u32, 2 lanes, BLOCK_SIZE, "`f64`, 2 lanes a row, the dot compensated." => product::<f64, 2, true>;
-    cg_csr_f64_t4_compensated(Args<f64>): Some(crate::DType::F64), u32, 4 lanes, BLOCK_SIZE, "`f64`, 4 lanes a row, the dot compensated." => product::<f64, 4, true>;
-    cg_csr_f64_t8_compensated(Args<f64>): Some(crate::DType::F64), u32, 8 lanes, BLOCK_SIZE, "`f64`, 8 lanes a row, the dot compensated." => product::<f64, 8, true>;
-    cg_csr_f64_t16_compensated(Args<f64>): Some(crate::DType::F64), u32, 16 lanes, BLOCK_SIZE, "`f64`, 16 lanes a row, the dot compensated." => product::<f64, 16, true>;
-    cg_csr_f64_t32_compensated(Args<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE, "`f64`, 32 lanes a row, the dot compensated." => product::<f64, 32, true>;
+family! {
+    "cg_csr", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Lanes of a row: a power of two up to 32.
+        lanes: u32,
+        /// Whether sums are compensated.
+        compensated: bool,
+    }
+
+    cg_csr_f32_t1(DType::F32, 1, false): Args<f32> => product::<f32, 1, false>;
+    cg_csr_f32_t2(DType::F32, 2, false): Args<f32> => product::<f32, 2, false>;
+    cg_csr_f32_t4(DType::F32, 4, false): Args<f32> => product::<f32, 4, false>;
+    cg_csr_f32_t8(DType::F32, 8, false): Args<f32> => product::<f32, 8, false>;
+    cg_csr_f32_t16(DType::F32, 16, false): Args<f32> => product::<f32, 16, false>;
+    cg_csr_f32_t32(DType::F32, 32, false): Args<f32> => product::<f32, 32, false>;
+    cg_csr_f64_t1(DType::F64, 1, false): Args<f64> => product::<f64, 1, false>;
+    cg_csr_f64_t2(DType::F64, 2, false): Args<f64> => product::<f64, 2, false>;
+    cg_csr_f64_t4(DType::F64, 4, false): Args<f64> => product::<f64, 4, false>;
+    cg_csr_f64_t8(DType::F64, 8, false): Args<f64> => product::<f64, 8, false>;
+    cg_csr_f64_t16(DType::F64, 16, false): Args<f64> => product::<f64, 16, false>;
+    cg_csr_f64_t32(DType::F64, 32, false): Args<f64> => product::<f64, 32, false>;
+    cg_csr_f64_t1_compensated(DType::F64, 1, true): Args<f64> => product::<f64, 1, true>;
+    cg_csr_f64_t2_compensated(DType::F64, 2, true): Args<f64> => product::<f64, 2, true>;
+    cg_csr_f64_t4_compensated(DType::F64, 4, true): Args<f64> => product::<f64, 4, true>;
+    cg_csr_f64_t8_compensated(DType::F64, 8, true): Args<f64> => product::<f64, 8, true>;
+    cg_csr_f64_t16_compensated(DType::F64, 16, true): Args<f64> => product::<f64, 16, true>;
+    cg_csr_f64_t32_compensated(DType::F64, 32, true): Args<f64> => product::<f64, 32, true>;
 }
 
 /// Blocks for so many rows at `lanes` lanes a row, on a GPU of so many multiprocessors.

@@ -31,7 +31,7 @@ use cuda_std::{
 };
 
 use crate::{
-    entries::entries,
+    family::family,
     sums::{MOST_BLOCKS, Sum, over_grid},
 };
 
@@ -66,9 +66,25 @@ pub struct Args {
     pub arrivals: *mut u32,
 }
 
-entries! {
-    cg_mixed_add(Args): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`add`." => add;
-    cg_mixed_residual(Args): Some(crate::DType::F32), u32, 8 lanes, BLOCK_SIZE, "`residual`." => residual;
+/// The two launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Adds to the solution.
+    Add,
+    /// The residual of the solution.
+    Residual,
+}
+
+family! {
+    "cg_mixed", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The launch.
+        step: Step,
+    }
+
+    cg_mixed_add(Step::Add): Args => add;
+    cg_mixed_residual(Step::Residual): Args => residual;
 }
 
 /// Blocks for so many rows on a GPU of so many multiprocessors.

@@ -52,9 +52,9 @@ use cuda_std::{
 };
 
 use crate::{
-    Scalar,
+    DType, Scalar,
     cg_state::{self, State, counter, scalar, status},
-    entries::entries,
+    family::family,
     unroll::unroll,
 };
 
@@ -145,19 +145,28 @@ pub struct Args<T> {
     pub state: State,
 }
 
-entries! {
-    cg_persistent_f32_t1(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`f32`, a lane a row." => iterate::<f32, 1>;
-    cg_persistent_f32_t2(Args<f32>): Some(crate::DType::F32), u32, 2 lanes, BLOCK_SIZE, "`f32`, 2 lanes a row." => iterate::<f32, 2>;
-    cg_persistent_f32_t4(Args<f32>): Some(crate::DType::F32), u32, 4 lanes, BLOCK_SIZE, "`f32`, 4 lanes a row." => iterate::<f32, 4>;
-    cg_persistent_f32_t8(Args<f32>): Some(crate::DType::F32), u32, 8 lanes, BLOCK_SIZE, "`f32`, 8 lanes a row." => iterate::<f32, 8>;
-    cg_persistent_f32_t16(Args<f32>): Some(crate::DType::F32), u32, 16 lanes, BLOCK_SIZE, "`f32`, 16 lanes a row." => iterate::<f32, 16>;
-    cg_persistent_f32_t32(Args<f32>): Some(crate::DType::F32), u32, 32 lanes, BLOCK_SIZE, "`f32`, 32 lanes a row." => iterate::<f32, 32>;
-    cg_persistent_f64_t1(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`f64`, a lane a row." => iterate::<f64, 1>;
-    cg_persistent_f64_t2(Args<f64>): Some(crate::DType::F64), u32, 2 lanes, BLOCK_SIZE, "`f64`, 2 lanes a row." => iterate::<f64, 2>;
-    cg_persistent_f64_t4(Args<f64>): Some(crate::DType::F64), u32, 4 lanes, BLOCK_SIZE, "`f64`, 4 lanes a row." => iterate::<f64, 4>;
-    cg_persistent_f64_t8(Args<f64>): Some(crate::DType::F64), u32, 8 lanes, BLOCK_SIZE, "`f64`, 8 lanes a row." => iterate::<f64, 8>;
-    cg_persistent_f64_t16(Args<f64>): Some(crate::DType::F64), u32, 16 lanes, BLOCK_SIZE, "`f64`, 16 lanes a row." => iterate::<f64, 16>;
-    cg_persistent_f64_t32(Args<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE, "`f64`, 32 lanes a row." => iterate::<f64, 32>;
+family! {
+    "cg_persistent", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Lanes of a row: a power of two up to 32.
+        lanes: u32,
+    }
+
+    cg_persistent_f32_t1(DType::F32, 1): Args<f32> => iterate::<f32, 1>;
+    cg_persistent_f32_t2(DType::F32, 2): Args<f32> => iterate::<f32, 2>;
+    cg_persistent_f32_t4(DType::F32, 4): Args<f32> => iterate::<f32, 4>;
+    cg_persistent_f32_t8(DType::F32, 8): Args<f32> => iterate::<f32, 8>;
+    cg_persistent_f32_t16(DType::F32, 16): Args<f32> => iterate::<f32, 16>;
+    cg_persistent_f32_t32(DType::F32, 32): Args<f32> => iterate::<f32, 32>;
+    cg_persistent_f64_t1(DType::F64, 1): Args<f64> => iterate::<f64, 1>;
+    cg_persistent_f64_t2(DType::F64, 2): Args<f64> => iterate::<f64, 2>;
+    cg_persistent_f64_t4(DType::F64, 4): Args<f64> => iterate::<f64, 4>;
+    cg_persistent_f64_t8(DType::F64, 8): Args<f64> => iterate::<f64, 8>;
+    cg_persistent_f64_t16(DType::F64, 16): Args<f64> => iterate::<f64, 16>;
+    cg_persistent_f64_t32(DType::F64, 32): Args<f64> => iterate::<f64, 32>;
 }
 
 /// The body of every entry. `LANES` is a power of two up to 32.

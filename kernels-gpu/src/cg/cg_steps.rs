@@ -31,9 +31,9 @@
 use cuda_std::{mem, thread};
 
 use crate::{
-    Scalar,
+    DType, Scalar,
     cg_state::{State, counter, scalar, status},
-    entries::entries,
+    family::family,
     sums::{MOST_BLOCKS, Sum, over_grid},
     unroll::unroll,
 };
@@ -84,20 +84,46 @@ pub struct Args<T> {
     pub partials: *mut f64,
 }
 
-entries! {
-    cg_steps_residual_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`residual` in `f32`." => residual::<f32>;
-    cg_steps_residual_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`residual` in `f64`." => residual::<f64>;
-    cg_steps_begin_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`begin` in `f32`." => begin::<f32, false>;
-    cg_steps_begin_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`begin` in `f64`." => begin::<f64, false>;
-    cg_steps_begin_f64_compensated(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`begin` in `f64`, sums compensated." => begin::<f64, true>;
-    cg_steps_alpha_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`alpha` in `f32`." => alpha::<f32, false>;
-    cg_steps_alpha_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`alpha` in `f64`." => alpha::<f64, false>;
-    cg_steps_alpha_f64_compensated(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`alpha` in `f64`, sums compensated." => alpha::<f64, true>;
-    cg_steps_update_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`update` in `f32`." => update::<f32, false>;
-    cg_steps_update_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`update` in `f64`." => update::<f64, false>;
-    cg_steps_update_f64_compensated(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`update` in `f64`, sums compensated." => update::<f64, true>;
-    cg_steps_direction_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "`direction` in `f32`." => direction::<f32>;
-    cg_steps_direction_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "`direction` in `f64`." => direction::<f64>;
+/// A kernel of the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// `r = b - q`.
+    Residual,
+    /// The dots of the residual.
+    Begin,
+    /// The step length, after a product of another kernel.
+    Alpha,
+    /// The next residual.
+    Update,
+    /// The next solution and the next direction.
+    Direction,
+}
+
+family! {
+    "cg_steps", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The kernel.
+        step: Step,
+        /// The type of the elements.
+        dtype: DType,
+        /// Whether its sums are compensated: of those that have sums, in `f64`.
+        compensated: bool,
+    }
+
+    cg_steps_residual_f32(Step::Residual, DType::F32, false): Args<f32> => residual::<f32>;
+    cg_steps_residual_f64(Step::Residual, DType::F64, false): Args<f64> => residual::<f64>;
+    cg_steps_begin_f32(Step::Begin, DType::F32, false): Args<f32> => begin::<f32, false>;
+    cg_steps_begin_f64(Step::Begin, DType::F64, false): Args<f64> => begin::<f64, false>;
+    cg_steps_begin_f64_compensated(Step::Begin, DType::F64, true): Args<f64> => begin::<f64, true>;
+    cg_steps_alpha_f32(Step::Alpha, DType::F32, false): Args<f32> => alpha::<f32, false>;
+    cg_steps_alpha_f64(Step::Alpha, DType::F64, false): Args<f64> => alpha::<f64, false>;
+    cg_steps_alpha_f64_compensated(Step::Alpha, DType::F64, true): Args<f64> => alpha::<f64, true>;
+    cg_steps_update_f32(Step::Update, DType::F32, false): Args<f32> => update::<f32, false>;
+    cg_steps_update_f64(Step::Update, DType::F64, false): Args<f64> => update::<f64, false>;
+    cg_steps_update_f64_compensated(Step::Update, DType::F64, true): Args<f64> => update::<f64, true>;
+    cg_steps_direction_f32(Step::Direction, DType::F32, false): Args<f32> => direction::<f32>;
+    cg_steps_direction_f64(Step::Direction, DType::F64, false): Args<f64> => direction::<f64>;
 }
 
 /// Blocks for `n` elements on a GPU of so many multiprocessors.

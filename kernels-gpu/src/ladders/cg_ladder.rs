@@ -45,7 +45,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{DType, Scalar, entries::entries, unroll::unroll};
+use crate::{DType, Scalar, family::family, unroll::unroll};
 
 /// Threads per block of `jacobi` and `dot`.
 pub const BLOCK_SIZE: u32 = 256;
@@ -114,15 +114,37 @@ pub struct DotArgs<T> {
     pub result: *mut T,
 }
 
-entries! {
-    cg_ladder_alpha_f32(AlphaArgs<f32>): Some(DType::F32), u32, 1 lanes, 1, "`alpha` in `f32`." => alpha::<f32>;
-    cg_ladder_alpha_f64(AlphaArgs<f64>): Some(DType::F64), u32, 1 lanes, 1, "`alpha` in `f64`." => alpha::<f64>;
-    cg_ladder_beta_f32(BetaArgs<f32>): Some(DType::F32), u32, 1 lanes, 1, "`beta` in `f32`." => beta::<f32>;
-    cg_ladder_beta_f64(BetaArgs<f64>): Some(DType::F64), u32, 1 lanes, 1, "`beta` in `f64`." => beta::<f64>;
-    cg_ladder_jacobi_f32(JacobiArgs<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "`jacobi` in `f32`." => jacobi::<f32>;
-    cg_ladder_jacobi_f64(JacobiArgs<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "`jacobi` in `f64`." => jacobi::<f64>;
-    cg_ladder_dot_f32(DotArgs<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "`dot` in `f32`." => dot::<f32>;
-    cg_ladder_dot_f64(DotArgs<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "`dot` in `f64`." => dot::<f64>;
+/// A step of the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// With [`AlphaArgs`].
+    Alpha,
+    /// With [`BetaArgs`].
+    Beta,
+    /// With [`JacobiArgs`].
+    Jacobi,
+    /// With [`DotArgs`].
+    Dot,
+}
+
+family! {
+    "cg_ladder", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The step.
+        step: Step,
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    cg_ladder_alpha_f32(Step::Alpha, DType::F32): AlphaArgs<f32>, blocks of 1 => alpha::<f32>;
+    cg_ladder_alpha_f64(Step::Alpha, DType::F64): AlphaArgs<f64>, blocks of 1 => alpha::<f64>;
+    cg_ladder_beta_f32(Step::Beta, DType::F32): BetaArgs<f32>, blocks of 1 => beta::<f32>;
+    cg_ladder_beta_f64(Step::Beta, DType::F64): BetaArgs<f64>, blocks of 1 => beta::<f64>;
+    cg_ladder_jacobi_f32(Step::Jacobi, DType::F32): JacobiArgs<f32> => jacobi::<f32>;
+    cg_ladder_jacobi_f64(Step::Jacobi, DType::F64): JacobiArgs<f64> => jacobi::<f64>;
+    cg_ladder_dot_f32(Step::Dot, DType::F32): DotArgs<f32> => dot::<f32>;
+    cg_ladder_dot_f64(Step::Dot, DType::F64): DotArgs<f64> => dot::<f64>;
 }
 
 /// Blocks of `jacobi` for `n` elements.

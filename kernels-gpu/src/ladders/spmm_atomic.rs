@@ -25,82 +25,100 @@
 //!    an element.
 //! 2. Every row index is a row of `C`, every column index one of `B`.
 //! 3. `c` overlaps none of the other arrays, and nothing else accesses it during the launch; nothing writes the others.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for the entries, or rows.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`Task::grid_size`] blocks.
 
 use cuda_std::{mem, thread, warp::WARP_SIZE};
 
-use crate::{DType, Scalar, Variant, atomic_add::AtomicAdd, entries::entries};
+use crate::{DType, Scalar, args::args, atomic_add::AtomicAdd, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
 
-/// The arguments of the products, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Entries of the matrix.
-    pub entries: u32,
-    /// Columns of `B` and `C`.
-    pub cols: u32,
-    /// Bytes from one row of `B` to the next.
-    pub b_row_bytes: u32,
-    /// Bytes from one row of `C` to the next.
-    pub c_row_bytes: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// `entries` rows.
-    pub row_indices: *const u32,
-    /// `entries` columns.
-    pub col_indices: *const u32,
-    /// `entries` values.
-    pub values: *const T,
-    /// `cols` elements for each column of `A`.
-    pub b: *const T,
-    /// `cols` elements for each row of `A`.
-    pub c: *mut T,
+args! {
+    /// The arguments of the products, passed by value.
+    pub struct Args<T> {
+        /// Entries of the matrix.
+        value entries: u32,
+        /// Columns of `B` and `C`.
+        value cols: u32,
+        /// Bytes from one row of `B` to the next.
+        value b_row_bytes: u32,
+        /// Bytes from one row of `C` to the next.
+        value c_row_bytes: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// `entries` rows.
+        read row_indices: u32 [entries as usize],
+        /// `entries` columns.
+        read col_indices: u32 [entries as usize],
+        /// `entries` values.
+        read values: T [entries as usize],
+        /// `cols` elements for each column of `A`.
+        read b: T,
+        /// `cols` elements for each row of `A`.
+        write c: T,
+    }
 }
 
-/// The arguments of `spmm_atomic_scale_f32` and `spmm_atomic_scale_f64`, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct ScaleArgs<T> {
-    /// Rows of `C`.
-    pub rows: u32,
-    /// Columns of `C`.
-    pub cols: u32,
-    /// Bytes from one row of `C` to the next.
-    pub c_row_bytes: u32,
-    /// The factor; at 0 the old `C` is not read.
-    pub beta: T,
-    /// `cols` elements for each row.
-    pub c: *mut T,
+args! {
+    /// The arguments of `spmm_atomic_scale_f32` and `spmm_atomic_scale_f64`, passed by value.
+    pub struct ScaleArgs<T> {
+        /// Rows of `C`.
+        value rows: u32,
+        /// Columns of `C`.
+        value cols: u32,
+        /// Bytes from one row of `C` to the next.
+        value c_row_bytes: u32,
+        /// The factor; at 0 the old `C` is not read.
+        value beta: T,
+        /// `cols` elements for each row.
+        write c: T,
+    }
 }
 
-entries! {
-    spmm_atomic_entry_per_thread_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE,
-        "In `f32`, a thread an entry." => entry_per_lanes::<f32, 1>;
-    spmm_atomic_entry_per_warp_f32(Args<f32>): Some(DType::F32), u32, 32 lanes, BLOCK_SIZE,
-        "In `f32`, a warp an entry." => entry_per_lanes::<f32, 32>;
-    spmm_atomic_entry_per_thread_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE,
-        "In `f64`, a thread an entry." => entry_per_lanes::<f64, 1>;
-    spmm_atomic_entry_per_warp_f64(Args<f64>): Some(DType::F64), u32, 32 lanes, BLOCK_SIZE,
-        "In `f64`, a warp an entry." => entry_per_lanes::<f64, 32>;
-    spmm_atomic_scale_f32(ScaleArgs<f32>): Some(DType::F32), u32, 32 lanes, BLOCK_SIZE,
-        "`C = beta * C` in `f32`." => scale::<f32>;
-    spmm_atomic_scale_f64(ScaleArgs<f64>): Some(DType::F64), u32, 32 lanes, BLOCK_SIZE,
-        "`C = beta * C` in `f64`." => scale::<f64>;
+/// What threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// A thread has an entry, with [`Args`].
+    EntryPerThread,
+    /// A warp has an entry, with [`Args`].
+    EntryPerWarp,
+    /// A warp scales a row of `C`, with [`ScaleArgs`].
+    Scale,
 }
 
-/// The entries that add the products to `C`.
-pub const PRODUCTS: &[Variant] = VARIANTS.split_at(4).0;
+impl Task {
+    /// Threads that share an entry, or a row.
+    const fn lanes(self) -> u32 {
+        match self {
+            Self::EntryPerThread => 1,
+            Self::EntryPerWarp | Self::Scale => WARP_SIZE,
+        }
+    }
 
-/// The entries that scale `C` before.
-pub const SCALES: &[Variant] = VARIANTS.split_at(4).1;
+    /// Blocks for this many entries, or rows.
+    #[must_use]
+    pub const fn grid_size(self, count: u32) -> u32 {
+        count.div_ceil(BLOCK_SIZE / self.lanes())
+    }
+}
 
-/// Blocks for this many entries, or rows, at `lanes` lanes each.
-#[must_use]
-pub const fn grid_size(entries: u32, lanes: u32) -> u32 {
-    entries.div_ceil(BLOCK_SIZE / lanes)
+family! {
+    "spmm_atomic", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// What threads do.
+        task: Task,
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    spmm_atomic_entry_per_thread_f32(Task::EntryPerThread, DType::F32): Args<f32> => entry_per_lanes::<f32, 1>;
+    spmm_atomic_entry_per_warp_f32(Task::EntryPerWarp, DType::F32): Args<f32> => entry_per_lanes::<f32, 32>;
+    spmm_atomic_entry_per_thread_f64(Task::EntryPerThread, DType::F64): Args<f64> => entry_per_lanes::<f64, 1>;
+    spmm_atomic_entry_per_warp_f64(Task::EntryPerWarp, DType::F64): Args<f64> => entry_per_lanes::<f64, 32>;
+    spmm_atomic_scale_f32(Task::Scale, DType::F32): ScaleArgs<f32> => scale::<f32>;
+    spmm_atomic_scale_f64(Task::Scale, DType::F64): ScaleArgs<f64> => scale::<f64>;
 }
 
 /// Which entry, or row, `LANES` threads have, and which of them this is. 64 bits: those of the last block may lie beyond

@@ -38,7 +38,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{DType, Offset, Scalar, Variant, dense::Columns, entries::entries, unroll::unroll};
+use crate::{DType, Offset, Scalar, args::args, dense::Columns, family::family, unroll::unroll};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
@@ -71,79 +71,68 @@ impl Rung {
         };
         rows.div_ceil(WARPS) as u64 * cols.div_ceil(tiles * WARP_SIZE) as u64
     }
+}
 
-    /// The kernel for these types, if there is one for so many tiles.
-    #[must_use]
-    pub fn variant(self, dtype: DType, offset_bytes: usize) -> Option<&'static Variant> {
-        let of_types = |variant: &Variant| variant.dtype == Some(dtype) && variant.offset_bytes == offset_bytes;
-        RUNGS
-            .iter()
-            .zip(VARIANTS)
-            .find(|&(rung, variant)| *rung == self && of_types(variant))
-            .map(|(_, variant)| variant)
+args! {
+    /// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
+    pub struct Args<T, O> {
+        /// Rows of `A` and `C`.
+        value rows: u32,
+        /// Columns of `B` and `C`, at least 1.
+        value cols: u32,
+        /// Bytes from one row of `B` to the next.
+        value b_row_bytes: u32,
+        /// Bytes from one row of `C` to the next.
+        value c_row_bytes: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The factor of the old `C`; at 0 the old `C` is not read.
+        value beta: T,
+        /// `rows + 1` offsets.
+        read row_offsets: O [rows as usize + 1],
+        /// `row_offsets[rows]` column indices.
+        read col_indices: u32,
+        /// `row_offsets[rows]` values.
+        read values: T,
+        /// `cols` elements for each column of `A`.
+        read b: T,
+        /// `cols` elements for each row.
+        write c: T,
     }
 }
 
-/// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T, O> {
-    /// Rows of `A` and `C`.
-    pub rows: u32,
-    /// Columns of `B` and `C`, at least 1.
-    pub cols: u32,
-    /// Bytes from one row of `B` to the next.
-    pub b_row_bytes: u32,
-    /// Bytes from one row of `C` to the next.
-    pub c_row_bytes: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The factor of the old `C`; at 0 the old `C` is not read.
-    pub beta: T,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const O,
-    /// `row_offsets[rows]` column indices.
-    pub col_indices: *const u32,
-    /// `row_offsets[rows]` values.
-    pub values: *const T,
-    /// `cols` elements for each column of `A`.
-    pub b: *const T,
-    /// `cols` elements for each row.
-    pub c: *mut T,
-}
+family! {
+    "spmm_ladder", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The rung.
+        rung: Rung,
+        /// The type of the elements.
+        dtype: DType,
+        /// Bytes of a row offset: 4 or 8.
+        offset_bytes: usize,
+    }
 
-macro_rules! rungs {
-    ($($entry:ident: $T:ident, $dtype:ident, $O:ident, $lanes:literal lanes, $rung:expr => $body:expr;)*) => {
-        entries! {$(
-            $entry(Args<$T, $O>): Some(DType::$dtype), $O, $lanes lanes, BLOCK_SIZE, "The product by the rung of the name." =>
-            $body;
-        )*}
-        /// The rung of each variant.
-        const RUNGS: &[Rung] = &[$($rung),*];
-    };
-}
-
-rungs! {
-    spmm_ladder_row_per_thread_f32: f32, F32, u32, 1 lanes, Rung::RowPerThread => row_per_thread;
-    spmm_ladder_row_per_thread_f64: f64, F64, u32, 1 lanes, Rung::RowPerThread => row_per_thread;
-    spmm_ladder_row_per_thread_f32_o64: f32, F32, u64, 1 lanes, Rung::RowPerThread => row_per_thread;
-    spmm_ladder_row_per_thread_f64_o64: f64, F64, u64, 1 lanes, Rung::RowPerThread => row_per_thread;
-    spmm_ladder_element_per_thread_f32: f32, F32, u32, 32 lanes, Rung::ElementPerThread => element_per_thread;
-    spmm_ladder_element_per_thread_f64: f64, F64, u32, 32 lanes, Rung::ElementPerThread => element_per_thread;
-    spmm_ladder_element_per_thread_f32_o64: f32, F32, u64, 32 lanes, Rung::ElementPerThread => element_per_thread;
-    spmm_ladder_element_per_thread_f64_o64: f64, F64, u64, 32 lanes, Rung::ElementPerThread => element_per_thread;
-    spmm_ladder_row_caching_f32_c1: f32, F32, u32, 32 lanes, Rung::RowCaching { tiles: 1 } => row_caching::<_, _, 1>;
-    spmm_ladder_row_caching_f32_c2: f32, F32, u32, 32 lanes, Rung::RowCaching { tiles: 2 } => row_caching::<_, _, 2>;
-    spmm_ladder_row_caching_f32_c4: f32, F32, u32, 32 lanes, Rung::RowCaching { tiles: 4 } => row_caching::<_, _, 4>;
-    spmm_ladder_row_caching_f64_c1: f64, F64, u32, 32 lanes, Rung::RowCaching { tiles: 1 } => row_caching::<_, _, 1>;
-    spmm_ladder_row_caching_f64_c2: f64, F64, u32, 32 lanes, Rung::RowCaching { tiles: 2 } => row_caching::<_, _, 2>;
-    spmm_ladder_row_caching_f64_c4: f64, F64, u32, 32 lanes, Rung::RowCaching { tiles: 4 } => row_caching::<_, _, 4>;
-    spmm_ladder_row_caching_f32_o64_c1: f32, F32, u64, 32 lanes, Rung::RowCaching { tiles: 1 } => row_caching::<_, _, 1>;
-    spmm_ladder_row_caching_f32_o64_c2: f32, F32, u64, 32 lanes, Rung::RowCaching { tiles: 2 } => row_caching::<_, _, 2>;
-    spmm_ladder_row_caching_f32_o64_c4: f32, F32, u64, 32 lanes, Rung::RowCaching { tiles: 4 } => row_caching::<_, _, 4>;
-    spmm_ladder_row_caching_f64_o64_c1: f64, F64, u64, 32 lanes, Rung::RowCaching { tiles: 1 } => row_caching::<_, _, 1>;
-    spmm_ladder_row_caching_f64_o64_c2: f64, F64, u64, 32 lanes, Rung::RowCaching { tiles: 2 } => row_caching::<_, _, 2>;
-    spmm_ladder_row_caching_f64_o64_c4: f64, F64, u64, 32 lanes, Rung::RowCaching { tiles: 4 } => row_caching::<_, _, 4>;
+    spmm_ladder_row_per_thread_f32(Rung::RowPerThread, DType::F32, 4): Args<f32, u32> => row_per_thread;
+    spmm_ladder_row_per_thread_f64(Rung::RowPerThread, DType::F64, 4): Args<f64, u32> => row_per_thread;
+    spmm_ladder_row_per_thread_f32_o64(Rung::RowPerThread, DType::F32, 8): Args<f32, u64> => row_per_thread;
+    spmm_ladder_row_per_thread_f64_o64(Rung::RowPerThread, DType::F64, 8): Args<f64, u64> => row_per_thread;
+    spmm_ladder_element_per_thread_f32(Rung::ElementPerThread, DType::F32, 4): Args<f32, u32> => element_per_thread;
+    spmm_ladder_element_per_thread_f64(Rung::ElementPerThread, DType::F64, 4): Args<f64, u32> => element_per_thread;
+    spmm_ladder_element_per_thread_f32_o64(Rung::ElementPerThread, DType::F32, 8): Args<f32, u64> => element_per_thread;
+    spmm_ladder_element_per_thread_f64_o64(Rung::ElementPerThread, DType::F64, 8): Args<f64, u64> => element_per_thread;
+    spmm_ladder_row_caching_f32_c1(Rung::RowCaching { tiles: 1 }, DType::F32, 4): Args<f32, u32> => row_caching::<_, _, 1>;
+    spmm_ladder_row_caching_f32_c2(Rung::RowCaching { tiles: 2 }, DType::F32, 4): Args<f32, u32> => row_caching::<_, _, 2>;
+    spmm_ladder_row_caching_f32_c4(Rung::RowCaching { tiles: 4 }, DType::F32, 4): Args<f32, u32> => row_caching::<_, _, 4>;
+    spmm_ladder_row_caching_f64_c1(Rung::RowCaching { tiles: 1 }, DType::F64, 4): Args<f64, u32> => row_caching::<_, _, 1>;
+    spmm_ladder_row_caching_f64_c2(Rung::RowCaching { tiles: 2 }, DType::F64, 4): Args<f64, u32> => row_caching::<_, _, 2>;
+    spmm_ladder_row_caching_f64_c4(Rung::RowCaching { tiles: 4 }, DType::F64, 4): Args<f64, u32> => row_caching::<_, _, 4>;
+    spmm_ladder_row_caching_f32_o64_c1(Rung::RowCaching { tiles: 1 }, DType::F32, 8): Args<f32, u64> => row_caching::<_, _, 1>;
+    spmm_ladder_row_caching_f32_o64_c2(Rung::RowCaching { tiles: 2 }, DType::F32, 8): Args<f32, u64> => row_caching::<_, _, 2>;
+    spmm_ladder_row_caching_f32_o64_c4(Rung::RowCaching { tiles: 4 }, DType::F32, 8): Args<f32, u64> => row_caching::<_, _, 4>;
+    spmm_ladder_row_caching_f64_o64_c1(Rung::RowCaching { tiles: 1 }, DType::F64, 8): Args<f64, u64> => row_caching::<_, _, 1>;
+    spmm_ladder_row_caching_f64_o64_c2(Rung::RowCaching { tiles: 2 }, DType::F64, 8): Args<f64, u64> => row_caching::<_, _, 2>;
+    spmm_ladder_row_caching_f64_o64_c4(Rung::RowCaching { tiles: 4 }, DType::F64, 8): Args<f64, u64> => row_caching::<_, _, 4>;
 }
 
 /// One thread a row: lanes of a warp are rows apart in every array.
@@ -321,22 +310,6 @@ impl<T: Scalar, O: Offset> Args<T, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_rung_has_a_kernel_of_its_name() {
-        for (dtype, name) in [(DType::F32, "f32"), (DType::F64, "f64")] {
-            for (offset_bytes, offset) in [(4, ""), (8, "_o64")] {
-                let entry = |rung: Rung| rung.variant(dtype, offset_bytes).map(|variant| variant.entry.to_owned());
-                let named = |rung: &str, end: &str| Some(format!("spmm_ladder_{rung}_{name}{offset}{end}"));
-                assert_eq!(entry(Rung::RowPerThread), named("row_per_thread", ""));
-                assert_eq!(entry(Rung::ElementPerThread), named("element_per_thread", ""));
-                for tiles in [1, 2, 4] {
-                    assert_eq!(entry(Rung::RowCaching { tiles }), named("row_caching", &format!("_c{tiles}")));
-                }
-                assert_eq!(entry(Rung::RowCaching { tiles: 3 }), None);
-            }
-        }
-    }
 
     #[test]
     fn grids_cover_every_row_and_column_once() {

@@ -36,88 +36,81 @@
 use cuda_std::{mem, thread, warp::WARP_SIZE};
 
 use crate::{
-    DType, Scalar, Variant,
+    DType, Scalar,
+    args::args,
     dense::Columns,
-    entries::entries,
+    family::family,
     spmm_rows::{BLOCK_SIZE, Rows, Tile, Work},
     unroll::unroll,
 };
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Which rows and entries there are, and who takes them.
-    pub rows: Rows,
-    /// How much greater a row of `B` is than that of `A` with which a group has the cache fetch it; 0 for none.
-    pub b_ahead: u32,
-    /// Rows of `B`.
-    pub b_rows: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The factor of the old `C`; at 0 the old `C` is not read.
-    pub beta: T,
-    /// A value for each entry.
-    pub values: *const T,
-    /// `cols` elements for each column of `A`.
-    pub b: *const T,
-    /// `cols` elements for each row.
-    pub c: *mut T,
-    /// Room for `cols` elements a piece.
-    pub partials: *mut T,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Which rows and entries there are, and who takes them.
+        part rows: Rows<A>,
+        /// How much greater a row of `B` is than that of `A` with which a group has the cache fetch it; 0 for none.
+        value b_ahead: u32,
+        /// Rows of `B`.
+        value b_rows: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The factor of the old `C`; at 0 the old `C` is not read.
+        value beta: T,
+        /// A value for each entry.
+        read values: T,
+        /// `cols` elements for each column of `A`.
+        read b: T,
+        /// `cols` elements for each row.
+        write c: T,
+        /// Room for `cols` elements a piece.
+        write partials: T,
+    }
 }
 
-macro_rules! tiles {
-    ($($entry:ident: $T:ident, $dtype:ident, $vector:literal, $lanes:literal, $coarsening:literal;)*) => {
-        entries! {$(
-            $entry(Args<$T>): Some(DType::$dtype), u32, $lanes lanes, BLOCK_SIZE,
-            "The product by tiles of `lanes * vector * coarsening` columns, numbers of the name." =>
-            spmm::<$T, $vector, $lanes, $coarsening>;
-        )*}
-        /// The tile of each variant.
-        const TILES: &[Tile] = &[$(Tile { vector: $vector, lanes: $lanes, coarsening: $coarsening }),*];
-    };
-}
+family! {
+    "spmm_csr", blocks of BLOCK_SIZE;
+    /// Which entry: tiles stand from the narrowest to the widest of each vector.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// The columns of a group of lanes.
+        tile: Tile,
+    }
 
-tiles! {
-    spmm_csr_f32_v1_t1_c1: f32, F32, 1, 1, 1;
-    spmm_csr_f32_v1_t4_c1: f32, F32, 1, 4, 1;
-    spmm_csr_f32_v1_t8_c1: f32, F32, 1, 8, 1;
-    spmm_csr_f32_v1_t16_c1: f32, F32, 1, 16, 1;
-    spmm_csr_f32_v1_t32_c1: f32, F32, 1, 32, 1;
-    spmm_csr_f32_v1_t32_c2: f32, F32, 1, 32, 2;
-    spmm_csr_f32_v1_t32_c4: f32, F32, 1, 32, 4;
-    spmm_csr_f32_v2_t1_c1: f32, F32, 2, 1, 1;
-    spmm_csr_f32_v2_t4_c1: f32, F32, 2, 4, 1;
-    spmm_csr_f32_v2_t8_c1: f32, F32, 2, 8, 1;
-    spmm_csr_f32_v2_t16_c1: f32, F32, 2, 16, 1;
-    spmm_csr_f32_v2_t16_c2: f32, F32, 2, 16, 2;
-    spmm_csr_f32_v2_t32_c2: f32, F32, 2, 32, 2;
-    spmm_csr_f32_v4_t1_c1: f32, F32, 4, 1, 1;
-    spmm_csr_f32_v4_t2_c1: f32, F32, 4, 2, 1;
-    spmm_csr_f32_v4_t4_c1: f32, F32, 4, 4, 1;
-    spmm_csr_f32_v4_t8_c1: f32, F32, 4, 8, 1;
-    spmm_csr_f32_v4_t8_c2: f32, F32, 4, 8, 2;
-    spmm_csr_f32_v4_t16_c2: f32, F32, 4, 16, 2;
-    spmm_csr_f32_v4_t32_c2: f32, F32, 4, 32, 2;
-    spmm_csr_f64_v1_t1_c1: f64, F64, 1, 1, 1;
-    spmm_csr_f64_v1_t4_c1: f64, F64, 1, 4, 1;
-    spmm_csr_f64_v1_t8_c1: f64, F64, 1, 8, 1;
-    spmm_csr_f64_v1_t16_c1: f64, F64, 1, 16, 1;
-    spmm_csr_f64_v1_t32_c1: f64, F64, 1, 32, 1;
-    spmm_csr_f64_v1_t32_c2: f64, F64, 1, 32, 2;
-    spmm_csr_f64_v1_t32_c4: f64, F64, 1, 32, 4;
-    spmm_csr_f64_v2_t1_c1: f64, F64, 2, 1, 1;
-    spmm_csr_f64_v2_t4_c1: f64, F64, 2, 4, 1;
-    spmm_csr_f64_v2_t8_c1: f64, F64, 2, 8, 1;
-    spmm_csr_f64_v2_t16_c1: f64, F64, 2, 16, 1;
-    spmm_csr_f64_v2_t16_c2: f64, F64, 2, 16, 2;
-    spmm_csr_f64_v2_t32_c2: f64, F64, 2, 32, 2;
-}
-
-/// The tiles that there are kernels for, from the narrowest to the widest of each vector.
-pub fn tiles(dtype: DType) -> impl Iterator<Item = (Tile, &'static Variant)> + Clone {
-    TILES.iter().copied().zip(VARIANTS).filter(move |(_, variant)| variant.dtype == Some(dtype))
+    spmm_csr_f32_v1_t1_c1(DType::F32, Tile::new(1, 1, 1)): Args<f32> => spmm::<f32, 1, 1, 1>;
+    spmm_csr_f32_v1_t4_c1(DType::F32, Tile::new(1, 4, 1)): Args<f32> => spmm::<f32, 1, 4, 1>;
+    spmm_csr_f32_v1_t8_c1(DType::F32, Tile::new(1, 8, 1)): Args<f32> => spmm::<f32, 1, 8, 1>;
+    spmm_csr_f32_v1_t16_c1(DType::F32, Tile::new(1, 16, 1)): Args<f32> => spmm::<f32, 1, 16, 1>;
+    spmm_csr_f32_v1_t32_c1(DType::F32, Tile::new(1, 32, 1)): Args<f32> => spmm::<f32, 1, 32, 1>;
+    spmm_csr_f32_v1_t32_c2(DType::F32, Tile::new(1, 32, 2)): Args<f32> => spmm::<f32, 1, 32, 2>;
+    spmm_csr_f32_v1_t32_c4(DType::F32, Tile::new(1, 32, 4)): Args<f32> => spmm::<f32, 1, 32, 4>;
+    spmm_csr_f32_v2_t1_c1(DType::F32, Tile::new(2, 1, 1)): Args<f32> => spmm::<f32, 2, 1, 1>;
+    spmm_csr_f32_v2_t4_c1(DType::F32, Tile::new(2, 4, 1)): Args<f32> => spmm::<f32, 2, 4, 1>;
+    spmm_csr_f32_v2_t8_c1(DType::F32, Tile::new(2, 8, 1)): Args<f32> => spmm::<f32, 2, 8, 1>;
+    spmm_csr_f32_v2_t16_c1(DType::F32, Tile::new(2, 16, 1)): Args<f32> => spmm::<f32, 2, 16, 1>;
+    spmm_csr_f32_v2_t16_c2(DType::F32, Tile::new(2, 16, 2)): Args<f32> => spmm::<f32, 2, 16, 2>;
+    spmm_csr_f32_v2_t32_c2(DType::F32, Tile::new(2, 32, 2)): Args<f32> => spmm::<f32, 2, 32, 2>;
+    spmm_csr_f32_v4_t1_c1(DType::F32, Tile::new(4, 1, 1)): Args<f32> => spmm::<f32, 4, 1, 1>;
+    spmm_csr_f32_v4_t2_c1(DType::F32, Tile::new(4, 2, 1)): Args<f32> => spmm::<f32, 4, 2, 1>;
+    spmm_csr_f32_v4_t4_c1(DType::F32, Tile::new(4, 4, 1)): Args<f32> => spmm::<f32, 4, 4, 1>;
+    spmm_csr_f32_v4_t8_c1(DType::F32, Tile::new(4, 8, 1)): Args<f32> => spmm::<f32, 4, 8, 1>;
+    spmm_csr_f32_v4_t8_c2(DType::F32, Tile::new(4, 8, 2)): Args<f32> => spmm::<f32, 4, 8, 2>;
+    spmm_csr_f32_v4_t16_c2(DType::F32, Tile::new(4, 16, 2)): Args<f32> => spmm::<f32, 4, 16, 2>;
+    spmm_csr_f32_v4_t32_c2(DType::F32, Tile::new(4, 32, 2)): Args<f32> => spmm::<f32, 4, 32, 2>;
+    spmm_csr_f64_v1_t1_c1(DType::F64, Tile::new(1, 1, 1)): Args<f64> => spmm::<f64, 1, 1, 1>;
+    spmm_csr_f64_v1_t4_c1(DType::F64, Tile::new(1, 4, 1)): Args<f64> => spmm::<f64, 1, 4, 1>;
+    spmm_csr_f64_v1_t8_c1(DType::F64, Tile::new(1, 8, 1)): Args<f64> => spmm::<f64, 1, 8, 1>;
+    spmm_csr_f64_v1_t16_c1(DType::F64, Tile::new(1, 16, 1)): Args<f64> => spmm::<f64, 1, 16, 1>;
+    spmm_csr_f64_v1_t32_c1(DType::F64, Tile::new(1, 32, 1)): Args<f64> => spmm::<f64, 1, 32, 1>;
+    spmm_csr_f64_v1_t32_c2(DType::F64, Tile::new(1, 32, 2)): Args<f64> => spmm::<f64, 1, 32, 2>;
+    spmm_csr_f64_v1_t32_c4(DType::F64, Tile::new(1, 32, 4)): Args<f64> => spmm::<f64, 1, 32, 4>;
+    spmm_csr_f64_v2_t1_c1(DType::F64, Tile::new(2, 1, 1)): Args<f64> => spmm::<f64, 2, 1, 1>;
+    spmm_csr_f64_v2_t4_c1(DType::F64, Tile::new(2, 4, 1)): Args<f64> => spmm::<f64, 2, 4, 1>;
+    spmm_csr_f64_v2_t8_c1(DType::F64, Tile::new(2, 8, 1)): Args<f64> => spmm::<f64, 2, 8, 1>;
+    spmm_csr_f64_v2_t16_c1(DType::F64, Tile::new(2, 16, 1)): Args<f64> => spmm::<f64, 2, 16, 1>;
+    spmm_csr_f64_v2_t16_c2(DType::F64, Tile::new(2, 16, 2)): Args<f64> => spmm::<f64, 2, 16, 2>;
+    spmm_csr_f64_v2_t32_c2(DType::F64, Tile::new(2, 32, 2)): Args<f64> => spmm::<f64, 2, 32, 2>;
 }
 
 /// The body of every entry.
@@ -263,21 +256,5 @@ unsafe fn write<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENI
     unsafe {
         let row = args.c.byte_add((u64::from(row) * u64::from(args.rows.c_row_bytes)) as usize);
         columns.write(row, args.alpha, sums, args.beta);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_the_tiles() {
-        for dtype in [DType::F32, DType::F64] {
-            assert!(tiles(dtype).count() > 10);
-            for (Tile { vector, lanes, coarsening }, variant) in tiles(dtype) {
-                let end = format!("_v{vector}_t{lanes}_c{coarsening}");
-                assert!(variant.entry.ends_with(&end) && variant.lanes == lanes, "{}", variant.entry);
-            }
-        }
     }
 }

@@ -25,9 +25,10 @@
 use cuda_std::{mem, thread, warp::WARP_SIZE};
 
 use crate::{
-    DType, Scalar, Variant,
+    DType, Scalar,
+    args::args,
     dense::Columns,
-    entries::entries,
+    family::family,
     spmm_rows::{BLOCK_SIZE, Rows, Tile},
     unroll::unroll,
 };
@@ -35,72 +36,64 @@ use crate::{
 /// The number of no entry.
 pub const NO_ENTRY: u32 = u32::MAX;
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Which rows and entries there are, and who takes them.
-    pub rows: Rows,
-    /// From one entry to the next in `values`: 1; or 0 where all have the one value that `values` holds.
-    pub value_step: u32,
-    /// Of sums: 1 to divide them by the number of entries, otherwise 0.
-    pub mean: u32,
-    /// Bytes from one row of `entries` to the next.
-    pub entries_row_bytes: u32,
-    /// Of extrema: 1 for the maximum, -1 for the minimum.
-    pub sign: T,
-    /// A value for each entry, or one for all.
-    pub values: *const T,
-    /// `cols` elements for each column of `A`.
-    pub b: *const T,
-    /// `cols` elements for each row.
-    pub c: *mut T,
-    /// Of extrema: `cols` numbers of entries for each row, or null.
-    pub entries: *mut u32,
-    /// Room for `cols` elements a piece.
-    pub partials: *mut T,
-    /// Of extrema, room for `cols` numbers a piece.
-    pub partial_entries: *mut u32,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Which rows and entries there are, and who takes them.
+        part rows: Rows<A>,
+        /// From one entry to the next in `values`: 1; or 0 where all have the one value that `values` holds.
+        value value_step: u32,
+        /// Of sums: 1 to divide them by the number of entries, otherwise 0.
+        value mean: u32,
+        /// Bytes from one row of `entries` to the next.
+        value entries_row_bytes: u32,
+        /// Of extrema: 1 for the maximum, -1 for the minimum.
+        value sign: T,
+        /// A value for each entry, or one for all.
+        read values: T,
+        /// `cols` elements for each column of `A`.
+        read b: T,
+        /// `cols` elements for each row.
+        write c: T,
+        /// Of extrema: `cols` numbers of entries for each row, or null.
+        write entries: u32,
+        /// Room for `cols` elements a piece.
+        write partials: T,
+        /// Of extrema, room for `cols` numbers a piece.
+        write partial_entries: u32,
+    }
 }
 
-macro_rules! kernels {
-    ($($entry:ident: $T:ident, $dtype:ident, $extremum:literal, $vector:literal, $lanes:literal;)*) => {
-        entries! {$(
-            $entry(Args<$T>): Some(DType::$dtype), u32, $lanes lanes, BLOCK_SIZE,
-            "Sums and means, or extrema, by tiles of `lanes * vector` columns, numbers of the name." =>
-            reduce::<$T, $extremum, $vector, $lanes>;
-        )*}
-        /// Of each variant, whether it finds extrema, and the tile.
-        const KINDS: &[(bool, Tile)] = &[$(($extremum, Tile { vector: $vector, lanes: $lanes, coarsening: 1 })),*];
-    };
-}
+family! {
+    "spmm_csr_reduce", blocks of BLOCK_SIZE;
+    /// Which entry: tiles stand from the narrowest to the widest of each vector.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Whether it finds extrema, or else sums and means.
+        extremum: bool,
+        /// The columns of a group of lanes.
+        tile: Tile,
+    }
 
-kernels! {
-    spmm_csr_reduce_sum_f32_v1_t8: f32, F32, false, 1, 8;
-    spmm_csr_reduce_sum_f32_v1_t32: f32, F32, false, 1, 32;
-    spmm_csr_reduce_sum_f32_v4_t4: f32, F32, false, 4, 4;
-    spmm_csr_reduce_sum_f32_v4_t8: f32, F32, false, 4, 8;
-    spmm_csr_reduce_sum_f32_v4_t32: f32, F32, false, 4, 32;
-    spmm_csr_reduce_sum_f64_v1_t8: f64, F64, false, 1, 8;
-    spmm_csr_reduce_sum_f64_v1_t32: f64, F64, false, 1, 32;
-    spmm_csr_reduce_sum_f64_v2_t8: f64, F64, false, 2, 8;
-    spmm_csr_reduce_sum_f64_v2_t32: f64, F64, false, 2, 32;
-    spmm_csr_reduce_extremum_f32_v1_t8: f32, F32, true, 1, 8;
-    spmm_csr_reduce_extremum_f32_v1_t32: f32, F32, true, 1, 32;
-    spmm_csr_reduce_extremum_f32_v4_t4: f32, F32, true, 4, 4;
-    spmm_csr_reduce_extremum_f32_v4_t8: f32, F32, true, 4, 8;
-    spmm_csr_reduce_extremum_f32_v4_t32: f32, F32, true, 4, 32;
-    spmm_csr_reduce_extremum_f64_v1_t8: f64, F64, true, 1, 8;
-    spmm_csr_reduce_extremum_f64_v1_t32: f64, F64, true, 1, 32;
-    spmm_csr_reduce_extremum_f64_v2_t8: f64, F64, true, 2, 8;
-    spmm_csr_reduce_extremum_f64_v2_t32: f64, F64, true, 2, 32;
-}
-
-/// The tiles that there are kernels for, of sums and means or of extrema, from the narrowest to the widest of each vector.
-pub fn tiles(dtype: DType, extremum: bool) -> impl Iterator<Item = (Tile, &'static Variant)> + Clone {
-    let all = KINDS.iter().zip(VARIANTS);
-    all.filter(move |((kind, _), variant)| *kind == extremum && variant.dtype == Some(dtype))
-        .map(|(&(_, tile), variant)| (tile, variant))
+    spmm_csr_reduce_sum_f32_v1_t8(DType::F32, false, Tile::new(1, 8, 1)): Args<f32> => reduce::<f32, false, 1, 8>;
+    spmm_csr_reduce_sum_f32_v1_t32(DType::F32, false, Tile::new(1, 32, 1)): Args<f32> => reduce::<f32, false, 1, 32>;
+    spmm_csr_reduce_sum_f32_v4_t4(DType::F32, false, Tile::new(4, 4, 1)): Args<f32> => reduce::<f32, false, 4, 4>;
+    spmm_csr_reduce_sum_f32_v4_t8(DType::F32, false, Tile::new(4, 8, 1)): Args<f32> => reduce::<f32, false, 4, 8>;
+    spmm_csr_reduce_sum_f32_v4_t32(DType::F32, false, Tile::new(4, 32, 1)): Args<f32> => reduce::<f32, false, 4, 32>;
+    spmm_csr_reduce_sum_f64_v1_t8(DType::F64, false, Tile::new(1, 8, 1)): Args<f64> => reduce::<f64, false, 1, 8>;
+    spmm_csr_reduce_sum_f64_v1_t32(DType::F64, false, Tile::new(1, 32, 1)): Args<f64> => reduce::<f64, false, 1, 32>;
+    spmm_csr_reduce_sum_f64_v2_t8(DType::F64, false, Tile::new(2, 8, 1)): Args<f64> => reduce::<f64, false, 2, 8>;
+    spmm_csr_reduce_sum_f64_v2_t32(DType::F64, false, Tile::new(2, 32, 1)): Args<f64> => reduce::<f64, false, 2, 32>;
+    spmm_csr_reduce_extremum_f32_v1_t8(DType::F32, true, Tile::new(1, 8, 1)): Args<f32> => reduce::<f32, true, 1, 8>;
+    spmm_csr_reduce_extremum_f32_v1_t32(DType::F32, true, Tile::new(1, 32, 1)): Args<f32> => reduce::<f32, true, 1, 32>;
+    spmm_csr_reduce_extremum_f32_v4_t4(DType::F32, true, Tile::new(4, 4, 1)): Args<f32> => reduce::<f32, true, 4, 4>;
+    spmm_csr_reduce_extremum_f32_v4_t8(DType::F32, true, Tile::new(4, 8, 1)): Args<f32> => reduce::<f32, true, 4, 8>;
+    spmm_csr_reduce_extremum_f32_v4_t32(DType::F32, true, Tile::new(4, 32, 1)): Args<f32> => reduce::<f32, true, 4, 32>;
+    spmm_csr_reduce_extremum_f64_v1_t8(DType::F64, true, Tile::new(1, 8, 1)): Args<f64> => reduce::<f64, true, 1, 8>;
+    spmm_csr_reduce_extremum_f64_v1_t32(DType::F64, true, Tile::new(1, 32, 1)): Args<f64> => reduce::<f64, true, 1, 32>;
+    spmm_csr_reduce_extremum_f64_v2_t8(DType::F64, true, Tile::new(2, 8, 1)): Args<f64> => reduce::<f64, true, 2, 8>;
+    spmm_csr_reduce_extremum_f64_v2_t32(DType::F64, true, Tile::new(2, 32, 1)): Args<f64> => reduce::<f64, true, 2, 32>;
 }
 
 /// What has been found so far for the columns of a lane: sums; or the largest products, times the sign, and their entries.
@@ -246,19 +239,6 @@ unsafe fn write<T: Scalar, const EXTREMUM: bool, const VECTOR: usize, const LANE
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_those_of_the_kinds() {
-        for dtype in [DType::F32, DType::F64] {
-            for (extremum, kind) in [(false, "sum"), (true, "extremum")] {
-                assert!(tiles(dtype, extremum).count() >= 4);
-                for (Tile { vector, lanes, .. }, variant) in tiles(dtype, extremum) {
-                    let end = format!("_v{vector}_t{lanes}");
-                    assert!(variant.entry.contains(kind) && variant.entry.ends_with(&end), "{}", variant.entry);
-                }
-            }
-        }
-    }
 
     #[test]
     fn the_first_of_equals_stays_and_nan_is_beyond_all() {

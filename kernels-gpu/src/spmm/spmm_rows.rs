@@ -28,6 +28,12 @@ pub struct Tile {
 }
 
 impl Tile {
+    /// Of these measures.
+    #[must_use]
+    pub const fn new(vector: u32, lanes: u32, coarsening: u32) -> Self {
+        Self { vector, lanes, coarsening }
+    }
+
     /// Columns of the tile.
     #[must_use]
     pub const fn columns(self) -> u32 {
@@ -48,52 +54,54 @@ impl Tile {
     }
 }
 
-/// The rows of a product, the entries of `A`, and how they are shared out: a part of the arguments of every kernel.
-///
-/// # Safety
-/// A kernel that has one asks that
-/// 1. it describes live global memory, each array as long as its field says;
-/// 2. `row_offsets` starts at 0 and never falls, its last element is `entries`, and column indices are rows of
-///    `B`; `row_order` is null or holds each row once;
-/// 3. `long_row` is at most [`LONGEST_PIECE`], and so is every piece. The pieces of a row stand side by side in the list,
-///    make up the row, and each row of more than `long_row` entries, but no other, has pieces;
-/// 4. `arrivals` is zero before the launch, which leaves it so, overlaps nothing, and no two launches that share it run at
-///    a time.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Rows {
-    /// Rows of `A` and `C`.
-    pub rows: u32,
-    /// Columns of `B` and `C`, at least 1.
-    pub cols: u32,
-    /// Bytes from one row of `B` to the next.
-    pub b_row_bytes: u32,
-    /// Bytes from one row of `C` to the next.
-    pub c_row_bytes: u32,
-    /// Pieces of long rows.
-    pub pieces: u32,
-    /// Entries of the longest row that is not long.
-    pub long_row: u32,
-    /// 1 if `row_offsets` are 64-bit numbers, otherwise 0.
-    pub wide_offsets: u32,
-    /// How many rows ahead a group has the cache fetch what another group will load of `A`; 0 for none.
-    pub ahead: u32,
-    /// How many entries those rows have, about.
-    pub entries_ahead: u64,
-    /// Entries of the matrix.
-    pub entries: u64,
-    /// `rows + 1` offsets, of 64 bits if `wide_offsets`.
-    pub row_offsets: *const u32,
-    /// A column index for each entry.
-    pub col_indices: *const u32,
-    /// The order in which rows are taken, or null for their own.
-    pub row_order: *const u32,
-    /// Of each piece: its row, the first piece of that row, how many pieces the row has, and 0.
-    pub piece_rows: *const u32,
-    /// Of each piece: its first entry, and the one after its last.
-    pub piece_bounds: *const u64,
-    /// A counter a piece and tile, 0; those of first pieces are used.
-    pub arrivals: *mut u32,
+use crate::args::args;
+
+args! {
+    /// The rows of a product, the entries of `A`, and how they are shared out: a part of the arguments of every kernel.
+    ///
+    /// # Safety
+    /// A kernel that has one asks that
+    /// 1. it describes live global memory, each array as long as its field says;
+    /// 2. `row_offsets` starts at 0 and never falls, its last element is `entries`, and column indices are rows of
+    ///    `B`; `row_order` is null or holds each row once;
+    /// 3. `long_row` is at most [`LONGEST_PIECE`], and so is every piece. The pieces of a row stand side by side in the list,
+    ///    make up the row, and each row of more than `long_row` entries, but no other, has pieces;
+    /// 4. `arrivals` is zero before the launch, which leaves it so, overlaps nothing, and no two launches that share it run at
+    ///    a time.
+    pub struct Rows {
+        /// Rows of `A` and `C`.
+        value rows: u32,
+        /// Columns of `B` and `C`, at least 1.
+        value cols: u32,
+        /// Bytes from one row of `B` to the next.
+        value b_row_bytes: u32,
+        /// Bytes from one row of `C` to the next.
+        value c_row_bytes: u32,
+        /// Pieces of long rows.
+        value pieces: u32,
+        /// Entries of the longest row that is not long.
+        value long_row: u32,
+        /// 1 if `row_offsets` are 64-bit numbers, otherwise 0.
+        value wide_offsets: u32,
+        /// How many rows ahead a group has the cache fetch what another group will load of `A`; 0 for none.
+        value ahead: u32,
+        /// How many entries those rows have, about.
+        value entries_ahead: u64,
+        /// Entries of the matrix.
+        value entries: u64,
+        /// `rows + 1` offsets, of 64 bits if `wide_offsets`.
+        read row_offsets: u32,
+        /// A column index for each entry.
+        read col_indices: u32 [entries as usize],
+        /// The order in which rows are taken, or null for their own.
+        read row_order: u32 [null or rows as usize],
+        /// Of each piece: its row, the first piece of that row, how many pieces the row has, and 0.
+        read piece_rows: u32 [4 * pieces as usize],
+        /// Of each piece: its first entry, and the one after its last.
+        read piece_bounds: u64 [2 * pieces as usize],
+        /// A counter a piece and tile, 0; those of first pieces are used.
+        write arrivals: u32,
+    }
 }
 
 /// What a group of lanes does: a row, or a piece of a long one, for a tile of columns.

@@ -38,7 +38,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{Scalar, Variant, entries::entries, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, unroll::unroll};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -52,64 +52,72 @@ pub const ENTRIES_PER_STEP: u32 = QUAD * WARP_SIZE;
 /// No row: a matrix has fewer.
 const NO_ROW: u32 = u32::MAX;
 
-/// The arguments of `spmv_coo_f32` and `spmv_coo_f64`, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Entries of the matrix.
-    pub entries: u32,
-    /// Entries that a warp takes, a multiple of [`ENTRIES_PER_STEP`].
-    pub per_warp: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// `entries` rows, which never fall.
-    pub row_indices: *const u32,
-    /// `entries` columns.
-    pub col_indices: *const u32,
-    /// `entries` values.
-    pub values: *const T,
-    /// As many elements as the matrix has columns.
-    pub x: *const T,
-    /// As many elements as the matrix has rows.
-    pub y: *mut T,
-    /// Two slots a warp.
-    pub carries: *mut T,
+args! {
+    /// The arguments of `spmv_coo_f32` and `spmv_coo_f64`, passed by value.
+    pub struct Args<T> {
+        /// Entries of the matrix.
+        value entries: u32,
+        /// Entries that a warp takes, a multiple of [`ENTRIES_PER_STEP`].
+        value per_warp: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// `entries` rows, which never fall.
+        read row_indices: u32 [entries as usize],
+        /// `entries` columns.
+        read col_indices: u32 [entries as usize],
+        /// `entries` values.
+        read values: T [entries as usize],
+        /// As many elements as the matrix has columns.
+        read x: T,
+        /// As many elements as the matrix has rows.
+        write y: T,
+        /// Two slots a warp.
+        write carries: T [2 * entries.div_ceil(per_warp) as usize],
+    }
 }
 
-/// The arguments of `spmv_coo_carries_f32` and `spmv_coo_carries_f64`, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CarryArgs<T> {
-    /// Runs of slots.
-    pub runs: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The row of each run.
-    pub run_rows: *const u32,
-    /// The first slot of each run, and at the end the number of slots.
-    pub run_starts: *const u32,
-    /// The slots.
-    pub carries: *const T,
-    /// As many elements as the matrix has rows.
-    pub y: *mut T,
+args! {
+    /// The arguments of `spmv_coo_carries_f32` and `spmv_coo_carries_f64`, passed by value.
+    pub struct CarryArgs<T> {
+        /// Runs of slots.
+        value runs: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The row of each run.
+        read run_rows: u32 [runs as usize],
+        /// The first slot of each run, and at the end the number of slots.
+        read run_starts: u32 [runs as usize + 1],
+        /// The slots.
+        read carries: T,
+        /// As many elements as the matrix has rows.
+        write y: T,
+    }
 }
 
-entries! {
-    spmv_coo_f32(Args<f32>): Some(crate::DType::F32), u32, 32 lanes, BLOCK_SIZE,
-        "The product in `f32`, but for the slots." => spmv::<f32>;
-    spmv_coo_f64(Args<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE,
-        "The product in `f64`, but for the slots." => spmv::<f64>;
-    spmv_coo_carries_f32(CarryArgs<f32>): Some(crate::DType::F32), u32, 32 lanes, BLOCK_SIZE,
-        "Adds up the slots in `f32`." => add_carries::<f32>;
-    spmv_coo_carries_f64(CarryArgs<f64>): Some(crate::DType::F64), u32, 32 lanes, BLOCK_SIZE,
-        "Adds up the slots in `f64`." => add_carries::<f64>;
+/// The two launches of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// All of the product but for the slots, with [`Args`].
+    Segments,
+    /// Adds up the slots, with [`CarryArgs`].
+    Carries,
 }
 
-/// The entries of the first launch.
-pub const PRODUCTS: &[Variant] = VARIANTS.split_at(2).0;
+family! {
+    "spmv_coo", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The launch.
+        pass: Pass,
+        /// The type of the elements.
+        dtype: DType,
+    }
 
-/// The entries of the second launch.
-pub const CARRIES: &[Variant] = VARIANTS.split_at(2).1;
+    spmv_coo_f32(Pass::Segments, DType::F32): Args<f32> => spmv::<f32>;
+    spmv_coo_f64(Pass::Segments, DType::F64): Args<f64> => spmv::<f64>;
+    spmv_coo_carries_f32(Pass::Carries, DType::F32): CarryArgs<f32> => add_carries::<f32>;
+    spmv_coo_carries_f64(Pass::Carries, DType::F64): CarryArgs<f64> => add_carries::<f64>;
+}
 
 /// Blocks for this many warps.
 #[must_use]
@@ -124,7 +132,7 @@ fn warp_index() -> u32 {
 }
 
 /// What a warp knows of its run of entries.
-struct Segments<'a, T> {
+struct Segments<'a, T: Scalar> {
     args: &'a Args<T>,
     warp: u32,
     lane: u32,

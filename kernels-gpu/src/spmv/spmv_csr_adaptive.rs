@@ -39,12 +39,14 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use cuda_std::{
     atomic::{atomic_fetch_add_u32_device, atomic_store_u32_device, device_thread_fence},
-    kernel, mem, thread,
+    mem, thread,
     warp::{self, WARP_SIZE},
 };
 
 use crate::{
-    Offset, Scalar, Variant,
+    DType, Offset, Scalar,
+    args::args,
+    family::family,
     row_sum::{self, Csr},
     unroll::unroll,
 };
@@ -63,94 +65,74 @@ pub const LONGEST_PIECE: u32 = 1 << 30;
 /// 3708; FEM band of 42 entries a row, 8 lanes, 3649 / 3511; 5-point stencil, 1 lane, 3210 / 3682.
 pub const QUADS_FROM_LANES: u32 = 4;
 
-/// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T, O> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// Pieces of long rows.
-    pub pieces: u32,
-    /// Entries of the longest row that is not long.
-    pub long_row: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The factor of the old `y`; at 0 the old `y` is not read.
-    pub beta: T,
-    /// Entries of the matrix.
-    pub entries: O,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const O,
-    /// `entries` column indices.
-    pub col_indices: *const u32,
-    /// `entries` values.
-    pub values: *const T,
-    /// As many elements as the matrix has columns.
-    pub x: *const T,
-    /// `rows` elements.
-    pub y: *mut T,
-    /// Of each piece: its row, the first piece of that row, how many pieces the row has, and 0.
-    pub piece_rows: *const u32,
-    /// Of each piece: its first entry, and the one after its last.
-    pub piece_bounds: *const u64,
-    /// Room for an element a piece.
-    pub partials: *mut T,
-    /// A counter a piece, 0; those of first pieces are used.
-    pub arrivals: *mut u32,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
+    pub struct Args<T, O: Offset> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// Pieces of long rows.
+        value pieces: u32,
+        /// Entries of the longest row that is not long.
+        value long_row: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The factor of the old `y`; at 0 the old `y` is not read.
+        value beta: T,
+        /// Entries of the matrix.
+        value entries: O,
+        /// `rows + 1` offsets.
+        read row_offsets: O [rows as usize + 1],
+        /// `entries` column indices.
+        read col_indices: u32 [entries.index()],
+        /// `entries` values.
+        read values: T [entries.index()],
+        /// As many elements as the matrix has columns.
+        read x: T,
+        /// `rows` elements.
+        write y: T [rows as usize],
+        /// Of each piece: its row, the first piece of that row, how many pieces the row has, and 0.
+        read piece_rows: u32 [4 * pieces as usize],
+        /// Of each piece: its first entry, and the one after its last.
+        read piece_bounds: u64 [2 * pieces as usize],
+        /// Room for an element a piece.
+        write partials: T [pieces as usize],
+        /// A counter a piece, 0; those of first pieces are used.
+        write arrivals: u32 [pieces as usize],
+    }
 }
 
-macro_rules! variants {
-    ($($entry:ident: $T:ty, $O:ty, $lanes:literal lanes;)*) => {
-        /// The entries: lane counts for rows that are not long, for every element type and width of the offsets.
-        pub const VARIANTS: &[Variant] = &[$(Variant {
-            entry: stringify!($entry),
-            dtype: Some(<$T as Scalar>::DTYPE),
-            offset_bytes: size_of::<$O>(),
-            block_size: BLOCK_SIZE,
-            dynamic_shared_bytes: 0,
-            lanes: $lanes,
-            args_bytes: size_of::<Args<$T, $O>>(),
-            // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.
-            #[cfg(not(target_arch = "nvptx64"))]
-            call: |args| unsafe { $entry(*args.cast::<Args<$T, $O>>()) },
-        }),*];
-        $(
-            #[doc = concat!("The product in `", stringify!($T), "` with `", stringify!($O), "` offsets,")]
-            #[doc = concat!($lanes, " lane(s) a row that is not long.")]
-            ///
-            /// # Safety
-            /// The rules at the head of this module.
-            #[kernel]
-            pub unsafe fn $entry(args: Args<$T, $O>) {
-                const { assert!(BLOCK_SIZE.is_multiple_of(WARP_SIZE) && WARP_SIZE.is_multiple_of($lanes)) }
-                // SAFETY: the caller keeps the same rules.
-                unsafe { spmv::<$T, $O, $lanes>(args) }
-            }
-        )*
-    };
-}
+family! {
+    "spmv_csr_adaptive", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Bytes of a row offset: 4 or 8.
+        offset_bytes: usize,
+        /// Lanes of a row that is not long: a power of two up to 16.
+        lanes: u32,
+    }
 
-variants! {
-    spmv_csr_adaptive_f32_t1: f32, u32, 1 lanes;
-    spmv_csr_adaptive_f32_t2: f32, u32, 2 lanes;
-    spmv_csr_adaptive_f32_t4: f32, u32, 4 lanes;
-    spmv_csr_adaptive_f32_t8: f32, u32, 8 lanes;
-    spmv_csr_adaptive_f32_t16: f32, u32, 16 lanes;
-    spmv_csr_adaptive_f64_t1: f64, u32, 1 lanes;
-    spmv_csr_adaptive_f64_t2: f64, u32, 2 lanes;
-    spmv_csr_adaptive_f64_t4: f64, u32, 4 lanes;
-    spmv_csr_adaptive_f64_t8: f64, u32, 8 lanes;
-    spmv_csr_adaptive_f64_t16: f64, u32, 16 lanes;
-    spmv_csr_adaptive_f32_o64_t1: f32, u64, 1 lanes;
-    spmv_csr_adaptive_f32_o64_t2: f32, u64, 2 lanes;
-    spmv_csr_adaptive_f32_o64_t4: f32, u64, 4 lanes;
-    spmv_csr_adaptive_f32_o64_t8: f32, u64, 8 lanes;
-    spmv_csr_adaptive_f32_o64_t16: f32, u64, 16 lanes;
-    spmv_csr_adaptive_f64_o64_t1: f64, u64, 1 lanes;
-    spmv_csr_adaptive_f64_o64_t2: f64, u64, 2 lanes;
-    spmv_csr_adaptive_f64_o64_t4: f64, u64, 4 lanes;
-    spmv_csr_adaptive_f64_o64_t8: f64, u64, 8 lanes;
-    spmv_csr_adaptive_f64_o64_t16: f64, u64, 16 lanes;
+    spmv_csr_adaptive_f32_t1(DType::F32, 4, 1): Args<f32, u32> => spmv::<f32, u32, 1>;
+    spmv_csr_adaptive_f32_t2(DType::F32, 4, 2): Args<f32, u32> => spmv::<f32, u32, 2>;
+    spmv_csr_adaptive_f32_t4(DType::F32, 4, 4): Args<f32, u32> => spmv::<f32, u32, 4>;
+    spmv_csr_adaptive_f32_t8(DType::F32, 4, 8): Args<f32, u32> => spmv::<f32, u32, 8>;
+    spmv_csr_adaptive_f32_t16(DType::F32, 4, 16): Args<f32, u32> => spmv::<f32, u32, 16>;
+    spmv_csr_adaptive_f64_t1(DType::F64, 4, 1): Args<f64, u32> => spmv::<f64, u32, 1>;
+    spmv_csr_adaptive_f64_t2(DType::F64, 4, 2): Args<f64, u32> => spmv::<f64, u32, 2>;
+    spmv_csr_adaptive_f64_t4(DType::F64, 4, 4): Args<f64, u32> => spmv::<f64, u32, 4>;
+    spmv_csr_adaptive_f64_t8(DType::F64, 4, 8): Args<f64, u32> => spmv::<f64, u32, 8>;
+    spmv_csr_adaptive_f64_t16(DType::F64, 4, 16): Args<f64, u32> => spmv::<f64, u32, 16>;
+    spmv_csr_adaptive_f32_o64_t1(DType::F32, 8, 1): Args<f32, u64> => spmv::<f32, u64, 1>;
+    spmv_csr_adaptive_f32_o64_t2(DType::F32, 8, 2): Args<f32, u64> => spmv::<f32, u64, 2>;
+    spmv_csr_adaptive_f32_o64_t4(DType::F32, 8, 4): Args<f32, u64> => spmv::<f32, u64, 4>;
+    spmv_csr_adaptive_f32_o64_t8(DType::F32, 8, 8): Args<f32, u64> => spmv::<f32, u64, 8>;
+    spmv_csr_adaptive_f32_o64_t16(DType::F32, 8, 16): Args<f32, u64> => spmv::<f32, u64, 16>;
+    spmv_csr_adaptive_f64_o64_t1(DType::F64, 8, 1): Args<f64, u64> => spmv::<f64, u64, 1>;
+    spmv_csr_adaptive_f64_o64_t2(DType::F64, 8, 2): Args<f64, u64> => spmv::<f64, u64, 2>;
+    spmv_csr_adaptive_f64_o64_t4(DType::F64, 8, 4): Args<f64, u64> => spmv::<f64, u64, 4>;
+    spmv_csr_adaptive_f64_o64_t8(DType::F64, 8, 8): Args<f64, u64> => spmv::<f64, u64, 8>;
+    spmv_csr_adaptive_f64_o64_t16(DType::F64, 8, 16): Args<f64, u64> => spmv::<f64, u64, 16>;
 }
 
 /// Blocks for this many rows at `lanes` lanes a row, and this many pieces.
@@ -170,6 +152,7 @@ const fn piece_blocks(pieces: u32) -> u32 {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
+    const { assert!(BLOCK_SIZE.is_multiple_of(WARP_SIZE) && WARP_SIZE.is_multiple_of(LANES)) }
     let piece_blocks = piece_blocks(args.pieces);
     // SAFETY: the caller keeps the same rules.
     unsafe {
@@ -180,7 +163,7 @@ unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     }
 }
 
-impl<T: Copy, O: Offset> Args<T, O> {
+impl<T: Scalar, O: Offset> Args<T, O> {
     #[inline(always)]
     fn csr(&self) -> Csr<T> {
         let Self { col_indices, values, x, .. } = *self;
@@ -299,7 +282,7 @@ unsafe fn sum_of_lanes<T: Scalar>(mut sum: T) -> T {
 /// # Safety
 /// `row` is a row, and no other thread writes it.
 #[inline(always)]
-unsafe fn write<T: Scalar, O>(args: &Args<T, O>, row: usize, sum: T) {
+unsafe fn write<T: Scalar, O: Offset>(args: &Args<T, O>, row: usize, sum: T) {
     // SAFETY: row < rows.
     unsafe {
         let y = args.y.add(row);

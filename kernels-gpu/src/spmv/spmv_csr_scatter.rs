@@ -23,48 +23,51 @@
 
 use cuda_std::{mem, thread};
 
-use crate::{DType, Offset, atomic_add::AtomicAdd, entries::entries};
+use crate::{DType, Offset, args::args, atomic_add::AtomicAdd, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
 
-/// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T, O> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const O,
-    /// `row_offsets[rows]` column indices.
-    pub col_indices: *const u32,
-    /// `row_offsets[rows]` values.
-    pub values: *const T,
-    /// `rows` elements.
-    pub x: *const T,
-    /// As many elements as the matrix has columns.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
+    pub struct Args<T, O> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// `rows + 1` offsets.
+        read row_offsets: O [rows as usize + 1],
+        /// `row_offsets[rows]` column indices.
+        read col_indices: u32,
+        /// `row_offsets[rows]` values.
+        read values: T,
+        /// `rows` elements.
+        read x: T [rows as usize],
+        /// As many elements as the matrix has columns.
+        write y: T,
+    }
 }
 
-entries! {
-    spmv_csr_scatter_f32_t4(Args<f32, u32>): Some(DType::F32), u32, 4 lanes, BLOCK_SIZE,
-        "In `f32`, 4 lanes a row." => scatter::<f32, u32, 4>;
-    spmv_csr_scatter_f32_t32(Args<f32, u32>): Some(DType::F32), u32, 32 lanes, BLOCK_SIZE,
-        "In `f32`, 32 lanes a row." => scatter::<f32, u32, 32>;
-    spmv_csr_scatter_f64_t4(Args<f64, u32>): Some(DType::F64), u32, 4 lanes, BLOCK_SIZE,
-        "In `f64`, 4 lanes a row." => scatter::<f64, u32, 4>;
-    spmv_csr_scatter_f64_t32(Args<f64, u32>): Some(DType::F64), u32, 32 lanes, BLOCK_SIZE,
-        "In `f64`, 32 lanes a row." => scatter::<f64, u32, 32>;
-    spmv_csr_scatter_f32_o64_t4(Args<f32, u64>): Some(DType::F32), u64, 4 lanes, BLOCK_SIZE,
-        "In `f32` with 64-bit offsets, 4 lanes a row." => scatter::<f32, u64, 4>;
-    spmv_csr_scatter_f32_o64_t32(Args<f32, u64>): Some(DType::F32), u64, 32 lanes, BLOCK_SIZE,
-        "In `f32` with 64-bit offsets, 32 lanes a row." => scatter::<f32, u64, 32>;
-    spmv_csr_scatter_f64_o64_t4(Args<f64, u64>): Some(DType::F64), u64, 4 lanes, BLOCK_SIZE,
-        "In `f64` with 64-bit offsets, 4 lanes a row." => scatter::<f64, u64, 4>;
-    spmv_csr_scatter_f64_o64_t32(Args<f64, u64>): Some(DType::F64), u64, 32 lanes, BLOCK_SIZE,
-        "In `f64` with 64-bit offsets, 32 lanes a row." => scatter::<f64, u64, 32>;
+family! {
+    "spmv_csr_scatter", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Bytes of a row offset: 4 or 8.
+        offset_bytes: usize,
+        /// Lanes of a row: 4 or 32.
+        lanes: u32,
+    }
+
+    spmv_csr_scatter_f32_t4(DType::F32, 4, 4): Args<f32, u32> => scatter::<f32, u32, 4>;
+    spmv_csr_scatter_f32_t32(DType::F32, 4, 32): Args<f32, u32> => scatter::<f32, u32, 32>;
+    spmv_csr_scatter_f64_t4(DType::F64, 4, 4): Args<f64, u32> => scatter::<f64, u32, 4>;
+    spmv_csr_scatter_f64_t32(DType::F64, 4, 32): Args<f64, u32> => scatter::<f64, u32, 32>;
+    spmv_csr_scatter_f32_o64_t4(DType::F32, 8, 4): Args<f32, u64> => scatter::<f32, u64, 4>;
+    spmv_csr_scatter_f32_o64_t32(DType::F32, 8, 32): Args<f32, u64> => scatter::<f32, u64, 32>;
+    spmv_csr_scatter_f64_o64_t4(DType::F64, 8, 4): Args<f64, u64> => scatter::<f64, u64, 4>;
+    spmv_csr_scatter_f64_o64_t32(DType::F64, 8, 32): Args<f64, u64> => scatter::<f64, u64, 32>;
 }
 
 /// Blocks for `rows` rows, at `lanes` lanes a row.

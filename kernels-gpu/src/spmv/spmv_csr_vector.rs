@@ -32,11 +32,13 @@
 //! 3. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{kernel, mem, thread, warp};
+use cuda_std::{mem, thread, warp};
 
 pub use crate::row_sum::ENTRIES_PER_STEP;
 use crate::{
-    Offset, Scalar, Variant,
+    DType, Offset, Scalar,
+    args::args,
+    family::family,
     row_sum::{self, Csr},
 };
 
@@ -54,84 +56,64 @@ pub const STREAMING_FROM_LANES: u32 = 8;
 /// Entries that are summed up without a break, a multiple of every step.
 const LONGEST_RUN: u32 = 1 << 31;
 
-/// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T, O> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The factor of the old `y`; at 0 the old `y` is not read.
-    pub beta: T,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const O,
-    /// `row_offsets[rows]` column indices.
-    pub col_indices: *const u32,
-    /// `row_offsets[rows]` values.
-    pub values: *const T,
-    /// As many elements as the matrix has columns.
-    pub x: *const T,
-    /// `rows` elements.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
+    pub struct Args<T, O> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The factor of the old `y`; at 0 the old `y` is not read.
+        value beta: T,
+        /// `rows + 1` offsets.
+        read row_offsets: O [rows as usize + 1],
+        /// `row_offsets[rows]` column indices.
+        read col_indices: u32,
+        /// `row_offsets[rows]` values.
+        read values: T,
+        /// As many elements as the matrix has columns.
+        read x: T,
+        /// `rows` elements.
+        write y: T [rows as usize],
+    }
 }
 
-macro_rules! variants {
-    ($($entry:ident: $T:ty, $O:ty, $lanes:literal lanes;)*) => {
-        /// The entries: every lane count, for every element type and width of the offsets.
-        pub const VARIANTS: &[Variant] = &[$(Variant {
-            entry: stringify!($entry),
-            dtype: Some(<$T as Scalar>::DTYPE),
-            offset_bytes: size_of::<$O>(),
-            block_size: BLOCK_SIZE,
-            dynamic_shared_bytes: 0,
-            lanes: $lanes,
-            args_bytes: size_of::<Args<$T, $O>>(),
-            // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.
-            #[cfg(not(target_arch = "nvptx64"))]
-            call: |args| unsafe { $entry(*args.cast::<Args<$T, $O>>()) },
-        }),*];
-        $(
-            #[doc = concat!("The product in `", stringify!($T), "` with `", stringify!($O), "` offsets,")]
-            #[doc = concat!($lanes, " lane(s) a row.")]
-            ///
-            /// # Safety
-            /// The rules at the head of this module.
-            #[kernel]
-            pub unsafe fn $entry(args: Args<$T, $O>) {
-                const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of($lanes)) }
-                // SAFETY: the caller keeps the same rules.
-                unsafe { spmv::<$T, $O, $lanes>(args) }
-            }
-        )*
-    };
-}
+family! {
+    "spmv_csr_vector", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Bytes of a row offset: 4 or 8.
+        offset_bytes: usize,
+        /// Lanes of a row: a power of two up to 32.
+        lanes: u32,
+    }
 
-variants! {
-    spmv_csr_vector_f32_t1: f32, u32, 1 lanes;
-    spmv_csr_vector_f32_t2: f32, u32, 2 lanes;
-    spmv_csr_vector_f32_t4: f32, u32, 4 lanes;
-    spmv_csr_vector_f32_t8: f32, u32, 8 lanes;
-    spmv_csr_vector_f32_t16: f32, u32, 16 lanes;
-    spmv_csr_vector_f32_t32: f32, u32, 32 lanes;
-    spmv_csr_vector_f64_t1: f64, u32, 1 lanes;
-    spmv_csr_vector_f64_t2: f64, u32, 2 lanes;
-    spmv_csr_vector_f64_t4: f64, u32, 4 lanes;
-    spmv_csr_vector_f64_t8: f64, u32, 8 lanes;
-    spmv_csr_vector_f64_t16: f64, u32, 16 lanes;
-    spmv_csr_vector_f64_t32: f64, u32, 32 lanes;
-    spmv_csr_vector_f32_o64_t1: f32, u64, 1 lanes;
-    spmv_csr_vector_f32_o64_t2: f32, u64, 2 lanes;
-    spmv_csr_vector_f32_o64_t4: f32, u64, 4 lanes;
-    spmv_csr_vector_f32_o64_t8: f32, u64, 8 lanes;
-    spmv_csr_vector_f32_o64_t16: f32, u64, 16 lanes;
-    spmv_csr_vector_f32_o64_t32: f32, u64, 32 lanes;
-    spmv_csr_vector_f64_o64_t1: f64, u64, 1 lanes;
-    spmv_csr_vector_f64_o64_t2: f64, u64, 2 lanes;
-    spmv_csr_vector_f64_o64_t4: f64, u64, 4 lanes;
-    spmv_csr_vector_f64_o64_t8: f64, u64, 8 lanes;
-    spmv_csr_vector_f64_o64_t16: f64, u64, 16 lanes;
-    spmv_csr_vector_f64_o64_t32: f64, u64, 32 lanes;
+    spmv_csr_vector_f32_t1(DType::F32, 4, 1): Args<f32, u32> => spmv::<f32, u32, 1>;
+    spmv_csr_vector_f32_t2(DType::F32, 4, 2): Args<f32, u32> => spmv::<f32, u32, 2>;
+    spmv_csr_vector_f32_t4(DType::F32, 4, 4): Args<f32, u32> => spmv::<f32, u32, 4>;
+    spmv_csr_vector_f32_t8(DType::F32, 4, 8): Args<f32, u32> => spmv::<f32, u32, 8>;
+    spmv_csr_vector_f32_t16(DType::F32, 4, 16): Args<f32, u32> => spmv::<f32, u32, 16>;
+    spmv_csr_vector_f32_t32(DType::F32, 4, 32): Args<f32, u32> => spmv::<f32, u32, 32>;
+    spmv_csr_vector_f64_t1(DType::F64, 4, 1): Args<f64, u32> => spmv::<f64, u32, 1>;
+    spmv_csr_vector_f64_t2(DType::F64, 4, 2): Args<f64, u32> => spmv::<f64, u32, 2>;
+    spmv_csr_vector_f64_t4(DType::F64, 4, 4): Args<f64, u32> => spmv::<f64, u32, 4>;
+    spmv_csr_vector_f64_t8(DType::F64, 4, 8): Args<f64, u32> => spmv::<f64, u32, 8>;
+    spmv_csr_vector_f64_t16(DType::F64, 4, 16): Args<f64, u32> => spmv::<f64, u32, 16>;
+    spmv_csr_vector_f64_t32(DType::F64, 4, 32): Args<f64, u32> => spmv::<f64, u32, 32>;
+    spmv_csr_vector_f32_o64_t1(DType::F32, 8, 1): Args<f32, u64> => spmv::<f32, u64, 1>;
+    spmv_csr_vector_f32_o64_t2(DType::F32, 8, 2): Args<f32, u64> => spmv::<f32, u64, 2>;
+    spmv_csr_vector_f32_o64_t4(DType::F32, 8, 4): Args<f32, u64> => spmv::<f32, u64, 4>;
+    spmv_csr_vector_f32_o64_t8(DType::F32, 8, 8): Args<f32, u64> => spmv::<f32, u64, 8>;
+    spmv_csr_vector_f32_o64_t16(DType::F32, 8, 16): Args<f32, u64> => spmv::<f32, u64, 16>;
+    spmv_csr_vector_f32_o64_t32(DType::F32, 8, 32): Args<f32, u64> => spmv::<f32, u64, 32>;
+    spmv_csr_vector_f64_o64_t1(DType::F64, 8, 1): Args<f64, u64> => spmv::<f64, u64, 1>;
+    spmv_csr_vector_f64_o64_t2(DType::F64, 8, 2): Args<f64, u64> => spmv::<f64, u64, 2>;
+    spmv_csr_vector_f64_o64_t4(DType::F64, 8, 4): Args<f64, u64> => spmv::<f64, u64, 4>;
+    spmv_csr_vector_f64_o64_t8(DType::F64, 8, 8): Args<f64, u64> => spmv::<f64, u64, 8>;
+    spmv_csr_vector_f64_o64_t16(DType::F64, 8, 16): Args<f64, u64> => spmv::<f64, u64, 16>;
+    spmv_csr_vector_f64_o64_t32(DType::F64, 8, 32): Args<f64, u64> => spmv::<f64, u64, 32>;
 }
 
 /// Blocks for `rows` rows, at `lanes` lanes a row.
@@ -161,6 +143,7 @@ pub fn lanes_for(row: f64) -> u32 {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
+    const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of(LANES)) }
     let lane = thread::thread_idx_x() % LANES;
     // 64 bits: the last block's rows may lie beyond 2^32.
     let row =

@@ -27,13 +27,14 @@
 //! 2. `leading_dimension` is at least `rows` and a multiple of 4; slots beyond the rows may be read.
 //! 3. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
 //! 4. `diagonals` is at most [`MAX_DIAGONALS`].
-//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`Shape::grid_size`] blocks.
+//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`Key::grid_size`] blocks.
 
 use cuda_std::{mem, thread};
 
 use crate::{
-    DType, Scalar, Variant,
-    entries::entries,
+    DType, Scalar,
+    args::args,
+    family::family,
     output::{Output, load_rows},
     unroll::unroll,
 };
@@ -41,62 +42,60 @@ use crate::{
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// Columns of the matrix.
-    pub cols: u32,
-    /// Diagonals that are stored.
-    pub diagonals: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The factor of the old `y`; at 0 the old `y` is not read.
-    pub beta: T,
-    /// From one diagonal to the next, in elements of `values`.
-    pub leading_dimension: u64,
-    /// Column minus row of each diagonal, in two's complement.
-    pub offsets: *const u64,
-    /// `diagonals * leading_dimension` values.
-    pub values: *const T,
-    /// `cols` elements.
-    pub x: *const T,
-    /// `rows` elements.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// Columns of the matrix.
+        value cols: u32,
+        /// Diagonals that are stored.
+        value diagonals: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The factor of the old `y`; at 0 the old `y` is not read.
+        value beta: T,
+        /// From one diagonal to the next, in elements of `values`.
+        value leading_dimension: u64,
+        /// Column minus row of each diagonal, in two's complement.
+        read offsets: u64 [diagonals as usize],
+        /// `diagonals * leading_dimension` values.
+        read values: T [diagonals as usize * leading_dimension as usize],
+        /// `cols` elements.
+        read x: T [cols as usize],
+        /// `rows` elements.
+        write y: T [rows as usize],
+    }
 }
 
-entries! {
-    spmv_dia_f32_r2(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`, two rows a thread." => spmv::<f32, 2, 5>;
-    spmv_dia_f32_r4(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`, four rows a thread." => spmv::<f32, 4, 4>;
-    spmv_dia_f64_r2(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The product in `f64`, two rows a thread." => spmv::<f64, 2, 5>;
+family! {
+    "spmv_dia", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Rows of a thread: 2, or 4 in `f32`.
+        rows_of_thread: u32,
+    }
+
+    spmv_dia_f32_r2(DType::F32, 2): Args<f32> => spmv::<f32, 2, 5>;
+    spmv_dia_f32_r4(DType::F32, 4): Args<f32> => spmv::<f32, 4, 4>;
+    spmv_dia_f64_r2(DType::F64, 2): Args<f64> => spmv::<f64, 2, 5>;
 }
 
 /// The diagonals that are counted in 32 bits, a step beyond the last.
 pub const MAX_DIAGONALS: u32 = u32::MAX - 5;
 
-/// The entry for a matrix, and how its threads share the rows.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// A row of [`VARIANTS`].
-    pub variant: &'static Variant,
-    rows_of_thread: u32,
-}
-
-impl Shape {
+impl Key {
     /// The fastest for so many diagonals.
     ///
     /// On an H200 (driver 580, 2026-11-21), f32 in GB/s, four sets of buffers in turn, 5-, 9-, 27-point stencil: 2 rows a
     /// thread and 5 diagonals a step 3701, 3583, 3491; 2 and 7 3713, 3311, 3542; 4 and 4 3451, 3201, 3582; 4 and 5 3623,
     /// 3204, 3487. f64: 2 and 5 3934, 3736, 3800; 2 and 7 3893, 3572, 3791; with 4 rows less than 3400.
     #[must_use]
-    pub const fn new(dtype: DType, diagonals: u32) -> Self {
-        match dtype {
-            DType::F32 if diagonals <= 16 => Self { variant: &VARIANTS[0], rows_of_thread: 2 },
-            DType::F32 => Self { variant: &VARIANTS[1], rows_of_thread: 4 },
-            DType::F64 => Self { variant: &VARIANTS[2], rows_of_thread: 2 },
-        }
+    pub const fn fastest(dtype: DType, diagonals: u32) -> Self {
+        let many = matches!(dtype, DType::F32) && diagonals > 16;
+        Self { dtype, rows_of_thread: if many { 4 } else { 2 } }
     }
 
     /// Blocks for a matrix of `rows` rows.
@@ -183,10 +182,10 @@ mod tests {
     #[test]
     fn the_grid_covers_every_row_once() {
         for (dtype, diagonals, rows_of_block) in [(DType::F32, 16, 256), (DType::F32, 17, 512), (DType::F64, 17, 256)] {
-            let shape = Shape::new(dtype, diagonals);
-            assert_eq!(shape.variant.dtype, Some(dtype));
+            let key = Key::fastest(dtype, diagonals);
+            assert!(KEYS.contains(&key));
             for rows in [0, 1, 255, 256, 257, 511, 512, 513, 1 << 27, u32::MAX] {
-                let covered = u64::from(shape.grid_size(rows)) * rows_of_block;
+                let covered = u64::from(key.grid_size(rows)) * rows_of_block;
                 assert!(covered >= u64::from(rows) && covered < u64::from(rows) + rows_of_block, "{rows} rows");
             }
         }

@@ -32,8 +32,9 @@
 use cuda_std::{mem, thread};
 
 use crate::{
-    Scalar,
-    entries::entries,
+    DType, Scalar,
+    args::args,
+    family::family,
     output::{Output, load_rows},
     unroll::unroll,
 };
@@ -47,33 +48,40 @@ pub const PADDING: u32 = u32::MAX;
 /// Slots that are loaded before the first is used.
 pub const STEP: u32 = 4;
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// Slots of a row.
-    pub width: u32,
-    /// The factor of the product.
-    pub alpha: T,
-    /// The factor of the old `y`; at 0 the old `y` is not read.
-    pub beta: T,
-    /// From one slot of a row to the next, in elements.
-    pub leading_dimension: u64,
-    /// `width * leading_dimension` column indices.
-    pub col_indices: *const u32,
-    /// As many values.
-    pub values: *const T,
-    /// As many elements as the matrix has columns.
-    pub x: *const T,
-    /// `rows` elements.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// Slots of a row.
+        value width: u32,
+        /// The factor of the product.
+        value alpha: T,
+        /// The factor of the old `y`; at 0 the old `y` is not read.
+        value beta: T,
+        /// From one slot of a row to the next, in elements.
+        value leading_dimension: u64,
+        /// `width * leading_dimension` column indices.
+        read col_indices: u32 [width as usize * leading_dimension as usize],
+        /// As many values.
+        read values: T [width as usize * leading_dimension as usize],
+        /// As many elements as the matrix has columns.
+        read x: T,
+        /// `rows` elements.
+        write y: T [rows as usize],
+    }
 }
 
-entries! {
-    spmv_ell_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "The product in `f32`." => spmv::<f32, ROWS_F32>;
-    spmv_ell_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "The product in `f64`." => spmv::<f64, ROWS_F64>;
+family! {
+    "spmv_ell", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    spmv_ell_f32(DType::F32): Args<f32> => spmv::<f32, ROWS_F32>;
+    spmv_ell_f64(DType::F64): Args<f64> => spmv::<f64, ROWS_F64>;
 }
 
 /// Rows of a thread in `f32`.

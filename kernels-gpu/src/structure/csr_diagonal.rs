@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::{atomic::atomic_fetch_min_u32_device, mem, thread, warp};
 
-use crate::{Scalar, entries::entries};
+use crate::{DType, Scalar, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -48,9 +48,16 @@ pub struct Args<T> {
     pub bad_row: *mut u32,
 }
 
-entries! {
-    csr_diagonal_f32(Args<f32>): Some(crate::DType::F32), u32, 8 lanes, BLOCK_SIZE, "In `f32`." => invert::<f32>;
-    csr_diagonal_f64(Args<f64>): Some(crate::DType::F64), u32, 8 lanes, BLOCK_SIZE, "In `f64`." => invert::<f64>;
+family! {
+    "csr_diagonal", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    csr_diagonal_f32(DType::F32): Args<f32> => invert::<f32>;
+    csr_diagonal_f64(DType::F64): Args<f64> => invert::<f64>;
 }
 
 /// Blocks for so many rows.

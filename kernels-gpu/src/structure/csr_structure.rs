@@ -47,13 +47,13 @@ use cuda_std::{
         atomic_fetch_add_u64_device, atomic_fetch_max_u64_device, atomic_fetch_or_u32_device, atomic_load_u32_device,
         atomic_load_u64_device,
     },
-    kernel, mem,
+    mem,
     shared::Shared,
     shared_array, thread,
     warp::{self, WARP_SIZE, WarpReductionOp},
 };
 
-use crate::{Offset, Variant};
+use crate::{Offset, args::args, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -93,56 +93,34 @@ pub mod figure {
 /// How many figures there are.
 pub const FIGURES: usize = figure::DIAGONALS + 1;
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<O> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// Entries of the matrix.
-    pub entries: u64,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const O,
-    /// `entries` column indices.
-    pub col_indices: *const u32,
-    /// [`FIGURES`] sums and maxima, to start from 0.
-    pub figures: *mut u64,
-    /// A bit for each diagonal, bit `column + rows - 1 - row`, to start from 0.
-    pub diagonals: *mut u32,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<O> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// Entries of the matrix.
+        value entries: u64,
+        /// `rows + 1` offsets.
+        read row_offsets: O [rows as usize + 1],
+        /// `entries` column indices.
+        read col_indices: u32 [entries as usize],
+        /// [`FIGURES`] sums and maxima, to start from 0.
+        write figures: u64 [FIGURES],
+        /// A bit for each diagonal, bit `column + rows - 1 - row`, to start from 0.
+        write diagonals: u32,
+    }
 }
 
-macro_rules! variants {
-    ($($entry:ident: $O:ty;)*) => {
-        /// The entries: one for each width of the row offsets.
-        pub const VARIANTS: &[Variant] = &[$(Variant {
-            entry: stringify!($entry),
-            dtype: None,
-            offset_bytes: size_of::<$O>(),
-            block_size: BLOCK_SIZE,
-            dynamic_shared_bytes: 0,
-            lanes: WARP_SIZE,
-            args_bytes: size_of::<Args<$O>>(),
-            // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.
-            #[cfg(not(target_arch = "nvptx64"))]
-            call: |args| unsafe { $entry(*args.cast::<Args<$O>>()) },
-        }),*];
-        $(
-            #[doc = concat!("The analysis of a matrix with `", stringify!($O), "` row offsets.")]
-            ///
-            /// # Safety
-            /// The rules at the head of this module.
-            #[kernel]
-            pub unsafe fn $entry(args: Args<$O>) {
-                // SAFETY: the caller keeps the same rules.
-                unsafe { analyse(&args) }
-            }
-        )*
-    };
-}
+family! {
+    "csr_structure", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// Bytes of a row offset: 4 or 8.
+        offset_bytes: usize,
+    }
 
-variants! {
-    csr_structure_o32: u32;
-    csr_structure_o64: u64;
+    csr_structure_o32(4): Args<u32> => analyse::<u32>;
+    csr_structure_o64(8): Args<u64> => analyse::<u64>;
 }
 
 /// Blocks for a matrix of this size; 0 for one without rows.
@@ -190,7 +168,8 @@ const OTHERS: usize = FIGURES - LENGTH_CLASSES;
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn analyse<O: Offset>(args: &Args<O>) {
+unsafe fn analyse<O: Offset>(args: Args<O>) {
+    let args = &args;
     const { assert!(FIGURES <= BLOCK_SIZE as usize && BLOCK_SIZE.is_multiple_of(WARP_SIZE)) }
     let block = Block {
         classes: shared_array![u32; LENGTH_CLASSES],
@@ -364,7 +343,7 @@ unsafe fn continues_diagonal<O: Offset>(args: &Args<O>, row: u32, place: usize, 
 /// # Safety
 /// The rules at the head of this module; the entry is in the matrix.
 #[inline(always)]
-unsafe fn mark<O>(args: &Args<O>, block: Block, row: u32, column: u32) -> bool {
+unsafe fn mark<O: Offset>(args: &Args<O>, block: Block, row: u32, column: u32) -> bool {
     // Below 2^33, so a REMEMBERED-th of it has 32 bits.
     let diagonal = u64::from(column) + u64::from(args.rows - 1 - row);
     let (place, met) = ((diagonal % u64::from(REMEMBERED)) as u32, (diagonal / u64::from(REMEMBERED)) as u32 + 1);
@@ -386,7 +365,7 @@ unsafe fn mark<O>(args: &Args<O>, block: Block, row: u32, column: u32) -> bool {
 /// # Safety
 /// The rules at the head of this module; all lanes of the warp are here.
 #[inline(always)]
-unsafe fn count_diagonals<O>(args: &Args<O>, is_new: bool) -> bool {
+unsafe fn count_diagonals<O: Offset>(args: &Args<O>, is_new: bool) -> bool {
     // SAFETY: all lanes are here, and every access to this figure is atomic.
     unsafe {
         let new = warp::warp_vote_ballot(u32::MAX, is_new).count_ones();
@@ -421,7 +400,7 @@ unsafe fn offset<O: Offset>(args: &Args<O>, row: u32) -> usize {
 /// # Safety
 /// Rules 1 to 3 at the head of this module; `entry < entries`.
 #[inline(always)]
-unsafe fn column<O>(args: &Args<O>, entry: usize) -> u32 {
+unsafe fn column<O: Offset>(args: &Args<O>, entry: usize) -> u32 {
     // SAFETY: there are as many columns.
     unsafe { mem::load_readonly(args.col_indices.add(entry)) }
 }

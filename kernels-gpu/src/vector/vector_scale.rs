@@ -13,7 +13,7 @@
 
 use cuda_std::thread;
 
-use crate::{Scalar, entries::entries, output::Output};
+use crate::{DType, Scalar, args::args, family::family, output::Output};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -21,21 +21,28 @@ pub const BLOCK_SIZE: u32 = 256;
 /// Elements of a thread.
 const ELEMENTS: u32 = 2;
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Elements.
-    pub n: u32,
-    /// The factor.
-    pub beta: T,
-    /// `n` elements.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Elements.
+        value n: u32,
+        /// The factor.
+        value beta: T,
+        /// `n` elements.
+        write y: T [n as usize],
+    }
 }
 
-entries! {
-    vector_scale_f32(Args<f32>): Some(crate::DType::F32), u32, 1 lanes, BLOCK_SIZE, "In `f32`." => scale::<f32>;
-    vector_scale_f64(Args<f64>): Some(crate::DType::F64), u32, 1 lanes, BLOCK_SIZE, "In `f64`." => scale::<f64>;
+family! {
+    "vector_scale", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    vector_scale_f32(DType::F32): Args<f32> => scale::<f32>;
+    vector_scale_f64(DType::F64): Args<f64> => scale::<f64>;
 }
 
 /// Blocks for `n` elements.

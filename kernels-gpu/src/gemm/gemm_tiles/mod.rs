@@ -61,20 +61,20 @@ use self::{
     slices::add_slices,
     splits::add_splits,
 };
-use crate::{DType, Scalar, Variant, entries::entries, gemm_args::GemmArgs, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, gemm_args::GemmArgs, unroll::unroll};
 
-/// The argument of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct TilesArgs<T> {
-    /// The product.
-    pub gemm: GemmArgs<T>,
-    /// Blocks that share the sums of a tile, at least 1.
-    pub splits: u32,
-    /// For their sums, if there are several.
-    pub partials: *mut T,
-    /// How many of them have come to the end, for each tile.
-    pub arrivals: *mut u32,
+args! {
+    /// The argument of every entry, passed by value.
+    pub struct TilesArgs<T> {
+        /// The product.
+        part gemm: GemmArgs<T, A>,
+        /// Blocks that share the sums of a tile, at least 1.
+        value splits: u32,
+        /// For their sums, if there are several.
+        write partials: T,
+        /// How many of them have come to the end, for each tile.
+        write arrivals: u32,
+    }
 }
 
 /// What a block computes: `warps.0 * 8 * thread.0` rows of `C` and `warps.1 * 4 * thread.1` columns.
@@ -148,17 +148,35 @@ macro_rules! tiles {
     ($($index:literal: $T:ident, $dtype:ident, $down:literal x $across:literal x $slices:literal warps, $rows:literal x $cols:literal,
         $stages:literal steps of $step:literal, $residents:literal resident:
         $rows_rows:ident $rows_cols:ident $cols_rows:ident $cols_cols:ident;)*) => {
-        entries! {$(
-            $rows_rows(TilesArgs<$T>): Some(DType::$dtype), u32, 32 lanes, TILES[$index].block_size(); TILES[$index].shared_bytes::<$T>(), "`A` by rows, `B` by rows." =>
-            gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, true, true>;
-            $rows_cols(TilesArgs<$T>): Some(DType::$dtype), u32, 32 lanes, TILES[$index].block_size(); TILES[$index].shared_bytes::<$T>(), "`A` by rows, `B` by columns." =>
-            gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, true, false>;
-            $cols_rows(TilesArgs<$T>): Some(DType::$dtype), u32, 32 lanes, TILES[$index].block_size(); TILES[$index].shared_bytes::<$T>(), "`A` by columns, `B` by rows." =>
-            gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, false, true>;
-            $cols_cols(TilesArgs<$T>): Some(DType::$dtype), u32, 32 lanes, TILES[$index].block_size(); TILES[$index].shared_bytes::<$T>(), "`A` by columns, `B` by columns." =>
-            gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, false, false>;
-        )*}
-        /// The tile of four variants each.
+        family! {
+            "gemm_tiles", blocks of 256;
+            /// Which entry: tiles stand from the largest to the smallest.
+            pub struct Key {
+                /// The type of the elements.
+                dtype: DType,
+                /// What a block computes.
+                tile: Tile,
+                /// Whether `A` lies by rows, or else by columns.
+                a_by_rows: bool,
+                /// Whether `B` lies by rows, or else by columns.
+                b_by_rows: bool,
+            }
+            $(
+                $rows_rows(DType::$dtype, TILES[$index], true, true): TilesArgs<$T>,
+                    blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
+                    gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, true, true>;
+                $rows_cols(DType::$dtype, TILES[$index], true, false): TilesArgs<$T>,
+                    blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
+                    gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, true, false>;
+                $cols_rows(DType::$dtype, TILES[$index], false, true): TilesArgs<$T>,
+                    blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
+                    gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, false, true>;
+                $cols_cols(DType::$dtype, TILES[$index], false, false): TilesArgs<$T>,
+                    blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
+                    gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, false, false>;
+            )*
+        }
+        /// The tile of four entries each.
         const TILES: &[Tile] = &[$(Tile {
             warps: ($down, $across), slices: $slices, thread: ($rows, $cols), step: $step, stages: $stages, residents: $residents
         }),*];
@@ -190,13 +208,6 @@ tiles! {
     7: f64, F64, 1 x 2 x 2 warps, 4 x 4, 3 steps of 16, 2 resident:
         gemm_tiles_f64_32x32_a_rows_b_rows gemm_tiles_f64_32x32_a_rows_b_cols
         gemm_tiles_f64_32x32_a_cols_b_rows gemm_tiles_f64_32x32_a_cols_b_cols;
-}
-
-/// The tiles that there are kernels for, from the largest, each with its kernel for operands by rows or by columns.
-pub fn tiles(dtype: DType, a_by_rows: bool, b_by_rows: bool) -> impl Iterator<Item = (Tile, &'static Variant)> {
-    let of_operands = 2 * usize::from(!a_by_rows) + usize::from(!b_by_rows);
-    let variants = TILES.iter().copied().zip(VARIANTS.chunks_exact(4));
-    variants.map(move |(tile, variants)| (tile, &variants[of_operands])).filter(move |(_, of)| of.dtype == Some(dtype))
 }
 
 /// The body of every entry.

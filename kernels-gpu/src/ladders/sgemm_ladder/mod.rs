@@ -36,7 +36,7 @@ mod tiles;
 mod vectorised;
 mod warp_tile;
 
-use crate::{DType, Variant, entries::entries, gemm_args::GemmArgs};
+use crate::{family::family, gemm_args::GemmArgs};
 
 /// A rung of the ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,31 +93,24 @@ impl Rung {
         let (rows, cols) = self.tile();
         m.div_ceil(rows) as u64 * n.div_ceil(cols) as u64
     }
-
-    /// Its kernel.
-    #[must_use]
-    pub fn variant(self) -> &'static Variant {
-        &VARIANTS[self as usize]
-    }
 }
 
-entries! {
-    sgemm_ladder_naive(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, naive::BLOCK_SIZE,
-    "A thread has an element of `C`." => naive::naive;
-    sgemm_ladder_shared_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, shared_tile::BLOCK_SIZE,
-    "Tiles of `A` and `B` in shared memory." => shared_tile::shared_tile;
-    sgemm_ladder_thread_tile_1d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_1d::BLOCK_SIZE,
-    "A thread has 8 elements of a column of `C`." => thread_tile_1d::thread_tile_1d;
-    sgemm_ladder_thread_tile_2d(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, thread_tile_2d::BLOCK_SIZE,
-    "A thread has 8 x 8 elements of `C`." => thread_tile_2d::thread_tile_2d;
-    sgemm_ladder_vectorised(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, vectorised::BLOCK_SIZE,
-    "Loads and stores are of 4 elements." => vectorised::vectorised;
-    sgemm_ladder_double_buffered(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, double_buffered::BLOCK_SIZE,
-    "A step is loaded while the last one is multiplied." => double_buffered::double_buffered;
-    sgemm_ladder_warp_tile(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, warp_tile::BLOCK_SIZE,
-    "A warp has a tile of `C`." => warp_tile::warp_tile;
-    sgemm_ladder_async_copies(GemmArgs<f32>): Some(DType::F32), u32, 1 lanes, async_copies::BLOCK_SIZE,
-    "Tiles are copied to shared memory three steps ahead." => async_copies::async_copies;
+family! {
+    "sgemm_ladder", blocks of tiles::BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The rung.
+        rung: Rung,
+    }
+
+    sgemm_ladder_naive(Rung::Naive): GemmArgs<f32>, blocks of naive::BLOCK_SIZE => naive::naive;
+    sgemm_ladder_shared_tile(Rung::SharedTile): GemmArgs<f32>, blocks of shared_tile::BLOCK_SIZE => shared_tile::shared_tile;
+    sgemm_ladder_thread_tile_1d(Rung::ThreadTile1d): GemmArgs<f32>, blocks of thread_tile_1d::BLOCK_SIZE => thread_tile_1d::thread_tile_1d;
+    sgemm_ladder_thread_tile_2d(Rung::ThreadTile2d): GemmArgs<f32>, blocks of thread_tile_2d::BLOCK_SIZE => thread_tile_2d::thread_tile_2d;
+    sgemm_ladder_vectorised(Rung::Vectorised): GemmArgs<f32>, blocks of vectorised::BLOCK_SIZE => vectorised::vectorised;
+    sgemm_ladder_double_buffered(Rung::DoubleBuffered): GemmArgs<f32>, blocks of double_buffered::BLOCK_SIZE => double_buffered::double_buffered;
+    sgemm_ladder_warp_tile(Rung::WarpTile): GemmArgs<f32>, blocks of warp_tile::BLOCK_SIZE => warp_tile::warp_tile;
+    sgemm_ladder_async_copies(Rung::AsyncCopies): GemmArgs<f32>, blocks of async_copies::BLOCK_SIZE => async_copies::async_copies;
 }
 
 #[cfg(test)]
@@ -126,9 +119,6 @@ mod tests {
 
     #[test]
     fn every_rung_has_a_kernel() {
-        assert_eq!(Rung::ALL.len(), VARIANTS.len());
-        for (at, rung) in Rung::ALL.iter().enumerate() {
-            assert_eq!(*rung as usize, at);
-        }
+        assert!(KEYS.iter().map(|key| key.rung).eq(Rung::ALL.iter().copied()));
     }
 }

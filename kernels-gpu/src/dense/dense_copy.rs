@@ -32,7 +32,7 @@ use cuda_std::{
     shared_array, thread,
 };
 
-use crate::{entries::entries, unroll::unroll};
+use crate::{args::args, family::family, unroll::unroll};
 
 /// Threads per block: 8 lines of a tile.
 pub const BLOCK_SIZE: u32 = 256;
@@ -46,29 +46,38 @@ const LINES: u32 = BLOCK_SIZE / TILE;
 /// The most blocks of a grid: each of them has any number of tiles.
 const MAX_BLOCKS: u64 = 1 << 20;
 
-/// The arguments of every entry, passed by value: `T` is any type of as many bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Lines of `x`.
-    pub lines: u64,
-    /// Elements of each.
-    pub width: u64,
-    /// From one line of `x` to the next, in elements.
-    pub x_distance: u64,
-    /// From one line of `y` to the next, in elements.
-    pub y_distance: u64,
-    /// The matrix.
-    pub x: *const T,
-    /// Where it goes.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value: `T` is any type of as many bytes.
+    pub struct Args<T> {
+        /// Lines of `x`.
+        value lines: u64,
+        /// Elements of each.
+        value width: u64,
+        /// From one line of `x` to the next, in elements.
+        value x_distance: u64,
+        /// From one line of `y` to the next, in elements.
+        value y_distance: u64,
+        /// The matrix.
+        read x: T [lines.saturating_sub(1) as usize * x_distance as usize + width as usize],
+        /// Where it goes.
+        write y: T,
+    }
 }
 
-entries! {
-    dense_copy_same_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "As it is, elements of 4 bytes." => same::<u32>;
-    dense_copy_same_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "As it is, elements of 8 bytes." => same::<u64>;
-    dense_copy_transposed_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Transposed, elements of 4 bytes." => transposed::<u32>;
-    dense_copy_transposed_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "Transposed, elements of 8 bytes." => transposed::<u64>;
+family! {
+    "dense_copy", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// Whether lines become columns.
+        transposed: bool,
+        /// Bytes of an element: 4 or 8.
+        bytes: usize,
+    }
+
+    dense_copy_same_4(false, 4): Args<u32> => same::<u32>;
+    dense_copy_same_8(false, 8): Args<u64> => same::<u64>;
+    dense_copy_transposed_4(true, 4): Args<u32> => transposed::<u32>;
+    dense_copy_transposed_8(true, 8): Args<u64> => transposed::<u64>;
 }
 
 const fn tiles(lines: u64, width: u64) -> u64 {
