@@ -3,7 +3,8 @@
 //! A family is one PTX module, built with `--cfg kernel_family="NAME"`, which leaves out the entry points of all others. The host
 //! has all of them: it reads the tables of facts, and can call the kernels as plain functions.
 //!
-//! The folders are those of the library. A family's name is unique among all, so its module stands at the root.
+//! The folders are those of the library. A family's name is unique among all, so its module stands at the root, wherever its
+//! file lies. Symbols contain module paths, and LLVM orders functions by symbol: a module that moves may get other registers in its PTX.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 // What families share.
