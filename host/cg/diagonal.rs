@@ -5,7 +5,7 @@ use kernels_gpu::csr_diagonal::{Args, Key, grid_size};
 use crate::{
     CsrMatrix, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{Buffer, KernelLaunch},
-    spmv::{Csr, CsrArrays},
+    formats::{Csr, CsrArrays},
 };
 
 /// The inverse of the diagonal, where the matrix is.

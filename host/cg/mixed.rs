@@ -16,7 +16,7 @@ use super::{
 use crate::{
     DeviceVec, Error, Result,
     device::KernelLaunch,
-    spmv::{Csr, CsrArrays},
+    formats::{Csr, CsrArrays},
 };
 
 /// What is left of a residual when it is replaced. With more it is replaced oftener than need be, with less the iterations go astray: of

@@ -15,7 +15,7 @@ use super::workspace::{Workspace, Z};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
     device::{Buffer, KernelLaunch},
-    spmv::{Csr, CsrArrays},
+    formats::{Csr, CsrArrays},
 };
 
 /// The most iterations of a launch. What a launch costs, the fetching of the matrix foremost, is a few iterations' time.

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     DType, DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
     device::{Backend, KernelLaunch, Recording},
-    spmv::{Csr, CsrArrays, Product, Spmv},
+    formats::{Csr, CsrArrays},
+    spmv::{Product, Spmv},
 };
 
 /// Iterations of a graph: enough that the host keeps ahead.

@@ -21,8 +21,8 @@ use super::{
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
+    formats::CsrArrays,
     memory::zeros,
-    spmv::CsrArrays,
 };
 
 /// The tiles that there are kernels for.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     CsrMatrix, DenseMut, Error, KernelChoice, Offset, Result, Scalar,
     device::{Buffer, launch},
-    spmv::CsrArrays,
+    formats::CsrArrays,
 };
 
 /// Products by one kernel of these families, whatever the matrix is like.

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Error, Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
-    spmv::CsrArrays,
+    formats::CsrArrays,
 };
 
 /// A kernel, and what the groups of one launch tell one another.

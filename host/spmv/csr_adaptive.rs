@@ -7,10 +7,11 @@ use std::{
 
 use kernels_gpu::spmv_csr_adaptive::{Args, Key, grid_size};
 
-use super::{Chosen, Csr, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
+use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, launch},
+    formats::{Csr, CsrArrays},
     pieces::Pieces,
 };
 

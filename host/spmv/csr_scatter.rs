@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kernels_gpu::spmv_csr_scatter::{Args, Key, grid_size};
 
-use super::{Chosen, CsrArrays, Product, Spmv, scale::scale};
-use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch};
+use super::{Chosen, Product, Spmv, scale::scale};
+use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch, formats::CsrArrays};
 
 /// Rows of more entries than this on the mean get a warp each, others 4 lanes: so that neither has most lanes idle. Not tuned.
 const LONG_ROWS: f64 = 16.0;
@@ -18,7 +18,7 @@ struct CsrScatter<T, O> {
 }
 
 /// The product with the transpose.
-pub(super) fn choose<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Chosen<T> {
+pub(crate) fn choose<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Chosen<T> {
     let lanes = if structure.mean_row() > LONG_ROWS { 32 } else { 4 };
     let key = Key { dtype: T::DTYPE, offset_bytes: size_of::<O>(), lanes };
     let reason = "atomic additions, whose order changes from run to run, as the options allow".into();

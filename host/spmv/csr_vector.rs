@@ -4,8 +4,12 @@ use std::sync::Arc;
 
 use kernels_gpu::spmv_csr_vector::{Args, Key, grid_size};
 
-use super::{Chosen, Csr, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
-use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch};
+use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
+use crate::{
+    KernelChoice, Offset, Result, Scalar, Structure,
+    device::launch,
+    formats::{Csr, CsrArrays},
+};
 
 /// A kernel of the family, and the matrix.
 #[derive(Debug)]

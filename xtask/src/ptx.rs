@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Build the prebuilt PTX that no longer matches its sources, or all of what `--family` and `--arch` select.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Options {
     /// Write nothing: build everything selected and fail where a file in ptx/ differs.
     #[arg(long)]

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{
-    Chosen, CsrArrays, FormatChoice, SpmvOptions, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb,
-};
+use super::{Dense, DeviceMatrix, Parts, Products};
 use crate::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, KernelChoice,
-    Offset, Result, Scalar, Structure,
+    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, FormatChoice, HybMatrix, KernelChoice,
+    Offset, Result, Scalar, SpmvOptions, Structure,
     device::{Backend, cpu_threads},
-    device_matrix::{Dense, Parts, Products},
-    formats::row_ends,
+    formats::{CsrArrays, row_ends},
     spmm::{self, GpuSpmm},
+    spmv::{Chosen, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},
     structure::analyse_on_gpu,
 };
 

@@ -1,9 +1,14 @@
 //! A sparse matrix on a device, ready for products.
 
-use std::fmt;
+mod spmm;
+mod spmv;
+mod upload;
+
+pub use spmm::SpmmPlan;
+pub use upload::Upload;
 
 use crate::{
-    Device, Error, Result, Scalar, Structure, Upload, device,
+    Device, Error, KernelChoice, Result, Scalar, Structure, device,
     spmm::Spmm,
     spmv::{Chosen, Spmv, SpmvOptions},
 };
@@ -52,22 +57,6 @@ impl<T> Parts<T> {
     pub(crate) fn of_one_kernel(product: Chosen<T>, spmv_bytes: usize) -> Self {
         let products = Products { product: Some(product), transposed: None, dense: Dense::None };
         Self { structure: None, spmv_bytes, products, options: SpmvOptions::default() }
-    }
-}
-
-/// Which kernel a [`DeviceMatrix`] uses, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KernelChoice {
-    /// The kernel's name; on a GPU the entry point in the PTX.
-    pub kernel: String,
-    /// What decided.
-    pub reason: String,
-}
-
-impl fmt::Display for KernelChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kernel, self.reason)
     }
 }
 
