@@ -58,7 +58,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod cg;
 mod dense;
 mod device;
 mod device_matrix;
@@ -77,6 +76,7 @@ mod pieces;
 mod ptx;
 mod reorder;
 mod scalar;
+mod solver;
 mod spmm;
 mod spmv;
 #[cfg(feature = "proptest")]
@@ -84,9 +84,6 @@ pub mod strategies;
 mod structure;
 mod vector;
 
-pub use cg::{
-    Cg, CgInfo, CgMethod, CgProgress, CgReason, Jacobi, LinearOperator, Preconditioner, Preconditioning, Tol,
-};
 /// The bindings of the CUDA driver, in the version whose types are in this interface.
 #[cfg(feature = "cuda")]
 pub use cudarc;
@@ -109,6 +106,7 @@ pub use interop::{KernelArgs, cust_module};
 pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
+pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
