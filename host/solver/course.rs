@@ -152,10 +152,9 @@ impl Course<'_, '_> {
         let end = loop {
             let heard = history.len();
             let phase = method.norms(history)?;
-            for iteration in heard..history.len() {
+            for (iteration, &residual_norm) in history.iter().enumerate().skip(heard) {
                 if !stopped && let Some(callback) = &mut self.callback {
-                    let progress = Progress { iteration, residual_norm: history[iteration], target: round.target };
-                    stopped = callback(progress).is_break();
+                    stopped = callback(Progress { iteration, residual_norm, target: round.target }).is_break();
                 }
             }
             match phase {

@@ -23,6 +23,7 @@ const BUILT: &[&str] = &[
     "--test=device",
     "--test=gemm",
     "--test=own_kernel",
+    "--test=solver",
     "--test=spmv",
     "--test=spmm",
     "--test=spmm_queues",
