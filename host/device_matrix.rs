@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    Device, DeviceVec, Error, Result, Scalar, Structure, Upload, memory,
+    Device, DeviceVec, Error, Result, Scalar, Structure, Upload, device, memory,
     spmm::Spmm,
     spmv::{Chosen, Csr, Spmv, SpmvOptions},
 };
@@ -94,6 +94,7 @@ impl Device {
     /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the format would be mostly padding, and
     /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries and more in COO.
     pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
+        device::refuse("an upload")?;
         matrix.upload_to(self, options)
     }
 }

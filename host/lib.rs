@@ -90,7 +90,7 @@ pub use cudarc;
 /// The crate, in the version whose types are in this interface.
 #[cfg(feature = "cust")]
 pub use cust;
-pub use dense::{DenseLayout, DenseMut, DenseRef, Order};
+pub use dense::{DenseLayout, DenseMut, DenseRef, DeviceDense, Order};
 pub use device::{
     CudaInfo, Device, DeviceInfo, DeviceSlice, DeviceSliceMut, DeviceVec, Graph, Kernel, Launch, PinnedVec,
 };
@@ -99,7 +99,7 @@ pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, KernelChoice};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
-pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choice, gemm_graph, gemm_with};
+pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choice, gemm_with};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
 /// The kernels as Rust functions: their families, entry points and argument structs.
@@ -107,7 +107,7 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
-pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
+pub use spmm::{Reduce, SpmmKernel, SpmmOptions, SpmmPlan, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
 pub use structure::Structure;
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};

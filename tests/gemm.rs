@@ -9,7 +9,7 @@ use common::{
 };
 use warpsparse::{
     DenseLayout, Device, DeviceVec, ErrorKind, GemmKernel, GemmOptions, GemmRung, Order, Scalar, gemm, gemm_autotune,
-    gemm_choice, gemm_graph, gemm_with,
+    gemm_choice, gemm_with,
 };
 
 fn main() -> ExitCode {
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("factors", factors));
     trials.extend(on_every_device("products_of_transposes", products_of_transposes));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
-    trials.extend(on_every_device("captures_hold_split_sums", captures_hold_split_sums));
+    trials.extend(on_every_device("graphs_hold_split_sums", graphs_hold_split_sums));
     trials.extend(on_every_device("threads_share_a_queue", threads_share_a_queue));
     trials.extend(on_every_device("autotuned_options_are_forced_ones", autotuned_options));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
@@ -327,8 +327,8 @@ fn graphs_repeat_products(device: &Device) {
     let a = device.upload_vec(&[2.0f32; 20 * 30]).unwrap();
     let b = device.upload_vec(&[3.0; 30 * 10]).unwrap();
     let mut c = device.upload_vec(&[100.0; 20 * 10]).unwrap();
-    let (x, y, z) = (a.matrix((20, 30)).unwrap(), b.matrix((30, 10)).unwrap(), c.matrix_mut((20, 10)).unwrap());
-    let mut graph = gemm_graph(&GemmOptions::default(), 1.0, x, y, 1.0, z).unwrap();
+    let product = || gemm(1.0, a.matrix((20, 30))?, b.matrix((30, 10))?, 1.0, c.matrix_mut((20, 10))?);
+    let mut graph = device.record(product).unwrap();
     graph.launch(3).unwrap();
     graph.launch(1).unwrap();
     drop(graph);
@@ -336,8 +336,8 @@ fn graphs_repeat_products(device: &Device) {
     // Splits share memory, which each product leaves as it has found it.
     let options = GemmOptions::default().tile(32, 32).splits(2);
     let (a, b) = (device.upload_vec(&[2.0f32; 20 * 70]).unwrap(), device.upload_vec(&[3.0; 70 * 10]).unwrap());
-    let (x, y, z) = (a.matrix((20, 70)).unwrap(), b.matrix((70, 10)).unwrap(), c.matrix_mut((20, 10)).unwrap());
-    let mut graph = gemm_graph(&options, 1.0, x, y, 1.0, z).unwrap();
+    let product = || gemm_with(&options, 1.0, a.matrix((20, 70))?, b.matrix((70, 10))?, 1.0, c.matrix_mut((20, 10))?);
+    let mut graph = device.record(product).unwrap();
     graph.launch(3).unwrap();
     drop(graph);
     assert_eq!(c.to_vec().unwrap(), [820.0 + 3.0 * 420.0; 200]);
@@ -352,19 +352,16 @@ fn add_product(queue: &Device, size: usize, splits: u32, c: &mut DeviceVec<f32>)
         .unwrap();
 }
 
-/// A queue's first products of this kind are in captures, so that memory for them is allocated there. The first graph keeps what
+/// A queue's first products of this kind are in graphs, so that memory for them is allocated there. The first graph keeps what
 /// it has, though a later product needs more, and products between its launches use other memory.
-fn captures_hold_split_sums(device: &Device) {
+fn graphs_hold_split_sums(device: &Device) {
     let queue = &device.new_queue().unwrap();
-    let capture = |size: usize, splits: u32, c: &mut DeviceVec<f32>, other: &mut dyn FnMut()| {
+    let record = |size: usize, splits: u32, c: &mut DeviceVec<f32>, other: &mut dyn FnMut()| {
         let options = GemmOptions::default().tile(32, 32).splits(splits);
         let [a, b] = [2.0, 3.0].map(|value| queue.upload_vec(&vec![value; size * size]).unwrap());
         let square = (size, size);
-        // SAFETY: the closure borrows what it touches, and no other thread has this queue.
-        let graph = unsafe {
-            queue.capture(|| gemm_with(&options, 1.0, a.matrix(square)?, b.matrix(square)?, 1.0, c.matrix_mut(square)?))
-        };
-        let mut graph = graph.unwrap();
+        let product = || gemm_with(&options, 1.0, a.matrix(square)?, b.matrix(square)?, 1.0, c.matrix_mut(square)?);
+        let mut graph = queue.record(product).unwrap();
         for _ in 0..3 {
             graph.launch(2).unwrap();
             other();
@@ -372,8 +369,8 @@ fn captures_hold_split_sums(device: &Device) {
     };
     let mut c = [40, 70, 140].map(|size| queue.zeros::<f32>(size * size).unwrap());
     let [small, medium, large] = &mut c;
-    capture(40, 2, small, &mut || {
-        capture(70, 4, medium, &mut || {
+    record(40, 2, small, &mut || {
+        record(70, 4, medium, &mut || {
             if device.to_string() != "emulated" {
                 add_product(queue, 140, 3, large)
             }

@@ -9,7 +9,7 @@ use common::{
     dense::{Dense, GAP, gemm_reference, old},
     on_emulator_and_gpu,
 };
-use warpsparse::{DenseLayout, Device, GemmKernel, GemmOptions, GemmRung, gemm_choice, gemm_graph, gemm_with};
+use warpsparse::{DenseLayout, Device, GemmKernel, GemmOptions, GemmRung, gemm_choice, gemm_with};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -162,8 +162,10 @@ fn graphs_repeat_products(device: &Device) {
     let b = device.upload_vec(&(0..10 * 12).map(|at| (at % 12) as f32).collect::<Vec<_>>()).unwrap();
     for &rung in GemmRung::ALL {
         let mut c = device.upload_vec(&[100.0f32; 20 * 12]).unwrap();
-        let (x, y) = (a.matrix((20, 10)).unwrap(), b.matrix((10, 12)).unwrap());
-        gemm_graph(&options(rung), 3.0, x, y, 2.0, c.matrix_mut((20, 12)).unwrap()).unwrap().launch(2).unwrap();
+        let options = options(rung);
+        let product =
+            || gemm_with(&options, 3.0, a.matrix((20, 10))?, b.matrix((10, 12))?, 2.0, c.matrix_mut((20, 12))?);
+        device.record(product).unwrap().launch(2).unwrap();
         let after_two = |at: usize| 400.0 + (2.0 + 1.0) * 30.0 * (at % 12) as f32;
         assert_eq!(c.to_vec().unwrap(), (0..20 * 12).map(after_two).collect::<Vec<_>>(), "{rung:?}");
     }

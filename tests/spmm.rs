@@ -247,8 +247,8 @@ fn graphs_repeat_products(device: &Device) {
     let uploaded = device.upload(&matrix).unwrap();
     let b = device.upload_vec(&[2.0; 50 * 4]).unwrap();
     let mut c = device.upload_vec(&[100.0; 50 * 4]).unwrap();
-    let (x, y) = (b.matrix((50, 4)).unwrap(), c.matrix_mut((50, 4)).unwrap());
-    uploaded.spmm_graph(3.0, x, 1.0, y).unwrap().launch(4).unwrap();
+    let product = || uploaded.spmm(3.0, b.matrix((50, 4))?, 1.0, c.matrix_mut((50, 4))?);
+    device.record(product).unwrap().launch(4).unwrap();
     let length = |i: usize| if i == 7 { 100 } else { i % 3 };
     let expected: Vec<_> = (0..50 * 4).map(|at| 100.0 + 4.0 * 6.0 * length(at / 4) as f64).collect();
     assert_eq!(c.to_vec().unwrap(), expected);

@@ -200,8 +200,8 @@ fn graphs_repeat_products(device: &Device) {
     for kernel in every_kernel() {
         force(&uploaded, 4, kernel);
         let mut c = device.upload_vec(&[100.0; 50 * 4]).unwrap();
-        let (x, y) = (b.matrix((50, 4)).unwrap(), c.matrix_mut((50, 4)).unwrap());
-        let mut graph = uploaded.spmm_graph(3.0, x, 2.0, y).unwrap();
+        let product = || uploaded.spmm(3.0, b.matrix((50, 4))?, 2.0, c.matrix_mut((50, 4))?);
+        let mut graph = device.record(product).unwrap();
         graph.launch(2).unwrap();
         force(&uploaded, 4, SpmmKernel::RowPerThread);
         graph.launch(1).unwrap();

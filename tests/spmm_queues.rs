@@ -49,7 +49,7 @@ fn captured_products_are_repeated(device: &Device) {
     let b = queue.upload_vec(&[1.0; 50 * 4]).unwrap();
     let [mut c, mut d] = [(); 2].map(|()| queue.zeros(50 * 4).unwrap());
     let at = (50, 4);
-    // Loads the kernel, and prepares what is not recorded.
+    // Prepares what a capture cannot hold.
     matrix.spmm(1.0, b.matrix(at).unwrap(), 0.0, c.matrix_mut(at).unwrap()).unwrap();
     let two_products = || {
         matrix.spmm(1.0, b.matrix(at)?, 1.0, c.matrix_mut(at)?)?;
@@ -77,8 +77,7 @@ fn graphs_of_several_queues_are_errors(gpu: &Device) {
     let (b, b_other) = (gpu.zeros(60 * 8).unwrap(), other.zeros(60 * 8).unwrap());
     let (mut c, mut c_other) = (gpu.zeros(45 * 8).unwrap(), other.zeros(45 * 8).unwrap());
     for (b, c) in [(&b_other, &mut c), (&b, &mut c_other)] {
-        let (b, c) = (b.matrix((60, 8)).unwrap(), c.matrix_mut((45, 8)).unwrap());
-        let error = matrix.spmm_graph(1.0, b, 0.0, c).unwrap_err();
+        let error = gpu.record(|| matrix.spmm(1.0, b.matrix((60, 8))?, 0.0, c.matrix_mut((45, 8))?)).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(text) if text.contains("another queue")), "{error}");
     }
 }
@@ -96,8 +95,8 @@ fn graphs_give_the_bits_of_the_product(gpu: &Device) {
                 uploaded.spmm(1.25, b.matrix(b_at).unwrap(), -0.3, direct.matrix_mut(c_at).unwrap()).unwrap();
             }
             let mut repeated = gpu.upload_vec(&start).unwrap();
-            let c = repeated.matrix_mut(c_at).unwrap();
-            uploaded.spmm_graph(1.25, b.matrix(b_at).unwrap(), -0.3, c).unwrap().launch(4).unwrap();
+            let product = || uploaded.spmm(1.25, b.matrix(b_at)?, -0.3, repeated.matrix_mut(c_at)?);
+            gpu.record(product).unwrap().launch(4).unwrap();
             assert!(bits(repeated) == bits(direct), "{name}, {ncols} columns");
         }
     }
@@ -116,8 +115,8 @@ fn graphs_and_products_take_turns(gpu: &Device) {
         threads.spawn(|| {
             for _ in 0..300 {
                 let mut c = gpu.zeros(45 * 12).unwrap();
-                let (b, c_of) = (b.matrix(b_at).unwrap(), c.matrix_mut(c_at).unwrap());
-                uploaded.spmm_graph(1.0, b, 0.0, c_of).unwrap().launch(3).unwrap();
+                let product = || uploaded.spmm(1.0, b.matrix(b_at)?, 0.0, c.matrix_mut(c_at)?);
+                gpu.record(product).unwrap().launch(3).unwrap();
                 assert!(c.to_vec().unwrap() == expected[0]);
             }
         });

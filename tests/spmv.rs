@@ -276,7 +276,7 @@ fn graphs_repeat_the_product(device: &Device) {
         let x = device.upload_vec(&[2.0; 300]).unwrap();
         for times in [0, 1, 5] {
             let mut y = device.upload_vec(&vec![100.0; matrix.nrows()]).unwrap();
-            let mut graph = matrix.spmv_graph(3.0, &x, 1.0, &mut y).unwrap();
+            let mut graph = device.record(|| matrix.spmv(3.0, &x, 1.0, &mut y)).unwrap();
             graph.launch(times).unwrap();
             graph.launch(1).unwrap();
             drop(graph);
@@ -289,7 +289,8 @@ fn graphs_repeat_the_product(device: &Device) {
 fn graphs_check_their_arguments(device: &Device) {
     let matrix = device.upload(&ones::<f32>()).unwrap();
     let (x, mut y) = (device.zeros(300).unwrap(), device.zeros(299).unwrap());
-    let error = matrix.spmv_graph(1.0, &x, 0.0, &mut y).unwrap_err();
+    let graph = device.record(|| matrix.spmv(1.0, &x, 0.0, &mut y));
+    let error = graph.and_then(|mut graph| graph.launch(1)).unwrap_err();
     assert_eq!(error.to_string(), "y has 299 elements where the operation needs 300");
 }
 
@@ -326,7 +327,7 @@ fn graphs_give_the_bits_of_the_product(gpu: &Device) {
             uploaded.spmv(1.25, &x, -0.3, &mut direct).unwrap();
         }
         let mut repeated = gpu.upload_vec(&start).unwrap();
-        uploaded.spmv_graph(1.25, &x, -0.3, &mut repeated).unwrap().launch(4).unwrap();
+        gpu.record(|| uploaded.spmv(1.25, &x, -0.3, &mut repeated)).unwrap().launch(4).unwrap();
         assert!(bits(repeated) == bits(direct), "{name}");
     }
 }
@@ -336,8 +337,8 @@ fn graphs_of_several_queues_are_errors(gpu: &Device) {
     let matrix = gpu.upload(&ones::<f32>()).unwrap();
     let (x, x_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
     let (mut y, mut y_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
-    for result in [matrix.spmv_graph(1.0, &x_other, 0.0, &mut y), matrix.spmv_graph(1.0, &x, 0.0, &mut y_other)] {
-        let error = result.unwrap_err();
+    for (x, y) in [(&x_other, &mut y), (&x, &mut y_other)] {
+        let error = gpu.record(|| matrix.spmv(1.0, x, 0.0, &mut *y)).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(text) if text.contains("another queue")), "{error}");
     }
 }

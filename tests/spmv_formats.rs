@@ -289,7 +289,7 @@ fn graphs_repeat_products(device: &Device) {
     for (format, uploaded) in uploads(device, &matrix) {
         let x = device.upload_vec(&[2.0; 300]).unwrap();
         let mut y = device.upload_vec(&[100.0; 300]).unwrap();
-        uploaded.spmv_graph(3.0, &x, 1.0, &mut y).unwrap().launch(4).unwrap();
+        device.record(|| uploaded.spmv(3.0, &x, 1.0, &mut y)).unwrap().launch(4).unwrap();
         let row = |i: usize| 100.0 + 4.0 * 6.0 * (i % 3 + 1) as f64;
         assert_eq!(y.to_vec().unwrap(), (0..300).map(row).collect::<Vec<_>>(), "{format}");
     }
@@ -347,7 +347,7 @@ fn what_does_not_suit_a_format(device: &Device) {
     let csc = device.upload(&csc).unwrap();
     let error = message(csc.spmv(1.0, &x, 0.0, &mut y_out).unwrap_err());
     assert!(error.starts_with("invalid option: a product with a CSC matrix adds in an order"), "{error}");
-    assert!(message(csc.spmv_graph(1.0, &x, 0.0, &mut y_out).unwrap_err()).contains("CsrMatrix::try_from(&matrix)"));
+    assert!(error.contains("CsrMatrix::try_from(&matrix)"), "{error}");
     let error = device.upload(&ell).unwrap().spmv_transposed(1.0, &y, 0.0, &mut x_out).unwrap_err();
     assert_eq!(message(error), "not supported: products with the transpose of a matrix in this format");
 }
@@ -472,7 +472,7 @@ fn graphs_and_products_take_turns(gpu: &Device) {
             threads.spawn(|| {
                 for _ in 0..300 {
                     let mut y = y_of();
-                    uploaded.spmv_graph(1.0, &x, 0.0, &mut y).unwrap().launch(3).unwrap();
+                    gpu.record(|| uploaded.spmv(1.0, &x, 0.0, &mut y)).unwrap().launch(3).unwrap();
                     assert!(y.to_vec().unwrap() == expected[0], "{}", uploaded.describe());
                 }
             });

@@ -657,21 +657,15 @@ fn conjugate_gradients(device: &Device) {
 
 /// Power iteration: each replay multiplies and scales to a norm of 1, on the device alone.
 fn iterations_in_a_graph(device: &Device) {
-    // Other tests use the device's own queue at the same time.
-    let device = &device.new_queue().unwrap();
     let a = device.upload(&stencil(8)).unwrap();
     let mut x = device.upload_vec(&Random(9).vector::<f64>(64)).unwrap();
     let (mut y, mut norm) = (device.zeros::<f64>(64).unwrap(), device.scalar(0.0).unwrap());
-    let mut step = || {
+    let step = || {
         a.spmv(1.0, &x, 0.0, &mut y)?;
         y.reduce_into(Reduction::Norm2, &mut norm)?;
         x.axpby(1.0 / &norm, &y, 0.0)
     };
-    step().unwrap();
-    // SAFETY: the closure borrows what it touches, nobody else queues anything, and nobody else multiplies by the matrix.
-    let mut graph = unsafe { device.capture(&mut step) }.unwrap();
-    graph.launch(400).unwrap();
-    drop(graph);
+    device.record(step).unwrap().launch(400).unwrap();
     // 4 - 4 cos(8 pi / 9), the largest eigenvalue of the stencil on 8 x 8 points.
     let expected = 4.0 - 4.0 * (8.0 * std::f64::consts::PI / 9.0).cos();
     let found = norm.get().unwrap();

@@ -25,7 +25,8 @@ use std::{
 
 use cudarc::{
     driver::{
-        CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DriverError, result,
+        CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError,
+        ValidAsZeroBits, result,
         sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute, CUresult},
     },
     nvrtc::Ptx,
@@ -34,6 +35,7 @@ use cudarc::{
 use super::{
     info::{CudaInfo, DeviceInfo},
     launch::Shape,
+    recording::{self, Kept, Lent},
     workspace::Workspaces,
 };
 use crate::{
@@ -412,15 +414,30 @@ impl Stream {
         self.wait()
     }
 
-    /// Queues a copy of `bytes` bytes within the device.
+    /// Queues or records a copy of `bytes` bytes within the device.
     ///
     /// # Safety
     /// As of [`copy_in`](Self::copy_in), of both addresses.
     pub(super) unsafe fn copy_within(&self, to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -> Result<()> {
+        let recorder = recording::recorder(self)?;
+        let stream = recorder.as_deref().unwrap_or(self).queue.cu_stream();
         self.enter()?;
         // SAFETY: the caller's promise.
-        unsafe { result::memcpy_dtod_async(to, from, bytes, self.queue.cu_stream()) }
-            .map_err(driver("copying on the device"))
+        unsafe { result::memcpy_dtod_async(to, from, bytes, stream) }.map_err(driver("copying on the device"))
+    }
+
+    /// `len` zeros, of so many bytes. While a graph is recorded the memory is allocated at once, and cleared whenever the graph runs.
+    pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize, bytes: usize) -> Result<CudaSlice<T>> {
+        let Some(recorder) = recording::recorder(self)? else {
+            return self.queue.alloc_zeros(len).map_err(|error| self.allocation_error(error, bytes));
+        };
+        let zeros = self.allocate_zeros_apart(len, bytes)?;
+        let address = zeros.device_ptr(zeros.stream()).0;
+        self.enter()?;
+        // SAFETY: so many bytes, which are not freed before the graph is, as the caller sees to.
+        unsafe { result::memset_d8_async(address, 0, bytes, recorder.queue.cu_stream()) }
+            .map_err(driver("clearing memory"))?;
+        Ok(zeros)
     }
 
     /// Makes the context the current one of this thread.
@@ -479,18 +496,22 @@ impl Stream {
         }
     }
 
-    /// So many bytes of zeros, which are freed in the order of this queue. They are allocated on a stream of their own, for
-    /// this one may be captured.
-    pub(super) fn allocate_zeros_apart(&self, bytes: usize) -> Result<CudaSlice<u8>> {
+    /// `len` zeros, of so many bytes, which are freed in the order of this queue. They are allocated on a stream of their own,
+    /// for this one may be captured.
+    pub(super) fn allocate_zeros_apart<T: DeviceRepr + ValidAsZeroBits>(
+        &self,
+        len: usize,
+        bytes: usize,
+    ) -> Result<CudaSlice<T>> {
         let _relaxed = Relaxed::enter()?;
         let apart = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
-        let zeros = apart.alloc_zeros::<u8>(bytes).map_err(|error| self.allocation_error(error, bytes))?;
+        let zeros = apart.alloc_zeros::<T>(len).map_err(|error| self.allocation_error(error, bytes))?;
         apart.synchronize().map_err(driver("clearing memory"))?;
         // SAFETY: a stream of this context. By way of this crate's own context object, where no events are recorded: the
-        // caller's might record some in a capture. An allocation of so many bytes, which nobody else has.
+        // caller's might record some in a capture. An allocation of so many elements, which nobody else has.
         unsafe {
             let queue = self.gpu.context.wrap_borrowed_stream(self.queue.cu_stream());
-            Ok(queue.upgrade_device_ptr(zeros.leak(), bytes))
+            Ok(queue.upgrade_device_ptr(zeros.leak(), len))
         }
     }
 
@@ -560,11 +581,6 @@ impl Stream {
             )
         }
         .map_err(|error| driver(entry)(error))
-    }
-
-    /// Loads the entry point's module, if this is its first use.
-    pub(super) fn load(&self, module: ModuleSource, entry: &'static str, shape: Shape) -> Result<()> {
-        self.function(module, entry, shape.dynamic_shared_bytes).map(drop)
     }
 
     /// The entry point, loaded if this is the first use, for launches with so much dynamic shared memory, always the same.
@@ -727,19 +743,24 @@ fn message(error: DriverError) -> String {
     format!("{} ({})", text(error.error_string()), text(error.error_name()))
 }
 
-/// Launches recorded as a CUDA graph, and the queue that they are for.
+/// Operations recorded as a CUDA graph, and the queue that they are for.
 pub(crate) struct Recording {
     graph: sys::CUgraphExec,
-    stream: Stream,
+    queue: Arc<Stream>,
+    /// What they touch, which outlives the graph.
+    kept: Kept,
 }
 
 impl Recording {
-    /// Queues the launches.
+    /// Queues the operations.
     pub(crate) fn launch(&self) -> Result<()> {
-        self.stream.enter()?;
-        // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
-        // launches touch is alive, as whoever recorded them saw to.
-        unsafe { result::graph::launch(self.graph, self.stream.queue.cu_stream()) }.map_err(driver("launching a graph"))
+        let Self { graph, queue, kept } = self;
+        queue.enter()?;
+        kept.hold_locks(&mut || {
+            // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
+            // operations touch is kept, or lives as long by the promise of whoever recorded them.
+            unsafe { result::graph::launch(*graph, queue.queue.cu_stream()) }.map_err(driver("launching a graph"))
+        })
     }
 }
 
@@ -747,31 +768,51 @@ impl Drop for Recording {
     fn drop(&mut self) {
         // The driver keeps a graph that is running until it has ended. Errors would be those of a driver that is shutting down.
         // SAFETY: the graph is live, and nobody has it any more.
-        let _ = self.stream.inside(|| unsafe { result::graph::exec_destroy(self.graph) });
+        let _ = self.queue.inside(|| unsafe { result::graph::exec_destroy(self.graph) });
     }
 }
 
 impl Stream {
-    /// Records what `queue_work` queues here; nothing of it runs. The recording is for the queue `target`.
-    pub(super) fn record(&self, target: &Stream, queue_work: impl FnOnce() -> Result<()>) -> Result<Recording> {
-        let failed = || driver("recording a graph");
+    /// Records what this thread queues here in `work`; nothing of it runs. Whatever else is queued here meanwhile stays out of it.
+    pub(super) fn record(self: &Arc<Self>, lent: Lent, work: impl FnOnce() -> Result<()>) -> Result<Recording> {
+        // Loading modules and allocating memory are no part of it.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        self.record_by(&self.sibling()?, mode, lent, work)
+    }
+
+    /// Records what is queued here during `work`, by whatever library; nothing of it runs.
+    pub(super) fn capture(self: &Arc<Self>, work: impl FnOnce() -> Result<()>) -> Result<Recording> {
         // What this thread must not do meanwhile fails; other threads may do as they like.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.record_by(self, mode, Lent::Allowed, work)
+    }
+
+    fn record_by(
+        self: &Arc<Self>,
+        recorder: &Arc<Stream>,
+        mode: sys::CUstreamCaptureMode,
+        lent: Lent,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<Recording> {
+        let failed = || driver("recording a graph");
         self.enter()?;
-        // SAFETY: the queue is live.
-        unsafe { result::stream::begin_capture(self.queue.cu_stream(), mode) }.map_err(failed())?;
-        // A queue must not stay in capture, whatever happens.
-        let queued = panic::catch_unwind(AssertUnwindSafe(queue_work));
-        let graph = self.inside(|| self.end_capture());
-        let recording = graph.map(|graph| graph.map(|graph| Recording { graph, stream: target.clone() }));
-        queued.unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+        // SAFETY: the stream is live.
+        unsafe { result::stream::begin_capture(recorder.queue.cu_stream(), mode) }.map_err(failed())?;
+        // A stream must not stay in capture, whatever happens.
+        let kept = panic::catch_unwind(AssertUnwindSafe(|| recording::record(self, recorder, lent, work)));
+        let graph = self.inside(|| recorder.end_capture());
+        let recording = |graph| Recording { graph, queue: Arc::clone(self), kept: Kept::default() };
+        let recording = graph.map(|graph| graph.map(recording));
+        let kept = kept.unwrap_or_else(|panic| panic::resume_unwind(panic))?;
         let no_graph = || Error::Driver { call: "recording a graph".into(), message: "the driver made none".into() };
-        recording.map_err(failed())?.ok_or_else(no_graph)
+        let mut recording = recording.map_err(failed())?.ok_or_else(no_graph)?;
+        recording.kept = kept;
+        Ok(recording)
     }
 
     /// The graph that has been captured here, ready to launch.
     fn end_capture(&self) -> std::result::Result<Option<sys::CUgraphExec>, DriverError> {
-        // SAFETY: the queue is live; the graph is used here alone.
+        // SAFETY: the stream is live; the graph is used here alone.
         unsafe {
             let graph = result::stream::end_capture(self.queue.cu_stream())?;
             if graph.is_null() {
@@ -781,12 +822,5 @@ impl Stream {
             let destroyed = result::graph::destroy(graph);
             ready.and_then(|ready| destroyed.map(|()| Some(ready)))
         }
-    }
-
-    /// Records what `queue_work` queues on the stream that it is given: whatever else is queued here meanwhile, by any
-    /// thread, stays out of it.
-    pub(super) fn record_apart(&self, queue_work: impl FnOnce(&Stream) -> Result<()>) -> Result<Recording> {
-        let recorder = self.sibling()?;
-        recorder.record(self, || queue_work(&recorder))
     }
 }

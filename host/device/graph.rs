@@ -1,13 +1,12 @@
 //! Operations recorded once and queued many times.
 
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-};
+use std::{fmt, mem};
 
 #[cfg(feature = "cuda")]
 pub(crate) use super::cuda::Recording;
-use super::{Backend, Device, Mode};
+#[cfg(feature = "cuda")]
+use super::recording::Lent;
+use super::{Backend, Device, recording};
 use crate::Result;
 
 /// Without a GPU nothing is recorded.
@@ -22,61 +21,70 @@ impl Recording {
     }
 }
 
-/// Without a GPU there are no streams.
-#[cfg(not(feature = "cuda"))]
-#[derive(Debug)]
-pub(crate) enum Stream {}
-
-/// A lock, whatever it protects.
-pub(crate) trait Exclusive: Sync {
-    /// Does `work` with the lock held.
-    fn hold(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()>;
-}
-
-impl<P: Send> Exclusive for Mutex<P> {
-    fn hold(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        let _held = self.lock().unwrap_or_else(PoisonError::into_inner);
-        work()
-    }
-}
-
 /// Operations that are queued again and again, with the same arguments.
 ///
 /// On a GPU it is a CUDA graph: the driver has checked and prepared the operations once, and queues all of them in one
 /// call. On the CPU and the emulated device the operations are called anew.
 ///
-/// Made by [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph),
-/// [`DeviceMatrix::spmm_graph`](crate::DeviceMatrix::spmm_graph) and [`Device::capture`].
+/// Made by [`Device::record`] and [`Device::record_swapping`].
 pub struct Graph<'a> {
-    /// Called where nothing is recorded. In any case it holds the borrows of what the operations touch.
-    operations: Box<dyn FnMut() -> Result<()> + 'a>,
-    recording: Option<Recording>,
-    /// Held while a recording is queued: whoever else queues what it touches holds it too.
-    exclusive: Option<&'a dyn Exclusive>,
+    /// They hold the borrows of what they touch.
+    operations: Box<dyn Operations + 'a>,
+    /// In turn; none where the operations are called anew.
+    recordings: Vec<Recording>,
+    /// Which recording is next.
+    turn: usize,
 }
 
-impl<'a> Graph<'a> {
-    pub(crate) fn new(
-        operations: impl FnMut() -> Result<()> + 'a,
-        recording: Option<Recording>,
-        exclusive: Option<&'a dyn Exclusive>,
-    ) -> Self {
-        Self { operations: Box::new(operations), recording, exclusive }
+/// What a graph does.
+trait Operations {
+    /// Queues or records them.
+    fn call(&mut self) -> Result<()>;
+
+    /// What follows them on the host.
+    fn turn(&mut self) {}
+}
+
+impl<F: FnMut() -> Result<()>> Operations for F {
+    fn call(&mut self) -> Result<()> {
+        self()
+    }
+}
+
+/// A step from one state to the next, which trade places after it.
+struct Swapping<'a, S, F> {
+    current: &'a mut S,
+    next: &'a mut S,
+    step: F,
+}
+
+impl<S, F: FnMut(&mut S, &mut S) -> Result<()>> Operations for Swapping<'_, S, F> {
+    fn call(&mut self) -> Result<()> {
+        (self.step)(self.current, self.next)
     }
 
+    fn turn(&mut self) {
+        mem::swap(self.current, self.next);
+    }
+}
+
+impl Graph<'_> {
     /// Queues the operations `times` times, one after the other. On a GPU nothing is allocated, and nothing waits.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver); not on a GPU, those of the operations.
+    /// [`Driver`](crate::Error::Driver); [`InvalidOption`](crate::Error::InvalidOption) while another graph is recorded; not on a
+    /// GPU, those of the operations.
     pub fn launch(&mut self, times: usize) -> Result<()> {
+        recording::refuse("the launch of a graph")?;
         for _ in 0..times {
-            match &self.recording {
-                None => (self.operations)()?,
-                Some(recording) => match self.exclusive {
-                    None => recording.launch()?,
-                    Some(lock) => lock.hold(&mut || recording.launch())?,
-                },
+            match self.recordings.get(self.turn) {
+                None => recording::anew(|| self.operations.call())?,
+                Some(recording) => {
+                    recording.launch()?;
+                    self.turn = (self.turn + 1) % self.recordings.len();
+                }
             }
+            self.operations.turn();
         }
         Ok(())
     }
@@ -84,49 +92,119 @@ impl<'a> Graph<'a> {
 
 impl fmt::Debug for Graph<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.recording.is_some() { "Graph(recorded)" } else { "Graph(called anew)" })
+        f.write_str(if self.recordings.is_empty() { "Graph(called anew)" } else { "Graph(recorded)" })
     }
 }
 
 impl Device {
-    /// Records the launches of `operation`, all of them on this queue; nothing of it runs. Only a GPU records.
+    /// Records what `operations` queues on this queue, as a [`Graph`] that queues all of it at once, any number of times. On a GPU
+    /// nothing of it runs now.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device};
+    ///
+    /// // Ten steps of Richardson's iteration, x += (b - A x) / 4, for A = diag(2, 4), b = (2, 4).
+    /// let device = Device::auto();
+    /// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 1, 2], vec![0, 1], vec![2.0f64, 4.0])?;
+    /// let a = device.upload(&a)?;
+    /// let (b, mut r, mut x) = (device.upload_vec(&[2.0, 4.0])?, device.zeros(2)?, device.zeros(2)?);
+    /// let mut steps = device.record(|| {
+    ///     r.assign(&b)?;
+    ///     a.spmv(-1.0, &x, 1.0, &mut r)?;
+    ///     x.axpy(0.25, &r)
+    /// })?;
+    /// steps.launch(10)?;
+    /// drop(steps); // gives r and x back
+    /// assert_eq!(x.to_vec()?, [1.0 - 0.5f64.powi(10), 1.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// `operations` may call anything that only queues work on this device: products, vector operations, reductions whose results stay
+    /// there, kernels of the caller's own. New vectors of zeros and the results of reductions have the same memory whenever the graph runs.
+    /// The graph keeps all memory that it touches, even if `operations` drops it.
+    ///
+    /// A GPU calls `operations` once, now: what it does on the host does not happen again. On the CPU and the emulated device `operations`
+    /// is kept, and called whenever the graph is launched.
+    ///
+    /// # Errors
+    /// Those of `operations`; [`InvalidOption`](crate::Error::InvalidOption) for what a graph cannot hold: copies to or from the host, waiting,
+    /// another queue or its data, memory that another library lends, the launch of another graph. On the CPU and the emulated device
+    /// [`launch`](Graph::launch) reports these. [`Driver`](crate::Error::Driver).
+    pub fn record<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
+        let recordings = self.recorded(&mut operations)?.into_iter().collect();
+        Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
+    }
+
+    /// Records `step`, which computes its second argument from the first, as a [`Graph`] in which the two trade places after every
+    /// step: an iteration `x[k + 1] = f(x[k])`, in which nothing is copied. `current` is the last state that was computed, whenever
+    /// the graph has been launched and dropped.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device};
+    ///
+    /// // The power iteration for [[2, 1], [1, 2]], whose largest eigenvalue is 3.
+    /// let device = Device::auto();
+    /// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![2.0f64, 1.0, 1.0, 2.0])?;
+    /// let a = device.upload(&a)?;
+    /// let (mut x, mut y) = (device.upload_vec(&[1.0, 0.0])?, device.zeros(2)?);
+    /// device
+    ///     .record_swapping(&mut x, &mut y, |x, y| {
+    ///         a.spmv(1.0, x, 0.0, y)?;
+    ///         y.scale(1.0 / &y.norm2()?)
+    ///     })?
+    ///     .launch(41)?;
+    /// a.spmv(1.0, &x, 0.0, &mut y)?;
+    /// assert!((y.norm2()?.get()? - 3.0).abs() < 1e-12);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// The states may be vectors, or tuples or structs of several. For what `step` may do see [`record`](Self::record).
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn record_swapping<'a, S>(
+        &self,
+        current: &'a mut S,
+        next: &'a mut S,
+        step: impl FnMut(&mut S, &mut S) -> Result<()> + 'a,
+    ) -> Result<Graph<'a>> {
+        let mut operations = Swapping { current, next, step };
+        let mut recordings = Vec::new();
+        for _ in 0..2 {
+            recordings.extend(self.recorded(|| operations.call())?);
+            operations.turn();
+        }
+        Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
+    }
+
+    /// As [`record`](Self::record), also for memory that another library lends, and for operations of other libraries that are queued on
+    /// [this device's stream](Self::cuda_stream).
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
     ///
     /// # Safety
-    /// What `operation` touches stays borrowed for as long as the recording may be launched.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_mut, unused_variables, reason = "only a GPU records"))]
-    pub(crate) unsafe fn record(&self, mut operation: impl FnMut(Mode<'_>) -> Result<()>) -> Result<Option<Recording>> {
+    /// 1. What another library lends or allocates is neither freed nor given back while the graph exists.
+    /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
+    pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
+        recording::refuse("the recording of another")?;
+        let recordings = match self.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => vec![],
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(queue) => vec![queue.capture(&mut operations)?],
+        };
+        Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
+    }
+
+    /// What `operations` queues on this queue, if it is a GPU's: no other is recorded, and `operations` not called there.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU records"))]
+    pub(crate) fn recorded(&self, operations: impl FnOnce() -> Result<()>) -> Result<Option<Recording>> {
+        recording::refuse("the recording of another")?;
         match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(None),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => {
-                operation(Mode::Load)?;
-                stream.record_apart(|recorder| operation(Mode::Record(recorder))).map(Some)
-            }
+            Backend::Cuda(queue) => queue.record(Lent::Refused, operations).map(Some),
         }
-    }
-
-    /// Records what `operations` queues on this queue, without running it. For one product,
-    /// [`DeviceMatrix::spmv_graph`](crate::DeviceMatrix::spmv_graph) does the same and is safe.
-    ///
-    /// Only launches can be recorded: no copies to or from the host, no waiting, no new vectors, nothing that is ordered
-    /// with another queue. A kernel's first use loads it, which makes the recording longer. On the CPU
-    /// and the emulated device `operations` is kept, and called at every launch of the graph.
-    ///
-    /// # Errors
-    /// Those of `operations`; [`Error::Driver`](crate::Error::Driver), also for what cannot be recorded.
-    ///
-    /// # Safety
-    /// 1. What `operations` touches is neither freed nor moved in the device's memory while the graph exists. It is
-    ///    enough that `operations` borrows or owns it, and does not itself give it away.
-    /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
-    /// 3. While the graph is being launched, no other thread multiplies by a matrix whose products are in it.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
-    pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
-        let recording = match self.backend() {
-            Backend::Cpu { .. } | Backend::Emulated { .. } => None,
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Some(stream.record(stream, &mut operations)?),
-        };
-        Ok(Graph::new(operations, recording, None))
     }
 }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use kernels_gpu::{FAMILIES, Variant};
 
-use super::{Backend, Device, DeviceSlice, DeviceSliceMut, KernelLaunch, launch::Shape};
 #[cfg(feature = "cuda")]
-use super::{Mode, cuda::ModuleSource};
+use super::cuda::ModuleSource;
+use super::{Backend, Device, DeviceSlice, DeviceSliceMut, KernelLaunch, launch::Shape};
 use crate::{Element, Error, Result};
 
 /// A kernel of your own, written with `cuda_std`: what a launch must know of it.
@@ -160,7 +160,7 @@ impl Device {
                     Ptx::Text(ptx) => ModuleSource::Text(ptx),
                     Ptx::Family(family) => ModuleSource::Family(family),
                 };
-                KernelLaunch::on_gpu(stream, Mode::Queue, module, entry, shape)
+                KernelLaunch::on_gpu(stream, module, entry, shape)
             }
         };
         Ok(Launch { device: self, kernel, launch })

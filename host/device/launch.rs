@@ -3,24 +3,14 @@
 use cuda_std::emulator;
 use kernels_gpu::Variant;
 
-#[cfg(feature = "cuda")]
-use super::cuda::{ModuleSource, Stream};
-#[cfg(not(feature = "cuda"))]
-use super::graph::Stream;
 use super::{Array, Backend, Buffer, Device, DeviceSlice, Mailbox};
+#[cfg(feature = "cuda")]
+use super::{
+    cuda::{ModuleSource, Stream},
+    recording,
+    vector::CudaBuffer,
+};
 use crate::{Element, Error, Result};
-
-/// What becomes of the launches of an operation. On the CPU and in the emulator it is always the first.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU records"))]
-pub(crate) enum Mode<'a> {
-    /// They are queued; the emulator runs them at once.
-    Queue,
-    /// Their kernels are loaded, so that recording is short.
-    Load,
-    /// They are recorded on this stream, on behalf of the queue that they are on.
-    Record(&'a Stream),
-}
 
 /// A launch being prepared: name the arrays that the kernel reads and writes, put the addresses got into its argument
 /// struct, and [`run`](Self::run) it. Grid and block have one dimension.
@@ -36,12 +26,13 @@ pub(crate) enum KernelLaunch<'a> {
 #[derive(Debug)]
 pub(crate) struct CudaLaunch<'a> {
     stream: &'a Stream,
-    mode: Mode<'a>,
     module: ModuleSource,
     entry: &'static str,
     shape: Shape,
     /// Other queues whose data the kernel touches.
     foreign: Vec<&'a Stream>,
+    /// Whether the kernel touches memory that is lent and the graph being recorded could not keep.
+    refused: bool,
 }
 
 /// Blocks, threads of each, and bytes of its dynamic shared memory.
@@ -57,20 +48,14 @@ pub(crate) struct Shape {
 impl<'a> KernelLaunch<'a> {
     /// A launch of a kernel of this crate on the queue of `device`, which is not the CPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU loads modules"))]
-    pub(crate) fn of_family(
-        device: &'a Device,
-        mode: Mode<'a>,
-        family: &'static str,
-        variant: &'static Variant,
-        blocks: u32,
-    ) -> Self {
+    pub(crate) fn of_family(device: &'a Device, family: &'static str, variant: &'static Variant, blocks: u32) -> Self {
         let Variant { entry, block_size, dynamic_shared_bytes, .. } = *variant;
         let shape = Shape { blocks, block_size, dynamic_shared_bytes, cooperative: false };
         match device.backend() {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
             Backend::Emulated { seed } => Self::emulated(*seed, entry, shape),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Self::on_gpu(stream, mode, ModuleSource::Family(family), entry, shape),
+            Backend::Cuda(stream) => Self::on_gpu(stream, ModuleSource::Family(family), entry, shape),
         }
     }
 
@@ -81,14 +66,8 @@ impl<'a> KernelLaunch<'a> {
     }
 
     #[cfg(feature = "cuda")]
-    pub(super) fn on_gpu(
-        stream: &'a Stream,
-        mode: Mode<'a>,
-        module: ModuleSource,
-        entry: &'static str,
-        shape: Shape,
-    ) -> Self {
-        Self::Cuda(CudaLaunch { stream, mode, module, entry, shape, foreign: Vec::new() })
+    pub(super) fn on_gpu(stream: &'a Stream, module: ModuleSource, entry: &'static str, shape: Shape) -> Self {
+        Self::Cuda(CudaLaunch { stream, module, entry, shape, foreign: Vec::new(), refused: false })
     }
 
     /// The address of an array that the kernel only reads. `owner` is where the array lives.
@@ -97,7 +76,7 @@ impl<'a> KernelLaunch<'a> {
         match (self, array) {
             (Self::Emulated(launch), Array::Host(values)) => launch.borrow(name, values),
             #[cfg(feature = "cuda")]
-            (Self::Cuda(_), Array::Cuda(buffer)) => buffer.address(),
+            (Self::Cuda(launch), Array::Cuda(buffer)) => launch.touch(buffer),
             #[cfg(feature = "cuda")]
             _ => unreachable!("the array is on the launch's device"),
         }
@@ -116,7 +95,7 @@ impl<'a> KernelLaunch<'a> {
             (Self::Emulated(launch), Buffer::Host(values)) => launch.borrow_mut(name, values),
             (Self::Emulated(_), Buffer::Shared(_)) => unreachable!("nothing writes a shared array"),
             #[cfg(feature = "cuda")]
-            (Self::Cuda(_), Buffer::Cuda(buffer)) => buffer.address(),
+            (Self::Cuda(launch), Buffer::Cuda(buffer)) => launch.touch(buffer),
             #[cfg(feature = "cuda")]
             _ => unreachable!("the array is on the launch's device"),
         }
@@ -139,13 +118,12 @@ impl<'a> KernelLaunch<'a> {
     /// launch is [run](Self::run).
     pub(crate) fn cooperative(
         device: &'a Device,
-        mode: Mode<'a>,
         family: &'static str,
         variant: &'static Variant,
         blocks: u32,
         dynamic_shared_bytes: u32,
     ) -> Result<Self> {
-        Ok(match Self::of_family(device, mode, family, variant, blocks) {
+        Ok(match Self::of_family(device, family, variant, blocks) {
             Self::Emulated(_) if blocks > device.multiprocessors() => {
                 let message = format!("{blocks} blocks, and {} run at the same time", device.multiprocessors());
                 return Err(Error::Driver { call: variant.entry.into(), message });
@@ -181,7 +159,7 @@ impl<'a> KernelLaunch<'a> {
         unsafe { self.run(args, || (variant.call)(std::ptr::from_ref(args).cast())) }
     }
 
-    /// Queues, loads or records the launch; the emulator runs it at once, as `call` for each thread of the grid.
+    /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid.
     ///
     /// # Safety
     /// `Args` is the struct that the kernel takes, the kernel's own rules hold for `args`, and `call` is the kernel with
@@ -191,19 +169,33 @@ impl<'a> KernelLaunch<'a> {
         match self {
             Self::Emulated(launch) => launch.run(call).map(|_| ()).map_err(Error::KernelCheck),
             #[cfg(feature = "cuda")]
-            Self::Cuda(CudaLaunch { stream, mode, module, entry, shape, foreign }) => match mode {
-                Mode::Queue => stream.with_joined(&foreign, || {
-                    // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
-                    unsafe { stream.launch(module, entry, shape, args) }
-                }),
-                Mode::Load => stream.load(module, entry, shape),
-                Mode::Record(_) if !foreign.is_empty() => {
-                    let problem = "a graph is for one queue, and an argument lives on another queue of the GPU";
-                    Err(Error::InvalidOption(format!("{entry}: {problem}")))
+            Self::Cuda(CudaLaunch { stream, module, entry, shape, foreign, refused }) => {
+                let refuse = |problem: &str| Err(Error::InvalidOption(format!("{entry}: {problem}")));
+                match recording::recorder(stream)? {
+                    None => stream.with_joined(&foreign, || {
+                        // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
+                        unsafe { stream.launch(module, entry, shape, args) }
+                    }),
+                    Some(_) if !foreign.is_empty() => {
+                        refuse("a graph is for one queue, and an argument lives on another queue of the GPU")
+                    }
+                    Some(_) if refused => {
+                        refuse("a graph cannot keep memory that another library lends: see Device::capture")
+                    }
+                    // SAFETY: the caller's promise; the graph keeps what the launch touches, or whoever records it.
+                    Some(recorder) => unsafe { recorder.launch(module, entry, shape, args) },
                 }
-                // SAFETY: the caller's promise, and for later that of whoever records.
-                Mode::Record(recorder) => unsafe { recorder.launch(module, entry, shape, args) },
-            },
+            }
         }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl CudaLaunch<'_> {
+    /// The address of memory that the kernel touches.
+    fn touch<T: Element>(&mut self, buffer: &CudaBuffer<T>) -> *mut T {
+        self.refused |= buffer.is_lent() && recording::refuses_lent();
+        recording::keep(|| buffer.kept());
+        buffer.address()
     }
 }

@@ -11,6 +11,7 @@ mod lent;
 mod mailbox;
 mod mark;
 mod pinned;
+mod recording;
 mod slice;
 mod timing;
 mod vector;
@@ -21,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use graph::Graph;
-pub(crate) use graph::{Exclusive, Recording};
+pub(crate) use graph::Recording;
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
 #[cfg(feature = "cuda")]
@@ -29,15 +30,17 @@ pub use lent::{DeviceVecMut, DeviceVecRef};
 #[cfg(feature = "cuda")]
 pub(crate) use lent::{Loan, check_alignment};
 pub use pinned::PinnedVec;
+pub(crate) use slice::within;
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use vector::DeviceVec;
 
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{Stream, apart_from_errors, driver, release};
 pub(crate) use info::cpu_threads;
-pub(crate) use launch::{KernelLaunch, Mode};
+pub(crate) use launch::KernelLaunch;
 pub(crate) use mailbox::Mailbox;
 pub(crate) use mark::Mark;
+pub(crate) use recording::{anew, lock, paused, refuse};
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
@@ -170,6 +173,7 @@ impl Device {
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
     pub fn synchronize(&self) -> Result<()> {
+        recording::refuse("waiting for the queue")?;
         match &self.backend {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(()),
             #[cfg(feature = "cuda")]

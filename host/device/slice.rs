@@ -61,7 +61,7 @@ impl<T: Element> DeviceVec<T> {
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the vector.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        let (first, len) = within(self.len(), &range)?;
+        let (first, len) = within("elements", self.len(), &range)?;
         Ok(DeviceSliceMut { vector: self, first, len })
     }
 
@@ -99,7 +99,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the slice.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
-        let (first, len) = within(self.len, &range)?;
+        let (first, len) = within("elements", self.len, &range)?;
         Ok(Self { vector: self.vector, first: self.first + first, len })
     }
 
@@ -181,7 +181,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the slice.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        let (first, len) = within(self.len, &range)?;
+        let (first, len) = within("elements", self.len, &range)?;
         Ok(DeviceSliceMut { vector: self.vector, first: self.first + first, len })
     }
 }
@@ -252,8 +252,8 @@ impl<'a, T: Element> From<&'a DeviceSliceMut<'_, T>> for DeviceSlice<'a, T> {
     }
 }
 
-/// The first index of a range of `len` elements, and how many it has.
-fn within(len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
+/// The first index of a range among `len` of what there are, and how many it has.
+pub(crate) fn within(what: &str, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
     let first = match range.start_bound() {
         Bound::Included(&first) => Some(first),
         Bound::Excluded(&before) => before.checked_add(1),
@@ -268,7 +268,7 @@ fn within(len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)>
         (Some(first), Some(end)) if first <= end && end <= len => Ok((first, end - first)),
         _ => {
             let (start, end) = (range.start_bound(), range.end_bound());
-            Err(Error::InvalidOption(format!("a slice from {start:?} to {end:?} of {len} elements")))
+            Err(Error::InvalidOption(format!("a slice from {start:?} to {end:?} of {len} {what}")))
         }
     }
 }

@@ -5,7 +5,7 @@ mod events;
 
 use std::time::{Duration, Instant};
 
-use super::{Backend, Device, vector::host_zeros};
+use super::{Backend, Device, recording, vector::host_zeros};
 use crate::Result;
 
 impl Device {
@@ -23,6 +23,7 @@ impl Device {
     /// # Errors
     /// Those of `operation`; [`Error::Driver`](crate::Error::Driver).
     pub fn time_each(&self, repeats: usize, mut operation: impl FnMut(usize) -> Result<()>) -> Result<Vec<Duration>> {
+        recording::refuse("timing")?;
         match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => (0..repeats)
                 .map(|repeat| {

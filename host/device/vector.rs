@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Backend, Device};
+use super::{Backend, Device, recording};
 use crate::{Element, Error, Result, memory};
 
 #[cfg(feature = "cuda")]
@@ -127,6 +127,14 @@ pub(crate) enum Buffer<T> {
 pub(crate) struct CudaBuffer<T> {
     address: CUdeviceptr,
     len: usize,
+    /// Graphs whose launches touch the memory share it.
+    memory: Arc<Memory<T>>,
+}
+
+/// Somebody's memory, freed when nobody uses it any more.
+#[cfg(feature = "cuda")]
+#[derive(Debug)]
+struct Memory<T> {
     owner: Owner<T>,
     /// The queue in whose order the memory is freed: alive until that has been queued, so it comes last.
     queue: Arc<Stream>,
@@ -141,6 +149,8 @@ pub(crate) enum Owner<T> {
     /// A value of another library's.
     #[cfg_attr(not(feature = "cust"), expect(dead_code, reason = "cust has such values"))]
     Other(Box<dyn Any + Send + Sync>),
+    /// The queue, as a workspace of its launches.
+    Queue,
     /// Somebody who has lent it.
     Lender,
 }
@@ -160,11 +170,28 @@ impl<T> CudaBuffer<T> {
         self.address as *mut T
     }
 
+    /// What a graph keeps that touches the memory.
+    pub(super) fn kept(&self) -> Arc<dyn Send + Sync>
+    where
+        T: Element,
+    {
+        Arc::clone(&self.memory) as _
+    }
+
+    /// Whether somebody else may take the memory back.
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.memory.owner, Owner::Lender)
+    }
+
+    fn new(address: CUdeviceptr, len: usize, owner: Owner<T>, queue: &Arc<Stream>) -> Self {
+        Self { address, len, memory: Arc::new(Memory { owner, queue: Arc::clone(queue) }) }
+    }
+
     /// The first `len` elements of an allocation on a queue of the same context.
     fn of_slice(queue: &Arc<Stream>, slice: CudaSlice<T>, len: usize) -> Self {
         // cudarc's events are left out: see the head of cuda.rs.
         let address = slice.device_ptr(slice.stream()).0;
-        Self { address, len, owner: Owner::Slice(slice), queue: Arc::clone(queue) }
+        Self::new(address, len, Owner::Slice(slice), queue)
     }
 }
 
@@ -176,26 +203,29 @@ impl<T> DeviceVec<T> {
     /// # Safety
     /// They are there while the vector is, and whatever else touches them is ordered with the queue.
     pub(crate) unsafe fn of_parts(queue: &Arc<Stream>, address: CUdeviceptr, len: usize, owner: Owner<T>) -> Self {
-        let buffer = Buffer::Cuda(CudaBuffer { address, len, owner, queue: Arc::clone(queue) });
+        let buffer = Buffer::Cuda(CudaBuffer::new(address, len, owner, queue));
         Self { device: Device::of_queue(Arc::clone(queue)), buffer }
     }
 
-    /// The vector's memory: its queue, its elements and who frees them. None where it is on no GPU.
+    /// The vector's memory: its queue, its elements and who frees them. None where it is on no GPU, or a graph may touch it.
     pub(crate) fn owner_mut(&mut self) -> Option<(&Arc<Stream>, usize, &mut Owner<T>)> {
         match &mut self.buffer {
-            Buffer::Cuda(buffer) => Some((&buffer.queue, buffer.len, &mut buffer.owner)),
+            Buffer::Cuda(CudaBuffer { len, memory, .. }) => {
+                let Memory { owner, queue } = Arc::get_mut(memory)?;
+                Some((queue, *len, owner))
+            }
             _ => None,
         }
     }
 }
 
 #[cfg(feature = "cuda")]
-impl<T> Drop for CudaBuffer<T> {
+impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
         let owner = mem::replace(&mut self.owner, Owner::Lender);
         match owner {
             // Nobody frees it here.
-            Owner::Lender => return,
+            Owner::Lender | Owner::Queue => return,
             Owner::Slice(_) => {}
             // How it frees the memory is not known: at once, perhaps. Errors will be those of the next call.
             Owner::Other(_) => drop(self.queue.wait()),
@@ -210,15 +240,16 @@ impl<T: Element> Buffer<T> {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Host(host_zeros(device, len)?)),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
-                let bytes = byte_size::<T>(device, len)?;
-                let slice = stream.queue().alloc_zeros(len.max(1));
-                let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
-                Ok(Self::Cuda(CudaBuffer::of_slice(stream, slice, len)))
+                let slice = stream.zeros(len.max(1), byte_size::<T>(device, len.max(1))?)?;
+                let buffer = CudaBuffer::of_slice(stream, slice, len);
+                recording::keep(|| buffer.kept());
+                Ok(Self::Cuda(buffer))
             }
         }
     }
 
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
+        recording::refuse("an upload")?;
         match device.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => {
                 let mut copy = memory::room(values.len()).map_err(|error| of_device(device, error))?;
@@ -309,6 +340,7 @@ impl<T: Element> Buffer<T> {
 
     /// Copies elements from number `first` on, after everything queued before has finished.
     pub(crate) fn download(&self, device: &Device, first: usize, target: &mut [T]) -> Result<()> {
+        recording::refuse("a copy to the host")?;
         let range = first..first + target.len();
         match (self, device.backend()) {
             (Self::Host(values), _) => target.copy_from_slice(&values[range]),
@@ -327,6 +359,7 @@ impl<T: Element> Buffer<T> {
 
     /// Overwrites as many elements from number `first` on. Waits until the copy is done.
     pub(crate) fn overwrite(&mut self, device: &Device, first: usize, source: &[T]) -> Result<()> {
+        recording::refuse("a copy from the host")?;
         match (self, device.backend()) {
             (Self::Host(values), _) => values[first..first + source.len()].copy_from_slice(source),
             (Self::Shared(_), _) => unreachable!("nothing writes a shared array"),
@@ -353,6 +386,8 @@ impl<T: Element> DeviceVec<T> {
             (Buffer::Cuda(own), Buffer::Cuda(source), Backend::Cuda(stream), Backend::Cuda(foreign)) if own.len > 0 => {
                 let foreign: &[&Stream] = if stream.is(foreign) { &[] } else { &[foreign] };
                 assert_eq!(source.len, own.len);
+                recording::keep(|| own.kept());
+                recording::keep(|| source.kept());
                 stream.with_joined(foreign, || {
                     // SAFETY: as many elements, in the order of both queues.
                     unsafe { stream.copy_within(own.address, source.address, own.len * size_of::<T>()) }

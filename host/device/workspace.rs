@@ -39,7 +39,7 @@ impl Device {
                 let address = stream.workspaces().address(stream, found, byte_size::<T>(self, len)?)?;
                 // SAFETY: memory of so many bytes, aligned as allocations are. It stays for as long as the queue, which
                 // the vector keeps, and only launches on the queue touch it.
-                Ok(unsafe { DeviceVec::of_parts(stream, address, len, Owner::Lender) })
+                Ok(unsafe { DeviceVec::of_parts(stream, address, len, Owner::Queue) })
             }
         }
     }
@@ -67,7 +67,10 @@ impl Workspaces {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.last().is_none_or(|largest| largest.len() < bytes) {
             // Powers of two: all the smaller ones together are no larger than the largest.
-            kept.push(stream.allocate_zeros_apart(bytes.next_power_of_two().max(Self::LEAST))?);
+            kept.push({
+                let bytes = bytes.next_power_of_two().max(Self::LEAST);
+                stream.allocate_zeros_apart(bytes, bytes)?
+            });
         }
         let largest = kept.last().expect("one at least");
         Ok(largest.device_ptr(largest.stream()).0)

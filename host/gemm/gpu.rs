@@ -126,7 +126,7 @@ impl Plan {
 
     /// The product of matrices such as the plan was made for; `C` has rows and columns.
     pub(super) fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, a, b, beta, c } = product;
+        let Product { alpha, a, b, beta, c } = product;
         let &Self { family, variant, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
         let (a, b) = oriented(a, b, c.order());
         let c_offset = c.offset();
@@ -135,7 +135,7 @@ impl Plan {
             1 => None,
             _ => Some(Exchange::new(queue, tile, blocks, splits)?),
         };
-        let mut launch = KernelLaunch::of_family(queue, mode, family, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, family, variant, blocks);
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
         let gemm = GemmArgs {

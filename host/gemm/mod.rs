@@ -10,8 +10,8 @@ pub use autotune::gemm_autotune;
 pub use options::{GemmKernel, GemmOptions, GemmRung};
 
 use crate::{
-    DenseMut, DenseRef, Graph, KernelChoice, Result, Scalar,
-    device::{Backend, Mode, check_length},
+    DenseMut, DenseRef, DeviceDense, KernelChoice, Result, Scalar,
+    device::{Backend, check_length},
 };
 
 /// `C = alpha * A * B + beta * C`, dense, `A` of `m` rows and `k` columns, `B` of `k` and `n`, `C` of `m` and `n`; each of them
@@ -47,7 +47,13 @@ use crate::{
 /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is on another device;
 /// [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, not on the CPU;
 /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
-pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+pub fn gemm<'a, 'b, 'c, T: Scalar>(
+    alpha: T,
+    a: impl Into<DenseRef<'a, T>>,
+    b: impl Into<DenseRef<'b, T>>,
+    beta: T,
+    c: impl Into<DenseMut<'c, T>>,
+) -> Result<()> {
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
 
@@ -56,16 +62,49 @@ pub fn gemm<T: Scalar>(alpha: T, a: DenseRef<'_, T>, b: DenseRef<'_, T>, beta: T
 /// # Errors
 /// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for, or splits out of range; [`Unsupported`](crate::Error::Unsupported) also
 /// for what a forced kernel does not do.
-pub fn gemm_with<T: Scalar>(
+pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: T,
-    a: DenseRef<'_, T>,
-    b: DenseRef<'_, T>,
+    a: impl Into<DenseRef<'a, T>>,
+    b: impl Into<DenseRef<'b, T>>,
     beta: T,
-    c: DenseMut<'_, T>,
+    c: impl Into<DenseMut<'c, T>>,
 ) -> Result<()> {
+    let (a, b, c) = (a.into(), b.into(), c.into());
     check(&a, &b, &c)?;
-    Plan::new(options, a, b, &c)?.run(Product { mode: Mode::Queue, alpha, a, b, beta, c })
+    Plan::new(options, a, b, &c)?.run(Product { alpha, a, b, beta, c })
+}
+
+impl<T: Scalar> DenseRef<'_, T> {
+    /// `C = alpha * A * B + beta * C`: see [`gemm`].
+    ///
+    /// # Errors
+    /// As [`gemm`].
+    pub fn gemm<'b, 'c>(
+        self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        gemm(alpha, self, b, beta, c)
+    }
+}
+
+impl<T: Scalar> DeviceDense<T> {
+    /// `C = alpha * A * B + beta * C`: see [`gemm`](crate::gemm).
+    ///
+    /// # Errors
+    /// As [`gemm`](crate::gemm).
+    pub fn gemm<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        self.view().gemm(alpha, b, beta, c)
+    }
 }
 
 /// The kernel that [`gemm_with`] takes for these matrices, and why.
@@ -88,30 +127,8 @@ pub fn gemm_choice<T: Scalar>(
     }
 }
 
-/// The product of [`gemm_with`] as a [`Graph`], which queues it any number of times: with the same matrices, which stay borrowed.
-///
-/// # Errors
-/// As [`gemm_with`], and [`InvalidOption`](crate::Error::InvalidOption) if the matrices live on different queues of a GPU.
-pub fn gemm_graph<'a, T: Scalar>(
-    options: &GemmOptions,
-    alpha: T,
-    a: DenseRef<'a, T>,
-    b: DenseRef<'a, T>,
-    beta: T,
-    mut c: DenseMut<'a, T>,
-) -> Result<Graph<'a>> {
-    check(&a, &b, &c)?;
-    let queue = c.device().clone();
-    let plan = Plan::new(options, a, b, &c)?;
-    let mut product = move |mode: Mode<'_>| plan.run(Product { mode, alpha, a, b, beta, c: c.reborrow() });
-    // SAFETY: the graph holds the borrows of all arguments for as long as it can be launched, and with the queue its workspace.
-    let recording = unsafe { queue.record(&mut product) }?;
-    Ok(Graph::new(move || product(Mode::Queue), recording, None))
-}
-
 /// `C = alpha * A * B + beta * C`, where the sizes fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) mode: Mode<'a>,
     pub(crate) alpha: T,
     pub(crate) a: DenseRef<'a, T>,
     pub(crate) b: DenseRef<'a, T>,

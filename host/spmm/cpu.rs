@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
-use super::{Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
+use super::{Multiply, Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
 use crate::{
     CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads, spmv::output,
 };
@@ -54,14 +54,8 @@ impl<'a, T: Element> RowsMut<'a, T> {
     }
 }
 
-impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
-    fn prepare(&self, cols: usize, _: &SpmmOptions) -> Result<KernelChoice> {
-        let threads = cpu_threads();
-        let reason = format!("the CPU's only kernel; {cols} columns by {BLOCK}, rows shared among {threads} threads");
-        Ok(KernelChoice { kernel: "cpu_spmm_csr".into(), reason })
-    }
-
-    fn spmm(&self, product: Product<'_, T>) -> Result<()> {
+impl<T: Scalar, O: Offset> Multiply<T> for OnCpu<CsrMatrix<T, O>> {
+    fn multiply(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, b, beta, c, .. } = product;
         let (matrix, cols) = (&self.0, b.ncols());
         if cols == 0 || matrix.nrows() == 0 {
@@ -78,6 +72,14 @@ impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
             }
         });
         Ok(())
+    }
+}
+
+impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
+    fn plan(&self, cols: usize, _: &SpmmOptions) -> Result<(Box<dyn Multiply<T>>, KernelChoice)> {
+        let threads = cpu_threads();
+        let reason = format!("the CPU's only kernel; {cols} columns by {BLOCK}, rows shared among {threads} threads");
+        Ok((Box::new(Self(self.0.clone())), KernelChoice { kernel: "cpu_spmm_csr".into(), reason }))
     }
 
     fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()> {

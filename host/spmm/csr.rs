@@ -1,21 +1,21 @@
 //! Products of a CSR matrix with dense matrices on a GPU: launches of the kernel family `spmm_csr`.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use kernels_gpu::spmm_csr::{Args, tiles};
 
 use super::{
-    Product, Reduction, Spmm, SpmmKernel, SpmmOptions, choice,
-    ladder::Ladder,
+    Multiply, Product, Reduction, Spmm, SpmmKernel, SpmmOptions, choice,
+    ladder::Forced,
     reduce,
     shares::{Shares, alignment, columns, row_bytes},
 };
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, Exclusive, KernelLaunch, Mode},
+    device::{self, Buffer, KernelLaunch},
     memory::zeros,
     spmv::CsrArrays,
 };
@@ -23,48 +23,110 @@ use crate::{
 /// The name of the family and of its PTX module.
 const FAMILY: &str = "spmm_csr";
 
-/// A CSR matrix on a GPU or in the emulator, and what has been prepared for its products.
+/// A CSR matrix on a GPU or in the emulator, and what its products need.
 #[derive(Debug)]
 pub(crate) struct GpuSpmm<T, O> {
-    csr: Arc<CsrArrays<T, O>>,
-    structure: Structure,
-    /// Launches of one matrix are ordered, whatever their queues, since each joins the matrix's own: the lock is held until a
-    /// launch has been queued and has joined.
-    plans: Mutex<Plans<T>>,
-    ladder: Ladder<T>,
+    products: Products<T, O>,
+    /// Under one lock, as the plans of [`Products`].
+    reductions: Arc<Mutex<Vec<reduce::Plan<T>>>>,
 }
 
-/// What has been prepared. Of several plans for the same the last one counts; the others stay, for graphs may hold launches
-/// that use their memory.
+/// Products by the kernels of the family, chosen as the options say.
 #[derive(Debug)]
-struct Plans<T> {
-    products: Vec<Plan<T>>,
-    reductions: Vec<reduce::Plan<T>>,
+struct Products<T, O> {
+    csr: Arc<CsrArrays<T, O>>,
+    structure: Structure,
+    /// Of these, what does not depend on the alignment of B and C is for every product.
+    options: SpmmOptions,
+    /// One for each number of columns and alignment so far. Launches of one matrix are ordered, whatever their queues, since each joins the
+    /// matrix's own: the lock is held until a launch has been queued and has joined.
+    plans: Arc<Mutex<Vec<Plan<T>>>>,
 }
 
 /// A kernel, and what the groups of one launch tell one another.
 #[derive(Debug)]
 struct Plan<T> {
-    options: SpmmOptions,
     shares: Shares,
     b_ahead: u32,
     partials: Buffer<T>,
 }
 
-impl<T> Plan<T> {
-    fn choice(&self) -> KernelChoice {
-        KernelChoice { kernel: self.shares.variant.entry.into(), reason: self.shares.summary.clone() }
+impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
+    pub(crate) fn new(csr: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Self {
+        Self { products: Products::new(csr, *structure, SpmmOptions::default()), reductions: Arc::default() }
     }
 }
 
-impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
-    pub(crate) fn new(csr: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Self {
-        let plans = Plans { products: vec![], reductions: vec![] };
-        Self { csr: Arc::clone(csr), structure: *structure, plans: Mutex::new(plans), ladder: Ladder::new() }
+impl<T: Scalar, O: Offset> Multiply<T> for GpuSpmm<T, O> {
+    fn multiply(&self, product: Product<'_, T>) -> Result<()> {
+        self.products.multiply(product)
+    }
+}
+
+impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
+    fn plan(&self, cols: usize, options: &SpmmOptions) -> Result<(Box<dyn Multiply<T>>, KernelChoice)> {
+        let Products { csr, structure, .. } = &self.products;
+        let cols = columns(cols)?;
+        if options.kernel != SpmmKernel::Tiles {
+            let forced = Forced::new(csr, structure.ncols, options.kernel)?;
+            let choice = forced.choice();
+            return Ok((Box::new(forced), choice));
+        }
+        let products = Products::new(csr, *structure, options.clone());
+        let choice = products.prepare(cols.max(1))?;
+        Ok((Box::new(products), choice))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Plans<T>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()> {
+        let Products { csr, structure, .. } = &self.products;
+        let cols = columns(reduction.b.ncols())?;
+        if cols == 0 || csr.nrows == 0 {
+            return Ok(());
+        }
+        reduce::reduce(csr, structure, &mut device::lock(&self.reductions), cols, reduction)
+    }
+}
+
+impl<T: Scalar, O: Offset> Multiply<T> for Products<T, O> {
+    fn multiply(&self, product: Product<'_, T>) -> Result<()> {
+        let cols = columns(product.b.ncols())?;
+        if cols == 0 || self.csr.nrows == 0 {
+            return Ok(());
+        }
+        let Product { b, c, .. } = &product;
+        let distances = [b.ncols(), b.leading_dimension(), b.offset(), c.leading_dimension(), c.offset()];
+        let vector = choice::widest_vector(T::DTYPE, alignment(&distances));
+        let plans = &mut *device::lock(&self.plans);
+        let index =
+            match plans.iter().position(|Plan { shares, .. }| (shares.cols, shares.tile.vector) == (cols, vector)) {
+                Some(index) => index,
+                None => {
+                    let SpmmOptions { long_row, row_order, .. } = self.options.clone();
+                    let options = SpmmOptions { long_row, row_order, ..SpmmOptions::default() };
+                    plans.push(device::paused(|| self.plan(cols, vector, &options))?);
+                    plans.len() - 1
+                }
+            };
+        self.launch(&mut plans[index], product)
+    }
+}
+
+impl<T: Scalar, O: Offset> Products<T, O> {
+    fn new(csr: &Arc<CsrArrays<T, O>>, structure: Structure, options: SpmmOptions) -> Self {
+        Self { csr: Arc::clone(csr), structure, options, plans: Arc::default() }
+    }
+
+    /// Chooses the kernel for matrices of so many columns without gaps.
+    fn prepare(&self, cols: u32) -> Result<KernelChoice> {
+        let vector = choice::widest_vector(T::DTYPE, alignment(&[cols as usize]));
+        let (plan, mut reason) = match self.options.autotune && self.csr.nrows > 0 {
+            true => self.autotuned(cols, vector)?,
+            false => (self.plan(cols, vector, &self.options)?, String::new()),
+        };
+        reason.push_str(&plan.shares.summary);
+        let choice = KernelChoice { kernel: plan.shares.variant.entry.into(), reason };
+        device::lock(&self.plans).push(plan);
+        Ok(choice)
     }
 
     fn plan(&self, cols: u32, vector: u32, options: &SpmmOptions) -> Result<Plan<T>> {
@@ -77,17 +139,17 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
             None => choice::b_ahead(&self.structure, shares.tile, size_of::<T>()),
         };
         let partials = Buffer::zeros(&self.csr.device, shares.room())?;
-        Ok(Plan { options: options.clone(), shares, b_ahead, partials })
+        Ok(Plan { shares, b_ahead, partials })
     }
 
     fn launch(&self, plan: &mut Plan<T>, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, b, beta, c } = product;
+        let Product { alpha, b, beta, c } = product;
         let (csr, Plan { shares, b_ahead, partials, .. }) = (&*self.csr, plan);
         let (variant, blocks) = (shares.variant, shares.blocks(csr.nrows)?);
         let row_bytes = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
         let (b_offset, c_offset) = (b.offset(), c.offset());
         let (queue, c) = c.into_vec().parts_mut();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: shares.rows(csr, &mut launch, row_bytes),
             b_ahead: *b_ahead,
@@ -105,77 +167,10 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
         // another, as `plans` says; those of a recording too, which is launched on the matrix's own queue with the lock held.
         unsafe { launch.run_variant(variant, &args) }
     }
-}
 
-impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
-    fn prepare(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice> {
-        let cols = columns(cols)?;
-        if options.kernel != SpmmKernel::Tiles {
-            return self.ladder.prepare(&self.csr, self.structure.ncols, cols, options.kernel);
-        }
-        let cols = cols.max(1);
-        let vector = choice::widest_vector(T::DTYPE, alignment(&[cols as usize]));
-        let same = |plan: &&Plan<T>| (plan.shares.cols, plan.shares.tile.vector) == (cols, vector);
-        if let Some(plan) = self.lock().products.iter().rfind(same).filter(|plan| plan.options == *options) {
-            self.ladder.forget(cols);
-            return Ok(plan.choice());
-        }
-        let (plan, reason) = match options.autotune && self.csr.nrows > 0 {
-            true => self.autotuned(cols, vector, options)?,
-            false => (self.plan(cols, vector, options)?, String::new()),
-        };
-        let mut choice = plan.choice();
-        choice.reason.insert_str(0, &reason);
-        let plan = Plan { options: options.clone(), ..plan };
-        self.lock().products.push(plan);
-        self.ladder.forget(cols);
-        Ok(choice)
-    }
-
-    fn spmm(&self, product: Product<'_, T>) -> Result<()> {
-        let cols = columns(product.b.ncols())?;
-        if cols == 0 || self.csr.nrows == 0 {
-            return Ok(());
-        }
-        if let Some(forced) = self.ladder.forced(cols) {
-            return self.ladder.launch(&self.csr, forced, product);
-        }
-        let Product { b, c, .. } = &product;
-        let distances = [b.ncols(), b.leading_dimension(), b.offset(), c.leading_dimension(), c.offset()];
-        let vector = choice::widest_vector(T::DTYPE, alignment(&distances));
-        let plans = &mut self.lock().products;
-        let known = plans.iter().rposition(|Plan { shares, .. }| (shares.cols, shares.tile.vector) == (cols, vector));
-        let index = match known {
-            Some(index) => index,
-            None => {
-                // For other alignments than prepared, what of the options does not depend on it.
-                let prepared = plans.iter().rfind(|plan| plan.shares.cols == cols).map(|plan| &plan.options);
-                let SpmmOptions { long_row, row_order, .. } = prepared.cloned().unwrap_or_default();
-                let options = SpmmOptions { long_row, row_order, ..SpmmOptions::default() };
-                plans.push(self.plan(cols, vector, &options)?);
-                plans.len() - 1
-            }
-        };
-        self.launch(&mut plans[index], product)
-    }
-
-    fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()> {
-        let cols = columns(reduction.b.ncols())?;
-        if cols == 0 || self.csr.nrows == 0 {
-            return Ok(());
-        }
-        reduce::reduce(&self.csr, &self.structure, &mut self.lock().reductions, cols, reduction)
-    }
-
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        Some(&self.plans)
-    }
-}
-
-impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
     /// The fastest of all plans that the options leave, and its time in words.
-    fn autotuned(&self, cols: u32, vector: u32, options: &SpmmOptions) -> Result<(Plan<T>, String)> {
-        let device = &self.csr.device;
+    fn autotuned(&self, cols: u32, vector: u32) -> Result<(Plan<T>, String)> {
+        let (device, options) = (&self.csr.device, &self.options);
         let repeats = if device.is_cuda() { 9 } else { 1 };
         let (b_size, c_size) = ((self.structure.ncols, cols as usize), (self.structure.nrows, cols as usize));
         // Not zeros: they cost less power, and so are faster.
@@ -195,7 +190,7 @@ impl<T: Scalar, O: Offset> GpuSpmm<T, O> {
             let (alpha, beta) = (T::from_f64(1.0), T::default());
             let mut product = |_| {
                 let (b, c) = (b.matrix(b_size)?, c.matrix_mut(c_size)?);
-                self.launch(&mut plan, Product { mode: Mode::Queue, alpha, b, beta, c })
+                self.launch(&mut plan, Product { alpha, b, beta, c })
             };
             product(0)?; // the first use of a kernel loads it
             let mut times = device.time_each(repeats, product)?;

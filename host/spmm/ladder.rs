@@ -1,9 +1,6 @@
 //! Products of a CSR matrix with dense matrices by forced kernels: launches of the families `spmm_ladder` and `spmm_atomic`.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
-};
+use std::sync::Arc;
 
 use kernels_gpu::{
     Variant,
@@ -12,73 +9,49 @@ use kernels_gpu::{
 };
 
 use super::{
-    Product, SpmmKernel,
-    shares::{grid, row_bytes},
+    Multiply, Product, SpmmKernel,
+    shares::{columns, grid, row_bytes},
 };
 use crate::{
     CsrMatrix, DenseMut, Error, KernelChoice, Offset, Result, Scalar,
-    device::{Buffer, KernelLaunch, Mode},
+    device::{Buffer, KernelLaunch},
     spmv::CsrArrays,
 };
 
-/// The forced kernels of a matrix, and what they need beside its CSR arrays: made once, and kept as long as the matrix, for
-/// graphs may hold launches that read it.
+/// Products by one kernel of these families, whatever the matrix is like.
 #[derive(Debug)]
-pub(super) struct Ladder<T> {
-    /// By number of columns.
-    forced: Mutex<BTreeMap<u32, Forced>>,
-    row_indices: OnceLock<Buffer<u32>>,
-    by_columns: OnceLock<Entries<T>>,
+pub(super) struct Forced<T, O> {
+    csr: Arc<CsrArrays<T, O>>,
+    kernel: Kernel<T>,
+    reason: String,
 }
 
-/// A kernel for all products of a number of columns.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Forced {
+#[derive(Debug)]
+enum Kernel<T> {
     Rung(Rung, &'static Variant),
-    Atomic { variant: &'static Variant, by_columns: bool },
+    Atomic { variant: &'static Variant, entries: Entries<T> },
 }
 
-/// Entries by columns.
+/// What the CSR arrays lack of the entries in the order wanted.
 #[derive(Debug)]
-struct Entries<T> {
-    row_indices: Buffer<u32>,
-    col_indices: Buffer<u32>,
-    values: Buffer<T>,
+enum Entries<T> {
+    ByRows { row_indices: Buffer<u32> },
+    ByColumns { row_indices: Buffer<u32>, col_indices: Buffer<u32>, values: Buffer<T> },
 }
 
-impl<T: Scalar> Ladder<T> {
-    pub(super) fn new() -> Self {
-        Self { forced: Mutex::default(), row_indices: OnceLock::new(), by_columns: OnceLock::new() }
-    }
-
-    /// The kernel forced for products of so many columns.
-    pub(super) fn forced(&self, cols: u32) -> Option<Forced> {
-        self.lock().get(&cols).copied()
-    }
-
-    /// Leaves products of so many columns to others.
-    pub(super) fn forget(&self, cols: u32) {
-        self.lock().remove(&cols);
-    }
-
-    /// Forces the kernel, which is one of these families, for products of so many columns.
-    pub(super) fn prepare<O: Offset>(
-        &self,
-        csr: &CsrArrays<T, O>,
-        ncols: usize,
-        cols: u32,
-        kernel: SpmmKernel,
-    ) -> Result<KernelChoice> {
+impl<T: Scalar, O: Offset> Forced<T, O> {
+    /// The kernel, which is one of these families. Atomic ones take `O(nnz + nrows + ncols)`.
+    pub(super) fn new(csr: &Arc<CsrArrays<T, O>>, ncols: usize, kernel: SpmmKernel) -> Result<Self> {
         const ATOMIC: &str = "atomic additions, whose order changes from run to run, as the options say";
         let rung = |rung: Rung, what: String| {
             let variant = rung.variant(T::DTYPE, size_of::<O>()).expect("the options have been checked");
-            (Forced::Rung(rung, variant), format!("{what}, as the options say"))
+            Ok((Kernel::Rung(rung, variant), format!("{what}, as the options say")))
         };
-        let atomic = |lanes, by_columns, what: &str| {
-            let variant = of_lanes::<T>(PRODUCTS, lanes);
-            (Forced::Atomic { variant, by_columns }, format!("{what}; {ATOMIC}"))
+        let atomic = |lanes, entries: Result<Entries<T>>, what: &str| {
+            let kernel = Kernel::Atomic { variant: of_lanes::<T>(PRODUCTS, lanes), entries: entries? };
+            Ok((kernel, format!("{what}; {ATOMIC}")))
         };
-        let (forced, reason) = match kernel {
+        let (kernel, reason) = match kernel {
             SpmmKernel::Tiles => unreachable!("the kernel of another family"),
             SpmmKernel::RowPerThread => rung(Rung::RowPerThread, "a row a thread".into()),
             SpmmKernel::ElementPerThread => rung(Rung::ElementPerThread, "an element of C a thread".into()),
@@ -86,81 +59,27 @@ impl<T: Scalar> Ladder<T> {
                 let what = format!("a row and {} columns a warp, entries staged in shared memory", 32 * tiles);
                 rung(Rung::RowCaching { tiles }, what)
             }
-            SpmmKernel::AtomicEntryPerThread => atomic(1, false, "an entry a thread"),
-            SpmmKernel::AtomicEntryPerWarp => atomic(32, false, "an entry a warp"),
-            SpmmKernel::AtomicEntryPerWarpByColumns => atomic(32, true, "an entry a warp, by columns"),
-        };
-        // The lock is held, so nobody else makes them meanwhile.
-        let mut all = self.lock();
-        if let Forced::Atomic { by_columns, .. } = forced {
-            self.make_entries(csr, ncols, by_columns)?;
-        }
-        all.insert(cols, forced);
-        let (Forced::Rung(_, variant) | Forced::Atomic { variant, .. }) = forced;
-        Ok(KernelChoice { kernel: variant.entry.into(), reason })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Forced>> {
-        self.forced.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes what the CSR arrays lack of the entries in the order wanted, unless it is there: `O(nnz + nrows + ncols)`.
-    fn make_entries<O: Offset>(&self, csr: &CsrArrays<T, O>, ncols: usize, by_columns: bool) -> Result<()> {
-        let device = &csr.device;
-        entries(csr)?;
-        if by_columns && self.by_columns.get().is_none() {
-            let (columns, values) = (csr.col_indices.to_vec(device)?, csr.values.to_vec(device)?);
-            let offsets = csr.row_offsets.to_vec(device)?;
-            let transpose =
-                CsrMatrix::try_from_csr_data(csr.nrows as usize, ncols, offsets, columns, values)?.transpose()?;
-            let (_, row_indices, values) = transpose.arrays();
-            let entries = Entries {
-                row_indices: Buffer::share(device, row_indices)?,
-                col_indices: Buffer::upload(device, &indices(transpose.row_offsets()))?,
-                values: Buffer::share(device, values)?,
-            };
-            self.by_columns.set(entries).expect("nobody else makes them");
-        } else if !by_columns && self.row_indices.get().is_none() {
-            let row_indices = Buffer::upload(device, &indices(&csr.row_offsets.to_vec(device)?))?;
-            self.row_indices.set(row_indices).expect("nobody else makes them");
-        }
-        Ok(())
-    }
-
-    pub(super) fn launch<O: Offset>(
-        &self,
-        csr: &CsrArrays<T, O>,
-        forced: Forced,
-        product: Product<'_, T>,
-    ) -> Result<()> {
-        match forced {
-            Forced::Rung(rung, variant) => launch_rung(csr, rung, variant, product),
-            Forced::Atomic { variant, by_columns } => {
-                // What the second launch could refuse, before the first has changed C.
-                row_bytes::<T>(product.b.leading_dimension())?;
-                entries(csr)?;
-                let mut product = product;
-                scale(csr.nrows, product.mode, product.beta, product.c.reborrow())?;
-                self.add(csr, variant, by_columns, product)
+            SpmmKernel::AtomicEntryPerThread => atomic(1, by_rows(csr), "an entry a thread"),
+            SpmmKernel::AtomicEntryPerWarp => atomic(32, by_rows(csr), "an entry a warp"),
+            SpmmKernel::AtomicEntryPerWarpByColumns => {
+                atomic(32, by_columns(csr, ncols), "an entry a warp, by columns")
             }
-        }
+        }?;
+        Ok(Self { csr: Arc::clone(csr), kernel, reason })
+    }
+
+    pub(super) fn choice(&self) -> KernelChoice {
+        let (Kernel::Rung(_, variant) | Kernel::Atomic { variant, .. }) = self.kernel;
+        KernelChoice { kernel: variant.entry.into(), reason: self.reason.clone() }
     }
 
     /// `C = alpha * A * B + C`.
-    fn add<O: Offset>(
-        &self,
-        csr: &CsrArrays<T, O>,
-        variant: &'static Variant,
-        by_columns: bool,
-        product: Product<'_, T>,
-    ) -> Result<()> {
-        const MADE: &str = "made when the kernel was prepared";
-        let Product { mode, alpha, b, c, .. } = product;
-        let (row_indices, col_indices, values) = if by_columns {
-            let Entries { row_indices, col_indices, values } = self.by_columns.get().expect(MADE);
-            (row_indices, col_indices, values)
-        } else {
-            (self.row_indices.get().expect(MADE), &csr.col_indices, &csr.values)
+    fn add(&self, variant: &'static Variant, arrays: &Entries<T>, product: Product<'_, T>) -> Result<()> {
+        let Product { alpha, b, c, .. } = product;
+        let csr = &*self.csr;
+        let (row_indices, col_indices, values) = match arrays {
+            Entries::ByRows { row_indices } => (row_indices, &csr.col_indices, &csr.values),
+            Entries::ByColumns { row_indices, col_indices, values } => (row_indices, col_indices, values),
         };
         let entries = entries(csr)?;
         if entries == 0 {
@@ -171,7 +90,7 @@ impl<T: Scalar> Ladder<T> {
             (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
         let (queue, c) = c.into_vec().parts_mut();
         let blocks = spmm_atomic::grid_size(entries, variant.lanes);
-        let mut launch = KernelLaunch::of_family(queue, mode, "spmm_atomic", variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, "spmm_atomic", variant, blocks);
         let args = spmm_atomic::Args {
             entries,
             cols,
@@ -190,18 +109,56 @@ impl<T: Scalar> Ladder<T> {
     }
 }
 
+impl<T: Scalar, O: Offset> Multiply<T> for Forced<T, O> {
+    fn multiply(&self, mut product: Product<'_, T>) -> Result<()> {
+        if columns(product.b.ncols())? == 0 || self.csr.nrows == 0 {
+            return Ok(());
+        }
+        match &self.kernel {
+            Kernel::Rung(rung, variant) => launch_rung(&self.csr, *rung, variant, product),
+            Kernel::Atomic { variant, entries: arrays } => {
+                // What the second launch could refuse, before the first has changed C.
+                row_bytes::<T>(product.b.leading_dimension())?;
+                entries(&self.csr)?;
+                scale(self.csr.nrows, product.beta, product.c.view_mut())?;
+                self.add(variant, arrays, product)
+            }
+        }
+    }
+}
+
+fn by_rows<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>) -> Result<Entries<T>> {
+    entries(csr)?;
+    let offsets = csr.row_offsets.to_vec(&csr.device)?;
+    Ok(Entries::ByRows { row_indices: Buffer::upload(&csr.device, &indices(&offsets))? })
+}
+
+fn by_columns<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, ncols: usize) -> Result<Entries<T>> {
+    entries(csr)?;
+    let device = &csr.device;
+    let (columns, values) = (csr.col_indices.to_vec(device)?, csr.values.to_vec(device)?);
+    let offsets = csr.row_offsets.to_vec(device)?;
+    let transpose = CsrMatrix::try_from_csr_data(csr.nrows as usize, ncols, offsets, columns, values)?.transpose()?;
+    let (_, row_indices, values) = transpose.arrays();
+    Ok(Entries::ByColumns {
+        row_indices: Buffer::share(device, row_indices)?,
+        col_indices: Buffer::upload(device, &indices(transpose.row_offsets()))?,
+        values: Buffer::share(device, values)?,
+    })
+}
+
 fn launch_rung<T: Scalar, O: Offset>(
     csr: &CsrArrays<T, O>,
     rung: Rung,
     variant: &'static Variant,
     product: Product<'_, T>,
 ) -> Result<()> {
-    let Product { mode, alpha, b, beta, c } = product;
+    let Product { alpha, b, beta, c } = product;
     let (b_offset, c_offset, cols) = (b.offset(), c.offset(), c.ncols() as u32);
     let (b_row_bytes, c_row_bytes) = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
     let blocks = grid(rung.grid_size(csr.nrows, cols), csr.nrows, cols)?;
     let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, mode, "spmm_ladder", variant, blocks);
+    let mut launch = KernelLaunch::of_family(queue, "spmm_ladder", variant, blocks);
     let args = spmm_ladder::Args {
         rows: csr.nrows,
         cols,
@@ -222,7 +179,7 @@ fn launch_rung<T: Scalar, O: Offset>(
 }
 
 /// `C = beta * C`, gaps left as they are.
-fn scale<T: Scalar>(rows: u32, mode: Mode<'_>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+fn scale<T: Scalar>(rows: u32, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     if beta == T::from_f64(1.0) {
         return Ok(());
     }
@@ -230,7 +187,7 @@ fn scale<T: Scalar>(rows: u32, mode: Mode<'_>, beta: T, c: DenseMut<'_, T>) -> R
     let (offset, cols, c_row_bytes) = (c.offset(), c.ncols() as u32, row_bytes::<T>(c.leading_dimension())?);
     let (queue, c) = c.into_vec().parts_mut();
     let blocks = spmm_atomic::grid_size(rows, variant.lanes);
-    let mut launch = KernelLaunch::of_family(queue, mode, "spmm_atomic", variant, blocks);
+    let mut launch = KernelLaunch::of_family(queue, "spmm_atomic", variant, blocks);
     let args =
         spmm_atomic::ScaleArgs { rows, cols, c_row_bytes, beta, c: launch.write("c", c, queue).wrapping_add(offset) };
     // SAFETY: the vector has room for the matrix, and is borrowed mutably.

@@ -17,30 +17,27 @@ pub use options::{SpmmKernel, SpmmOptions};
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
 use crate::{
-    DenseMut, DenseRef, DeviceMatrix, Error, Graph, KernelChoice, Order, Result, Scalar,
-    device::{Exclusive, Mode, check_length},
+    DenseMut, DenseRef, Device, DeviceDense, DeviceMatrix, Element, Error, KernelChoice, Order, Result, Scalar,
+    device::{self, check_length},
 };
 
-/// A matrix on a device whose products with dense matrices there are kernels for.
-pub(crate) trait Spmm<T>: fmt::Debug + Send + Sync {
-    /// Chooses the kernel for a `B` of so many columns, and allocates what its products need.
-    fn prepare(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice>;
+/// Products with dense matrices, by a kernel that has been chosen.
+pub(crate) trait Multiply<T>: fmt::Debug + Send + Sync {
+    /// Queues the launches of the product; the CPU computes it at once.
+    fn multiply(&self, product: Product<'_, T>) -> Result<()>;
+}
 
-    /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
-    fn spmm(&self, product: Product<'_, T>) -> Result<()>;
+/// A matrix on a device whose products with dense matrices there are kernels for.
+pub(crate) trait Spmm<T>: Multiply<T> {
+    /// Chooses the kernel for a `B` of so many columns, and allocates what its products need.
+    fn plan(&self, cols: usize, options: &SpmmOptions) -> Result<(Box<dyn Multiply<T>>, KernelChoice)>;
 
     /// Queues the launch; the CPU computes it at once.
     fn reduce(&self, reduction: Reduction<'_, T>) -> Result<()>;
-
-    /// Held while the launches of one product are queued, for they share memory of the matrix.
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        None
-    }
 }
 
 /// `C = alpha * A * B + beta * C`, row-major, where the sizes fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) mode: Mode<'a>,
     pub(crate) alpha: T,
     pub(crate) b: DenseRef<'a, T>,
     pub(crate) beta: T,
@@ -89,15 +86,17 @@ impl Reduce {
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
-    /// `C = alpha * A * B + beta * C`, with `B` of `ncols` rows and `C` of `nrows`, both row-major.
+    /// `C = alpha * A * B + beta * C`, with `B` of `ncols` rows and `C` of `nrows`, each in any [layout](crate::DenseLayout).
     ///
     /// With `beta` = 0 the old `C` is not read, so it may hold NaN. Elements between the rows of `C` stay as they are. The
-    /// sums are taken in a fixed order: the same input on the same device gives the same bits, unless an atomic
-    /// [`SpmmKernel`] has been forced. `O(nnz * n)` work for `n` columns.
+    /// sums are taken in a fixed order: the same input on the same device gives the same bits. `O(nnz * n)` work for `n` columns.
     ///
     /// On a GPU the product is queued on the queue of `C`, and nothing waits; but the first one for a number of columns
-    /// [prepares](Self::prepare_spmm) it, unless that has been done. A product with one column, where B and C fill their
-    /// vectors, is always that of [`spmv`](Self::spmv), here, in graphs and with the transpose.
+    /// chooses the kernel and allocates what it needs: for a matrix with rows too long for one group of GPU threads it takes `n` elements for each
+    /// of their pieces, and waits for a copy of the row offsets to the host. To choose otherwise there is [`spmm_plan`](Self::spmm_plan).
+    ///
+    /// Row-major matrices are fastest. Column-major ones are transposed into temporary matrices of their size, on the device; the bits are the same.
+    /// One column whose elements lie one after the other is multiplied as by [`spmv`](Self::spmv).
     ///
     /// ```
     /// # use warpsparse::{CsrMatrix, Device};
@@ -107,26 +106,33 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// //                 5 6
     /// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
     /// let a = device.upload(&a)?;
-    /// let b = device.upload_vec(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-    /// let mut c = device.zeros(2 * 2)?;
-    /// a.spmm(1.0, b.matrix((3, 2))?, 0.0, c.matrix_mut((2, 2))?)?;
+    /// let b = device.upload_dense((3, 2), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let mut c = device.zeros_dense((2, 2))?;
+    /// a.spmm(1.0, &b, 0.0, &mut c)?;
     /// assert_eq!(c.to_vec()?, [11.0, 14.0, 9.0, 12.0]);
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) if sizes do not fit; [`DeviceMismatch`](Error::DeviceMismatch) if one of
-    /// the three is on another device; [`Unsupported`](Error::Unsupported) for column-major matrices, matrices that are not
-    /// in CSR on the device, and sizes beyond what a launch can have; [`OutOfMemory`](Error::OutOfMemory) while
-    /// preparing; [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
-    pub fn spmm(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+    /// the three is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
+    /// in CSR on the device, and sizes beyond what a launch can have; [`OutOfMemory`](Error::OutOfMemory);
+    /// [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
+    pub fn spmm<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        let (b, mut c) = (b.into(), c.into());
         self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
         // Before the product with a vector, which every matrix has: what is supported does not depend on the columns.
         let operator = self.dense_product()?;
-        if b.is_vector() && c.is_vector() {
-            return self.spmv(alpha, b.vec(), beta, c.into_vec());
+        if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
+            return self.spmv(alpha, x, beta, y);
         }
-        operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
+        by_rows(operator, Product { alpha, b, beta, c })
     }
 
     /// `C = alpha * A^T * B + beta * C`, with `B` of `nrows` rows and `C` of `ncols`, for a
@@ -135,18 +141,25 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// As [`spmm`](Self::spmm); [`Unsupported`](Error::Unsupported) also for CSR matrices: upload the transpose, or
     /// `CscMatrix::try_from(&matrix)`.
-    pub fn spmm_transposed(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+    pub fn spmm_transposed<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        let (b, mut c) = (b.into(), c.into());
         self.check_dense((self.nrows(), &b), (self.ncols(), &c))?;
         let operator = self.dense_transposed()?;
-        if b.is_vector() && c.is_vector() {
-            return self.spmv_transposed(alpha, b.vec(), beta, c.into_vec());
+        if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
+            return self.spmv_transposed(alpha, x, beta, y);
         }
-        operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c })
+        by_rows(operator, Product { alpha, b, beta, c })
     }
 
     /// `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the entries `k` of row `i`, where `w[k]` is the entry's value or
-    /// 1: what a graph neural network gathers from the neighbours of a vertex. `B` has `ncols` rows and `C` `nrows`, both
-    /// row-major. Rows without entries give 0.
+    /// 1: what a graph neural network gathers from the neighbours of a vertex. `B` has `ncols` rows and `C` `nrows`, each
+    /// in any [layout](crate::DenseLayout). Rows without entries give 0.
     ///
     /// For a maximum or minimum, writes the argmax or argmin to `entries`, as an index into the matrix's values, and
     /// [`Reduce::NO_ENTRY`] for a row without entries. Of equal products the first counts. A NaN counts as larger (for a
@@ -161,10 +174,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// // Vertex 0 has the neighbours 0 and 2, vertex 1 has none.
     /// let graph = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 2], vec![0, 2], vec![1.0f32; 2])?;
     /// let graph = device.upload(&graph)?;
-    /// let features = device.upload_vec(&[1.0, 8.0, 3.0, 4.0, 5.0, 6.0])?;
-    /// let (mut most, mut of) = (device.zeros(2 * 2)?, device.zeros(2 * 2)?);
-    /// let of_entries = Some(of.matrix_mut((2, 2))?);
-    /// graph.spmm_reduce(Reduce::Max, Weights::Ones, features.matrix((3, 2))?, most.matrix_mut((2, 2))?, of_entries)?;
+    /// let features = device.upload_dense((3, 2), &[1.0, 8.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let (mut most, mut of) = (device.zeros_dense((2, 2))?, device.zeros_dense((2, 2))?);
+    /// graph.spmm_reduce(Reduce::Max, Weights::Ones, &features, &mut most, Some(of.view_mut()))?;
     /// assert_eq!(most.to_vec()?, [5.0, 8.0, 0.0, 0.0]);
     /// assert_eq!(of.to_vec()?, [1, 0, Reduce::NO_ENTRY, Reduce::NO_ENTRY]);
     /// # Ok::<(), warpsparse::Error>(())
@@ -173,23 +185,21 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for the `entries` of a sum or mean;
     /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix of 2³² - 1 entries and more.
-    pub fn spmm_reduce(
+    pub fn spmm_reduce<'b, 'c>(
         &self,
         reduce: Reduce,
         weights: Weights,
-        b: DenseRef<'_, T>,
-        c: DenseMut<'_, T>,
+        b: impl Into<DenseRef<'b, T>>,
+        c: impl Into<DenseMut<'c, T>>,
         entries: Option<DenseMut<'_, u32>>,
     ) -> Result<()> {
+        let (b, c) = (b.into(), c.into());
         self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
         if let Some(entries) = &entries {
             if !reduce.is_extremum() {
                 return Err(Error::InvalidOption(format!(
                     "the entries of a {reduce:?}: only extrema are of one entry"
                 )));
-            }
-            if entries.order() == Order::ColumnMajor {
-                return Err(Error::Unsupported("column-major numbers of entries".into()));
             }
             check_length("the column of the numbers of entries", self.nrows(), entries.nrows())?;
             check_length("the row of the numbers of entries", c.ncols(), entries.ncols())?;
@@ -199,55 +209,32 @@ impl<T: Scalar> DeviceMatrix<T> {
         if reduce.is_extremum() && self.nnz() >= NO_ENTRY as usize {
             return Err(Error::Unsupported(format!("extrema of {} entries: their numbers have 32 bits", self.nnz())));
         }
-        self.dense_product()?.reduce(Reduction { reduce, weights, b, c, entries })
+        let operator = self.dense_product()?;
+        let copy = in_rows(c.device(), b)?;
+        let b = copy.as_ref().map_or(b, DeviceDense::view);
+        write_rows(c, false, |c| match entries {
+            None => operator.reduce(Reduction { reduce, weights, b, c, entries: None }),
+            Some(entries) => write_rows(entries, false, |entries| {
+                operator.reduce(Reduction { reduce, weights, b, c, entries: Some(entries) })
+            }),
+        })
     }
 
-    /// Chooses the kernel for products with dense matrices of `cols` columns, and allocates what they need: afterwards they
-    /// only launch. Returns the kernel, and why it was chosen. Of a CSC matrix it is that for the transpose.
-    ///
-    /// It is the kernel for matrices without gaps. Where leading dimensions or offsets are no multiples of its vector,
-    /// another one is prepared at the first product: with the same long rows and order of rows, but a tile of its own.
-    ///
-    /// A matrix with rows too long for one group of GPU threads takes `cols` elements for each of their pieces, and waits for a copy of the row offsets to the host. What has been
-    /// prepared is kept as long as the matrix, for graphs may hold it; the same options again take nothing more. A kernel other
-    /// than [`SpmmKernel::Tiles`] is for all products of so many columns, until another is prepared.
+    /// Chooses the kernel for products with dense matrices of `cols` columns as the options say, and allocates what it needs: see
+    /// [`SpmmPlan`]. Of a CSC matrix it is for the products with the transpose.
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel, or one that they do not
     /// allow.
-    pub fn prepare_spmm(&self, cols: usize, options: &SpmmOptions) -> Result<KernelChoice> {
-        let (nrows, operator) = match self.dense_product() {
-            Ok(operator) => (self.nrows(), operator),
-            Err(_) => (self.ncols(), self.dense_transposed()?),
+    pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
+        device::refuse("planning a product")?;
+        let (sizes, operator) = match self.dense_product() {
+            Ok(operator) => ((self.ncols(), self.nrows()), operator),
+            Err(_) => ((self.nrows(), self.ncols()), self.dense_transposed()?),
         };
-        options.check(nrows)?;
-        operator.prepare(cols, options)
-    }
-
-    /// The product of [`spmm`](Self::spmm) as a [`Graph`], which queues it any number of times: with the same `B` and `C`,
-    /// which stay borrowed.
-    ///
-    /// # Errors
-    /// Those of [`spmm`](Self::spmm), and [`InvalidOption`](Error::InvalidOption) if matrix, `B` and `C` live on different
-    /// queues of a GPU.
-    pub fn spmm_graph<'a>(
-        &'a self,
-        alpha: T,
-        b: DenseRef<'a, T>,
-        beta: T,
-        mut c: DenseMut<'a, T>,
-    ) -> Result<Graph<'a>> {
-        self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
-        let operator = self.dense_product()?;
-        if b.is_vector() && c.is_vector() {
-            return self.spmv_graph(alpha, b.vec(), beta, c.into_vec());
-        }
-        let queue = c.device().clone();
-        let mut product = |mode: Mode<'_>| operator.spmm(Product { mode, alpha, b, beta, c: c.reborrow() });
-        // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
-        let recording = unsafe { queue.record(&mut product) }?;
-        let again = move || operator.spmm(Product { mode: Mode::Queue, alpha, b, beta, c: c.reborrow() });
-        Ok(Graph::new(again, recording, operator.exclusive()))
+        options.check(sizes.1)?;
+        let (operator, choice) = operator.plan(cols, options)?;
+        Ok(SpmmPlan { matrix: self, sizes, cols, operator, choice })
     }
 
     /// The bytes that a product with a dense matrix of `cols` columns must move at least: the arrays of the CSR matrix
@@ -263,15 +250,100 @@ impl<T: Scalar> DeviceMatrix<T> {
         (b_rows, b): (usize, &DenseRef<'_, T>),
         (c_rows, c): (usize, &DenseMut<'_, T>),
     ) -> Result<()> {
-        for (what, order) in [("B", b.order()), ("C", c.order())] {
-            if order == Order::ColumnMajor {
-                return Err(Error::Unsupported(format!("a column-major {what}: products take row-major matrices")));
-            }
-        }
         check_length("the column of B", b_rows, b.nrows())?;
         check_length("the column of C", c_rows, c.nrows())?;
         check_length("the row of C", b.ncols(), c.ncols())?;
         self.device().check_same("B", b.device())?;
         self.device().check_same("C", c.device())
     }
+}
+
+/// The products of a matrix with dense matrices of a number of columns, by a kernel chosen once.
+///
+/// ```
+/// use warpsparse::{CsrMatrix, Device, SpmmOptions};
+///
+/// let device = Device::auto();
+/// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+/// let a = device.upload(&a)?;
+/// let plan = a.spmm_plan(2, &SpmmOptions::default().autotune())?;
+/// println!("{}", plan.describe());
+/// let b = device.upload_dense((3, 2), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let mut c = device.zeros_dense((2, 2))?;
+/// plan.multiply(1.0, &b, 0.0, &mut c)?;
+/// assert_eq!(c.to_vec()?, [11.0, 14.0, 9.0, 12.0]);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// Memory: `cols` elements for each piece of a row that is too long for one group of GPU threads.
+#[derive(Debug)]
+pub struct SpmmPlan<'a, T> {
+    matrix: &'a DeviceMatrix<T>,
+    /// Rows of B and of C.
+    sizes: (usize, usize),
+    cols: usize,
+    operator: Box<dyn Multiply<T>>,
+    choice: KernelChoice,
+}
+
+impl<T: Scalar> SpmmPlan<'_, T> {
+    /// The kernel, and why it was chosen. It is the one for row-major matrices without gaps: where leading dimensions or offsets are no
+    /// multiples of its vector, another tile is chosen at the first product, with the same long rows and order of rows.
+    #[must_use]
+    pub fn describe(&self) -> &KernelChoice {
+        &self.choice
+    }
+
+    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. What is said of [`DeviceMatrix::spmm`] holds, but that atomic
+    /// [kernels](SpmmKernel) add in an order that changes from run to run.
+    ///
+    /// # Errors
+    /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also for another number of columns than planned.
+    pub fn multiply<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        let (b, c) = (b.into(), c.into());
+        check_length("the row of B", self.cols, b.ncols())?;
+        self.matrix.check_dense((self.sizes.0, &b), (self.sizes.1, &c))?;
+        by_rows(&*self.operator, Product { alpha, b, beta, c })
+    }
+}
+
+/// A product of matrices in any order, by an operator for row-major ones.
+fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_, T>) -> Result<()> {
+    let Product { alpha, b, beta, c } = product;
+    let copy = in_rows(c.device(), b)?;
+    let b = copy.as_ref().map_or(b, DeviceDense::view);
+    write_rows(c, beta != T::default(), |c| operator.multiply(Product { alpha, b, beta, c }))
+}
+
+/// A row-major copy of a column-major matrix.
+fn in_rows<T: Element>(device: &Device, matrix: DenseRef<'_, T>) -> Result<Option<DeviceDense<T>>> {
+    if matrix.order() == Order::RowMajor {
+        return Ok(None);
+    }
+    let mut rows = device.zeros_dense((matrix.nrows(), matrix.ncols()))?;
+    rows.assign(matrix)?;
+    Ok(Some(rows))
+}
+
+/// Has a row-major matrix written, which is then copied where the matrix is column-major. `reads` says whether the old elements are read.
+fn write_rows<T: Element>(
+    mut matrix: DenseMut<'_, T>,
+    reads: bool,
+    write: impl FnOnce(DenseMut<'_, T>) -> Result<()>,
+) -> Result<()> {
+    if matrix.order() == Order::RowMajor {
+        return write(matrix);
+    }
+    let mut rows = matrix.device().zeros_dense((matrix.nrows(), matrix.ncols()))?;
+    if reads {
+        rows.assign(&matrix)?;
+    }
+    write(rows.view_mut())?;
+    matrix.assign(&rows)
 }

@@ -7,8 +7,8 @@ use super::{
     shares::{Shares, alignment, row_bytes},
 };
 use crate::{
-    Offset, Result, Scalar, Structure,
-    device::{Buffer, KernelLaunch, Mode},
+    Error, Offset, Result, Scalar, Structure,
+    device::{self, Buffer, KernelLaunch},
     spmv::CsrArrays,
 };
 
@@ -48,15 +48,17 @@ pub(super) fn reduce<T: Scalar, O: Offset>(
     let index = match plans.iter().position(same) {
         Some(index) => index,
         None => {
-            let tile = choice::tile(tiles(T::DTYPE, extremum), vector, cols, u32::MAX, None)?;
-            let shares = Shares::new(csr, structure, tile, cols, None, None)?;
-            plans.push(Plan {
-                extremum,
-                one: Buffer::upload(&csr.device, &[T::from_f64(1.0)])?,
-                partials: Buffer::zeros(&csr.device, shares.room())?,
-                partial_entries: Buffer::zeros(&csr.device, if extremum { shares.room() } else { 0 })?,
-                shares,
-            });
+            plans.push(device::paused(|| {
+                let tile = choice::tile(tiles(T::DTYPE, extremum), vector, cols, u32::MAX, None)?;
+                let shares = Shares::new(csr, structure, tile, cols, None, None)?;
+                Ok::<_, Error>(Plan {
+                    extremum,
+                    one: Buffer::upload(&csr.device, &[T::from_f64(1.0)])?,
+                    partials: Buffer::zeros(&csr.device, shares.room())?,
+                    partial_entries: Buffer::zeros(&csr.device, if extremum { shares.room() } else { 0 })?,
+                    shares,
+                })
+            })?);
             plans.len() - 1
         }
     };
@@ -71,7 +73,7 @@ fn launch<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, plan: &mut Plan<T>, reduc
     let entries_row_bytes = entries.as_ref().map_or(Ok(0), |entries| row_bytes::<u32>(entries.leading_dimension()))?;
     let (b_offset, c_offset) = (b.offset(), c.offset());
     let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, Mode::Queue, FAMILY, variant, blocks);
+    let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
     let args = Args {
         rows: shares.rows(csr, &mut launch, distances),
         value_step: u32::from(weights == Weights::Values),

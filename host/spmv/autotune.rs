@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Chosen, Product};
-use crate::{Device, DeviceVec, KernelChoice, Result, Scalar, device::Mode};
+use crate::{Device, DeviceVec, KernelChoice, Result, Scalar};
 
 /// Each candidate is timed in this many rounds, so that a disturbance hits one round of all rather than all of one.
 const ROUNDS: usize = 3;
@@ -50,8 +50,7 @@ fn median_time<T: Scalar>(
     y: &mut DeviceVec<T>,
 ) -> Result<Duration> {
     let (alpha, beta) = (T::from_f64(1.0), T::default());
-    let mut product =
-        |_| chosen.operator.spmv(Product { mode: Mode::Queue, alpha, x: x.into(), beta, y: (&mut *y).into() });
+    let mut product = |_| chosen.operator.spmv(Product { alpha, x: x.into(), beta, y: (&mut *y).into() });
     product(0)?;
     let mut times = device.time_each(repeats, product)?;
     times.sort();

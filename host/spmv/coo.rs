@@ -1,13 +1,13 @@
 //! COO matrices on a device: the kernel family `spmv_coo`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use kernels_gpu::spmv_coo::{Args, CARRIES, CarryArgs, ENTRIES_PER_STEP, PRODUCTS, grid_size};
 
 use super::{Chosen, Product, Spmv, add_diagonal_of, cpu::OnCpu, scale::scale, variant_of};
 use crate::{
     CooMatrix, Device, KernelChoice, Result, Scalar,
-    device::{Backend, Buffer, Exclusive, KernelLaunch},
+    device::{self, Backend, Buffer, KernelLaunch},
 };
 
 /// The name of the family and of its PTX module.
@@ -26,7 +26,7 @@ struct GpuCoo<T> {
     run_starts: Buffer<u32>,
     /// What the first launch of a product leaves for the second. Products are ordered, whatever their queues, since each
     /// launch joins the matrix's own: the lock is held until both launches of one have been queued and have joined.
-    carries: Mutex<Buffer<T>>,
+    carries: Arc<Mutex<Buffer<T>>>,
 }
 
 /// Entries that a warp takes: so many that the warps fill a large GPU once, but not so few that their slots cost more than
@@ -58,7 +58,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Resul
         values: Buffer::share(device, values)?,
         run_rows: Buffer::upload(device, &run_rows)?,
         run_starts: Buffer::upload(device, &run_starts)?,
-        carries: Mutex::new(Buffer::zeros(device, slots)?),
+        carries: Arc::new(Mutex::new(Buffer::zeros(device, slots)?)),
     };
     let kernel = variant_of(PRODUCTS, T::DTYPE).entry.into();
     Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
@@ -89,14 +89,14 @@ fn runs(row_indices: &[u32], per_warp: usize) -> (Vec<u32>, Vec<u32>) {
 
 impl<T: Scalar> Spmv<T> for GpuCoo<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, mut y } = product;
-        scale(mode, beta, y.as_slice_mut())?;
+        let Product { alpha, x, beta, mut y } = product;
+        scale(beta, y.as_slice_mut())?;
         if self.entries == 0 {
             return Ok(());
         }
-        let carries = &mut *self.carries.lock().unwrap_or_else(PoisonError::into_inner);
-        self.add_segments(Product { mode, alpha, x, beta, y: y.as_slice_mut() }, carries)?;
-        self.add_carries(Product { mode, alpha, x, beta, y }, carries)
+        let carries = &mut *device::lock(&self.carries);
+        self.add_segments(Product { alpha, x, beta, y: y.as_slice_mut() }, carries)?;
+        self.add_carries(Product { alpha, x, beta, y }, carries)
     }
 
     fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
@@ -110,19 +110,15 @@ impl<T: Scalar> Spmv<T> for GpuCoo<T> {
     fn needs_alignment(&self) -> bool {
         true
     }
-
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        Some(&self.carries)
-    }
 }
 
 impl<T: Scalar> GpuCoo<T> {
     fn add_segments(&self, product: Product<'_, T>, carries: &mut Buffer<T>) -> Result<()> {
-        let Product { mode, alpha, x, y, .. } = product;
+        let Product { alpha, x, y, .. } = product;
         let variant = variant_of(PRODUCTS, T::DTYPE);
         let (queue, y, first) = y.into_parts();
         let blocks = grid_size(self.entries.div_ceil(self.per_warp));
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             entries: self.entries,
             per_warp: self.per_warp,
@@ -141,11 +137,11 @@ impl<T: Scalar> GpuCoo<T> {
     }
 
     fn add_carries(&self, product: Product<'_, T>, carries: &Buffer<T>) -> Result<()> {
-        let Product { mode, alpha, y, .. } = product;
+        let Product { alpha, y, .. } = product;
         let variant = variant_of(CARRIES, T::DTYPE);
         let runs = self.run_rows.len() as u32;
         let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, grid_size(runs));
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, grid_size(runs));
         let args = CarryArgs {
             runs,
             alpha,

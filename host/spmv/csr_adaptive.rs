@@ -2,7 +2,7 @@
 
 use std::{
     ops::RangeInclusive,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use kernels_gpu::{
@@ -13,7 +13,7 @@ use kernels_gpu::{
 use super::{Chosen, Csr, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{Buffer, Exclusive, KernelLaunch},
+    device::{self, Buffer, KernelLaunch},
     pieces::Pieces,
 };
 
@@ -38,7 +38,7 @@ struct CsrAdaptive<T, O> {
     piece_bounds: Buffer<u64>,
     /// What the warps of one launch tell one another. Launches of one matrix are ordered, whatever their queues, since
     /// each joins the matrix's own: the lock is held until a launch has been queued and has joined.
-    exchange: Mutex<Exchange<T>>,
+    exchange: Arc<Mutex<Exchange<T>>>,
 }
 
 #[derive(Debug)]
@@ -97,10 +97,10 @@ pub(super) fn choose<T: Scalar, O: Offset>(
         pieces: u32::try_from(pieces).map_err(|_| Error::Unsupported(format!("a matrix of {pieces} pieces")))?,
         piece_rows: Buffer::upload(device, &rows)?,
         piece_bounds: Buffer::upload(device, &bounds)?,
-        exchange: Mutex::new(Exchange {
+        exchange: Arc::new(Mutex::new(Exchange {
             partials: Buffer::zeros(device, pieces)?,
             arrivals: Buffer::zeros(device, pieces)?,
-        }),
+        })),
     };
     let long = match long_rows {
         0 => format!("no row of more than {long_row} entries"),
@@ -124,15 +124,15 @@ pub(super) fn choose<T: Scalar, O: Offset>(
 
 impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, y } = product;
+        let Product { alpha, x, beta, y } = product;
         let Self { variant, csr, .. } = self;
         let blocks = grid_size(csr.nrows, variant.lanes, self.pieces);
         if blocks == 0 {
             return Ok(());
         }
-        let exchange = &mut *self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
+        let exchange = &mut *device::lock(&self.exchange);
         let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: csr.nrows,
             pieces: self.pieces,
@@ -164,9 +164,5 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
 
     fn csr(&self) -> Option<Csr<'_, T>> {
         as_type(&self.csr).map(Csr::Device)
-    }
-
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        Some(&self.exchange)
     }
 }

@@ -33,15 +33,15 @@ pub(super) fn choose<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>, struct
 
 impl<T: Scalar, O: Offset> Spmv<T> for CsrScatter<T, O> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, mut y } = product;
+        let Product { alpha, x, beta, mut y } = product;
         let Self { variant, csr } = self;
-        scale(mode, beta, y.as_slice_mut())?;
+        scale(beta, y.as_slice_mut())?;
         let blocks = grid_size(csr.nrows, variant.lanes);
         if blocks == 0 {
             return Ok(());
         }
         let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: csr.nrows,
             alpha,

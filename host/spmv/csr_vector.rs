@@ -43,14 +43,14 @@ pub(super) fn choose<T: Scalar, O: Offset>(
 
 impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, y } = product;
+        let Product { alpha, x, beta, y } = product;
         let Self { variant, csr } = self;
         let blocks = grid_size(csr.nrows, variant.lanes);
         if blocks == 0 {
             return Ok(());
         }
         let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: csr.nrows,
             alpha,

@@ -60,7 +60,7 @@ impl<T: Scalar> GpuDia<T> {
 
 impl<T: Scalar> Spmv<T> for GpuDia<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, y } = product;
+        let Product { alpha, x, beta, y } = product;
         let shape = self.shape();
         let blocks = shape.grid_size(self.nrows);
         if blocks == 0 {
@@ -68,7 +68,7 @@ impl<T: Scalar> Spmv<T> for GpuDia<T> {
         }
         let variant = shape.variant;
         let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: self.nrows,
             cols: self.ncols,

@@ -56,14 +56,14 @@ pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, width: usize) ->
 
 impl<T: Scalar> Spmv<T> for GpuEll<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, y } = product;
+        let Product { alpha, x, beta, y } = product;
         let blocks = grid_size(self.nrows, size_of::<T>());
         if blocks == 0 {
             return Ok(());
         }
         let variant = variant_of(VARIANTS, T::DTYPE);
         let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, mode, FAMILY, variant, blocks);
+        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             rows: self.nrows,
             width: self.width,

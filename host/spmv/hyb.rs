@@ -1,7 +1,7 @@
 //! HYB matrices on a device: a product of the ELL part, then the COO part added to it.
 
 use super::{Chosen, Product, Spmv, coo, ell};
-use crate::{Device, HybMatrix, KernelChoice, Result, Scalar, device::Exclusive};
+use crate::{Device, HybMatrix, KernelChoice, Result, Scalar};
 
 /// A HYB matrix on any device.
 #[derive(Debug)]
@@ -27,11 +27,11 @@ pub(crate) fn spmv_bytes<T: Scalar>(matrix: &HybMatrix<T>) -> usize {
 
 impl<T: Scalar> Spmv<T> for Hyb<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { mode, alpha, x, beta, mut y } = product;
-        self.ell.operator.spmv(Product { mode, alpha, x, beta, y: y.as_slice_mut() })?;
+        let Product { alpha, x, beta, mut y } = product;
+        self.ell.operator.spmv(Product { alpha, x, beta, y: y.as_slice_mut() })?;
         match self.entries_in_coo {
             0 => Ok(()),
-            _ => self.coo.operator.spmv(Product { mode, alpha, x, beta: T::from_f64(1.0), y }),
+            _ => self.coo.operator.spmv(Product { alpha, x, beta: T::from_f64(1.0), y }),
         }
     }
 
@@ -42,9 +42,5 @@ impl<T: Scalar> Spmv<T> for Hyb<T> {
 
     fn needs_alignment(&self) -> bool {
         self.ell.operator.needs_alignment() || self.coo.operator.needs_alignment()
-    }
-
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        self.coo.operator.exclusive()
     }
 }

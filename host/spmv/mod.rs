@@ -26,13 +26,13 @@ pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use upload::Upload;
 
 use crate::{
-    CsrMatrix, DType, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Graph, KernelChoice, Result, Scalar,
-    device::{Exclusive, Mode, check_length},
+    CsrMatrix, DType, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, KernelChoice, Result, Scalar,
+    device::check_length,
 };
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
-    /// Queues, loads or records the launches of the product, as its mode says; the CPU computes it at once.
+    /// Queues the launches of the product; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
 
     /// Adds the elements on the diagonal, on the host.
@@ -47,11 +47,6 @@ pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     fn needs_alignment(&self) -> bool {
         false
     }
-
-    /// Held while the launches of one product are queued, for they share memory of the matrix.
-    fn exclusive(&self) -> Option<&dyn Exclusive> {
-        None
-    }
 }
 
 /// A stored matrix in CSR.
@@ -64,7 +59,6 @@ pub(crate) enum Csr<'a, T> {
 
 /// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) mode: Mode<'a>,
     pub(crate) alpha: T,
     pub(crate) x: DeviceSlice<'a, T>,
     pub(crate) beta: T,
@@ -150,39 +144,6 @@ impl<T: Scalar> DeviceMatrix<T> {
         multiply(operator, alpha, x, beta, y)
     }
 
-    /// The product as a [`Graph`], which queues it any number of times: with the same `x` and `y`, which stay borrowed.
-    ///
-    /// ```
-    /// # use warpsparse::{CsrMatrix, Device};
-    /// # let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![2.0f32])?;
-    /// # let device = Device::auto();
-    /// # let a = device.upload(&a)?;
-    /// let x = device.upload_vec(&[1.0])?;
-    /// let mut y = device.zeros(1)?;
-    /// a.spmv_graph(1.0, &x, 1.0, &mut y)?.launch(5)?; // five times y = A * x + y
-    /// assert_eq!(y.to_vec()?, [10.0]);
-    /// # Ok::<(), warpsparse::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`spmv`](Self::spmv), and [`InvalidOption`](crate::Error::InvalidOption) if matrix, `x` and `y` live on
-    /// different queues of a GPU.
-    pub fn spmv_graph<'a>(
-        &'a self,
-        alpha: T,
-        x: &'a DeviceVec<T>,
-        beta: T,
-        y: &'a mut DeviceVec<T>,
-    ) -> Result<Graph<'a>> {
-        let operator = self.product()?;
-        self.check_arguments((self.ncols(), x.into()), (self.nrows(), &(&mut *y).into()))?;
-        let queue = y.device().clone();
-        let recorded = |mode: Mode<'_>| operator.spmv(Product { mode, alpha, x: x.into(), beta, y: (&mut *y).into() });
-        // SAFETY: the graph holds the borrows of all arguments, for as long as it can be launched.
-        let recording = unsafe { queue.record(recorded) }?;
-        Ok(Graph::new(move || self.spmv(alpha, x, beta, &mut *y), recording, operator.exclusive()))
-    }
-
     fn check_arguments(
         &self,
         (x_len, x): (usize, DeviceSlice<'_, T>),
@@ -204,14 +165,13 @@ fn multiply<T: Scalar>(
     beta: T,
     mut y: DeviceSliceMut<'_, T>,
 ) -> Result<()> {
-    let mode = Mode::Queue;
     if y.is_aligned() || !operator.needs_alignment() {
-        return operator.spmv(Product { mode, alpha, x, beta, y });
+        return operator.spmv(Product { alpha, x, beta, y });
     }
     let mut aligned: DeviceVec<T> = y.device().zeros(y.len())?;
     if beta != T::default() {
         aligned.assign(&y)?;
     }
-    operator.spmv(Product { mode, alpha, x, beta, y: (&mut aligned).into() })?;
+    operator.spmv(Product { alpha, x, beta, y: (&mut aligned).into() })?;
     y.assign(&aligned)
 }

@@ -3,11 +3,7 @@
 use kernels_gpu::csr_structure::{Args, FIGURES, LENGTH_CLASSES, VARIANTS, figure, grid_size};
 
 use super::Structure;
-use crate::{
-    DeviceVec, Offset, Result,
-    device::{KernelLaunch, Mode},
-    spmv::CsrArrays,
-};
+use crate::{DeviceVec, Offset, Result, device::KernelLaunch, spmv::CsrArrays};
 
 /// The name of the family and of its PTX module.
 const FAMILY: &str = "csr_structure";
@@ -33,7 +29,7 @@ fn launch<T, O: Offset>(
 ) -> Result<()> {
     let device = &csr.device;
     let variant = &VARIANTS[usize::from(size_of::<O>() == 8)];
-    let mut launch = KernelLaunch::of_family(device, Mode::Queue, FAMILY, variant, blocks);
+    let mut launch = KernelLaunch::of_family(device, FAMILY, variant, blocks);
     let args = Args {
         rows: csr.nrows,
         entries: csr.nnz.index() as u64,

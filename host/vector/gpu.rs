@@ -16,7 +16,7 @@ use kernels_gpu::{
 use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{
     DType, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result, Scalar,
-    device::{Found, KernelLaunch, Mode},
+    device::{Found, KernelLaunch},
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
@@ -293,7 +293,7 @@ impl Borrowed {
 
 /// A launch; no memory holds as many elements as would take 2^31 blocks.
 fn launch_of<'a>(queue: &'a Device, family: &'static str, variant: &'static Variant, blocks: u64) -> KernelLaunch<'a> {
-    KernelLaunch::of_family(queue, Mode::Queue, family, variant, blocks as u32)
+    KernelLaunch::of_family(queue, family, variant, blocks as u32)
 }
 
 fn factor<'a, T: Scalar>(launch: &mut KernelLaunch<'a>, name: &str, factor: Factor<'a, T>) -> KernelFactor<T> {

@@ -40,6 +40,8 @@ pub mod cg_steps;
 pub mod csr_diagonal;
 #[cfg(feature = "csr_structure")]
 pub mod csr_structure;
+#[cfg(feature = "dense_copy")]
+pub mod dense_copy;
 #[cfg(feature = "gemm_tiles")]
 pub mod gemm_tiles;
 #[cfg(feature = "sgemm_ladder")]
@@ -87,6 +89,8 @@ pub const FAMILIES: &[Family] = &[
     Family { name: "csr_diagonal", variants: csr_diagonal::VARIANTS },
     #[cfg(feature = "csr_structure")]
     Family { name: "csr_structure", variants: csr_structure::VARIANTS },
+    #[cfg(feature = "dense_copy")]
+    Family { name: "dense_copy", variants: dense_copy::VARIANTS },
     #[cfg(feature = "gemm_tiles")]
     Family { name: "gemm_tiles", variants: gemm_tiles::VARIANTS },
     #[cfg(feature = "sgemm_ladder")]

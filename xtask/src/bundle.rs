@@ -22,6 +22,7 @@ const BUILT: &[&str] = &[
     "--test=cudarc",
     "--test=device",
     "--test=gemm",
+    "--test=graph",
     "--test=own_kernel",
     "--test=solver",
     "--test=spmv",

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     DeviceVec, Error, KernelChoice, LinearOperator, Result, Scalar,
-    device::{Backend, Mode},
+    device::Backend,
     solver::course::{Method, Phase, Round},
 };
 
@@ -42,7 +42,7 @@ impl<T: Scalar> System<T> for InOnePrecision<'_, T> {
     fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)> {
         let Workspace { x, q, .. } = &mut *workspace;
         self.operator.apply((&*x).into(), q.into())?;
-        workspace.step(Mode::Queue, Step::Residual { b: self.b })?;
+        workspace.step(Step::Residual { b: self.b })?;
         workspace.residual_norms()
     }
 

@@ -11,7 +11,7 @@ use kernels_gpu::{
 use super::{cpu::replace_residual, fast::System, workspace::Workspace};
 use crate::{
     DeviceMatrix, DeviceVec, Error, Result,
-    device::{KernelLaunch, Mode},
+    device::KernelLaunch,
     spmv::{Csr, CsrArrays},
 };
 
@@ -42,7 +42,7 @@ impl<'a> Mixed<'a> {
         let Workspace { device, x: dx, r, state, .. } = workspace;
         let blocks = grid_size(csr.nrows, device.multiprocessors());
         for variant in VARIANTS {
-            let mut launch = KernelLaunch::of_family(device, Mode::Queue, "cg_mixed", variant, blocks);
+            let mut launch = KernelLaunch::of_family(device, "cg_mixed", variant, blocks);
             let adds = adds(variant);
             let args = Args {
                 rows: csr.nrows,

@@ -14,7 +14,7 @@ use kernels_gpu::{
 use super::workspace::{Workspace, Z};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
-    device::{Buffer, KernelLaunch, Mode},
+    device::{Buffer, KernelLaunch},
     spmv::{Csr, CsrArrays},
 };
 
@@ -124,8 +124,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
         let Self { csr, variant, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
         let Workspace { device, x, r, p, z, state, .. } = workspace;
-        let mut launch =
-            KernelLaunch::cooperative(device, Mode::Queue, "cg_persistent", variant, *blocks, *shared_bytes)?;
+        let mut launch = KernelLaunch::cooperative(device, "cg_persistent", variant, *blocks, *shared_bytes)?;
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
             iterations: ITERATIONS,

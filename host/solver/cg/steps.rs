@@ -11,7 +11,7 @@ use kernels_gpu::{
 use super::workspace::{Step, Workspace, Z, named};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
-    device::{Backend, KernelLaunch, Mode, Recording},
+    device::{Backend, KernelLaunch, Recording, anew},
     spmv::{Csr, CsrArrays, Product, Spmv},
 };
 
@@ -94,9 +94,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             return Ok(());
         }
         let queue = workspace.device.clone();
-        let iterations = |mode: Mode<'_>| (0..RECORDED).try_for_each(|_| self.iterate(workspace, mode));
-        // SAFETY: the matrix is borrowed for as long as `self` lives, and whoever has the workspace keeps it as long.
-        self.recording = unsafe { queue.record(iterations) }?;
+        self.recording = queue.recorded(|| (0..RECORDED).try_for_each(|_| self.iterate(workspace)))?;
         Ok(())
     }
 
@@ -112,10 +110,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
     /// Queues some iterations, and returns how many.
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
         if let Some(recording) = &self.recording {
-            match self.exclusive() {
-                None => recording.launch()?,
-                Some(lock) => lock.hold(&mut || recording.launch())?,
-            }
+            recording.launch()?;
             return Ok(RECORDED);
         }
         let queued = match workspace.device.backend() {
@@ -123,35 +118,32 @@ impl<'a, T: Scalar> Steps<'a, T> {
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => self.at_a_time(),
         };
-        (0..queued).try_for_each(|_| self.iterate(workspace, Mode::Queue))?;
+        match self.is_recorded {
+            // Where there are no graphs, what they would refuse is refused too.
+            true => anew(|| (0..queued).try_for_each(|_| self.iterate(workspace)))?,
+            false => (0..queued).try_for_each(|_| self.iterate(workspace))?,
+        }
         if self.in_step {
             workspace.state.counters.to_vec(&workspace.device)?;
         }
         Ok(queued)
     }
 
-    fn exclusive(&self) -> Option<&dyn crate::device::Exclusive> {
-        match &self.multiply {
-            Multiply::Matrix(product) => product.exclusive(),
-            Multiply::Fused { .. } | Multiply::Operator(_) => None,
-        }
-    }
-
     /// `z`, `r . z` and the first direction, from the residual; unless the direction goes on.
     pub(super) fn begin(&self, workspace: &mut Workspace<T>, goes_on: bool) -> Result<()> {
         self.precondition(workspace)?;
-        workspace.step(Mode::Queue, Step::Begin { begins: true })?;
-        if goes_on { Ok(()) } else { workspace.step(Mode::Queue, Step::Direction) }
+        workspace.step(Step::Begin { begins: true })?;
+        if goes_on { Ok(()) } else { workspace.step(Step::Direction) }
     }
 
-    fn iterate(&self, workspace: &mut Workspace<T>, mode: Mode<'_>) -> Result<()> {
-        self.multiply(workspace, mode)?;
-        workspace.step(mode, Step::Update)?;
+    fn iterate(&self, workspace: &mut Workspace<T>) -> Result<()> {
+        self.multiply(workspace)?;
+        workspace.step(Step::Update)?;
         if self.preconditioner.is_some() {
             self.precondition(workspace)?;
-            workspace.step(mode, Step::Begin { begins: false })?;
+            workspace.step(Step::Begin { begins: false })?;
         }
-        workspace.step(mode, Step::Direction)
+        workspace.step(Step::Direction)
     }
 
     fn precondition(&self, workspace: &mut Workspace<T>) -> Result<()> {
@@ -161,38 +153,27 @@ impl<'a, T: Scalar> Steps<'a, T> {
         }
     }
 
-    fn multiply(&self, workspace: &mut Workspace<T>, mode: Mode<'_>) -> Result<()> {
+    fn multiply(&self, workspace: &mut Workspace<T>) -> Result<()> {
         match self.multiply {
-            Multiply::Fused { csr, variant } => return launch(csr, variant, workspace, mode),
+            Multiply::Fused { csr, variant } => return launch(csr, variant, workspace),
             Multiply::Matrix(product) => {
                 let Workspace { p, q, .. } = workspace;
-                product.spmv(Product {
-                    mode,
-                    alpha: T::from_f64(1.0),
-                    x: (&*p).into(),
-                    beta: T::default(),
-                    y: q.into(),
-                })?;
+                product.spmv(Product { alpha: T::from_f64(1.0), x: (&*p).into(), beta: T::default(), y: q.into() })?;
             }
             Multiply::Operator(operator) => {
                 let Workspace { p, q, .. } = workspace;
                 operator.apply((&*p).into(), q.into())?;
             }
         }
-        workspace.step(mode, Step::Alpha)
+        workspace.step(Step::Alpha)
     }
 }
 
 /// `q = A p` with the dot and the step length.
-fn launch<T: Scalar>(
-    csr: &CsrArrays<T, u32>,
-    variant: &'static Variant,
-    workspace: &mut Workspace<T>,
-    mode: Mode<'_>,
-) -> Result<()> {
+fn launch<T: Scalar>(csr: &CsrArrays<T, u32>, variant: &'static Variant, workspace: &mut Workspace<T>) -> Result<()> {
     let Workspace { device, p, q, state, .. } = workspace;
     let blocks = grid_size(csr.nrows, variant.lanes, device.multiprocessors());
-    let mut launch = KernelLaunch::of_family(device, mode, "cg_csr", variant, blocks);
+    let mut launch = KernelLaunch::of_family(device, "cg_csr", variant, blocks);
     let args = Args {
         rows: csr.nrows,
         entries: csr.nnz,

@@ -10,7 +10,7 @@ use kernels_gpu::{
 use super::cpu;
 use crate::{
     DType, Device, DeviceVec, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark, Mode},
+    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark},
 };
 
 /// What a method of systems of one size needs beyond the matrix.
@@ -126,22 +126,22 @@ impl<T: Scalar> Workspace<T> {
     }
 
     /// Queues, loads or records a vector operation; the CPU does it at once.
-    pub(super) fn step(&mut self, mode: Mode<'_>, step: Step<'_, T>) -> Result<()> {
+    pub(super) fn step(&mut self, step: Step<'_, T>) -> Result<()> {
         match self.device.backend() {
             Backend::Cpu { .. } => {
                 cpu::step(self, step);
                 Ok(())
             }
-            _ => self.launch(mode, step),
+            _ => self.launch(step),
         }
     }
 
-    fn launch(&mut self, mode: Mode<'_>, step: Step<'_, T>) -> Result<()> {
+    fn launch(&mut self, step: Step<'_, T>) -> Result<()> {
         let Self { device, x, r, p, q, z, compensated, state, .. } = self;
         let n = x.len() as u32;
         let variant = variant_of(step, T::DTYPE, *compensated);
         let blocks = grid_size(n, device.multiprocessors());
-        let mut launch = KernelLaunch::of_family(device, mode, "cg_steps", variant, blocks);
+        let mut launch = KernelLaunch::of_family(device, "cg_steps", variant, blocks);
         let mut args = Args {
             n,
             preconditioner: match z {

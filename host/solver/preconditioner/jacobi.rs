@@ -5,7 +5,7 @@ use kernels_gpu::csr_diagonal::{Args, VARIANTS, grid_size};
 use super::Preconditioner;
 use crate::{
     DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar, Zip,
-    device::{Buffer, KernelLaunch, Mode, check_length},
+    device::{Buffer, KernelLaunch, check_length},
     spmv::{Csr, CsrArrays},
 };
 
@@ -68,7 +68,7 @@ fn inverted_by_kernel<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<Jacobi<T>> {
     let mut suspect = Buffer::upload(device, &[u32::MAX])?;
     if csr.nrows > 0 {
         let variant = VARIANTS.iter().find(|variant| variant.dtype == Some(T::DTYPE)).expect("one for each type");
-        let mut launch = KernelLaunch::of_family(device, Mode::Queue, "csr_diagonal", variant, grid_size(csr.nrows));
+        let mut launch = KernelLaunch::of_family(device, "csr_diagonal", variant, grid_size(csr.nrows));
         let args = Args {
             rows: csr.nrows,
             row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),

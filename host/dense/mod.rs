@@ -1,0 +1,172 @@
+//! Dense matrices on a device.
+
+mod copy;
+mod layout;
+mod view;
+
+use std::ops::RangeBounds;
+
+pub use layout::{DenseLayout, Order};
+pub use view::{DenseMut, DenseRef};
+
+use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result};
+
+/// A dense matrix in a device's memory, by rows or by columns.
+///
+/// ```
+/// use warpsparse::{DenseLayout, Device, Map};
+///
+/// let device = Device::auto();
+/// let a = device.upload_dense((2, 3), &[1.0f32, -2.0, 3.0, -4.0, 5.0, -6.0])?;
+/// let mut c = device.zeros_dense(DenseLayout::column_major(2, 2))?;
+/// a.gemm(1.0, a.transpose(), 0.0, &mut c)?; // A times its transpose
+/// assert_eq!(c.to_vec()?, [14.0, -32.0, -32.0, 77.0]);
+/// c.elements_mut().map(Map::Relu)?;
+/// assert_eq!(c.view().columns(1..)?.to_vec()?, [0.0, 77.0]);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// Memory: [`elements`](DenseLayout::elements) of its layout.
+#[derive(Debug)]
+pub struct DeviceDense<T> {
+    vec: DeviceVec<T>,
+    layout: DenseLayout,
+}
+
+impl Device {
+    /// A matrix of zeros: `device.zeros_dense((nrows, ncols))`, or with any other [`DenseLayout`].
+    ///
+    /// # Errors
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
+    /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
+    pub fn zeros_dense<T: Element>(&self, layout: impl Into<DenseLayout>) -> Result<DeviceDense<T>> {
+        let layout = layout.into();
+        layout.check(usize::MAX)?;
+        let vec = self.zeros(layout.elements().unwrap_or(usize::MAX))?;
+        Ok(DeviceDense { vec, layout })
+    }
+
+    /// A matrix with these elements, which lie as the layout says: `device.upload_dense((nrows, ncols), &values)` is row by row without gaps.
+    /// Waits until they are copied.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless there are as many values as the layout has
+    /// [`elements`](DenseLayout::elements); [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
+    pub fn upload_dense<T: Element>(&self, layout: impl Into<DenseLayout>, values: &[T]) -> Result<DeviceDense<T>> {
+        let layout = layout.into();
+        check_exact(&layout, values.len())?;
+        Ok(DeviceDense { vec: self.upload_vec(values)?, layout })
+    }
+}
+
+impl<T: Element> DeviceDense<T> {
+    /// The matrix of a vector's elements; nothing is copied.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless the vector has as many elements as the layout.
+    pub fn from_vec(layout: impl Into<DenseLayout>, vec: DeviceVec<T>) -> Result<Self> {
+        let layout = layout.into();
+        check_exact(&layout, vec.len())?;
+        Ok(Self { vec, layout })
+    }
+
+    /// The elements as a vector, as the layout has them; nothing is copied.
+    #[must_use]
+    pub fn into_vec(self) -> DeviceVec<T> {
+        self.vec
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn nrows(&self) -> usize {
+        self.layout.nrows
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn ncols(&self) -> usize {
+        self.layout.ncols
+    }
+
+    /// How the elements lie in memory.
+    #[must_use]
+    pub fn layout(&self) -> DenseLayout {
+        self.layout
+    }
+
+    /// Where the matrix lives, and the queue that operations writing it run on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.vec.device()
+    }
+
+    /// The matrix, to read from.
+    #[must_use]
+    pub fn view(&self) -> DenseRef<'_, T> {
+        self.vec.matrix(self.layout).expect("the vector has been made for the layout")
+    }
+
+    /// The matrix, to write to.
+    #[must_use]
+    pub fn view_mut(&mut self) -> DenseMut<'_, T> {
+        self.vec.matrix_mut(self.layout).expect("the vector has been made for the layout")
+    }
+
+    /// The transpose: the same elements, rows for columns.
+    #[must_use]
+    pub fn transpose(&self) -> DenseRef<'_, T> {
+        self.view().transpose()
+    }
+
+    /// Some of the rows.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
+    pub fn rows(&self, range: impl RangeBounds<usize>) -> Result<DenseRef<'_, T>> {
+        self.view().rows(range)
+    }
+
+    /// Some of the columns.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
+    pub fn columns(&self, range: impl RangeBounds<usize>) -> Result<DenseRef<'_, T>> {
+        self.view().columns(range)
+    }
+
+    /// All elements, as the layout has them, gaps included: for elementwise operations and reductions.
+    #[must_use]
+    pub fn elements(&self) -> DeviceSlice<'_, T> {
+        (&self.vec).into()
+    }
+
+    /// The same, to write them.
+    #[must_use]
+    pub fn elements_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        (&mut self.vec).into()
+    }
+
+    /// A copy of the elements, row by row without gaps whatever the layout, after everything queued before has finished.
+    ///
+    /// # Errors
+    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.view().to_vec()
+    }
+
+    /// Overwrites the elements by those of a matrix of the same size in any layout: see [`DenseMut::assign`].
+    ///
+    /// # Errors
+    /// As [`DenseMut::assign`].
+    pub fn assign<'b>(&mut self, source: impl Into<DenseRef<'b, T>>) -> Result<()> {
+        self.view_mut().assign(source)
+    }
+}
+
+fn check_exact(layout: &DenseLayout, len: usize) -> Result<()> {
+    layout.check(len)?;
+    let expected = layout.elements().expect("no more than there are");
+    crate::device::check_length("the vector of a dense matrix", expected, len)
+}

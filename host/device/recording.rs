@@ -1,0 +1,76 @@
+//! What this thread records, if it does: operations look here for where their launches go.
+//!
+//! A recording keeps whatever its launches touch, so that a graph never touches memory that has been freed, whoever owned it. It
+//! also keeps the locks under which operations queue launches that share memory: they are held while the graph is queued.
+
+#[cfg(feature = "cuda")]
+mod tape;
+
+use std::{
+    cell::RefCell,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{Error, Result};
+#[cfg(feature = "cuda")]
+pub(super) use tape::{Kept, Lent, keep, record, recorder, refuses_lent};
+
+thread_local! {
+    static CURRENT: RefCell<State> = const { RefCell::new(State::Idle) };
+}
+
+/// What this thread does with the operations that it meets.
+enum State {
+    /// They are queued.
+    Idle,
+    /// They are queued, as those of a graph of the CPU or the emulator, which refuses what a GPU's graph would.
+    Anew,
+    /// They are recorded.
+    #[cfg(feature = "cuda")]
+    Recording(tape::Tape),
+}
+
+/// Puts the state before back, whatever happens.
+struct Before(State);
+
+impl Before {
+    fn enter(state: State) -> Self {
+        Self(CURRENT.replace(state))
+    }
+}
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        CURRENT.set(mem::replace(&mut self.0, State::Idle));
+    }
+}
+
+/// Fails while this thread records: `what` is nothing that a graph can hold.
+pub(crate) fn refuse(what: &str) -> Result<()> {
+    match CURRENT.with_borrow(|state| matches!(state, State::Idle)) {
+        true => Ok(()),
+        false => Err(Error::InvalidOption(format!(
+            "{what} while a graph is recorded, which holds operations on the device alone"
+        ))),
+    }
+}
+
+/// Does `work` as if nothing were recorded, for preparations that happen once.
+pub(crate) fn paused<R>(work: impl FnOnce() -> R) -> R {
+    let _before = Before::enter(State::Idle);
+    work()
+}
+
+/// Does `work`, the operations of a graph that are called anew.
+pub(crate) fn anew<R>(work: impl FnOnce() -> R) -> R {
+    let _before = Before::enter(State::Anew);
+    work()
+}
+
+/// Locks what the launches of one operation share with those of others, until they are queued.
+pub(crate) fn lock<P: Send + 'static>(mutex: &Arc<Mutex<P>>) -> MutexGuard<'_, P> {
+    #[cfg(feature = "cuda")]
+    tape::keep_lock(mutex);
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
