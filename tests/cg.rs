@@ -928,13 +928,13 @@ fn large_systems(device: &Device) {
 }
 
 /// What sets options of a method for a matrix.
-type Settings<T> = dyn for<'m> Fn(Cg<'m, T>, &'m DeviceMatrix<T>) -> Cg<'m, T>;
+type Settings<'f, T> = dyn for<'m> Fn(Cg<'m, T>, &'m DeviceMatrix<T>) -> Cg<'m, T> + 'f;
 
 /// By every kernel: with and without Jacobi, of a matrix in CSR and in another format, with dots compensated, in two precisions.
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let matrix = dominant::<T>(700, 12);
     let b: Vec<T> = Random(4).vector(700);
-    let check = |case: &str, format: FormatChoice, cg: &Settings<T>| {
+    let check = |case: &str, format: FormatChoice, cg: &Settings<'_, T>| {
         let [on_gpu, emulated] = [gpu, &Device::emulated(0)].map(|device| {
             let on_device = device.upload_with(&matrix, &SpmvOptions::default().format(format)).unwrap();
             solve(device, &mut cg(Cg::new(&on_device), &on_device), &b).unwrap()
