@@ -35,7 +35,7 @@
 //!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
 //! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with
-//!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]).
+//!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]). [`Tolerance`] says when it ends, [`SolveInfo`] how it went.
 //! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers. Their
 //!   numbers may be the host's or the device's ([`DeviceScalar`]), so that nothing waits for a dot product.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
