@@ -182,10 +182,11 @@ impl<T: Scalar> Method for Plain<'_, T> {
         self.precondition()?;
         self.p.assign(self.z.as_ref().unwrap_or(&self.r))?;
         self.seen_rz = self.rz.get()?.to_f64();
-        if self.seen_rz == 0.0 {
+        let norm = self.norm.get()?.to_f64();
+        if self.seen_rz == 0.0 && T::from_f64(norm * norm) == T::default() {
             return Err(breakdown(round.first, "r . M r underflows: scale the system"));
         }
-        let status = self.verdict(self.seen_rz, self.norm.get()?.to_f64(), round.first);
+        let status = self.verdict(self.seen_rz, norm, round.first);
         self.end = (status != status::RUNNING).then(|| ending(status, round.first));
         Ok(())
     }
