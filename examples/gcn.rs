@@ -7,7 +7,7 @@ use std::{env, error::Error};
 
 use plotters::prelude::*;
 use rand::{RngExt, SeedableRng};
-use warpsparse::{CsrMatrix, Device, Map, gemm, io::MatrixSource};
+use warpsparse::{CsrMatrix, Device, Map, io::MatrixSource};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::from_name(&env::args().nth(1).unwrap_or("auto".into()))?;
@@ -27,14 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let expected = layer(&s_host, hidden.iter().map(|x| x.max(0.0)).collect(), &w2, c);
 
     let s = device.upload(&s_host)?;
-    let (x, w1, w2) = (device.upload_vec(&x)?, device.upload_vec(&w1)?, device.upload_vec(&w2)?);
-    let (mut wide, mut wide2) = (device.zeros(n * h)?, device.zeros(n * h)?);
-    let (mut narrow, mut y) = (device.zeros(n * c)?, device.zeros(n * c)?);
-    gemm(1.0, x.matrix((n, f))?, w1.matrix((f, h))?, 0.0, wide.matrix_mut((n, h))?)?;
-    s.spmm(1.0, wide.matrix((n, h))?, 0.0, wide2.matrix_mut((n, h))?)?;
-    wide2.map(Map::Relu)?;
-    gemm(1.0, wide2.matrix((n, h))?, w2.matrix((h, c))?, 0.0, narrow.matrix_mut((n, c))?)?;
-    s.spmm(1.0, narrow.matrix((n, c))?, 0.0, y.matrix_mut((n, c))?)?;
+    let (x, w1) = (device.upload_dense((n, f), &x)?, device.upload_dense((f, h), &w1)?);
+    let (w2, mut y) = (device.upload_dense((h, c), &w2)?, device.zeros_dense((n, c))?);
+    let (mut wide, mut narrow) = (device.zeros_dense((n, h))?, device.zeros_dense((n, c))?);
+    let mut hidden = device.zeros_dense((n, h))?;
+    x.gemm(1.0, &w1, 0.0, &mut wide)?;
+    s.spmm(1.0, &wide, 0.0, &mut hidden)?;
+    hidden.elements_mut().map(Map::Relu)?;
+    hidden.gemm(1.0, &w2, 0.0, &mut narrow)?;
+    s.spmm(1.0, &narrow, 0.0, &mut y)?;
     let y = y.to_vec()?;
     let error = y.iter().zip(expected).map(|(&y, e)| (f64::from(y) - e).abs()).max_by(f64::total_cmp).unwrap();
     println!("outputs are off by {error:.1e} at most from those in f64 on the host");

@@ -1,12 +1,12 @@
 //! PageRank of a university's web: `cargo run --release --example pagerank [DEVICE] [GRAPH] [PICTURE]`.
 //!
 //! A surfer follows a random link, or else, in 15 of 100 steps and where there are none, jumps to any page.
-//! The host reads how much the ranks have changed after every tenth step, and nothing else.
+//! A step is a graph, in which the old and the new ranks trade places; the host reads how much they have changed after every tenth.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
-use std::{env, error::Error};
+use std::{cell::RefCell, env, error::Error};
 
 use plotters::prelude::*;
-use warpsparse::{CooMatrix, CsrMatrix, Device, io::MatrixSource};
+use warpsparse::{CooMatrix, CsrMatrix, Device, Reduction, io::MatrixSource};
 
 const FOLLOW: f64 = 0.85;
 
@@ -22,16 +22,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let jump = device.upload_vec(&links.rows().map(jump).collect::<Vec<_>>())?; // how probably, from each page
     let uniform = device.upload_vec(&vec![1.0 / n as f64; n])?;
     let (mut now, mut next) = (device.upload_vec(&vec![1.0 / n as f64; n])?, device.zeros(n)?);
-    for step in 1..=500 {
-        a.spmv(1.0, &now, 0.0, &mut next)?;
-        next.axpy(&jump.dot(&now)?, &uniform)?;
-        now.axpby(1.0, &next, -1.0)?; // what has changed
-        let change = now.norm1()?;
-        std::mem::swap(&mut now, &mut next);
-        if step % 10 == 0 && change.get()? < 1e-11 {
+    let change = RefCell::new(device.scalar(1.0)?);
+    let mut step = device.record_swapping(&mut now, &mut next, |now, next| {
+        a.spmv(1.0, &*now, 0.0, &mut *next)?;
+        next.axpy(&jump.dot(&*now)?, &uniform)?;
+        now.axpby(1.0, &*next, -1.0)?; // what has changed
+        now.reduce_into(Reduction::Norm1, &mut change.borrow_mut())
+    })?;
+    for _ in 0..50 {
+        step.launch(10)?;
+        if change.borrow().get()? < 1e-11 {
             break;
         }
     }
+    drop(step);
     let rank = now.to_vec()?;
     let residual = difference(&links, &rank);
     println!("by the definition, on the host, the ranks are off by {residual:.1e} in the 1-norm");

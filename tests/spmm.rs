@@ -14,8 +14,8 @@ use common::{
 };
 use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, ErrorKind, FormatChoice, KernelChoice,
-    Scalar, SpmmOptions, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, ErrorKind, FormatChoice, Scalar,
+    SpmmOptions, SpmmPlan, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("bytes_are_those_of_the_arrays", bytes_are_those_of_the_arrays));
-    trials.extend(on_every_device("preparations_are_kept", preparations_are_kept));
+    trials.extend(on_every_device("plans_choose_as_told", plans_choose_as_told));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.extend(on_every_device("random_products_f32", random_products::<f32>));
     trials.extend(on_every_device("random_products_f64", random_products::<f64>));
@@ -139,10 +139,10 @@ fn tiles_and_widths() -> Vec<(SpmmOptions, usize)> {
     all
 }
 
-/// The kernel that the options choose, unless there is none of that tile.
-fn prepare<T: Scalar>(on: &DeviceMatrix<T>, ncols: usize, options: &SpmmOptions) -> Option<KernelChoice> {
-    match on.prepare_spmm(ncols, options) {
-        Ok(choice) => Some(choice),
+/// The plan that the options lead to, unless there is no kernel of that tile.
+fn plan<'a, T: Scalar>(on: &'a DeviceMatrix<T>, ncols: usize, options: &SpmmOptions) -> Option<SpmmPlan<'a, T>> {
+    match on.spmm_plan(ncols, options) {
+        Ok(plan) => Some(plan),
         Err(Error::InvalidOption(problem)) if problem.starts_with("a tile of") => None,
         Err(error) => panic!("{error}"),
     }
@@ -154,9 +154,10 @@ fn every_tile<T: Scalar>(device: &Device) {
     let uploaded = device.upload(&matrix).unwrap();
     let mut kernels = std::collections::BTreeSet::new();
     for (options, ncols) in tiles_and_widths() {
-        let Some(choice) = prepare(&uploaded, ncols, &options) else { continue };
+        let Some(plan) = plan(&uploaded, ncols, &options) else { continue };
+        let choice = plan.describe().clone();
         let (b, c) = (Dense::integers(5, 60, ncols, 0, 0), Dense::integers(6, 45, ncols, 0, 0));
-        check_exact(&format!("{choice}, {ncols} columns"), &matrix, &uploaded, (-1.0, 3.0), &b, &c);
+        check_exact(&format!("{choice}, {ncols} columns"), &matrix, &plan, (-1.0, 3.0), &b, &c);
         kernels.insert(choice.kernel);
     }
     let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == "spmm_csr").unwrap();
@@ -266,36 +267,40 @@ fn bytes_are_those_of_the_arrays(device: &Device) {
     assert_eq!(wide.spmm_bytes(7), arrays + 46 * 4 + (45 + 60) * 7 * 4);
 }
 
-fn preparations_are_kept(device: &Device) {
+fn plans_choose_as_told(device: &Device) {
     let matrix = uneven::<f32>();
     let uploaded = device.upload(&matrix).unwrap();
-    let chosen = uploaded.prepare_spmm(32, &SpmmOptions::default()).unwrap();
+    let plan = uploaded.spmm_plan(32, &SpmmOptions::default()).unwrap();
+    let chosen = plan.describe();
     let b = Dense::random(4, 60, 32, 0, 0);
     if device.to_string() == "cpu" {
         assert_eq!(chosen.kernel, "cpu_spmm_csr");
     } else {
         assert_eq!(chosen.kernel, "spmm_csr_f32_v4_t8_c1");
         assert!(chosen.reason.contains("15 rows of more than 16 entries, up to 150, in "), "{chosen}");
-        let forced = uploaded.prepare_spmm(32, &SpmmOptions::default().tile(4, 1).long_row(200)).unwrap();
+        let plan = uploaded.spmm_plan(32, &SpmmOptions::default().tile(4, 1).long_row(200)).unwrap();
+        let forced = plan.describe();
         assert_eq!(forced.kernel, "spmm_csr_f32_v4_t4_c1");
         assert!(forced.reason.ends_with("no row of more than 200 entries"), "{forced}");
+        check("forced", &matrix, &plan, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
     }
-    check("forced", &matrix, &uploaded, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
-    let tuned = uploaded.prepare_spmm(32, &SpmmOptions::default().autotune()).unwrap();
+    let plan = uploaded.spmm_plan(32, &SpmmOptions::default().autotune()).unwrap();
+    let tuned = plan.describe();
     assert!(device.to_string() == "cpu" || tuned.reason.starts_with("the fastest of "), "{tuned}");
-    check("autotuned", &matrix, &uploaded, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
+    check("autotuned", &matrix, &plan, (1.0, 0.0), &b, &old(45, 32, 0, 0, 0.0));
     // Where there is nothing to choose from, or to time.
-    uploaded.prepare_spmm(2049, &SpmmOptions::default().autotune()).unwrap();
+    uploaded.spmm_plan(2049, &SpmmOptions::default().autotune()).unwrap();
     let none = device.upload(&matrices::from_rows::<f32>(5, vec![])).unwrap();
-    none.prepare_spmm(8, &SpmmOptions::default().autotune()).unwrap();
+    none.spmm_plan(8, &SpmmOptions::default().autotune()).unwrap();
     if device.to_string() != "cpu" {
-        let error = uploaded.prepare_spmm(32, &SpmmOptions::default().tile(3, 1).autotune()).unwrap_err();
+        let error = uploaded.spmm_plan(32, &SpmmOptions::default().tile(3, 1).autotune()).unwrap_err();
         assert!(error.to_string().starts_with("invalid option: a tile of 3 lanes"), "{error}");
     }
     // Long rows and order hold for other alignments too.
-    uploaded.prepare_spmm(12, &SpmmOptions::default().long_row(7).row_order((0..45).rev().collect())).unwrap();
+    let options = SpmmOptions::default().long_row(7).row_order((0..45).rev().collect());
+    let plan = uploaded.spmm_plan(12, &options).unwrap();
     let gaps = Dense::random(4, 60, 12, 1, 3);
-    check("misaligned", &matrix, &uploaded, (1.0, 0.0), &gaps, &old(45, 12, 1, 3, 0.0));
+    check("misaligned", &matrix, &plan, (1.0, 0.0), &gaps, &old(45, 12, 1, 3, 0.0));
 }
 
 fn what_does_not_fit(device: &Device) {
@@ -368,7 +373,7 @@ fn what_does_not_fit(device: &Device) {
             assert_eq!(refused.kind(), ErrorKind::Unsupported);
         }
     }
-    let error = uploaded.prepare_spmm(8, &SpmmOptions::default().long_row(0)).unwrap_err();
+    let error = uploaded.spmm_plan(8, &SpmmOptions::default().long_row(0)).unwrap_err();
     assert_eq!(error.to_string(), "invalid option: long rows of more than 0 entries: it is 1 to 2^30");
     // Nothing to compute is not an error.
     let (none, mut c) = (device.zeros::<f32>(0).unwrap(), device.zeros::<f32>(0).unwrap());
@@ -384,11 +389,10 @@ fn random_products<T: Scalar>(device: &Device) {
     properties::check(&format!("spmm_{:?}", T::DTYPE), count, cases, |(matrix, shape, factors)| {
         let (ncols, gap, offset, long_row) = shape;
         let uploaded = device.upload(&matrix).unwrap();
-        if let Some(entries) = long_row {
-            uploaded.prepare_spmm(ncols, &SpmmOptions::default().long_row(entries)).unwrap();
-        }
+        let options = long_row.map_or_else(SpmmOptions::default, |entries| SpmmOptions::default().long_row(entries));
+        let plan = uploaded.spmm_plan(ncols, &options).unwrap();
         let b = Dense::random(21, matrix.ncols(), ncols, gap, offset);
-        check("random", &matrix, &uploaded, factors, &b, &old(matrix.nrows(), ncols, gap, offset, factors.1));
+        check("random", &matrix, &plan, factors, &b, &old(matrix.nrows(), ncols, gap, offset, factors.1));
         Ok(())
     });
 }
@@ -429,7 +433,7 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let emulated = Device::emulated(1).upload(&matrix).unwrap();
     let real = gpu.upload(&matrix).unwrap();
     for (options, ncols) in tiles_and_widths() {
-        let choices = [&emulated, &real].map(|on| prepare(on, ncols, &options).map(|choice| choice.kernel));
+        let choices = [&emulated, &real].map(|on| plan(on, ncols, &options).map(|plan| plan.describe().kernel.clone()));
         assert_eq!(choices[0], choices[1]);
         if choices[0].is_none() {
             continue;

@@ -5,12 +5,12 @@ mod common;
 use std::{collections::BTreeSet, process::ExitCode};
 
 use common::{
-    dense::{Dense, check, check_exact, old, product, reference},
+    dense::{Dense, Multiplies, check, check_exact, old, product, reference},
     integers,
     matrices::{self, uneven},
     on_emulator_and_gpu, on_every_device, on_gpu,
 };
-use warpsparse::{CscMatrix, CsrMatrix, Device, DeviceMatrix, KernelChoice, Scalar, SpmmKernel, SpmmOptions};
+use warpsparse::{CscMatrix, CsrMatrix, Device, DeviceMatrix, Scalar, SpmmKernel, SpmmOptions, SpmmPlan};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     trials.extend(on_emulator_and_gpu("wide_offsets_f64", wide_offsets::<f64>));
     trials.extend(on_emulator_and_gpu("only_what_has_entries_is_read", only_what_has_entries_is_read));
     trials.extend(on_emulator_and_gpu("rows_are_added_up_in_order", rows_are_added_up_in_order));
-    trials.extend(on_emulator_and_gpu("kernels_are_kept_by_width", kernels_are_kept_by_width));
+    trials.extend(on_emulator_and_gpu("plans_leave_other_products_alone", plans_leave_other_products_alone));
     trials.extend(on_every_device("products_with_the_transpose", products_with_the_transpose));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("what_options_refuse", what_options_refuse));
@@ -47,8 +47,8 @@ fn every_kernel() -> impl Iterator<Item = SpmmKernel> {
     IN_ORDER.into_iter().chain(ATOMIC)
 }
 
-fn force<T: Scalar>(on: &DeviceMatrix<T>, cols: usize, kernel: SpmmKernel) -> KernelChoice {
-    on.prepare_spmm(cols, &SpmmOptions::default().kernel(kernel).nondeterministic()).unwrap()
+fn force<T: Scalar>(on: &DeviceMatrix<T>, cols: usize, kernel: SpmmKernel) -> SpmmPlan<'_, T> {
+    on.spmm_plan(cols, &SpmmOptions::default().kernel(kernel).nondeterministic()).unwrap()
 }
 
 /// The entry points of a family for `T` that the condition holds for.
@@ -64,11 +64,12 @@ fn every_kernel_and_width<T: Scalar>(device: &Device) {
     let mut kernels = BTreeSet::new();
     for kernel in every_kernel() {
         for ncols in [1, 2, 3, 31, 32, 33, 65, 127] {
-            let choice = force(&uploaded, ncols, kernel);
+            let plan = force(&uploaded, ncols, kernel);
+            let choice = plan.describe().clone();
             for (gap, offset, alpha, beta) in [(1, 0, 1.0, 0.0), (3, 5, -2.5, 0.75), (0, 1, 1.0, 1.0)] {
                 let (b, c) = (Dense::random(4, 60, ncols, gap, offset), old(45, ncols, gap, offset, beta));
                 let case = format!("{choice}, {ncols} columns, gap {gap}, offset {offset}, beta {beta}");
-                check(&case, &matrix, &uploaded, (alpha, beta), &b, &c);
+                check(&case, &matrix, &plan, (alpha, beta), &b, &c);
             }
             kernels.insert(choice.kernel);
         }
@@ -88,12 +89,13 @@ fn every_matrix<T: Scalar>(device: &Device) {
         let matrix = integers::matrix(&matrix);
         let uploaded = device.upload(&matrix).unwrap();
         for kernel in every_kernel() {
-            let choice = force(&uploaded, 5, kernel);
+            let plan = force(&uploaded, 5, kernel);
+            let choice = plan.describe();
             let b = Dense::integers(3, matrix.ncols(), 5, 0, 0);
             let c = old(matrix.nrows(), 5, 0, 0, 0.0);
-            check_exact(&format!("{name}, {choice}"), &matrix, &uploaded, (-1.0, 0.0), &b, &c);
+            check_exact(&format!("{name}, {choice}"), &matrix, &plan, (-1.0, 0.0), &b, &c);
             let c = Dense::integers(4, matrix.nrows(), 5, 0, 0);
-            check_exact(&format!("{name}, {choice}, no product"), &matrix, &uploaded, (0.0, 2.0), &b, &c);
+            check_exact(&format!("{name}, {choice}, no product"), &matrix, &plan, (0.0, 2.0), &b, &c);
         }
     }
 }
@@ -103,9 +105,10 @@ fn wide_offsets<T: Scalar>(device: &Device) {
     let uploaded = device.upload(&CsrMatrix::<T, u64>::from(&matrix)).unwrap();
     let mut kernels = BTreeSet::new();
     for kernel in every_kernel() {
-        let choice = force(&uploaded, 35, kernel);
+        let plan = force(&uploaded, 35, kernel);
+        let choice = plan.describe().clone();
         let (b, c) = (Dense::random(4, 60, 35, 2, 0), old(45, 35, 2, 0, 0.5));
-        check(&choice.to_string(), &matrix, &uploaded, (1.5, 0.5), &b, &c);
+        check(&choice.to_string(), &matrix, &plan, (1.5, 0.5), &b, &c);
         kernels.insert(choice.kernel);
     }
     assert!(kernels.is_superset(&entries::<T>("spmm_ladder", |entry| entry.contains("_o64"))), "{kernels:?}");
@@ -117,9 +120,9 @@ fn only_what_has_entries_is_read(device: &Device) {
     let uploaded = device.upload(&matrix).unwrap();
     let b = device.upload_vec(&[f64::NAN, f64::INFINITY, 3.0, 30.0, 5.0, 50.0]).unwrap();
     for kernel in every_kernel() {
-        force(&uploaded, 2, kernel);
+        let plan = force(&uploaded, 2, kernel);
         let mut c = device.upload_vec(&[f64::NAN, f64::INFINITY, f64::NAN, f64::NAN, 1.0, f64::NAN]).unwrap();
-        uploaded.spmm(2.0, b.matrix((3, 2)).unwrap(), 0.0, c.matrix_mut((3, 2)).unwrap()).unwrap();
+        plan.multiply(2.0, b.matrix((3, 2)).unwrap(), 0.0, c.matrix_mut((3, 2)).unwrap()).unwrap();
         assert_eq!(c.to_vec().unwrap(), [26.0, 260.0, 0.0, 0.0, -40.0, -400.0], "{kernel:?}");
     }
 }
@@ -139,7 +142,7 @@ fn in_order(a: &CsrMatrix<f32>, alpha: f32, b: &Dense<f32>, beta: f32, c: &Dense
     rows.flat_map(written).collect()
 }
 
-fn bits(on: &DeviceMatrix<f32>, alpha: f32, b: &Dense<f32>, beta: f32, c: &Dense<f32>) -> Vec<u32> {
+fn bits(on: &impl Multiplies<f32>, alpha: f32, b: &Dense<f32>, beta: f32, c: &Dense<f32>) -> Vec<u32> {
     let found = product(on, f64::from(alpha), b, f64::from(beta), c);
     let rows = (0..c.nrows).map(|i| c.offset + i * c.leading_dimension);
     rows.flat_map(|first| &found[first..first + c.ncols]).map(|value| value.to_bits()).collect()
@@ -152,29 +155,29 @@ fn rows_are_added_up_in_order(device: &Device) {
         let (b, c) = (Dense::random(4, 60, ncols, 0, 0), old(45, ncols, 0, 0, 0.75));
         let expected = in_order(&matrix, -2.5, &b, 0.75, &c);
         for kernel in IN_ORDER {
-            force(&uploaded, ncols, kernel);
-            assert!(bits(&uploaded, -2.5, &b, 0.75, &c) == expected, "{kernel:?}, {ncols} columns");
+            let plan = force(&uploaded, ncols, kernel);
+            assert!(bits(&plan, -2.5, &b, 0.75, &c) == expected, "{kernel:?}, {ncols} columns");
         }
     }
 }
 
 /// Which kernel computes a product shows in its bits: the tiles cut long rows into pieces.
-fn kernels_are_kept_by_width(device: &Device) {
+fn plans_leave_other_products_alone(device: &Device) {
     let matrix = uneven::<f32>();
     let uploaded = device.upload(&matrix).unwrap();
-    let is_in_order = |ncols, gap| {
-        let (b, c) = (Dense::random(4, 60, ncols, gap, 0), old(45, ncols, gap, 0, 0.5));
-        bits(&uploaded, 1.5, &b, 0.5, &c) == in_order(&matrix, 1.5, &b, 0.5, &c)
+    let is_in_order = |on: &dyn Fn(&Dense<f32>, &Dense<f32>) -> Vec<u32>, gap| {
+        let (b, c) = (Dense::random(4, 60, 32, gap, 0), old(45, 32, gap, 0, 0.5));
+        on(&b, &c) == in_order(&matrix, 1.5, &b, 0.5, &c)
     };
-    assert!(!is_in_order(32, 0) && !is_in_order(32, 1));
-    force(&uploaded, 32, SpmmKernel::RowCaching { tiles: 2 });
+    let plan = force(&uploaded, 32, SpmmKernel::RowCaching { tiles: 2 });
     // Whatever the alignment.
-    assert!(is_in_order(32, 0) && is_in_order(32, 1) && is_in_order(32, 4));
-    assert!(!is_in_order(36, 0));
-    uploaded.prepare_spmm(32, &SpmmOptions::default().long_row(0)).unwrap_err();
-    assert!(is_in_order(32, 0), "options that are refused change nothing");
-    uploaded.prepare_spmm(32, &SpmmOptions::default()).unwrap();
-    assert!(!is_in_order(32, 0) && !is_in_order(32, 1));
+    for gap in [0, 1, 4] {
+        assert!(is_in_order(&|b, c| bits(&plan, 1.5, b, 0.5, c), gap));
+        assert!(!is_in_order(&|b, c| bits(&uploaded, 1.5, b, 0.5, c), gap));
+    }
+    let (b, mut c) = (device.zeros(60 * 33).unwrap(), device.zeros(45 * 33).unwrap());
+    let error = plan.multiply(1.0, b.matrix((60, 33)).unwrap(), 0.0, c.matrix_mut((45, 33)).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "the row of B has 33 elements where the operation needs 32");
 }
 
 fn products_with_the_transpose(device: &Device) {
@@ -184,26 +187,25 @@ fn products_with_the_transpose(device: &Device) {
     let (b, c) = (Dense::random(4, 45, 6, 0, 0), old(60, 6, 0, 0, 0.0));
     let x = device.upload_vec(&b.elements).unwrap();
     for kernel in every_kernel() {
-        force(&uploaded, 6, kernel);
+        let plan = force(&uploaded, 6, kernel);
         let mut y = device.upload_vec(&c.elements).unwrap();
-        uploaded.spmm_transposed(2.0, x.matrix(b.layout()).unwrap(), 0.0, y.matrix_mut(c.layout()).unwrap()).unwrap();
+        plan.multiply(2.0, x.matrix(b.layout()).unwrap(), 0.0, y.matrix_mut(c.layout()).unwrap()).unwrap();
         let expected = reference(&transpose, 2.0, &b, 0.0, &c);
         common::assert_within(&format!("{kernel:?}"), &y.to_vec().unwrap(), &expected);
     }
 }
 
-/// Also after another kernel has been prepared. The sums are of integers, so they are exact.
+/// The sums are of integers, so they are exact.
 fn graphs_repeat_products(device: &Device) {
     let rows = (0..50).map(|i| (0..i % 5).map(|k| ((7 * i + k) % 50, 1.0)).collect()).collect();
     let uploaded = device.upload(&matrices::from_rows::<f64>(50, rows)).unwrap();
     let b = device.upload_vec(&[2.0; 50 * 4]).unwrap();
     for kernel in every_kernel() {
-        force(&uploaded, 4, kernel);
+        let plan = force(&uploaded, 4, kernel);
         let mut c = device.upload_vec(&[100.0; 50 * 4]).unwrap();
-        let product = || uploaded.spmm(3.0, b.matrix((50, 4))?, 2.0, c.matrix_mut((50, 4))?);
+        let product = || plan.multiply(3.0, b.matrix((50, 4))?, 2.0, c.matrix_mut((50, 4))?);
         let mut graph = device.record(product).unwrap();
         graph.launch(2).unwrap();
-        force(&uploaded, 4, SpmmKernel::RowPerThread);
         graph.launch(1).unwrap();
         drop(graph);
         let after_three = |at: usize| 800.0 + (4.0 + 2.0 + 1.0) * 6.0 * (at / 4 % 5) as f64;
@@ -213,7 +215,7 @@ fn graphs_repeat_products(device: &Device) {
 
 fn what_options_refuse(device: &Device) {
     let uploaded = device.upload(&uneven::<f32>()).unwrap();
-    let refused = |options: SpmmOptions| uploaded.prepare_spmm(8, &options).unwrap_err().to_string();
+    let refused = |options: SpmmOptions| uploaded.spmm_plan(8, &options).unwrap_err().to_string();
     let forced = |kernel| SpmmOptions::default().kernel(kernel);
     for kernel in ATOMIC {
         let way_out = "allow that by SpmmOptions::nondeterministic";
@@ -231,7 +233,7 @@ fn what_options_refuse(device: &Device) {
         let problem = "a tile, long rows, an order of rows and timing are for SpmmKernel::Tiles";
         assert_eq!(refused(options), format!("invalid option: the kernel ElementPerThread: {problem}"));
     }
-    let chosen = uploaded.prepare_spmm(8, &naive).unwrap().kernel;
+    let chosen = uploaded.spmm_plan(8, &naive).unwrap().describe().kernel.clone();
     let expected = if device.to_string() == "cpu" { "cpu_spmm_csr" } else { "spmm_ladder_element_per_thread_f32" };
     assert_eq!(chosen, expected);
 }
@@ -244,8 +246,7 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
         let (b, c) = (Dense::random(4, 60, ncols, 0, 0), old(45, ncols, 0, 0, 0.75));
         for kernel in IN_ORDER {
             let bits = |on| {
-                force(on, ncols, kernel);
-                product::<T>(on, -2.5, &b, 0.75, &c)
+                product::<T>(&force(on, ncols, kernel), -2.5, &b, 0.75, &c)
                     .into_iter()
                     .map(|value| value.to_f64().to_bits())
                     .collect::<Vec<_>>()

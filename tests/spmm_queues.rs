@@ -105,17 +105,17 @@ fn graphs_give_the_bits_of_the_product(gpu: &Device) {
 /// Rows in pieces meet in memory of the matrix: a product that another one interrupts would add up the other's pieces.
 fn graphs_and_products_take_turns(gpu: &Device) {
     let uploaded = gpu.upload(&uneven::<f64>()).unwrap();
-    uploaded.prepare_spmm(12, &SpmmOptions::default().long_row(4)).unwrap();
+    let plan = &uploaded.spmm_plan(12, &SpmmOptions::default().long_row(4)).unwrap();
     let (b_at, c_at) = ((60, 12), (45, 12));
     let dense = [1, 2].map(|seed| Dense::<f64>::random(seed, 60, 12, 0, 0));
-    let expected = dense.each_ref().map(|b| product(&uploaded, 1.0, b, 0.0, &old(45, 12, 0, 0, 0.0)));
+    let expected = dense.each_ref().map(|b| product(plan, 1.0, b, 0.0, &old(45, 12, 0, 0, 0.0)));
     assert!(expected[0] != expected[1]);
     let [b, other] = dense.each_ref().map(|b| gpu.upload_vec(&b.elements).unwrap());
     std::thread::scope(|threads| {
         threads.spawn(|| {
             for _ in 0..300 {
                 let mut c = gpu.zeros(45 * 12).unwrap();
-                let product = || uploaded.spmm(1.0, b.matrix(b_at)?, 0.0, c.matrix_mut(c_at)?);
+                let product = || plan.multiply(1.0, b.matrix(b_at)?, 0.0, c.matrix_mut(c_at)?);
                 gpu.record(product).unwrap().launch(3).unwrap();
                 assert!(c.to_vec().unwrap() == expected[0]);
             }
@@ -124,7 +124,7 @@ fn graphs_and_products_take_turns(gpu: &Device) {
         let queue = gpu.new_queue().unwrap();
         for _ in 0..1000 {
             let mut c = queue.zeros(45 * 12).unwrap();
-            uploaded.spmm(1.0, other.matrix(b_at).unwrap(), 0.0, c.matrix_mut(c_at).unwrap()).unwrap();
+            plan.multiply(1.0, other.matrix(b_at).unwrap(), 0.0, c.matrix_mut(c_at).unwrap()).unwrap();
             assert!(c.to_vec().unwrap() == expected[1]);
         }
     });

@@ -221,18 +221,19 @@ fn rows_in_any_order(device: &Device) {
     (1..45).rev().for_each(|i| order.swap(i, random.next_below(i + 1)));
     let (b, c) = (Dense::random(4, 60, 12, 0, 0), old(45, 12, 0, 0, 0.5));
     for order in [order, matrix.cluster_rows()] {
-        let choice = ordered.prepare_spmm(12, &SpmmOptions::default().row_order(order)).unwrap();
+        let plan = ordered.spmm_plan(12, &SpmmOptions::default().row_order(order)).unwrap();
+        let choice = plan.describe();
         assert!(device.to_string() == "cpu" || choice.reason.ends_with("; rows in the order given"), "{choice}");
-        let bits =
-            |on| common::dense::product::<f32>(on, 1.25, &b, 0.5, &c).into_iter().map(f32::to_bits).collect::<Vec<_>>();
-        assert!(bits(&ordered) == bits(&plain));
+        let bits = |found: Vec<f32>| found.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let product = common::dense::product(&plan, 1.25, &b, 0.5, &c);
+        assert!(bits(product) == bits(common::dense::product(&plain, 1.25, &b, 0.5, &c)));
     }
     for (order, expected) in [
         (vec![0; 44], "the order of rows has 44 elements where the operation needs 45"),
         (vec![0; 45], "invalid option: row 0 stands twice in the order of rows, at 1"),
         ((1..46).collect(), "invalid option: row 45 at 44 in the order of 45 rows"),
     ] {
-        let error = ordered.prepare_spmm(12, &SpmmOptions::default().row_order(order)).unwrap_err();
+        let error = ordered.spmm_plan(12, &SpmmOptions::default().row_order(order)).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("vectors_and_results_of_several_queues", several_queues));
     trials.extend(on_every_device("casts", casts));
     trials.extend(on_every_device("what_is_not_read_may_be_nan", what_is_not_read));
+    trials.extend(on_every_device("zeros_have_signs", zeros_have_signs));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.extend(on_every_device("conjugate_gradients_without_the_host", conjugate_gradients));
     trials.extend(on_every_device("iterations_in_a_graph", iterations_in_a_graph));
@@ -546,6 +547,29 @@ fn what_is_not_read(device: &Device) {
     let (one, zero) = (device.upload_vec(&[1.0; 5]).unwrap(), device.scalar(0.0).unwrap());
     y.axpby(2.0, &one, &zero).unwrap();
     assert_eq!(y.to_vec().unwrap(), [2.0; 5]);
+}
+
+/// Where a term is not read, or is 0, the sign of a zero is that of the formula.
+fn zeros_have_signs(device: &Device) {
+    let zeros = [-0.0f32, 0.0, -0.0, 0.0, -0.0];
+    let x = device.upload_vec(&zeros).unwrap();
+    let after = |operate: &dyn Fn(&mut DeviceVec<f32>) -> Result<()>| {
+        let mut y = device.upload_vec(&zeros).unwrap();
+        operate(&mut y).unwrap();
+        y.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
+    };
+    let same = zeros.map(f32::to_bits);
+    assert_eq!(after(&|y| y.scale(2.0)), same);
+    assert_eq!(after(&|y| y.scale(1.0)), same);
+    assert_eq!(after(&|y| y.axpy(0.0, &x)), same);
+    assert_eq!(after(&|y| y.axpy(-0.0, &x)), same);
+    assert_eq!(after(&|y| y.axpby(3.0, &x, 0.0)), same);
+    assert_eq!(after(&|y| y.axpby(0.5, &x, 2.0)), same);
+    assert_eq!(after(&|y| y.scale(0.0)), [0; 5]);
+    assert_eq!(after(&|y| y.scale(-1.0)), zeros.map(|zero| (-zero).to_bits()));
+    assert_eq!(after(&|y| y.map(Map::Tanh)), same);
+    assert_eq!(after(&|y| y.map(Map::Abs)), [0; 5]);
+    assert_eq!(x.norm_inf().unwrap().get().unwrap().to_bits(), 0);
 }
 
 fn what_does_not_fit(device: &Device) {

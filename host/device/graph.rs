@@ -123,6 +123,9 @@ impl Device {
     /// there, kernels of the caller's own. New vectors of zeros and the results of reductions have the same memory whenever the graph runs.
     /// The graph keeps all memory that it touches, even if `operations` drops it.
     ///
+    /// `operations` holds its borrows as long as the graph lives. What the host wants to read between launches, such as a norm by which it ends, goes
+    /// into a [`RefCell`](std::cell::RefCell).
+    ///
     /// A GPU calls `operations` once, now: what it does on the host does not happen again. On the CPU and the emulated device `operations`
     /// is kept, and called whenever the graph is launched.
     ///

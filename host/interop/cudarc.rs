@@ -34,8 +34,7 @@ impl Device {
     /// # In a graph of the program's own
     /// Between `begin_capture` and `end_capture` of the stream the products of matrices can be called, those of
     /// vectors with [`spmv`](crate::DeviceMatrix::spmv); those of dense matrices with
-    /// [`spmm`](crate::DeviceMatrix::spmm) if [`prepare_spmm`](crate::DeviceMatrix::prepare_spmm) has been called
-    /// before, or such a product; and a [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors
+    /// [`spmm`](crate::DeviceMatrix::spmm) after such a product, or by a [`SpmmPlan`](crate::SpmmPlan); and a [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors
     /// have to live on that stream. The first use of a kernel loads it, which takes a millisecond or two, or the time of
     /// its compilation where there is no machine code for the GPU; call the product once before, and the capture is short.
     ///

@@ -294,6 +294,12 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         &self.choice
     }
 
+    /// Where the matrix lives.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.matrix.device()
+    }
+
     /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. What is said of [`DeviceMatrix::spmm`] holds, but that atomic
     /// [kernels](SpmmKernel) add in an order that changes from run to run.
     ///

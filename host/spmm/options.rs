@@ -44,7 +44,7 @@ impl SpmmKernel {
     }
 }
 
-/// How to choose the kernel for products with a dense matrix, for [`DeviceMatrix::prepare_spmm`](crate::DeviceMatrix::prepare_spmm).
+/// How to choose the kernel for products with a dense matrix, for [`DeviceMatrix::spmm_plan`](crate::DeviceMatrix::spmm_plan).
 ///
 /// ```
 /// use warpsparse::SpmmOptions;

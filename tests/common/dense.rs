@@ -1,6 +1,6 @@
 //! Dense matrices for tests, with gaps between their rows, and the reference of products with them.
 
-use warpsparse::{CsrMatrix, DenseLayout, DeviceMatrix, Scalar};
+use warpsparse::{CsrMatrix, DenseLayout, DenseMut, DenseRef, Device, DeviceMatrix, Result, Scalar, SpmmPlan};
 
 use super::{Random, assert_exact, assert_within, sums::Sum};
 
@@ -108,11 +108,37 @@ fn row<T: Scalar>(
     sums.into_iter().zip(c).map(|(sum, &of)| sum.bounded::<T>(old(of))).collect()
 }
 
+/// A matrix, or a plan for its products.
+pub(crate) trait Multiplies<T> {
+    fn on_device(&self) -> &Device;
+    fn multiply(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()>;
+}
+
+impl<T: Scalar> Multiplies<T> for DeviceMatrix<T> {
+    fn on_device(&self) -> &Device {
+        self.device()
+    }
+
+    fn multiply(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+        self.spmm(alpha, b, beta, c)
+    }
+}
+
+impl<T: Scalar> Multiplies<T> for SpmmPlan<'_, T> {
+    fn on_device(&self) -> &Device {
+        self.device()
+    }
+
+    fn multiply(&self, alpha: T, b: DenseRef<'_, T>, beta: T, c: DenseMut<'_, T>) -> Result<()> {
+        self.multiply(alpha, b, beta, c)
+    }
+}
+
 /// The product, of which every element is compared, and every gap.
 pub(crate) fn check<T: Scalar>(
     case: &str,
     a: &CsrMatrix<T>,
-    on: &DeviceMatrix<T>,
+    on: &impl Multiplies<T>,
     (alpha, beta): (f64, f64),
     b: &Dense<T>,
     c: &Dense<T>,
@@ -125,7 +151,7 @@ pub(crate) fn check<T: Scalar>(
 pub(crate) fn check_exact<T: Scalar>(
     case: &str,
     a: &CsrMatrix<T>,
-    on: &DeviceMatrix<T>,
+    on: &impl Multiplies<T>,
     (alpha, beta): (f64, f64),
     b: &Dense<T>,
     c: &Dense<T>,
@@ -134,11 +160,11 @@ pub(crate) fn check_exact<T: Scalar>(
     assert_exact(case, &c.elements_of(case, &found), &reference(a, alpha, b, beta, c));
 }
 
-pub(crate) fn product<T: Scalar>(on: &DeviceMatrix<T>, alpha: f64, b: &Dense<T>, beta: f64, c: &Dense<T>) -> Vec<T> {
-    let device = on.device();
+pub(crate) fn product<T: Scalar>(on: &impl Multiplies<T>, alpha: f64, b: &Dense<T>, beta: f64, c: &Dense<T>) -> Vec<T> {
+    let device = on.on_device();
     let (x, mut y) = (device.upload_vec(&b.elements).unwrap(), device.upload_vec(&c.elements).unwrap());
     let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
-    on.spmm(alpha, x.matrix(b.layout()).unwrap(), beta, y.matrix_mut(c.layout()).unwrap()).unwrap();
+    on.multiply(alpha, x.matrix(b.layout()).unwrap(), beta, y.matrix_mut(c.layout()).unwrap()).unwrap();
     y.to_vec().unwrap()
 }
 

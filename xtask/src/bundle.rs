@@ -20,6 +20,7 @@ const BUILT: &[&str] = &[
     "--test=cg_ladder",
     "--test=cg_misuse",
     "--test=cudarc",
+    "--test=dense",
     "--test=device",
     "--test=gemm",
     "--test=graph",

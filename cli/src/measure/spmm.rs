@@ -99,10 +99,11 @@ impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
         let cols = self.problem.cols;
         self.fill(matrices, dense)?;
         let rotation = self.rotation(self.problem.bytes);
-        let choice = matrices[0].prepare_spmm(cols, options)?;
-        matrices[1..rotation].iter().try_for_each(|matrix| matrix.prepare_spmm(cols, options).map(drop))?;
-        self.report((choice.kernel, choice.reason), matrices, dense, |matrix, b, c| {
-            matrix.spmm(T::from_f64(1.0), b, T::from_f64(0.0), c)
+        let plans = matrices[..rotation].iter().map(|matrix| matrix.spmm_plan(cols, options));
+        let plans = plans.collect::<Result<Vec<_>>>()?;
+        let choice = plans[0].describe().clone();
+        self.report((choice.kernel, choice.reason), &plans, dense, |plan, b, c| {
+            plan.multiply(T::from_f64(1.0), b, T::from_f64(0.0), c)
         })
     }
 
@@ -120,34 +121,32 @@ impl<T: Scalar> Measurement<'_, DenseProblem<'_, T>> {
         })
     }
 
-    /// Adds the copies that are missing. An element is added to each `B`: one of one column that fills its vector would be
-    /// multiplied as a vector.
+    /// Adds the copies that are missing.
     fn fill(&self, matrices: &mut Vec<DeviceMatrix<T>>, dense: &mut Vec<DeviceVec<T>>) -> Result<()> {
-        let &DenseProblem { matrix, cols, b, bytes, .. } = self.problem;
+        let &DenseProblem { matrix, b, bytes, .. } = self.problem;
         let rotation = self.rotation(bytes);
         while matrices.len() < rotation {
             matrices.push(self.device.upload(matrix)?);
         }
-        let one_column = (cols == 1).then(|| [b, &[T::default()]].concat());
         while dense.len() < rotation {
-            dense.push(self.device.upload_vec(one_column.as_deref().unwrap_or(b))?);
+            dense.push(self.device.upload_vec(b)?);
         }
         Ok(())
     }
 
     /// Times what `multiply` makes of the copies by a kernel, chosen for a reason.
-    fn report(
+    fn report<M>(
         &self,
         (kernel, reason): (String, String),
-        matrices: &[DeviceMatrix<T>],
+        matrices: &[M],
         dense: &[DeviceVec<T>],
-        multiply: impl Fn(&DeviceMatrix<T>, DenseRef<'_, T>, DenseMut<'_, T>) -> Result<()>,
+        multiply: impl Fn(&M, DenseRef<'_, T>, DenseMut<'_, T>) -> Result<()>,
     ) -> Result<DenseReport> {
         let &DenseProblem { matrix, cols, bytes, reduction, ref reference, .. } = self.problem;
         let rotation = self.rotation(bytes);
         let c_size = (matrix.nrows(), cols);
-        // As with `B` an element more. New ones, so that what is checked below is the result of this kernel.
-        let c = (0..rotation).map(|_| self.device.zeros(c_size.0 * c_size.1 + 1));
+        // New ones, so that what is checked below is the result of this kernel.
+        let c = (0..rotation).map(|_| self.device.zeros(c_size.0 * c_size.1));
         let mut c = c.collect::<Result<Vec<_>>>()?;
         let times = self.times(self.device, rotation, |set| {
             multiply(&matrices[set], dense[set].matrix((matrix.ncols(), cols))?, c[set].matrix_mut(c_size)?)

@@ -1,8 +1,7 @@
 //! Elementary functions of additions, multiplications and divisions alone, so that they give the same bits on a GPU and on the CPU.
 //!
 //! Arguments are reduced to where a Taylor polynomial is exact to the last bits (Muller, "Elementary Functions", 2016, chapters 3 and 11);
-//! the last part is rounded only once or twice. Errors are below 2 units in the last place, and below 4 for `tanh` and `sigmoid`. The exception is
-//! `sigmoid` where `e^-x` overflows: there it is 0.
+//! the last part is rounded only once or twice. Errors are below 2 units in the last place, and below 4 for `tanh` and `sigmoid`.
 
 use crate::Scalar;
 
@@ -11,9 +10,6 @@ pub trait Math: Scalar {
     /// `e^self`: 0 where it is less than the least positive number.
     #[must_use]
     fn exp(self) -> Self;
-    /// `e^self - 1`, accurate where that is small, for numbers of at most 0. Near the largest argument of [`exp`](Self::exp) it is a NaN.
-    #[must_use]
-    fn exp_m1(self) -> Self;
     /// The natural logarithm: negative infinity of 0, a NaN of what is less.
     #[must_use]
     fn ln(self) -> Self;
@@ -22,21 +18,16 @@ pub trait Math: Scalar {
     fn sin_cos_turns(self) -> (Self, Self);
 
     /// The hyperbolic tangent.
-    #[inline(always)]
     #[must_use]
-    fn tanh(self) -> Self {
-        let magnitude = if self < Self::ZERO { -self } else { self };
-        let two = Self::ONE + Self::ONE;
-        let below = (-(two * magnitude)).exp_m1();
-        let tanh = -below / (below + two);
-        if self < Self::ZERO { -tanh } else { tanh }
-    }
+    fn tanh(self) -> Self;
 
     /// `1 / (1 + e^-self)`.
     #[inline(always)]
     #[must_use]
     fn sigmoid(self) -> Self {
-        Self::ONE / (Self::ONE + (-self).exp())
+        // Of the magnitude, so that nothing overflows.
+        let below = (if self < Self::ZERO { self } else { -self }).exp();
+        (if self < Self::ZERO { below } else { Self::ONE }) / (Self::ONE + below)
     }
 }
 
@@ -63,22 +54,14 @@ macro_rules! math {
             }
 
             #[inline(always)]
-            fn exp_m1(self) -> Self {
-                // Below it, the result is -1 to the last bit.
-                const MINUS_ONE: $type = -(($fraction + 3) as $type);
-                if self < MINUS_ONE {
-                    return -1.0;
+            fn tanh(self) -> Self {
+                if self == 0.0 {
+                    return self;
                 }
-                if self > $most {
-                    return $type::INFINITY;
-                }
-                let (k, r) = reduce(self);
-                let of_fraction = horner!(r; $($exp),*) * r;
-                if k == 0 {
-                    return of_fraction;
-                }
-                let whole = scaled(1.0, k, self);
-                cuda_std::GpuFloat::mul_add(whole, of_fraction, whole - 1.0)
+                let magnitude = if self < 0.0 { -self } else { self };
+                let below = exp_m1(-2.0 * magnitude);
+                let tanh = -below / (below + 2.0);
+                if self < 0.0 { -tanh } else { tanh }
             }
 
             #[inline(always)]
@@ -128,6 +111,23 @@ macro_rules! math {
                     _ => (-cos, sin),
                 }
             }
+        }
+
+        /// `e^x - 1`, accurate where that is small, for `x` of at most 0.
+        #[inline(always)]
+        fn exp_m1(x: $type) -> $type {
+            // Below it, the result is -1 to the last bit.
+            const MINUS_ONE: $type = -(($fraction + 3) as $type);
+            if x < MINUS_ONE {
+                return -1.0;
+            }
+            let (k, r) = reduce(x);
+            let of_fraction = horner!(r; $($exp),*) * r;
+            if k == 0 {
+                return of_fraction;
+            }
+            let whole = scaled(1.0, k, x);
+            cuda_std::GpuFloat::mul_add(whole, of_fraction, whole - 1.0)
         }
 
         /// `x = k ln 2 + r`, with `k` an integer as a number and `r` at most half of ln 2.
@@ -227,7 +227,6 @@ mod tests {
             let t = T::narrow(x);
             let x = t.widen();
             check("exp", x, t.exp(), x.exp(), 1.5);
-            check("exp_m1", x, t.exp_m1(), x.exp_m1(), 2.5);
             check("tanh", x, t.tanh(), x.tanh(), 4.0);
             check("tanh", -x, T::narrow(-x).tanh(), (-x).tanh(), 4.0);
             check("sigmoid", x, t.sigmoid(), 1.0 / (1.0 + (-x).exp()), 4.0);
@@ -258,8 +257,27 @@ mod tests {
         assert_eq!((infinity.tanh().widen(), (-infinity).tanh().widen()), (1.0, -1.0));
         assert_eq!((infinity.sigmoid().widen(), (-infinity).sigmoid().widen()), (1.0, 0.0));
         assert_eq!((infinity.ln().widen(), T::ZERO.ln().widen()), (f64::INFINITY, f64::NEG_INFINITY));
-        assert_eq!((T::ZERO.exp().widen(), T::ZERO.tanh().widen(), T::ONE.ln().widen()), (1.0, 0.0, 0.0));
+        assert_eq!((T::ZERO.exp().widen(), T::ONE.ln().widen()), (1.0, 0.0));
+        // The zeros have signs.
+        assert!(T::ZERO.tanh().widen().is_sign_positive() && (-T::ZERO).tanh().widen().is_sign_negative());
+        assert_eq!(((-T::ZERO).tanh().widen(), T::ZERO.sigmoid().widen()), (0.0, 0.5));
         assert!([nan.exp(), nan.tanh(), nan.sigmoid(), nan.ln(), (-T::ONE).ln()].iter().all(|x| x.widen().is_nan()));
+    }
+
+    #[test]
+    fn sigmoid_is_right_where_its_reciprocal_overflows() {
+        for x in arguments(-103.0, -88.0) {
+            // In multiples of the least positive number, 2^-149.
+            let (found, expected) = (f64::from(Math::sigmoid(x as f32)), 1.0 / (1.0 + (-f64::from(x as f32)).exp()));
+            assert!(
+                (found - expected).abs() <= 2.0 * 2f64.powi(-149) + 4.0 * f64::from(f32::EPSILON) * expected,
+                "{x}: {found:e}"
+            );
+        }
+        for x in arguments(-745.0, -708.0) {
+            let (found, expected) = (Math::sigmoid(x), x.exp());
+            assert!((found - expected).abs() <= 1e-323 + 4.0 * f64::EPSILON * expected, "{x}: {found:e}");
+        }
     }
 
     #[test]

@@ -106,7 +106,8 @@ unsafe fn chunks<T: Scalar, const W: usize, const N: u32>(args: Args<T>) {
     let Args { n, x, y, .. } = args;
     // SAFETY: the chunks of all threads make up the vectors.
     unsafe {
-        let factors = (args.alpha.load(), args.beta.load());
+        // 0 for -0.
+        let factors = (args.alpha.load() + T::ZERO, args.beta.load() + T::ZERO);
         let (mut of_x, mut of_y) = ([[T::ZERO; W]; 8], [[T::ZERO; W]; 8]);
         unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
             if K < N {
@@ -127,7 +128,8 @@ unsafe fn chunks<T: Scalar, const W: usize, const N: u32>(args: Args<T>) {
     }
 }
 
-/// The chunks of `x` and the old `y`, each 0 where it is not needed.
+/// The chunks of `x` and the old `y`. Where one is not needed it is -0: adding 0 times that changes nothing, not even the sign of a zero. Where
+/// neither is, the sum is 0.
 ///
 /// # Safety
 /// That of [`load`].
@@ -141,8 +143,9 @@ unsafe fn operands<T: Scalar, const W: usize>(
 ) -> ([T; W], [T; W]) {
     // SAFETY: the caller's promise.
     unsafe {
-        let of_x = if alpha == T::ZERO { [T::ZERO; W] } else { load(x, at, n) };
-        let of_y = if beta == T::ZERO { [T::ZERO; W] } else { load(y, at, n) };
+        let nothing = if beta == T::ZERO { T::ZERO } else { -T::ZERO };
+        let of_x = if alpha == T::ZERO { [nothing; W] } else { load(x, at, n) };
+        let of_y = if beta == T::ZERO { [-T::ZERO; W] } else { load(y, at, n) };
         (of_x, of_y)
     }
 }
@@ -193,7 +196,8 @@ unsafe fn sums<T: Scalar, const W: usize, const OF_SQUARES: bool>(args: DotArgs<
     let mut states = [Squares::<T>::EMPTY; W];
     // SAFETY: the chunks of all threads make up the vectors.
     unsafe {
-        let factors = (args.axpby.alpha.load(), args.axpby.beta.load());
+        // 0 for -0.
+        let factors = (args.axpby.alpha.load() + T::ZERO, args.axpby.beta.load() + T::ZERO);
         let mut strides = Strides::<{ CHUNKS / 2 }>::start::<W>(n);
         while strides.has_more() {
             let (mut of_x, mut of_y, mut of_z) = ([[T::ZERO; W]; 2], [[T::ZERO; W]; 2], [[T::ZERO; W]; 2]);

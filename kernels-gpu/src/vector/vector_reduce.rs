@@ -212,7 +212,12 @@ unsafe fn extremum_of_thread<T: Scalar, const W: usize, const MAX: bool, const O
 
 #[inline(always)]
 fn magnitude_if<T: Scalar, const OF_MAGNITUDE: bool>(x: T) -> T {
-    if OF_MAGNITUDE && x < T::ZERO { -x } else { x }
+    // Also of -0, which is not less than 0.
+    match OF_MAGNITUDE {
+        true if x < T::ZERO => -x,
+        true => x + T::ZERO,
+        false => x,
+    }
 }
 
 /// Whether `x` takes the place of an earlier element: a NaN does of all but a NaN.

@@ -1,0 +1,266 @@
+//! Dense matrices on devices: copies between layouts, views and parts, and the products that take them.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{Random, matrices, on_every_device};
+use warpsparse::{
+    CscMatrix, DenseLayout, Device, DeviceDense, Element, Error, Order, Reduce, Scalar, SpmmOptions, Weights, gemm,
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    macro_rules! everywhere {
+        ($($name:ident),* $(,)?) => { $(trials.extend(on_every_device(stringify!($name), $name));)* };
+    }
+    trials.extend(on_every_device("copies_f32", |device| copies::<f32>(device, |k| k as f32)));
+    trials.extend(on_every_device("copies_f64", |device| copies::<f64>(device, |k| k as f64)));
+    trials.extend(on_every_device("copies_u32", |device| copies::<u32>(device, |k| k as u32)));
+    trials.extend(on_every_device("copies_u64", |device| copies::<u64>(device, |k| k as u64 + (1 << 40))));
+    everywhere!(
+        parts_of_matrices,
+        parts_are_written_alone,
+        dense_products,
+        sparse_products_in_any_order,
+        reductions_in_any_order,
+        columns_are_vectors,
+        what_does_not_fit_is_an_error,
+    );
+    common::run(trials)
+}
+
+/// Both orders, without gaps, with gaps, and begun elsewhere.
+fn layouts(nrows: usize, ncols: usize) -> Vec<DenseLayout> {
+    let mut all = vec![];
+    for (layout, line) in
+        [(DenseLayout::row_major(nrows, ncols), ncols), (DenseLayout::column_major(nrows, ncols), nrows)]
+    {
+        all.extend([layout, layout.leading_dimension(line + 3), layout.leading_dimension(line + 4).offset(5)]);
+    }
+    all
+}
+
+fn copies<T: Element + PartialEq>(device: &Device, value: fn(usize) -> T) {
+    let sizes: &[(usize, usize)] = match device.to_string().as_str() {
+        "emulated" => &[(0, 3), (1, 1), (5, 3), (1, 40), (40, 1), (33, 65)],
+        _ => {
+            &[(0, 3), (3, 0), (1, 1), (5, 3), (1, 100), (100, 1), (31, 33), (32, 32), (64, 96), (257, 129), (1000, 70)]
+        }
+    };
+    for &(nrows, ncols) in sizes {
+        for from in layouts(nrows, ncols) {
+            let values: Vec<T> = (0..from.elements().unwrap()).map(value).collect();
+            let source = device.upload_vec(&values).unwrap();
+            let source = source.matrix(from).unwrap();
+            let by_rows = source.to_vec().unwrap();
+            for to in layouts(nrows, ncols) {
+                let untouched = value(1 << 22);
+                let mut target = device.upload_vec(&vec![untouched; to.elements().unwrap()]).unwrap();
+                target.matrix_mut(to).unwrap().assign(source).unwrap();
+                let case = format!("{from:?} to {to:?}");
+                assert!(target.matrix(to).unwrap().to_vec().unwrap() == by_rows, "{case}");
+                // Gaps stay as they are.
+                let written = target.to_vec().unwrap().into_iter().filter(|&element| element != untouched).count();
+                assert_eq!(written, nrows * ncols, "{case}");
+            }
+        }
+    }
+}
+
+/// 0, 1, 2... row by row.
+fn counting(device: &Device, layout: DenseLayout, nrows: usize, ncols: usize) -> DeviceDense<f64> {
+    let values = (0..nrows * ncols).map(|k| k as f64).collect::<Vec<_>>();
+    let rows = device.upload_dense((nrows, ncols), &values).unwrap();
+    let mut matrix = device.zeros_dense(layout).unwrap();
+    matrix.assign(&rows).unwrap();
+    assert_eq!(matrix.to_vec().unwrap(), values);
+    matrix
+}
+
+fn parts_of_matrices(device: &Device) {
+    for layout in layouts(6, 4) {
+        let a = counting(device, layout, 6, 4);
+        assert_eq!(
+            a.rows(2..4).unwrap().to_vec().unwrap(),
+            [8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0],
+            "{layout:?}"
+        );
+        assert_eq!(a.columns(3..).unwrap().to_vec().unwrap(), [3.0, 7.0, 11.0, 15.0, 19.0, 23.0], "{layout:?}");
+        let part = a.rows(1..=2).unwrap().columns(..2).unwrap();
+        assert_eq!((part.nrows(), part.ncols()), (2, 2));
+        assert_eq!(part.to_vec().unwrap(), [4.0, 5.0, 8.0, 9.0], "{layout:?}");
+        assert_eq!(part.transpose().to_vec().unwrap(), [4.0, 8.0, 5.0, 9.0], "{layout:?}");
+        assert_eq!(
+            a.transpose().rows(1..2).unwrap().to_vec().unwrap(),
+            [1.0, 5.0, 9.0, 13.0, 17.0, 21.0],
+            "{layout:?}"
+        );
+        // Parts of nothing, at the ends too.
+        for empty in [a.rows(6..).unwrap(), a.rows(3..3).unwrap(), a.columns(4..).unwrap()] {
+            assert_eq!(empty.to_vec().unwrap(), [0.0; 0], "{layout:?}");
+        }
+    }
+}
+
+fn parts_are_written_alone(device: &Device) {
+    for layout in layouts(6, 4) {
+        let mut a = counting(device, layout, 6, 4);
+        let b = device.upload_dense((2, 3), &[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]).unwrap();
+        a.view_mut().rows(2..4).unwrap().columns(1..).unwrap().assign(&b).unwrap();
+        a.view_mut()
+            .transpose()
+            .rows(..1)
+            .unwrap()
+            .columns(5..)
+            .unwrap()
+            .assign(b.rows(..1).unwrap().columns(..1).unwrap())
+            .unwrap();
+        let mut expected: Vec<f64> = (0..24).map(f64::from).collect();
+        expected[9..12].copy_from_slice(&[-1.0, -2.0, -3.0]);
+        expected[13..16].copy_from_slice(&[-4.0, -5.0, -6.0]);
+        expected[20] = -1.0;
+        assert_eq!(a.to_vec().unwrap(), expected, "{layout:?}");
+    }
+}
+
+fn dense_products(device: &Device) {
+    let (a, b) = (counting(device, DenseLayout::column_major(3, 2), 3, 2), counting(device, (2, 3).into(), 2, 3));
+    // 0 1   0 1 2     3  4  5
+    // 2 3   3 4 5     9 14 19
+    // 4 5            15 24 33
+    let expected = [3.0, 4.0, 5.0, 9.0, 14.0, 19.0, 15.0, 24.0, 33.0];
+    let mut c = device.zeros_dense((3, 3)).unwrap();
+    gemm(1.0, &a, &b, 0.0, &mut c).unwrap();
+    assert_eq!(c.to_vec().unwrap(), expected);
+    let mut d = device.zeros_dense(DenseLayout::column_major(3, 3)).unwrap();
+    b.transpose().gemm(2.0, a.transpose(), 0.0, d.view_mut().transpose()).unwrap();
+    assert_eq!(d.to_vec().unwrap(), expected.map(|c| 2.0 * c));
+    a.gemm(1.0, &b, -1.0, &mut d).unwrap();
+    assert_eq!(d.to_vec().unwrap(), expected.map(|c| -c));
+    // The elementwise operations see the elements as they lie.
+    d.elements_mut().scale(-2.0).unwrap();
+    assert_eq!(d.elements().sum().unwrap().get().unwrap(), 252.0);
+    assert_eq!(c.into_vec().to_vec().unwrap(), expected);
+}
+
+/// The bits of the product of row-major matrices, with rows that are cut into pieces; also of the transpose, and by a plan.
+fn sparse_products_in_any_order(device: &Device) {
+    let matrix = matrices::uneven::<f32>();
+    let a = device.upload(&matrix).unwrap();
+    let transposed = device.upload(&CscMatrix::try_from(&matrix.transpose().unwrap()).unwrap()).unwrap();
+    for cols in [1, 5, 8] {
+        let plan = a.spmm_plan(cols, &SpmmOptions::default()).unwrap();
+        let (x, y) = (Random(1).vector::<f32>(60 * cols), Random(2).vector::<f32>(45 * cols));
+        let of = |layout: DenseLayout, values: &[f32], nrows: usize| {
+            let mut matrix = device.zeros_dense::<f32>(layout).unwrap();
+            matrix.assign(&device.upload_dense((nrows, cols), values).unwrap()).unwrap();
+            matrix
+        };
+        let b = of((60, cols).into(), &x, 60);
+        for beta in [0.0, -0.7] {
+            let mut c = of((45, cols).into(), &y, 45);
+            // Of one column too it is the kernel for dense matrices.
+            plan.multiply(1.5, &b, beta, &mut c).unwrap();
+            let expected = bits(&c);
+            for b_layout in layouts(60, cols) {
+                for c_layout in layouts(45, cols) {
+                    let b = of(b_layout, &x, 60);
+                    let old = if beta == 0.0 { vec![f32::NAN; 45 * cols] } else { y.clone() };
+                    let mut products = [of(c_layout, &old, 45), of(c_layout, &old, 45), of(c_layout, &old, 45)];
+                    plan.multiply(1.5, &b, beta, &mut products[0]).unwrap();
+                    a.spmm(1.5, &b, beta, &mut products[1]).unwrap();
+                    transposed.spmm_transposed(1.5, &b, beta, &mut products[2]).unwrap();
+                    let case = format!("{b_layout:?}, {c_layout:?}, beta {beta}");
+                    assert!(bits(&products[0]) == expected, "{case}");
+                    if cols > 1 {
+                        assert!(bits(&products[1]) == expected, "{case}");
+                    }
+                    let reference = common::dense::Dense::new(60, cols, 0, 0, {
+                        let mut values = x.iter();
+                        move || f64::from(*values.next().unwrap())
+                    });
+                    let old = common::dense::Dense::new(45, cols, 0, 0, {
+                        let mut values = y.iter();
+                        move || f64::from(*values.next().unwrap())
+                    });
+                    let bounds = common::dense::reference(&matrix, 1.5, &reference, f64::from(beta), &old);
+                    for product in &products[1..] {
+                        common::assert_within(&case, &product.to_vec().unwrap(), &bounds);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bits<T: Scalar>(matrix: &DeviceDense<T>) -> Vec<u64> {
+    matrix.to_vec().unwrap().into_iter().map(|element| element.to_f64().to_bits()).collect()
+}
+
+fn reductions_in_any_order(device: &Device) {
+    let matrix = matrices::uneven::<f64>();
+    let a = device.upload(&matrix).unwrap();
+    let x = Random(3).vector::<f64>(60 * 5);
+    let rows = device.upload_dense((60, 5), &x).unwrap();
+    let (mut most, mut of) = (device.zeros_dense((45, 5)).unwrap(), device.zeros_dense((45, 5)).unwrap());
+    a.spmm_reduce(Reduce::Max, Weights::Values, &rows, &mut most, Some(of.view_mut())).unwrap();
+    for layout in layouts(60, 5) {
+        let mut b = device.zeros_dense(layout).unwrap();
+        b.assign(&rows).unwrap();
+        for (c, entries) in layouts(45, 5).into_iter().zip(layouts(45, 5).into_iter().rev()) {
+            let (mut c, mut entries) = (device.zeros_dense(c).unwrap(), device.zeros_dense(entries).unwrap());
+            a.spmm_reduce(Reduce::Max, Weights::Values, &b, &mut c, Some(entries.view_mut())).unwrap();
+            assert!(bits(&c) == bits(&most), "{layout:?}");
+            assert_eq!(entries.to_vec().unwrap(), of.to_vec().unwrap(), "{layout:?}");
+        }
+    }
+}
+
+/// One column whose elements follow one another is multiplied as a vector, wherever it begins: the bits are those of `spmv`.
+fn columns_are_vectors(device: &Device) {
+    let matrix = matrices::uneven::<f64>();
+    let a = device.upload(&matrix).unwrap();
+    let x = device.upload_vec(&Random(4).vector::<f64>(7 + 60)).unwrap();
+    let (mut y, mut c) = (device.zeros(45).unwrap(), device.zeros::<f64>(3 + 2 * 45).unwrap());
+    a.spmv(2.0, x.slice(7..).unwrap(), 0.0, &mut y).unwrap();
+    let column = DenseLayout::column_major(60, 1).leading_dimension(99).offset(7);
+    let target = c.matrix_mut(DenseLayout::column_major(45, 2).offset(3)).unwrap();
+    a.spmm(2.0, x.matrix(column).unwrap(), 0.0, target.columns(1..).unwrap()).unwrap();
+    let c = c.to_vec().unwrap();
+    assert_eq!(c[3 + 45..], y.to_vec().unwrap());
+    assert_eq!(c[..3 + 45], [0.0; 48]);
+}
+
+fn what_does_not_fit_is_an_error(device: &Device) {
+    let mut a = device.zeros_dense::<f32>((3, 4)).unwrap();
+    let message = |error: Error| error.to_string();
+    assert_eq!(message(a.rows(2..5).unwrap_err()), "invalid option: a slice from Included(2) to Excluded(5) of 3 rows");
+    let error = a.columns(5..).unwrap_err();
+    assert_eq!(message(error), "invalid option: a slice from Included(5) to Unbounded of 4 columns");
+    let b = device.zeros_dense::<f32>((4, 3)).unwrap();
+    assert_eq!(
+        message(a.assign(&b).unwrap_err()),
+        "the column of the matrix has 4 elements where the operation needs 3"
+    );
+    a.assign(b.transpose()).unwrap();
+    let error = device.upload_dense((3, 4), &[0.0f32; 11]).unwrap_err();
+    assert_eq!(message(error), "the vector of a dense matrix has 11 elements where the operation needs 12");
+    let error = device.upload_dense((3, 4), &[0.0f32; 13]).unwrap_err();
+    assert_eq!(message(error), "the vector of a dense matrix has 13 elements where the operation needs 12");
+    let narrow = DenseLayout::row_major(3, 4).leading_dimension(3);
+    let error = device.zeros_dense::<f32>(narrow).unwrap_err();
+    assert_eq!(message(error), "invalid option: a leading dimension of 3 for 4 columns");
+    let error = device.zeros_dense::<f64>((1 << 40, 1 << 40)).unwrap_err();
+    assert!(matches!(error, Error::OutOfMemory { .. } | Error::LengthMismatch { .. }), "{error}");
+    assert!(matches!(
+        a.gemm(1.0, &a, 0.0, &mut device.zeros_dense((3, 4)).unwrap()),
+        Err(Error::LengthMismatch { .. })
+    ));
+    if device.to_string() != "cpu" {
+        let elsewhere = Device::cpu().zeros_dense::<f32>((3, 4)).unwrap();
+        assert!(matches!(a.assign(&elsewhere), Err(Error::DeviceMismatch { .. })));
+    }
+    assert_eq!(a.layout(), DenseLayout::row_major(3, 4));
+    assert_eq!(a.view().order(), Order::RowMajor);
+}
