@@ -338,7 +338,7 @@ fn graphs_of_several_queues_are_errors(gpu: &Device) {
     let (x, x_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
     let (mut y, mut y_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
     for (x, y) in [(&x_other, &mut y), (&x, &mut y_other)] {
-        let error = gpu.record(|| matrix.spmv(1.0, x, 0.0, y)).unwrap_err();
+        let error = gpu.record(|| matrix.spmv(1.0, x, 0.0, &mut *y)).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(text) if text.contains("another queue")), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use kernels_gpu::{
     spmv_csr_vector::{ENTRIES_PER_STEP, lanes_for},
 };
 
-use super::{Chosen, CsrKernel, Lanes, SpmvOptions, csr_adaptive, csr_vector};
+use super::{Chosen, CsrKernel, Lanes, SpmvOptions, add_diagonal_of, csr_adaptive, csr_vector};
 use crate::{CsrMatrix, Device, Offset, Result, Scalar, Structure, device::Buffer};
 
 /// The arrays of a CSR matrix on a GPU or in the emulator.
@@ -32,6 +32,16 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
             col_indices: Buffer::share(device, col_indices)?,
             values: Buffer::share(device, values)?,
         })
+    }
+
+    /// Adds the elements on the diagonal, on the host.
+    pub(super) fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        let offsets = self.row_offsets.to_vec(&self.device)?;
+        let (columns, values) = (self.col_indices.to_vec(&self.device)?, self.values.to_vec(&self.device)?);
+        let rows = offsets.windows(2).enumerate();
+        let entries = rows.flat_map(|(row, ends)| (ends[0].index()..ends[1].index()).map(move |entry| (row, entry)));
+        add_diagonal_of(entries.map(|(row, entry)| (row, columns[entry] as usize, values[entry])), diagonal);
+        Ok(())
     }
 }
 

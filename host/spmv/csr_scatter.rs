@@ -56,6 +56,10 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrScatter<T, O> {
         unsafe { launch.run_variant(variant, &args) }
     }
 
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        self.csr.add_diagonal(diagonal)
+    }
+
     fn needs_alignment(&self) -> bool {
         true
     }

@@ -65,6 +65,10 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         // none of the others. `Args<T, O>` is what the variant for `T` and `O` takes.
         unsafe { launch.run_variant(variant, &args) }
     }
+
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        self.csr.add_diagonal(diagonal)
+    }
     fn csr(&self) -> Option<Csr<'_, T>> {
         as_type(&self.csr).map(Csr::Device)
     }

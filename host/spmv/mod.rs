@@ -35,6 +35,9 @@ pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     /// Queues the launches of the product; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
 
+    /// Adds the elements on the diagonal, on the host.
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()>;
+
     /// The matrix in CSR with 32-bit offsets, if that is how it is stored.
     fn csr(&self) -> Option<Csr<'_, T>> {
         None
@@ -81,6 +84,11 @@ impl<T> Chosen<T> {
 /// A value as one of the type `U`, if it is.
 fn as_type<U: 'static>(value: &impl Any) -> Option<&U> {
     (value as &dyn Any).downcast_ref()
+}
+
+/// Adds those of the entries that are on the diagonal.
+fn add_diagonal_of<T: Scalar>(entries: impl Iterator<Item = (usize, usize, T)>, diagonal: &mut [T]) {
+    entries.filter(|&(row, column, _)| row == column).for_each(|(row, _, value)| diagonal[row] += value);
 }
 
 /// The variant for elements of this type.

@@ -1,11 +1,15 @@
 //! The product with an ELL matrix.
 
-use super::{CpuSpmv, by_row_blocks};
+use super::{super::add_diagonal_of, CpuSpmv, by_row_blocks};
 use crate::{EllMatrix, Scalar};
 
 impl<T: Scalar> CpuSpmv<T> for EllMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         by_row_blocks(y, alpha, beta, |first, sums| add_rows(self, first, x, sums));
+    }
+
+    fn add_diagonal(&self, diagonal: &mut [T]) {
+        add_diagonal_of(self.triplets(), diagonal);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Iterations by kernels launched one after the other, recorded as a CUDA graph where that can be.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, rc::Rc, sync::Arc};
 
 use kernels_gpu::{
     Variant,
@@ -8,13 +8,10 @@ use kernels_gpu::{
     cg_state::State,
 };
 
-use super::{
-    operator::{LinearOperator, Preconditioner, sealed, write_in_place},
-    workspace::{Step, Workspace, Z, named},
-};
+use super::workspace::{Step, Workspace, Z, named};
 use crate::{
-    DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
-    device::{Backend, KernelLaunch, Recording},
+    DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
+    device::{Backend, KernelLaunch, Recording, anew},
     spmv::{Csr, CsrArrays, Product, Spmv},
 };
 
@@ -30,8 +27,10 @@ const IN_STEP: usize = 20;
 /// The kernels of an iteration.
 pub(super) struct Steps<'a, T: Scalar> {
     multiply: Multiply<'a, T>,
-    preconditioner: Option<&'a dyn Preconditioner<T>>,
+    preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
     recording: Option<Recording>,
+    /// Whether iterations are to be recorded.
+    is_recorded: bool,
     /// Whether the host waits for the iterations that it has queued.
     in_step: bool,
 }
@@ -52,12 +51,13 @@ const LONGEST_ROW: usize = 1024;
 impl<'a, T: Scalar> Steps<'a, T> {
     pub(super) fn new(
         operator: &'a dyn LinearOperator<T>,
-        preconditioner: Option<&'a dyn Preconditioner<T>>,
+        preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
         lanes: Lanes,
         compensated: bool,
         in_step: bool,
+        is_recorded: bool,
     ) -> Result<Self> {
-        let multiply = match operator.as_matrix(sealed::Token) {
+        let multiply = match operator.as_matrix() {
             None => Multiply::Operator(operator),
             Some(matrix) => {
                 let product = matrix.product()?;
@@ -71,7 +71,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
                 }
             }
         };
-        Ok(Self { multiply, preconditioner, recording: None, in_step })
+        Ok(Self { multiply, preconditioner, recording: None, in_step, is_recorded })
     }
 
     pub(super) fn describe(&self) -> KernelChoice {
@@ -88,14 +88,9 @@ impl<'a, T: Scalar> Steps<'a, T> {
         }
     }
 
-    /// Whether all of an iteration is this crate's own.
-    fn can_record(&self) -> bool {
-        self.preconditioner.is_none() && !matches!(self.multiply, Multiply::Operator(_))
-    }
-
-    /// Has the iterations recorded, on a GPU.
+    /// Has the iterations recorded, on a GPU, if they are to be.
     pub(super) fn record(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
-        if !self.can_record() {
+        if !self.is_recorded || workspace.x.is_empty() {
             return Ok(());
         }
         let queue = workspace.device.clone();
@@ -123,7 +118,11 @@ impl<'a, T: Scalar> Steps<'a, T> {
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => self.at_a_time(),
         };
-        (0..queued).try_for_each(|_| self.iterate(workspace))?;
+        match self.is_recorded {
+            // Where there are no graphs, what they would refuse is refused too.
+            true => anew(|| (0..queued).try_for_each(|_| self.iterate(workspace)))?,
+            false => (0..queued).try_for_each(|_| self.iterate(workspace))?,
+        }
         if self.in_step {
             workspace.state.counters.to_vec(&workspace.device)?;
         }
@@ -148,11 +147,8 @@ impl<'a, T: Scalar> Steps<'a, T> {
     }
 
     fn precondition(&self, workspace: &mut Workspace<T>) -> Result<()> {
-        match (self.preconditioner, &mut workspace.z) {
-            (Some(preconditioner), Z::Stored(z)) => {
-                let r = &workspace.r;
-                write_in_place("the preconditioner", z, |z| preconditioner.apply(r, z))
-            }
+        match (&self.preconditioner, &mut workspace.z) {
+            (Some(preconditioner), Z::Stored(z)) => preconditioner.apply((&workspace.r).into(), z.into()),
             _ => Ok(()),
         }
     }
@@ -166,7 +162,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             }
             Multiply::Operator(operator) => {
                 let Workspace { p, q, .. } = workspace;
-                write_in_place("the operator", q, |q| operator.apply(p, q))?;
+                operator.apply((&*p).into(), q.into())?;
             }
         }
         workspace.step(Step::Alpha)

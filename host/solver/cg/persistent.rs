@@ -56,7 +56,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     /// If the matrix is in CSR on a GPU, or an emulated one, whose shared memory holds the vectors, and all of the matrix but
     /// `most_streamed` bytes.
     pub(super) fn new(matrix: &'a DeviceMatrix<T>, lanes: Lanes, most_streamed: usize) -> Result<Option<Self>> {
-        let Some(Csr::Device(csr)) = matrix.product()?.csr() else { return Ok(None) };
+        let Some(Csr::Device(csr)) = matrix.csr() else { return Ok(None) };
         let device = &csr.device;
         let element_bytes = size_of::<T>() as u32;
         let shared_bytes = device.shared_bytes() - STATIC_SHARED_BYTES;

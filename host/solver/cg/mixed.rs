@@ -8,14 +8,9 @@ use kernels_gpu::{
     cg_state::counter,
 };
 
-use super::{
-    course::System,
-    cpu::{elements, elements_mut, replace_residual},
-    operator::{LinearOperator, sealed},
-    workspace::Workspace,
-};
+use super::{cpu::replace_residual, fast::System, workspace::Workspace};
 use crate::{
-    DeviceVec, Error, Result,
+    DeviceMatrix, DeviceVec, Error, Result,
     device::KernelLaunch,
     spmv::{Csr, CsrArrays},
 };
@@ -33,22 +28,13 @@ pub(super) struct Mixed<'a> {
 
 impl<'a> Mixed<'a> {
     pub(super) fn new(
-        operator: &'a dyn LinearOperator<f32>,
+        matrix: Option<&'a DeviceMatrix<f32>>,
         b: &'a DeviceVec<f64>,
         x: &'a mut DeviceVec<f64>,
     ) -> Result<Self> {
-        let csr = match operator.as_matrix(sealed::Token) {
-            Some(matrix) => matrix.product()?.csr(),
-            None => None,
-        };
         let unsupported =
             || Error::Unsupported("two precisions with anything but a CSR matrix with 32-bit offsets".into());
-        Ok(Self { csr: csr.ok_or_else(unsupported)?, b, x })
-    }
-
-    /// Unknowns.
-    pub(super) fn len(&self) -> usize {
-        self.b.len()
+        Ok(Self { csr: matrix.and_then(DeviceMatrix::csr).ok_or_else(unsupported)?, b, x })
     }
 
     /// Queues both kernels.
@@ -88,7 +74,9 @@ fn adds(variant: &Variant) -> bool {
 impl System<f32> for Mixed<'_> {
     fn residual(&mut self, workspace: &mut Workspace<f32>) -> Result<(f64, f64)> {
         match self.csr {
-            Csr::Host(matrix) => replace_residual(workspace, matrix, elements(self.b), elements_mut(self.x)),
+            Csr::Host(matrix) => {
+                replace_residual(workspace, matrix, self.b.as_slice().on_cpu(), self.x.as_slice_mut().on_cpu_mut());
+            }
             Csr::Device(csr) => self.launch(csr, workspace)?,
         }
         workspace.residual_norms()
@@ -99,7 +87,7 @@ impl System<f32> for Mixed<'_> {
     }
 
     fn set_zero(&mut self, _: &mut Workspace<f32>) -> Result<()> {
-        self.x.copy_from(&vec![0.0; self.x.len()])
+        self.x.fill(0.0)
     }
 
     fn replaced_at(&self) -> Option<f64> {
