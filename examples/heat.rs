@@ -5,7 +5,7 @@
 use std::{env, error::Error, f64::consts::PI, fs::File};
 
 use embedded_graphics::{framebuffer::*, mono_font::*, pixelcolor::*, prelude::*, text::Text};
-use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tol, io::generate};
+use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance, io::generate};
 
 const SNAPSHOTS: [usize; 4] = [0, 10, 35, 100]; // after so many steps
 const DT: f64 = 2e-4; // the plate's side and its diffusivity are 1
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (heat, amplitude) = (plate.iter().sum::<f64>(), wave(&plate));
 
     let (mut u, mut guess) = (device.upload_vec(&plate)?, device.upload_vec(&plate)?);
-    let mut cg = Cg::new(&a).preconditioner(Jacobi).tolerance(Tol::relative(1e-11));
+    let mut cg = Cg::new(&a).preconditioner(Jacobi::new(&a)?).tolerance(Tolerance::relative(1e-11));
     let (mut iterations, mut pictures) = (0, vec![plate]);
     for step in 1..=SNAPSHOTS[3] {
         guess.axpby(2.0, &u, -1.0)?;

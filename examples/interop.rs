@@ -6,7 +6,7 @@ use std::{env, error::Error};
 
 use nalgebra_sparse::{CooMatrix, na};
 use ndarray::{Array2, ArrayView2, ShapeBuilder, s};
-use warpsparse::{Cg, CsrMatrix, DenseLayout, Device, Jacobi, Tol, gemm};
+use warpsparse::{Cg, CsrMatrix, DenseLayout, Device, Jacobi, Tolerance, gemm};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::from_name(&env::args().nth(1).unwrap_or("auto".into()))?;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let a = device.upload(&CsrMatrix::<f64>::try_from(theirs.clone())?)?;
     let b = na::DVector::from_fn(n, |i, _| (i as f64).sin());
     let mut x = device.zeros(n)?;
-    let mut cg = Cg::new(&a).preconditioner(Jacobi).tolerance(Tol::relative(1e-12));
+    let mut cg = Cg::new(&a).preconditioner(Jacobi::new(&a)?).tolerance(Tolerance::relative(1e-12));
     let info = cg.solve(&device.upload_vec(b.as_slice())?, &mut x)?;
     let x = na::DVector::from_vec(x.to_vec()?);
     println!("{} iterations of conjugate gradients", info.iterations);

@@ -4,8 +4,9 @@
 //! 2. [`kernels`]: which kernel multiplies it, and what `describe()` says of that
 //! 3. [`queues`]: queues, graphs, and what waits for what
 //! 4. [`precision`]: element types, errors, and when results are the same to the last bit
-//! 5. [`without_a_gpu`]: the CPU, the emulator, and tests
-//! 6. [`cheat_sheet`]: from nalgebra-sparse, sprs and SciPy
+//! 5. [`solvers`]: systems of equations, operators and methods of your own
+//! 6. [`without_a_gpu`]: the CPU, the emulator, and tests
+//! 7. [`cheat_sheet`]: from nalgebra-sparse, sprs and SciPy
 
 #[doc = include_str!("../docs/guide/formats.md")]
 pub mod formats {}
@@ -15,6 +16,8 @@ pub mod kernels {}
 pub mod queues {}
 #[doc = include_str!("../docs/guide/precision.md")]
 pub mod precision {}
+#[doc = include_str!("../docs/guide/solvers.md")]
+pub mod solvers {}
 #[doc = include_str!("../docs/guide/without_a_gpu.md")]
 pub mod without_a_gpu {}
 #[doc = include_str!("../docs/guide/cheat_sheet.md")]

@@ -35,7 +35,7 @@
 //!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
 //! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with
-//!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]).
+//!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]). [`Tolerance`] says when it ends, [`SolveInfo`] how it went.
 //! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers. Their
 //!   numbers may be the host's or the device's ([`DeviceScalar`]), so that nothing waits for a dot product.
 //! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
@@ -58,7 +58,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod cg;
 mod dense;
 mod device;
 mod device_matrix;
@@ -78,6 +77,7 @@ mod pieces;
 mod ptx;
 mod reorder;
 mod scalar;
+mod solver;
 mod spmm;
 mod spmv;
 #[cfg(feature = "proptest")]
@@ -85,9 +85,6 @@ pub mod strategies;
 mod structure;
 mod vector;
 
-pub use cg::{
-    Cg, CgInfo, CgMethod, CgProgress, CgReason, Jacobi, LinearOperator, Preconditioner, Preconditioning, Tol,
-};
 /// The bindings of the CUDA driver, in the version whose types are in this interface.
 #[cfg(feature = "cuda")]
 pub use cudarc;
@@ -111,6 +108,7 @@ pub use kernel_choice::KernelChoice;
 pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
+pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use structure::Structure;

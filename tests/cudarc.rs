@@ -20,8 +20,8 @@ use common::{
 };
 use libtest_mimic::Trial;
 use warpsparse::{
-    Cg, CgReason, CsrMatrix, DenseLayout, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind,
-    FormatChoice, GemmOptions, Scalar, SpmvOptions, Tol,
+    Cg, CsrMatrix, DenseLayout, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind, FormatChoice,
+    GemmOptions, Scalar, SpmvOptions, StopReason, Tolerance,
     cudarc::{
         driver::{
             CudaContext, CudaFunction, CudaGraph, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg,
@@ -165,9 +165,9 @@ fn a_solution() {
     let info = {
         let b = DeviceVecRef::from_cudarc(&b_slice).unwrap();
         let mut x = DeviceVecMut::from_cudarc(&mut x_slice).unwrap();
-        Cg::new(&a).tolerance(Tol::relative(1e-12)).solve(&b, &mut x).unwrap()
+        Cg::new(&a).tolerance(Tolerance::relative(1e-12)).solve(&b, &mut x).unwrap()
     };
-    assert_eq!(info.reason, CgReason::Converged, "{info:?}");
+    assert_eq!(info.reason, StopReason::Converged, "{info:?}");
     // The condition number is below 4 * 301^2 / pi^2.
     for (found, expected) in download(&stream, &x_slice).iter().zip(&expected) {
         assert!((found - expected).abs() < 1e-6, "{found}, expected {expected}");
@@ -583,7 +583,7 @@ fn errors_skip_no_wait() {
     let (mut source, mut target) = (device.upload_vec(&ones).unwrap(), vec![0.0; 1 << 20]);
     let a = device.upload(&poisson(1000)).unwrap();
     let (x, mut y) = (elsewhere.upload_vec(&ones[..1000]).unwrap(), device.zeros(1000).unwrap());
-    let mut cg = Cg::new(&a).tolerance(Tol::relative(1e-8));
+    let mut cg = Cg::new(&a).tolerance(Tolerance::relative(1e-8));
     a.spmv(1.0, &x, 0.0, &mut y).unwrap();
     let (b, mut solution) = (device.upload_vec(&y.to_vec().unwrap()).unwrap(), device.zeros(1000).unwrap());
     cg.solve(&b, &mut solution).unwrap();
@@ -605,7 +605,7 @@ fn errors_skip_no_wait() {
             elsewhere.synchronize()?;
             assert_eq!(y.to_vec()?[1..999], vec![0.0; 998]);
             solution.copy_from(&[0.0; 1000])?;
-            cg.solve(&b, &mut solution).map(|info| assert_eq!(info.reason, CgReason::Converged))
+            cg.solve(&b, &mut solution).map(|info| assert_eq!(info.reason, StopReason::Converged))
         });
         let results: Vec<warpsparse::Result<()>> = results.collect();
         drop(cg);

@@ -14,7 +14,8 @@ use common::{
 };
 use libtest_mimic::Trial;
 use warpsparse::{
-    Cg, CgReason, CsrMatrix, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind, KernelArgs, Scalar, Tol,
+    Cg, CsrMatrix, Device, DeviceVec, DeviceVecMut, DeviceVecRef, Error, ErrorKind, KernelArgs, Scalar, StopReason,
+    Tolerance,
     cust::{
         CudaFlags,
         context::{Context, legacy},
@@ -158,9 +159,9 @@ fn a_solution() {
     let info = {
         let b = DeviceVecRef::from_cust(&device, &b_buffer).unwrap();
         let mut x = DeviceVecMut::from_cust(&device, &mut x_buffer).unwrap();
-        Cg::new(&a).tolerance(Tol::relative(1e-12)).solve(&b, &mut x).unwrap()
+        Cg::new(&a).tolerance(Tolerance::relative(1e-12)).solve(&b, &mut x).unwrap()
     };
-    assert_eq!(info.reason, CgReason::Converged, "{info:?}");
+    assert_eq!(info.reason, StopReason::Converged, "{info:?}");
     // The condition number is below 4 * 301^2 / pi^2.
     for (found, expected) in download(&stream, &x_buffer).iter().zip(&expected) {
         assert!((found - expected).abs() < 1e-6, "{found}, expected {expected}");

@@ -16,7 +16,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warpsparse::{Cg, CgMethod, CgReason, Device, Error, Preconditioning, Scalar, Tol, io::MatrixSource};
+use warpsparse::{Cg, CgMethod, Device, Error, Jacobi, Scalar, StopReason, Tolerance, io::MatrixSource};
 
 use self::{
     course::Course,
@@ -148,14 +148,13 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
     let mut x = device.upload_vec(&first_guess)?;
     let mut cg = Cg::new(&a)
-        .tolerance(Tol::relative(options.tol))
+        .tolerance(Tolerance::relative(options.tol))
         .max_iterations(limit)
         .method(options.method.into())
-        .preconditioner(match options.precond {
-            PreconditionerName::None => Preconditioning::None,
-            PreconditionerName::Jacobi => Preconditioning::Jacobi,
-        })
         .callback(|progress| course.borrow_mut().hear(progress));
+    if let PreconditionerName::Jacobi = options.precond {
+        cg = cg.preconditioner(Jacobi::new(&a)?);
+    }
     let choice = cg.describe()?;
 
     course.borrow_mut().begin("solving");
@@ -193,7 +192,7 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
         max_iterations: limit,
         kernel: choice.kernel,
         reason: choice.reason,
-        converged: info.reason == CgReason::Converged,
+        converged: info.reason == StopReason::Converged,
         ended: Ended::from(info.reason),
         iterations: info.iterations,
         residual_norm: info.residual_norm,

@@ -5,7 +5,7 @@ use std::ptr;
 use cuda_std::mem::DeviceValue;
 use kernels_gpu::args::{Arrays, Bind, Need};
 
-use super::{Array, Buffer, Device, DeviceSlice, DeviceSliceMut, DeviceVec, KernelLaunch};
+use super::{Array, Buffer, Device, DeviceSlice, DeviceSliceMut, DeviceVec, KernelLaunch, Mailbox};
 use crate::Element;
 
 /// Elements that a kernel only reads; by default none, which is a null pointer.
@@ -20,10 +20,19 @@ pub(crate) struct Readable<'a, T> {
 /// Elements that a kernel writes; by default none, which is a null pointer.
 #[derive(Debug)]
 pub(crate) struct Writable<'a, T> {
-    /// With the device where it lives.
-    buffer: Option<(&'a mut Buffer<T>, &'a Device)>,
+    array: Target<'a, T>,
     first: usize,
     len: usize,
+}
+
+/// What a kernel writes to.
+#[derive(Debug)]
+enum Target<'a, T> {
+    None,
+    /// On the device where it lives.
+    Buffer(&'a mut Buffer<T>, &'a Device),
+    /// Words, so `T` is `u64`.
+    Mailbox(&'a mut Mailbox),
 }
 
 impl<T> Default for Readable<'_, T> {
@@ -34,7 +43,7 @@ impl<T> Default for Readable<'_, T> {
 
 impl<T> Default for Writable<'_, T> {
     fn default() -> Self {
-        Self { buffer: None, first: 0, len: 0 }
+        Self { array: Target::None, first: 0, len: 0 }
     }
 }
 
@@ -61,7 +70,15 @@ impl<T: Element> Buffer<T> {
     /// For a kernel to write; `device` is where the buffer lives.
     pub(crate) fn writable<'a>(&'a mut self, device: &'a Device) -> Writable<'a, T> {
         let len = self.len();
-        Writable { buffer: Some((self, device)), first: 0, len }
+        Writable { array: Target::Buffer(self, device), first: 0, len }
+    }
+}
+
+impl Mailbox {
+    /// For a kernel to write, while the host reads.
+    pub(crate) fn writable(&mut self) -> Writable<'_, u64> {
+        let len = self.words_mut().len();
+        Writable { array: Target::Mailbox(self), first: 0, len }
     }
 }
 
@@ -108,9 +125,13 @@ impl<'a> Bind for KernelLaunch<'a> {
     }
 
     fn write<T: DeviceValue>(&mut self, name: &'static str, array: Writable<'a, T>, need: Need) -> *mut T {
-        let Writable { buffer, first, len } = array;
-        self.check(name, buffer.is_some(), len, need);
-        buffer.map_or(ptr::null_mut(), |(buffer, device)| self.write(name, buffer, device).wrapping_add(first))
+        let Writable { array, first, len } = array;
+        self.check(name, !matches!(array, Target::None), len, need);
+        match array {
+            Target::None => ptr::null_mut(),
+            Target::Buffer(buffer, device) => self.write(name, buffer, device).wrapping_add(first),
+            Target::Mailbox(mailbox) => self.mailbox(mailbox).cast(),
+        }
     }
 }
 

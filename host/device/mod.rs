@@ -42,7 +42,7 @@ pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, launch};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use mark::Mark;
-pub(crate) use recording::{lock, paused, refuse};
+pub(crate) use recording::{anew, lock, paused, refuse};
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};

@@ -63,7 +63,7 @@ pub(crate) fn paused<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Does `work`, the operations of a graph that are called anew.
-pub(super) fn anew<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn anew<R>(work: impl FnOnce() -> R) -> R {
     let _before = Before::enter(State::Anew);
     work()
 }

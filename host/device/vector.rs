@@ -1,6 +1,6 @@
 //! Vectors and other arrays in a device's memory.
 
-use std::{ffi::c_void, sync::Arc};
+use std::sync::Arc;
 
 use super::{Backend, Device, recording};
 use crate::{Element, Error, Result, memory};
@@ -96,17 +96,6 @@ impl<T: Element> DeviceVec<T> {
     pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
         check_length("the source", self.len(), source.len())?;
         self.buffer.overwrite(&self.device, 0, source)
-    }
-
-    /// What tells it from any other vector: where its elements are, how many, and the queue.
-    pub(crate) fn place(&self) -> (usize, usize, Option<*mut c_void>) {
-        let address = match &self.buffer {
-            Buffer::Host(values) => values.as_ptr() as usize,
-            Buffer::Shared(values) => values.as_ptr() as usize,
-            #[cfg(feature = "cuda")]
-            Buffer::Cuda(buffer) => buffer.address as usize,
-        };
-        (address, self.len(), self.device.cuda_stream())
     }
 
     pub(crate) fn buffer(&self) -> &Buffer<T> {

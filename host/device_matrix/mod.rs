@@ -8,7 +8,9 @@ pub use spmm::SpmmPlan;
 pub use upload::Upload;
 
 use crate::{
-    Device, Error, KernelChoice, Result, Scalar, Structure, device,
+    Device, DeviceVec, Error, KernelChoice, Result, Scalar, Structure, device,
+    formats::Csr,
+    memory,
     spmm::Spmm,
     spmv::{Chosen, Spmv, SpmvOptions},
 };
@@ -144,6 +146,31 @@ impl<T: Scalar> DeviceMatrix<T> {
     #[must_use]
     pub fn spmv_bytes(&self) -> usize {
         self.parts.spmv_bytes
+    }
+
+    /// The elements on the diagonal, of which there are as many as rows or columns, whichever are fewer: sums where an entry is there twice,
+    /// zeros where there is none.
+    ///
+    /// The entries are copied to the host for this, of DIA those of the diagonal alone. `O(nnz)` work.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
+    pub fn diagonal(&self) -> Result<DeviceVec<T>> {
+        self.device.upload_vec(&self.diagonal_on_host()?)
+    }
+
+    pub(crate) fn diagonal_on_host(&self) -> Result<Vec<T>> {
+        let Products { product, transposed, .. } = &self.parts.products;
+        // That of the transpose is the same.
+        let chosen = product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two");
+        let mut diagonal = memory::zeros(self.nrows.min(self.ncols))?;
+        chosen.operator.add_diagonal(&mut diagonal)?;
+        Ok(diagonal)
+    }
+
+    /// The matrix in CSR with 32-bit offsets, if that is how its products have it.
+    pub(crate) fn csr(&self) -> Option<Csr<'_, T>> {
+        self.parts.products.product.as_ref()?.operator.csr()
     }
 
     pub(crate) fn product(&self) -> Result<&dyn Spmv<T>> {

@@ -29,6 +29,21 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
             values: Buffer::share(device, values)?,
         })
     }
+
+    /// Adds the elements on the diagonal, on the host.
+    pub(crate) fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        let offsets = self.row_offsets.to_vec(&self.device)?;
+        let (columns, values) = (self.col_indices.to_vec(&self.device)?, self.values.to_vec(&self.device)?);
+        let rows = offsets.windows(2).enumerate();
+        let entries = rows.flat_map(|(row, ends)| (ends[0].index()..ends[1].index()).map(move |entry| (row, entry)));
+        add_diagonal_of(entries.map(|(row, entry)| (row, columns[entry] as usize, values[entry])), diagonal);
+        Ok(())
+    }
+}
+
+/// Adds those of the entries that are on the diagonal.
+pub(crate) fn add_diagonal_of<T: Scalar>(entries: impl Iterator<Item = (usize, usize, T)>, diagonal: &mut [T]) {
+    entries.filter(|&(row, column, _)| row == column).for_each(|(row, _, value)| diagonal[row] += value);
 }
 
 /// A stored matrix in CSR.

@@ -16,7 +16,7 @@ mod padded;
 pub(crate) mod rows;
 mod view;
 
-pub(crate) use arrays::{Csr, CsrArrays};
+pub(crate) use arrays::{Csr, CsrArrays, add_diagonal_of};
 pub use coo::CooMatrix;
 pub use csc::CscMatrix;
 pub use csr::CsrMatrix;

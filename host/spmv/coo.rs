@@ -8,6 +8,7 @@ use super::{Chosen, Product, Spmv, cpu::OnCpu, scale::scale};
 use crate::{
     CooMatrix, Device, KernelChoice, Result, Scalar,
     device::{self, Backend, Buffer, launch},
+    formats::add_diagonal_of,
 };
 
 /// A COO matrix on a GPU or in the emulator, sorted by row.
@@ -94,6 +95,14 @@ impl<T: Scalar> Spmv<T> for GpuCoo<T> {
         let carries = &mut *device::lock(&self.carries);
         self.add_segments(Product { alpha, x, beta, y: y.as_slice_mut() }, carries)?;
         self.add_carries(Product { alpha, x, beta, y }, carries)
+    }
+
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        let (rows, columns) = (self.row_indices.to_vec(&self.device)?, self.col_indices.to_vec(&self.device)?);
+        let values = self.values.to_vec(&self.device)?;
+        let entries = rows.iter().zip(&columns).zip(&values);
+        add_diagonal_of(entries.map(|((&row, &column), &value)| (row as usize, column as usize, value)), diagonal);
+        Ok(())
     }
 
     fn needs_alignment(&self) -> bool {

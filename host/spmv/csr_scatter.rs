@@ -50,6 +50,10 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrScatter<T, O> {
         unsafe { launch(queue, entry, blocks, args) }
     }
 
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        self.csr.add_diagonal(diagonal)
+    }
+
     fn needs_alignment(&self) -> bool {
         true
     }

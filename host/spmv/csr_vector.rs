@@ -63,6 +63,10 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         unsafe { launch(queue, entry, blocks, args) }
     }
 
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        self.csr.add_diagonal(diagonal)
+    }
+
     fn csr(&self) -> Option<Csr<'_, T>> {
         as_type(&self.csr).map(Csr::Device)
     }

@@ -82,6 +82,13 @@ impl<T: Scalar> Spmv<T> for GpuDia<T> {
         unsafe { launch(queue, entry, blocks, args) }
     }
 
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        match self.offsets.to_vec(&self.device)?.iter().position(|&offset| offset == 0) {
+            Some(main) => self.values.download(&self.device, main * self.leading_dimension as usize, diagonal),
+            None => Ok(()),
+        }
+    }
+
     fn needs_alignment(&self) -> bool {
         true
     }

@@ -6,6 +6,7 @@ use super::{Chosen, Product, Spmv, cpu::OnCpu};
 use crate::{
     Device, EllMatrix, Error, KernelChoice, Result, Scalar,
     device::{Backend, Buffer, launch},
+    formats::add_diagonal_of,
 };
 
 const _: () = assert!(PADDING == EllMatrix::<f32>::PADDING);
@@ -74,6 +75,17 @@ impl<T: Scalar> Spmv<T> for GpuEll<T> {
         // SAFETY: the arrays are a valid ELL matrix, aligned as allocations are, and vectors of fitting lengths; `y` is
         // aligned as `needs_alignment` asks, and borrowed mutably, so it overlaps none of the others.
         unsafe { launch(queue, entry, blocks, args) }
+    }
+
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        let (columns, values) = (self.col_indices.to_vec(&self.device)?, self.values.to_vec(&self.device)?);
+        let slot_length = self.leading_dimension.max(1) as usize;
+        let slots = columns.chunks(slot_length).zip(values.chunks(slot_length));
+        for (columns, values) in slots {
+            let entries = columns.iter().zip(values).enumerate();
+            add_diagonal_of(entries.map(|(row, (&column, &value))| (row, column as usize, value)), diagonal);
+        }
+        Ok(())
     }
 
     fn needs_alignment(&self) -> bool {

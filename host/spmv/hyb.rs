@@ -35,6 +35,11 @@ impl<T: Scalar> Spmv<T> for Hyb<T> {
         }
     }
 
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        self.ell.operator.add_diagonal(diagonal)?;
+        self.coo.operator.add_diagonal(diagonal)
+    }
+
     fn needs_alignment(&self) -> bool {
         self.ell.operator.needs_alignment() || self.coo.operator.needs_alignment()
     }

@@ -28,6 +28,9 @@ pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     /// Queues the launches of the product; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
 
+    /// Adds the elements on the diagonal, on the host.
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()>;
+
     /// The matrix in CSR with 32-bit offsets, if that is how it is stored.
     fn csr(&self) -> Option<Csr<'_, T>> {
         None

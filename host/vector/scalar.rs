@@ -55,7 +55,7 @@ impl<T: Element> DeviceScalar<T> {
     }
 
     /// A zero, for which nothing waits.
-    pub(super) fn zero(device: &Device) -> Result<Self> {
+    pub(crate) fn zero(device: &Device) -> Result<Self> {
         Ok(Self { vector: device.zeros(1)? })
     }
 

@@ -25,6 +25,7 @@ const BUILT: &[&str] = &[
     "--test=gemm",
     "--test=graph",
     "--test=own_kernel",
+    "--test=solver",
     "--test=spmv",
     "--test=spmm",
     "--test=spmm_queues",

@@ -6,7 +6,7 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use warpsparse::CgProgress;
+use warpsparse::Progress;
 
 /// The course of a solution, seen from outside.
 pub(super) struct Course {
@@ -37,10 +37,10 @@ impl Course {
         self.least = self.first;
     }
 
-    pub(super) fn hear(&mut self, progress: CgProgress) -> ControlFlow<()> {
+    pub(super) fn hear(&mut self, progress: Progress) -> ControlFlow<()> {
         /// More often, the bar would slow down what it shows.
         const PAUSE: Duration = Duration::from_millis(50);
-        let CgProgress { iteration, residual_norm, target, .. } = progress;
+        let Progress { iteration, residual_norm, target, .. } = progress;
         self.norms.push(residual_norm);
         self.least = self.least.min(residual_norm);
         if self.drawn.elapsed() >= PAUSE {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use warpsparse::{CgReason, Device, Result};
+use warpsparse::{Device, Result, StopReason};
 
 use super::{MethodName, PreconditionerName};
 use crate::measure::{DTypeName, MatrixReport};
@@ -52,12 +52,12 @@ pub(super) enum Ended {
     Stopped,
 }
 
-impl From<CgReason> for Ended {
-    fn from(reason: CgReason) -> Self {
+impl From<StopReason> for Ended {
+    fn from(reason: StopReason) -> Self {
         match reason {
-            CgReason::Converged => Self::Converged,
-            CgReason::MaxIterations => Self::MaxIterations,
-            CgReason::RoundingLimit => Self::RoundingLimit,
+            StopReason::Converged => Self::Converged,
+            StopReason::MaxIterations => Self::MaxIterations,
+            StopReason::RoundingLimit => Self::RoundingLimit,
             _ => Self::Stopped,
         }
     }

@@ -21,6 +21,9 @@ pub(super) trait CpuSpmv<T>: std::fmt::Debug + Send + Sync {
     /// `y = alpha * A * x + beta * y`; the lengths fit.
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]);
 
+    /// Adds the elements on the diagonal.
+    fn add_diagonal(&self, diagonal: &mut [T]);
+
     /// The matrix itself, if it is in CSR with 32-bit offsets.
     fn csr(&self) -> Option<&CsrMatrix<T>> {
         None
@@ -35,6 +38,11 @@ impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, y, .. } = product;
         self.0.spmv(alpha, x.on_cpu(), beta, y.on_cpu_mut());
+        Ok(())
+    }
+
+    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
+        self.0.add_diagonal(diagonal);
         Ok(())
     }
 

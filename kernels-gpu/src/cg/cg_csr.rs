@@ -22,7 +22,7 @@
 //! # Safety
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says, `col_indices` and `values` aligned to 16
-//!    bytes; a state; `partials` with room for [`PARTIALS`](crate::sums::PARTIALS) elements. None overlaps another.
+//!    bytes; a state; `partials` with room for [`PARTIALS`] elements. None overlaps another.
 //! 2. `row_offsets` starts at 0, never falls and ends at `entries`; no row has more than 2^30 entries; every column index is
 //!    below `rows`.
 //! 3. Nothing else accesses what the launch writes meanwhile.
@@ -35,37 +35,38 @@ use cuda_std::{
 
 use crate::{
     DType, Scalar,
+    args::args,
     cg_state::{State, counter, status},
     family::family,
     row_sum::{self, Csr},
-    sums::{MOST_BLOCKS, Sum, over_grid},
+    sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
 };
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
 
-/// The arguments of every entry, passed by value: elements `T`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Rows, and columns, of the matrix.
-    pub rows: u32,
-    /// Entries of the matrix.
-    pub entries: u32,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const u32,
-    /// `entries` column indices.
-    pub col_indices: *const u32,
-    /// `entries` values.
-    pub values: *const T,
-    /// The direction, `rows` elements.
-    pub p: *const T,
-    /// The product, `rows` elements.
-    pub q: *mut T,
-    /// How the method stands.
-    pub state: State,
-    /// Sums of blocks.
-    pub partials: *mut f64,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`.
+    pub struct Args<T> {
+        /// Rows, and columns, of the matrix.
+        value rows: u32,
+        /// Entries of the matrix.
+        value entries: u32,
+        /// `rows + 1` offsets.
+        read row_offsets: u32 [rows as usize + 1],
+        /// `entries` column indices.
+        read col_indices: u32 [entries as usize],
+        /// `entries` values.
+        read values: T [entries as usize],
+        /// The direction, `rows` elements.
+        read p: T [rows as usize],
+        /// The product, `rows` elements.
+        write q: T [rows as usize],
+        /// How the method stands.
+        part state: State<A>,
+        /// Sums of blocks.
+        write partials: f64 [PARTIALS],
+    }
 }
 
 family! {

@@ -31,8 +31,9 @@ use cuda_std::{
 };
 
 use crate::{
+    args::args,
     family::family,
-    sums::{MOST_BLOCKS, Sum, over_grid},
+    sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
 };
 
 /// Threads per block.
@@ -40,30 +41,30 @@ pub const BLOCK_SIZE: u32 = 256;
 /// Lanes of a row.
 const LANES: u32 = 8;
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args {
-    /// Rows, and columns, of the matrix.
-    pub rows: u32,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const u32,
-    /// The column indices.
-    pub col_indices: *const u32,
-    /// The values.
-    pub values: *const f32,
-    /// The right-hand side, `rows` elements, and so have the next three.
-    pub b: *const f64,
-    /// The solution.
-    pub x: *mut f64,
-    /// What is added to the solution.
-    pub dx: *mut f32,
-    /// The residual.
-    pub r: *mut f32,
-    /// Sums of blocks; `residual` leaves `r . r` and `b . b` in the first two elements.
-    pub partials: *mut f64,
-    /// Blocks that have arrived at a sum; 0 between launches.
-    pub arrivals: *mut u32,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args {
+        /// Rows, and columns, of the matrix.
+        value rows: u32,
+        /// `rows + 1` offsets.
+        read row_offsets: u32 [rows as usize + 1],
+        /// The column indices.
+        read col_indices: u32,
+        /// The values.
+        read values: f32,
+        /// The right-hand side, `rows` elements, and so have the next three.
+        read b: f64 [rows as usize],
+        /// The solution.
+        write x: f64 [rows as usize],
+        /// What is added to the solution.
+        write dx: f32 [null or rows as usize],
+        /// The residual.
+        write r: f32 [rows as usize],
+        /// Sums of blocks; `residual` leaves `r . r` and `b . b` in the first two elements.
+        write partials: f64 [PARTIALS],
+        /// Blocks that have arrived at a sum; 0 between launches.
+        write arrivals: u32 [1],
+    }
 }
 
 /// The two launches.

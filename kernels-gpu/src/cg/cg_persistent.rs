@@ -53,6 +53,7 @@ use cuda_std::{
 
 use crate::{
     DType, Scalar,
+    args::args,
     cg_state::{self, State, counter, scalar, status},
     family::family,
     unroll::unroll,
@@ -106,43 +107,43 @@ pub const fn words_of_row(element_bytes: usize) -> usize {
     element_bytes / 4
 }
 
-/// The arguments of every entry, passed by value: elements `T`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Whether there is a `diagonal`.
-    pub has_diagonal: u32,
-    /// The most iterations of this launch.
-    pub iterations: u32,
-    /// The number of the launch's first exchange.
-    pub epoch: u32,
-    /// Bytes of dynamic shared memory.
-    pub shared_bytes: u32,
-    /// [`SHARE_NUMBERS`] for each block.
-    pub shares: *const u32,
-    /// An offset more than the matrix has rows.
-    pub row_offsets: *const u32,
-    /// Columns of entries as places in the block's own direction: its rows, then its halo. Two in a word, the first in the lower half; each
-    /// block's from a word of its own on.
-    pub columns: *const u32,
-    /// The values.
-    pub values: *const T,
-    /// The rows of the blocks' halos.
-    pub halo: *const u32,
-    /// The inverse of the diagonal, an element for each row, and so have the next three.
-    pub diagonal: *const T,
-    /// The solution.
-    pub x: *mut T,
-    /// The residual.
-    pub r: *mut T,
-    /// The direction.
-    pub p: *mut T,
-    /// [`words_of_row`] for each row.
-    pub words: *mut u64,
-    /// [`slot_words`] words.
-    pub slots: *mut u64,
-    /// How the method stands.
-    pub state: State,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`.
+    pub struct Args<T> {
+        /// Whether there is a `diagonal`.
+        value has_diagonal: u32,
+        /// The most iterations of this launch.
+        value iterations: u32,
+        /// The number of the launch's first exchange.
+        value epoch: u32,
+        /// Bytes of dynamic shared memory.
+        value shared_bytes: u32,
+        /// [`SHARE_NUMBERS`] for each block.
+        read shares: u32,
+        /// An offset more than the matrix has rows.
+        read row_offsets: u32,
+        /// Columns of entries as places in the block's own direction: its rows, then its halo. Two in a word, the first in the lower half; each
+        /// block's from a word of its own on.
+        read columns: u32,
+        /// The values.
+        read values: T,
+        /// The rows of the blocks' halos.
+        read halo: u32,
+        /// The inverse of the diagonal, an element for each row, and so have the next three.
+        read diagonal: T,
+        /// The solution.
+        write x: T,
+        /// The residual.
+        write r: T,
+        /// The direction.
+        write p: T,
+        /// [`words_of_row`] for each row.
+        write words: u64,
+        /// [`slot_words`] words.
+        write slots: u64,
+        /// How the method stands.
+        part state: State<A>,
+    }
 }
 
 family! {
@@ -500,7 +501,7 @@ struct Exchange {
 
 impl Exchange {
     #[inline(always)]
-    fn new<T>(args: &Args<T>) -> Self {
+    fn new<T: Scalar>(args: &Args<T>) -> Self {
         Self {
             slots: args.slots,
             before: shared_array![f64; 2 * WARPS as usize],

@@ -65,16 +65,18 @@ pub mod mail {
     pub const COUNT: usize = FIRST_NORM + NORMS;
 }
 
-/// The arrays, which all kernels of a solution share.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct State {
-    /// [`scalar::COUNT`] numbers.
-    pub scalars: *mut f64,
-    /// [`counter::COUNT`] numbers.
-    pub counters: *mut u32,
-    /// [`mail::COUNT`] words that the host reads meanwhile.
-    pub mailbox: *mut u64,
+use crate::args::args;
+
+args! {
+    /// The arrays, which all kernels of a solution share.
+    pub struct State {
+        /// [`scalar::COUNT`] numbers.
+        write scalars: f64 [scalar::COUNT],
+        /// [`counter::COUNT`] numbers.
+        write counters: u32 [counter::COUNT],
+        /// [`mail::COUNT`] words that the host reads meanwhile.
+        write mailbox: u64 [mail::COUNT],
+    }
 }
 
 /// The length of the step, from `r . z` and `p . A p`.

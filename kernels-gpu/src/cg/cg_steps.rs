@@ -23,7 +23,7 @@
 //! # Safety
 //! Every entry:
 //! 1. `args` describes live global memory: vectors of `n` elements, aligned to 16 bytes; a state; `partials` with room for
-//!    [`PARTIALS`](crate::sums::PARTIALS) elements. None overlaps another.
+//!    [`PARTIALS`] elements. None overlaps another.
 //! 2. `preconditioner` is one of [`preconditioner`]; `diagonal` is a vector where it says so, and so is `z`.
 //! 3. Nothing else accesses what the launch writes meanwhile.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has at most [`MOST_BLOCKS`] blocks, at least one.
@@ -32,9 +32,10 @@ use cuda_std::{mem, thread};
 
 use crate::{
     DType, Scalar,
+    args::args,
     cg_state::{State, counter, scalar, status},
     family::family,
-    sums::{MOST_BLOCKS, Sum, over_grid},
+    sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
     unroll::unroll,
 };
 
@@ -54,34 +55,34 @@ pub mod preconditioner {
     pub const STORED: u32 = 2;
 }
 
-/// The arguments of every entry, passed by value: elements `T`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// The size of the system.
-    pub n: u32,
-    /// See [`preconditioner`].
-    pub preconditioner: u32,
-    /// Of `begin`'s kernel: whether no iteration has led to the residual.
-    pub begins: u32,
-    /// The inverse of the diagonal.
-    pub diagonal: *const T,
-    /// The preconditioned residual, if it is stored.
-    pub z: *const T,
-    /// The right-hand side, of `residual` alone.
-    pub b: *const T,
-    /// The product.
-    pub q: *const T,
-    /// The solution.
-    pub x: *mut T,
-    /// The residual.
-    pub r: *mut T,
-    /// The direction.
-    pub p: *mut T,
-    /// How the method stands.
-    pub state: State,
-    /// Sums of blocks; `residual` leaves `r . r` and `b . b` in the first two elements.
-    pub partials: *mut f64,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`.
+    pub struct Args<T> {
+        /// The size of the system.
+        value n: u32,
+        /// See [`preconditioner`].
+        value preconditioner: u32,
+        /// Of `begin`'s kernel: whether no iteration has led to the residual.
+        value begins: u32,
+        /// The inverse of the diagonal.
+        read diagonal: T [null or n as usize],
+        /// The preconditioned residual, if it is stored.
+        read z: T [null or n as usize],
+        /// The right-hand side, of `residual` alone.
+        read b: T [null or n as usize],
+        /// The product.
+        read q: T [null or n as usize],
+        /// The solution.
+        write x: T [null or n as usize],
+        /// The residual.
+        write r: T [n as usize],
+        /// The direction.
+        write p: T [n as usize],
+        /// How the method stands.
+        part state: State<A>,
+        /// Sums of blocks; `residual` leaves `r . r` and `b . b` in the first two elements.
+        write partials: f64 [PARTIALS],
+    }
 }
 
 /// A kernel of the method.
@@ -243,7 +244,7 @@ impl<T: Scalar> Args<T> {
 }
 
 /// `r = b - q`, and the sums of `r . r` and `b . b`.
-struct Residual<'a, T> {
+struct Residual<'a, T: Scalar> {
     args: &'a Args<T>,
     sums: [Sum<true>; 2],
 }
@@ -282,7 +283,7 @@ unsafe fn residual<T: Scalar>(args: Args<T>) {
 }
 
 /// The sums of `r . z` and `r . r`.
-struct Dots<'a, T, const COMPENSATED: bool> {
+struct Dots<'a, T: Scalar, const COMPENSATED: bool> {
     args: &'a Args<T>,
     sums: [Sum<COMPENSATED>; 2],
 }
@@ -337,7 +338,7 @@ unsafe fn begin<T: Scalar, const COMPENSATED: bool>(args: Args<T>) {
 }
 
 /// The sum of `p . q`.
-struct Product<'a, T, const COMPENSATED: bool> {
+struct Product<'a, T: Scalar, const COMPENSATED: bool> {
     args: &'a Args<T>,
     sum: Sum<COMPENSATED>,
 }
@@ -372,7 +373,7 @@ unsafe fn alpha<T: Scalar, const COMPENSATED: bool>(args: Args<T>) {
 }
 
 /// `r = r - alpha q`, and the dots unless `z` comes later.
-struct Update<'a, T, const COMPENSATED: bool> {
+struct Update<'a, T: Scalar, const COMPENSATED: bool> {
     dots: Dots<'a, T, COMPENSATED>,
     alpha: T,
 }
@@ -412,7 +413,7 @@ unsafe fn update<T: Scalar, const COMPENSATED: bool>(args: Args<T>) {
 }
 
 /// `x = x + alpha p`, `p = z + beta p`. Where both factors are 0, neither `x` nor the old `p` is read.
-struct Direction<'a, T> {
+struct Direction<'a, T: Scalar> {
     args: &'a Args<T>,
     alpha: T,
     beta: T,

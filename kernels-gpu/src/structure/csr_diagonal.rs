@@ -23,29 +23,29 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::{atomic::atomic_fetch_min_u32_device, mem, thread, warp};
 
-use crate::{DType, Scalar, family::family};
+use crate::{DType, Scalar, args::args, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
 /// Lanes of a row.
 const LANES: u32 = 8;
 
-/// The arguments of every entry, passed by value: elements `T`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// `rows + 1` offsets.
-    pub row_offsets: *const u32,
-    /// The column indices.
-    pub col_indices: *const u32,
-    /// The values.
-    pub values: *const T,
-    /// `rows` elements.
-    pub diagonal: *mut T,
-    /// Becomes the first row whose element on the diagonal is not positive, or has no finite inverse, if there is one and it is less.
-    pub bad_row: *mut u32,
+args! {
+    /// The arguments of every entry, passed by value: elements `T`.
+    pub struct Args<T> {
+        /// Rows of the matrix.
+        value rows: u32,
+        /// `rows + 1` offsets.
+        read row_offsets: u32 [rows as usize + 1],
+        /// The column indices.
+        read col_indices: u32,
+        /// The values.
+        read values: T,
+        /// `rows` elements.
+        write diagonal: T [rows as usize],
+        /// Becomes the first row whose element on the diagonal is not positive, or has no finite inverse, if there is one and it is less.
+        write bad_row: u32 [1],
+    }
 }
 
 family! {

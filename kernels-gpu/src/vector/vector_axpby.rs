@@ -224,20 +224,35 @@ unsafe fn sums<T: Scalar, const W: usize, const OF_SQUARES: bool>(args: DotArgs<
                 if at < n {
                     let new = sum(factors, of_x[K as usize], of_y[K as usize]);
                     store(y, at, n, new);
-                    unroll!(E in [0, 1, 2, 3] {
-                        if (E as usize) < W && at + u64::from(E) < n {
-                            let new = new[E as usize % W].widen();
-                            if OF_SQUARES {
-                                states[E as usize % W].add_product(new, new);
-                            } else {
-                                states[E as usize % W].add_any_product(new, of_z[K as usize][E as usize % W].widen());
-                            }
-                        }
-                    });
+                    // Of a whole chunk nothing is asked for each element.
+                    match at + W as u64 <= n {
+                        true => add::<T, W, OF_SQUARES>(&mut states, new, of_z[K as usize], W as u32),
+                        false => add::<T, W, OF_SQUARES>(&mut states, new, of_z[K as usize], (n - at) as u32),
+                    }
                 }
             });
             strides.advance();
         }
     }
     merged(states)
+}
+
+/// Adds the products of the first `count` elements of a chunk with themselves if `OF_SQUARES`, otherwise with those of `z`.
+#[inline(always)]
+fn add<T: Scalar, const W: usize, const OF_SQUARES: bool>(
+    states: &mut [Squares<T>; W],
+    y: [T; W],
+    z: [T; W],
+    count: u32,
+) {
+    unroll!(E in [0, 1, 2, 3] {
+        if (E as usize) < W && E < count {
+            let y = y[E as usize % W].widen();
+            if OF_SQUARES {
+                states[E as usize % W].add_product(y, y);
+            } else {
+                states[E as usize % W].add_any_product(y, z[E as usize % W].widen());
+            }
+        }
+    });
 }

@@ -1,6 +1,6 @@
 //! How good a solution is, found out apart from the method: on the host, in f64.
 
-use warpsparse::{CgInfo, CsrMatrix, DType, Scalar};
+use warpsparse::{CsrMatrix, DType, Scalar, SolveInfo};
 
 use crate::bench::rivals::vendor_cg::true_residual;
 
@@ -17,7 +17,7 @@ pub(super) struct Residual {
 
 impl Residual {
     /// Of the `x` that was found in the course that `info` tells of, from x = 0.
-    pub(super) fn of<T: Scalar>(matrix: &CsrMatrix<T>, b: &[T], x: &[T], info: &CgInfo) -> Self {
+    pub(super) fn of<T: Scalar>(matrix: &CsrMatrix<T>, b: &[T], x: &[T], info: &SolveInfo) -> Self {
         let carried = info.history.last().copied().unwrap_or(info.residual_norm);
         Self {
             of_x: relative(matrix, b, x),
@@ -69,7 +69,7 @@ fn epsilon<T: Scalar>() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use warpsparse::{Cg, CgMethod, Device, Jacobi, Tol, io::generate::poisson2d};
+    use warpsparse::{Cg, CgMethod, Device, Jacobi, Tolerance, io::generate::poisson2d};
 
     use super::{
         super::{
@@ -82,13 +82,15 @@ mod tests {
     };
     use crate::measure::{DTypeName, random_elements};
 
-    fn solved<T: Scalar>(iterations: usize) -> (CsrMatrix<T>, Vec<T>, Vec<T>, CgInfo) {
+    fn solved<T: Scalar>(iterations: usize) -> (CsrMatrix<T>, Vec<T>, Vec<T>, SolveInfo) {
         let matrix = poisson2d::<T>(60).unwrap();
         let b = random_elements::<T>(matrix.nrows(), 0).unwrap();
         let on_device = Device::cpu().upload(&matrix).unwrap();
         let mut x = Device::cpu().zeros(b.len()).unwrap();
-        let mut cg =
-            Cg::new(&on_device).preconditioner(Jacobi).max_iterations(iterations).tolerance(Tol::relative(0.0));
+        let mut cg = Cg::new(&on_device)
+            .preconditioner(Jacobi::new(&on_device).unwrap())
+            .max_iterations(iterations)
+            .tolerance(Tolerance::relative(0.0));
         let info = cg.solve(&Device::cpu().upload_vec(&b).unwrap(), &mut x).unwrap();
         let x = x.to_vec().unwrap();
         (matrix, b, x, info)

@@ -6,7 +6,8 @@ use std::{
 };
 
 use warpsparse::{
-    Cg, CgInfo, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Jacobi, KernelChoice, Result, Scalar, Tol,
+    Cg, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Jacobi, KernelChoice, Result, Scalar, SolveInfo,
+    Tolerance,
 };
 
 use super::{
@@ -34,13 +35,13 @@ impl<'a, T: Scalar> Solver<'a, T> {
     /// Prepares the method on the system's matrix, which may be on any device, and iterates a little to find out how long that
     /// takes.
     pub(super) fn new(system: &System<'a, T>, matrix: &'a DeviceMatrix<T>, method: CgMethod) -> Result<Self> {
-        let mut cg = Cg::new(matrix).method(method).preconditioner(Jacobi).assume_symmetric();
+        let mut cg = Cg::new(matrix).method(method).preconditioner(Jacobi::new(matrix)?).assume_symmetric();
         let choice = cg.describe()?;
         let on_host = (system.matrix, system.b);
         let (b, x) = (matrix.device().upload_vec(system.b)?, matrix.device().zeros(0)?);
         let mut solver = Self { matrix, cg, b, x, on_host, choice, iteration: Duration::ZERO };
         // A tolerance, lest a small system be solved exactly. The first time loads kernels.
-        let tolerance = Tol::relative(1e-4);
+        let tolerance = Tolerance::relative(1e-4);
         solver.solve(FEWEST, tolerance)?;
         let (info, time) = solver.solve(FEWEST, tolerance)?;
         solver.iteration = time / info.iterations.max(1) as u32;
@@ -56,7 +57,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
     }
 
     /// From x = 0, with no more than so many iterations.
-    pub(super) fn solve(&mut self, iterations: usize, tolerance: Tol) -> Result<(CgInfo, Duration)> {
+    pub(super) fn solve(&mut self, iterations: usize, tolerance: Tolerance) -> Result<(SolveInfo, Duration)> {
         // A setting takes the `Cg` and gives it back with all that is prepared.
         let cg = mem::replace(&mut self.cg, Cg::new(self.matrix));
         self.cg = cg.max_iterations(iterations).tolerance(tolerance);
@@ -69,7 +70,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
     }
 
     /// Of the solution found last, which went as `info` tells.
-    pub(super) fn residual(&self, info: &CgInfo) -> Result<Residual> {
+    pub(super) fn residual(&self, info: &SolveInfo) -> Result<Residual> {
         let (matrix, b) = self.on_host;
         Ok(Residual::of(matrix, b, &self.x.to_vec()?, info))
     }
@@ -77,7 +78,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
     /// Iterations to this relative residual; or so many as take longer than any solution is to take.
     pub(super) fn iterations_to(&mut self, relative: f64) -> Result<usize> {
         let most = iterations(self.iteration.div_f64(4.0), usize::MAX);
-        Ok(self.solve(most, Tol::relative(relative))?.0.iterations)
+        Ok(self.solve(most, Tolerance::relative(relative))?.0.iterations)
     }
 
     /// The iterations of solutions to be timed.
@@ -86,8 +87,8 @@ impl<'a, T: Scalar> Solver<'a, T> {
     }
 
     /// So many iterations, unless a residual is 0 before.
-    pub(super) fn exactly(&mut self, iterations: usize) -> Result<(CgInfo, Duration)> {
-        self.solve(iterations, Tol::relative(0.0))
+    pub(super) fn exactly(&mut self, iterations: usize) -> Result<(SolveInfo, Duration)> {
+        self.solve(iterations, Tolerance::relative(0.0))
     }
 
     fn measure(&mut self, pair: Pair) -> Result<Outcome> {

@@ -1,7 +1,7 @@
 //! One solution to a tolerance, beside the libraries' after as many iterations.
 
 use serde::Serialize;
-use warpsparse::{CgReason, Result, Scalar, Tol};
+use warpsparse::{Result, Scalar, StopReason, Tolerance};
 
 use super::solver::Solver;
 use crate::{
@@ -38,7 +38,7 @@ impl ToTolerance {
             DTypeName::F32 => 1e-4,
             DTypeName::F64 => 1e-6,
         };
-        let (info, time) = solver.solve(10 * solver.unknowns(), Tol::relative(tolerance))?;
+        let (info, time) = solver.solve(10 * solver.unknowns(), Tolerance::relative(tolerance))?;
         let residual = solver.residual(&info)?;
         Ok(Self {
             tolerance,
@@ -47,7 +47,7 @@ impl ToTolerance {
             ms: time.as_secs_f64() * 1e3,
             relative_residual: residual.of_x,
             wrong: residual.check::<T>().err(),
-            ended: (info.reason != CgReason::Converged).then(|| format!("{:?}", info.reason)),
+            ended: (info.reason != StopReason::Converged).then(|| format!("{:?}", info.reason)),
             residual_norm: info.history.last().copied().unwrap_or(info.residual_norm),
             rival_residual_norm: None,
             differs: false,

@@ -110,7 +110,7 @@ fn spmv(device: &Device, matrix: &impl Upload<Scalar = f32>, options: &SpmvOptio
 fn cg(device: &Device, matrix: &CsrMatrix<f32>, method: CgMethod) -> Result<DeviceVec<f32>> {
     let a = device.upload(matrix)?;
     let (b, mut x) = (device.upload_vec(&[1.0; SIZE])?, device.zeros(SIZE)?);
-    Cg::new(&a).preconditioner(Jacobi).method(method).solve(&b, &mut x)?;
+    Cg::new(&a).preconditioner(Jacobi::new(&a)?).method(method).solve(&b, &mut x)?;
     Ok(x)
 }
 

@@ -1,6 +1,6 @@
 //! Whether a matrix is symmetric.
 
-use super::course::breakdown;
+use super::breakdown;
 use crate::{DeviceMatrix, DeviceVec, Result, Scalar};
 
 /// Compares `u . (A v)` with `v . (A u)` for two vectors at random. Where they differ by more than rounding explains, `A` is

@@ -1,19 +1,13 @@
 //! Iterations by kernels launched one after the other, recorded as a CUDA graph where that can be.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, rc::Rc, sync::Arc};
 
-use kernels_gpu::{
-    cg_csr::{Args, Key, grid_size},
-    cg_state::State,
-};
+use kernels_gpu::cg_csr::{Args, Key, grid_size};
 
-use super::{
-    operator::{LinearOperator, Preconditioner, sealed, write_in_place},
-    workspace::{Step, Workspace, Z},
-};
+use super::workspace::{Step, Workspace, Z};
 use crate::{
-    DType, DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
-    device::{Backend, KernelLaunch, Recording},
+    DType, DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
+    device::{Backend, Recording, anew, launch},
     formats::{Csr, CsrArrays},
     spmv::{Product, Spmv},
 };
@@ -30,8 +24,10 @@ const IN_STEP: usize = 20;
 /// The kernels of an iteration.
 pub(super) struct Steps<'a, T: Scalar> {
     multiply: Multiply<'a, T>,
-    preconditioner: Option<&'a dyn Preconditioner<T>>,
+    preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
     recording: Option<Recording>,
+    /// Whether iterations are to be recorded.
+    is_recorded: bool,
     /// Whether the host waits for the iterations that it has queued.
     in_step: bool,
 }
@@ -52,12 +48,13 @@ const LONGEST_ROW: usize = 1024;
 impl<'a, T: Scalar> Steps<'a, T> {
     pub(super) fn new(
         operator: &'a dyn LinearOperator<T>,
-        preconditioner: Option<&'a dyn Preconditioner<T>>,
+        preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
         lanes: Lanes,
         compensated: bool,
         in_step: bool,
+        is_recorded: bool,
     ) -> Result<Self> {
-        let multiply = match operator.as_matrix(sealed::Token) {
+        let multiply = match operator.as_matrix() {
             None => Multiply::Operator(operator),
             Some(matrix) => {
                 let product = matrix.product()?;
@@ -70,7 +67,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
                 }
             }
         };
-        Ok(Self { multiply, preconditioner, recording: None, in_step })
+        Ok(Self { multiply, preconditioner, recording: None, in_step, is_recorded })
     }
 
     pub(super) fn describe(&self) -> KernelChoice {
@@ -87,14 +84,9 @@ impl<'a, T: Scalar> Steps<'a, T> {
         }
     }
 
-    /// Whether all of an iteration is this crate's own.
-    fn can_record(&self) -> bool {
-        self.preconditioner.is_none() && !matches!(self.multiply, Multiply::Operator(_))
-    }
-
-    /// Has the iterations recorded, on a GPU.
+    /// Has the iterations recorded, on a GPU, if they are to be.
     pub(super) fn record(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
-        if !self.can_record() {
+        if !self.is_recorded || workspace.x.is_empty() {
             return Ok(());
         }
         let queue = workspace.device.clone();
@@ -122,7 +114,11 @@ impl<'a, T: Scalar> Steps<'a, T> {
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => self.at_a_time(),
         };
-        (0..queued).try_for_each(|_| self.iterate(workspace))?;
+        match self.is_recorded {
+            // Where there are no graphs, what they would refuse is refused too.
+            true => anew(|| (0..queued).try_for_each(|_| self.iterate(workspace)))?,
+            false => (0..queued).try_for_each(|_| self.iterate(workspace))?,
+        }
         if self.in_step {
             workspace.state.counters.to_vec(&workspace.device)?;
         }
@@ -147,25 +143,22 @@ impl<'a, T: Scalar> Steps<'a, T> {
     }
 
     fn precondition(&self, workspace: &mut Workspace<T>) -> Result<()> {
-        match (self.preconditioner, &mut workspace.z) {
-            (Some(preconditioner), Z::Stored(z)) => {
-                let r = &workspace.r;
-                write_in_place("the preconditioner", z, |z| preconditioner.apply(r, z))
-            }
+        match (&self.preconditioner, &mut workspace.z) {
+            (Some(preconditioner), Z::Stored(z)) => preconditioner.apply((&workspace.r).into(), z.into()),
             _ => Ok(()),
         }
     }
 
     fn multiply(&self, workspace: &mut Workspace<T>) -> Result<()> {
         match self.multiply {
-            Multiply::Fused { csr, key } => return launch(csr, key, workspace),
+            Multiply::Fused { csr, key } => return launch_product(csr, key, workspace),
             Multiply::Matrix(product) => {
                 let Workspace { p, q, .. } = workspace;
                 product.spmv(Product { alpha: T::from_f64(1.0), x: (&*p).into(), beta: T::default(), y: q.into() })?;
             }
             Multiply::Operator(operator) => {
                 let Workspace { p, q, .. } = workspace;
-                write_in_place("the operator", q, |q| operator.apply(p, q))?;
+                operator.apply((&*p).into(), q.into())?;
             }
         }
         workspace.step(Step::Alpha)
@@ -173,28 +166,24 @@ impl<'a, T: Scalar> Steps<'a, T> {
 }
 
 /// `q = A p` with the dot and the step length.
-fn launch<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut Workspace<T>) -> Result<()> {
+fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut Workspace<T>) -> Result<()> {
     let Workspace { device, p, q, state, .. } = workspace;
     let blocks = grid_size(csr.nrows, key.lanes, device.multiprocessors());
-    let mut launch = KernelLaunch::of_entry(device, key.entry(), blocks);
+    let (state, partials) = state.writable(device);
     let args = Args {
         rows: csr.nrows,
         entries: csr.nnz,
-        row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-        col_indices: launch.read("col_indices", csr.col_indices.array(), device),
-        values: launch.read("values", csr.values.array(), device),
-        p: launch.read("p", p.buffer().array(), device),
-        q: launch.write("q", q.parts_mut().1, device),
-        state: State {
-            scalars: launch.write("scalars", &mut state.scalars, device),
-            counters: launch.write("counters", &mut state.counters, device),
-            mailbox: launch.mailbox(&mut state.mailbox),
-        },
-        partials: launch.write("partials", &mut state.partials, device),
+        row_offsets: csr.row_offsets.readable(device),
+        col_indices: csr.col_indices.readable(device),
+        values: csr.values.readable(device),
+        p: p.readable(),
+        q: q.writable(),
+        state,
+        partials,
     };
     // SAFETY: a valid square matrix, aligned as allocations are, vectors of its size, none a part of another, borrowed mutably
     // where they are written; the entry is for `T`. No row has more than `LONGEST_ROW` entries.
-    unsafe { launch.run_entry(key.entry(), &args) }
+    unsafe { launch(device, key.entry(), blocks, args) }
 }
 
 /// Lanes of a row, if the rows are such that the product of this file suits them.

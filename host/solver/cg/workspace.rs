@@ -9,7 +9,7 @@ use kernels_gpu::{
 use super::cpu;
 use crate::{
     DType, Device, DeviceVec, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark},
+    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark, Readable, Writable, launch},
 };
 
 /// What a method of systems of one size needs beyond the matrix.
@@ -68,6 +68,13 @@ impl StateArrays {
             mailbox: Mailbox::new(device, mail::COUNT)?,
             partials: Buffer::zeros(device, PARTIALS)?,
         })
+    }
+
+    /// For a kernel: the state, and the sums of blocks.
+    pub(super) fn writable<'a>(&'a mut self, device: &'a Device) -> (State<KernelLaunch<'a>>, Writable<'a, f64>) {
+        let Self { scalars, counters, mailbox, partials } = self;
+        let (scalars, counters) = (scalars.writable(device), counters.writable(device));
+        (State { scalars, counters, mailbox: mailbox.writable() }, partials.writable(device))
     }
 
     /// As it is before the iterations that follow `iteration`. Nothing that is queued may touch it.
@@ -140,49 +147,38 @@ impl<T: Scalar> Workspace<T> {
         let n = x.len() as u32;
         let entry = key_of(step, T::DTYPE, *compensated).entry();
         let blocks = grid_size(n, device.multiprocessors());
-        let mut launch = KernelLaunch::of_entry(device, entry, blocks);
-        let mut args = Args {
+        let (state, partials) = state.writable(device);
+        let args = Args {
             n,
             preconditioner: match z {
                 Z::Residual => preconditioner::NONE,
                 Z::Diagonal(_) => preconditioner::DIAGONAL,
                 Z::Stored(_) => preconditioner::STORED,
             },
-            begins: 0,
-            diagonal: std::ptr::null(),
-            z: std::ptr::null(),
-            b: std::ptr::null(),
-            q: std::ptr::null(),
-            x: std::ptr::null_mut(),
-            r: std::ptr::null_mut(),
-            p: std::ptr::null_mut(),
-            state: State {
-                scalars: launch.write("scalars", &mut state.scalars, device),
-                counters: launch.write("counters", &mut state.counters, device),
-                mailbox: launch.mailbox(&mut state.mailbox),
+            begins: u32::from(matches!(step, Step::Begin { begins: true })),
+            // What a step does not look at it is not given.
+            diagonal: match (&*z, step) {
+                (Z::Diagonal(diagonal), Step::Begin { .. } | Step::Update | Step::Direction) => diagonal.readable(),
+                _ => Readable::default(),
             },
-            partials: launch.write("partials", &mut state.partials, device),
+            z: match (&*z, step) {
+                (Z::Stored(z), Step::Begin { .. } | Step::Direction) => z.readable(),
+                _ => Readable::default(),
+            },
+            b: if let Step::Residual { b } = step { b.readable() } else { Readable::default() },
+            q: match step {
+                Step::Residual { .. } | Step::Alpha | Step::Update => q.readable(),
+                Step::Begin { .. } | Step::Direction => Readable::default(),
+            },
+            x: if let Step::Direction = step { x.writable() } else { Writable::default() },
+            r: r.writable(),
+            p: p.writable(),
+            state,
+            partials,
         };
-        if let (Z::Diagonal(diagonal), Step::Begin { .. } | Step::Update | Step::Direction) = (&*z, step) {
-            args.diagonal = launch.read("diagonal", diagonal.buffer().array(), device);
-        }
-        if let (Z::Stored(z), Step::Begin { .. } | Step::Direction) = (&*z, step) {
-            args.z = launch.read("z", z.buffer().array(), device);
-        }
-        if let Step::Residual { .. } | Step::Alpha | Step::Update = step {
-            args.q = launch.read("q", q.buffer().array(), device);
-        }
-        match step {
-            Step::Residual { b } => args.b = launch.read("b", b.buffer().array(), b.device()),
-            Step::Begin { begins } => args.begins = u32::from(begins),
-            Step::Alpha | Step::Update => {}
-            Step::Direction => args.x = launch.write("x", x.parts_mut().1, device),
-        }
-        args.r = launch.write("r", r.parts_mut().1, device);
-        args.p = launch.write("p", p.parts_mut().1, device);
         // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the entry is that
         // of the step for `T`, and has from the arguments what it reads. Launches follow one another on one queue.
-        unsafe { launch.run_entry(entry, &args) }
+        unsafe { launch(device, entry, blocks, args) }
     }
 }
 

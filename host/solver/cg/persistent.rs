@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use kernels_gpu::{
     Entry,
+    args::Arguments,
     cg_persistent::{
         Args, BLOCK_SIZE, Key, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, bytes_of_two_entries,
         slot_words, vector_bytes, words_of_row,
     },
-    cg_state::State,
 };
 
 use super::workspace::{Workspace, Z};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
-    device::{Buffer, KernelLaunch},
+    device::{Buffer, KernelLaunch, Readable},
     formats::{Csr, CsrArrays},
 };
 
@@ -56,7 +56,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     /// If the matrix is in CSR on a GPU, or an emulated one, whose shared memory holds the vectors, and all of the matrix but
     /// `most_streamed` bytes.
     pub(super) fn new(matrix: &'a DeviceMatrix<T>, lanes: Lanes, most_streamed: usize) -> Result<Option<Self>> {
-        let Some(Csr::Device(csr)) = matrix.product()?.csr() else { return Ok(None) };
+        let Some(Csr::Device(csr)) = matrix.csr() else { return Ok(None) };
         let device = &csr.device;
         let element_bytes = size_of::<T>() as u32;
         let shared_bytes = device.shared_bytes() - STATIC_SHARED_BYTES;
@@ -123,33 +123,30 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
         let Self { csr, entry, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
         let Workspace { device, x, r, p, z, state, .. } = workspace;
-        let mut launch = KernelLaunch::cooperative(device, entry, *blocks, *shared_bytes)?;
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
             iterations: ITERATIONS,
             epoch: *epoch,
             shared_bytes: *shared_bytes,
-            shares: launch.read("shares", shares.array(), device),
-            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-            columns: launch.read("columns", columns.array(), device),
-            values: launch.read("values", csr.values.array(), device),
-            halo: launch.read("halo", halo.array(), device),
+            shares: shares.readable(device),
+            row_offsets: csr.row_offsets.readable(device),
+            columns: columns.readable(device),
+            values: csr.values.readable(device),
+            halo: halo.readable(device),
             diagonal: match z {
-                Z::Diagonal(diagonal) => launch.read("diagonal", diagonal.buffer().array(), device),
-                Z::Residual | Z::Stored(_) => std::ptr::null(),
+                Z::Diagonal(diagonal) => diagonal.readable(),
+                Z::Residual | Z::Stored(_) => Readable::default(),
             },
-            x: launch.write("x", x.parts_mut().1, device),
-            r: launch.write("r", r.parts_mut().1, device),
-            p: launch.write("p", p.parts_mut().1, device),
-            words: launch.write("words", words, device),
-            slots: launch.write("slots", slots, device),
-            state: State {
-                scalars: launch.write("scalars", &mut state.scalars, device),
-                counters: launch.write("counters", &mut state.counters, device),
-                mailbox: launch.mailbox(&mut state.mailbox),
-            },
+            x: x.writable(),
+            r: r.writable(),
+            p: p.writable(),
+            words: words.writable(device),
+            slots: slots.writable(device),
+            state: state.writable(device).0,
         };
         *epoch = epoch.wrapping_add(ITERATIONS + 1);
+        let mut launch = KernelLaunch::cooperative(device, entry, *blocks, *shared_bytes)?;
+        let args = args.bind(&mut launch);
         // SAFETY: a valid square matrix, vectors of its size, none a part of another, borrowed mutably where they are written; a
         // block's share of the rows fits the shared memory, as `new` has seen to; exchanges have numbers of their own. The entry is for `T`.
         unsafe { launch.run_entry(entry, &args) }?;

@@ -11,7 +11,7 @@ use kernels_gpu::{
 
 use super::workspace::{StateArrays, Step, Workspace, Z};
 use crate::{
-    CsrMatrix, DeviceVec, Scalar,
+    CsrMatrix, Scalar,
     formats::rows::{BLOCK, for_blocks, join},
 };
 
@@ -21,12 +21,12 @@ pub(super) fn step<T: Scalar>(workspace: &mut Workspace<T>, step: Step<'_, T>) {
 
 fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, step: Step<'_, T>) {
     let Workspace { x, r, p, q, z, state, .. } = workspace;
-    let (n, r) = (r.len(), elements_mut(r));
+    let (n, r) = (r.len(), r.as_slice_mut().on_cpu_mut());
     let stopped = state.counters.on_cpu_mut()[counter::STOPPED] != 0;
     let z = match z {
         Z::Residual => Preconditioned::Residual,
-        Z::Diagonal(diagonal) => Preconditioned::Diagonal(elements(diagonal)),
-        Z::Stored(z) => Preconditioned::Stored(elements(z)),
+        Z::Diagonal(diagonal) => Preconditioned::Diagonal(diagonal.as_slice().on_cpu()),
+        Z::Stored(z) => Preconditioned::Stored(z.as_slice().on_cpu()),
     };
     let add_dots = |i: usize, r: T, sums: &mut [Sum<COMPENSATED>; 2]| {
         add(&mut sums[0], r, z.of(i, r));
@@ -34,7 +34,7 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
     };
     match step {
         Step::Residual { b } => {
-            let (b, q) = (elements(b), elements(q));
+            let (b, q) = (b.as_slice().on_cpu(), q.as_slice().on_cpu());
             let sums = sum_blocks::<T, COMPENSATED>(0..n, r, &|i, r, sums| {
                 *r = b[i] + T::from_f64(-1.0) * q[i];
                 add(&mut sums[0], *r, *r);
@@ -48,8 +48,10 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
                 state.counters.on_cpu_mut()[counter::STOPPED] = 1;
                 return;
             }
-            let p = elements(p);
-            let sums = sum_blocks::<T, COMPENSATED>(0..n, elements_mut(q), &|i, q, sums| add(&mut sums[0], p[i], *q));
+            let p = p.as_slice().on_cpu();
+            let sums = sum_blocks::<T, COMPENSATED>(0..n, q.as_slice_mut().on_cpu_mut(), &|i, q, sums| {
+                add(&mut sums[0], p[i], *q)
+            });
             after_product(state, sums[0].total());
         }
         _ if stopped => {}
@@ -59,7 +61,7 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
         }
         Step::Update => {
             let minus_alpha = T::from_f64(-state.scalars.on_cpu_mut()[scalar::ALPHA]);
-            let q = elements(q);
+            let q = q.as_slice().on_cpu();
             let [rz, rr] = sum_blocks(0..n, r, &|i, r, sums| {
                 *r += minus_alpha * q[i];
                 if !matches!(z, Preconditioned::Stored(_)) {
@@ -75,9 +77,9 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
             let [alpha, beta] =
                 [scalar::ALPHA, scalar::BETA].map(|place| T::from_f64(state.scalars.on_cpu_mut()[place]));
             let reads_old = alpha != T::default() || beta != T::default();
-            let p = elements_mut(p);
+            let p = p.as_slice_mut().on_cpu_mut();
             if reads_old {
-                for_blocks(0..n, elements_mut(x), &|block, x| {
+                for_blocks(0..n, x.as_slice_mut().on_cpu_mut(), &|block, x| {
                     x.iter_mut().zip(&p[block]).for_each(|(x, &p)| *x += alpha * p);
                 });
             }
@@ -92,7 +94,7 @@ fn compute<T: Scalar, const COMPENSATED: bool>(workspace: &mut Workspace<T>, ste
 
 /// `r = b - A x` and its sums in `f64`, after `x = x + dx` and `dx = 0`: see the kernel family `cg_mixed`.
 pub(super) fn replace_residual(workspace: &mut Workspace<f32>, matrix: &CsrMatrix<f32>, b: &[f64], x: &mut [f64]) {
-    let dx = elements_mut(&mut workspace.x);
+    let dx = workspace.x.as_slice_mut().on_cpu_mut();
     for_blocks(0..x.len(), x, &|block, x| x.iter_mut().zip(&dx[block]).for_each(|(x, &dx)| *x += f64::from(dx)));
     dx.fill(0.0);
     let x = &*x;
@@ -101,7 +103,7 @@ pub(super) fn replace_residual(workspace: &mut Workspace<f32>, matrix: &CsrMatri
         let product = |entry: usize| f64::from(matrix.values()[entry]) * x[matrix.col_indices()[entry] as usize];
         entries.map(product).sum::<f64>()
     };
-    let sums = sum_blocks::<f32, false>(0..b.len(), elements_mut(&mut workspace.r), &|row, r, sums| {
+    let sums = sum_blocks::<f32, false>(0..b.len(), workspace.r.as_slice_mut().on_cpu_mut(), &|row, r, sums| {
         let residual = b[row] - row_sum(row);
         *r = residual as f32;
         add(&mut sums[0], residual, residual);
@@ -186,12 +188,4 @@ fn end(state: &mut StateArrays, status: u32, at_once: bool) {
     counters[counter::STATUS] = status;
     counters[counter::STOPPED] = u32::from(at_once);
     state.mailbox.set(mail::END, end_word(status, counters[counter::ITERATION]));
-}
-
-pub(super) fn elements<T: Scalar>(vector: &DeviceVec<T>) -> &[T] {
-    vector.buffer().on_cpu()
-}
-
-pub(super) fn elements_mut<T: Scalar>(vector: &mut DeviceVec<T>) -> &mut [T] {
-    vector.parts_mut().1.on_cpu_mut()
 }

@@ -1,21 +1,14 @@
 //! Systems with a matrix of `f32` and a solution in `f64`.
 
-use std::ptr;
-
 use kernels_gpu::{
     cg_mixed::{Args, Key, Step, grid_size},
     cg_state::counter,
 };
 
-use super::{
-    course::System,
-    cpu::{elements, elements_mut, replace_residual},
-    operator::{LinearOperator, sealed},
-    workspace::Workspace,
-};
+use super::{cpu::replace_residual, fast::System, workspace::Workspace};
 use crate::{
-    DeviceVec, Error, Result,
-    device::KernelLaunch,
+    DeviceMatrix, DeviceVec, Error, Result,
+    device::{Writable, launch},
     formats::{Csr, CsrArrays},
 };
 
@@ -32,22 +25,13 @@ pub(super) struct Mixed<'a> {
 
 impl<'a> Mixed<'a> {
     pub(super) fn new(
-        operator: &'a dyn LinearOperator<f32>,
+        matrix: Option<&'a DeviceMatrix<f32>>,
         b: &'a DeviceVec<f64>,
         x: &'a mut DeviceVec<f64>,
     ) -> Result<Self> {
-        let csr = match operator.as_matrix(sealed::Token) {
-            Some(matrix) => matrix.product()?.csr(),
-            None => None,
-        };
         let unsupported =
             || Error::Unsupported("two precisions with anything but a CSR matrix with 32-bit offsets".into());
-        Ok(Self { csr: csr.ok_or_else(unsupported)?, b, x })
-    }
-
-    /// Unknowns.
-    pub(super) fn len(&self) -> usize {
-        self.b.len()
+        Ok(Self { csr: matrix.and_then(DeviceMatrix::csr).ok_or_else(unsupported)?, b, x })
     }
 
     /// Queues both kernels.
@@ -56,25 +40,21 @@ impl<'a> Mixed<'a> {
         let blocks = grid_size(csr.nrows, device.multiprocessors());
         for step in [Step::Add, Step::Residual] {
             let entry = Key { step }.entry();
-            let mut launch = KernelLaunch::of_entry(device, entry, blocks);
             let args = Args {
                 rows: csr.nrows,
-                row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-                col_indices: launch.read("col_indices", csr.col_indices.array(), device),
-                values: launch.read("values", csr.values.array(), device),
-                b: launch.read("b", self.b.buffer().array(), self.b.device()),
-                x: {
-                    let (owner, x) = self.x.parts_mut();
-                    launch.write("x", x, owner)
-                },
-                dx: if step == Step::Add { launch.write("dx", dx.parts_mut().1, device) } else { ptr::null_mut() },
-                r: launch.write("r", r.parts_mut().1, device),
-                partials: launch.write("partials", &mut state.partials, device),
-                arrivals: launch.write("counters", &mut state.counters, device).wrapping_add(counter::ARRIVALS),
+                row_offsets: csr.row_offsets.readable(device),
+                col_indices: csr.col_indices.readable(device),
+                values: csr.values.readable(device),
+                b: self.b.readable(),
+                x: self.x.writable(),
+                dx: if step == Step::Add { dx.writable() } else { Writable::default() },
+                r: r.writable(),
+                partials: state.partials.writable(device),
+                arrivals: state.counters.writable(device).skip(counter::ARRIVALS),
             };
             // SAFETY: a valid square matrix and vectors of its size, none a part of another, borrowed mutably where they are written;
             // nothing else is queued that touches them.
-            unsafe { launch.run_entry(entry, &args) }?;
+            unsafe { launch(device, entry, blocks, args) }?;
         }
         Ok(())
     }
@@ -83,7 +63,9 @@ impl<'a> Mixed<'a> {
 impl System<f32> for Mixed<'_> {
     fn residual(&mut self, workspace: &mut Workspace<f32>) -> Result<(f64, f64)> {
         match self.csr {
-            Csr::Host(matrix) => replace_residual(workspace, matrix, elements(self.b), elements_mut(self.x)),
+            Csr::Host(matrix) => {
+                replace_residual(workspace, matrix, self.b.as_slice().on_cpu(), self.x.as_slice_mut().on_cpu_mut());
+            }
             Csr::Device(csr) => self.launch(csr, workspace)?,
         }
         workspace.residual_norms()
@@ -94,7 +76,7 @@ impl System<f32> for Mixed<'_> {
     }
 
     fn set_zero(&mut self, _: &mut Workspace<f32>) -> Result<()> {
-        self.x.copy_from(&vec![0.0; self.x.len()])
+        self.x.fill(0.0)
     }
 
     fn replaced_at(&self) -> Option<f64> {

@@ -1,0 +1,331 @@
+//! The conjugate gradient method.
+
+mod cpu;
+mod fast;
+mod mixed;
+mod persistent;
+mod plain;
+mod prepare;
+mod steps;
+mod symmetry;
+mod workspace;
+
+use std::{fmt, ops::ControlFlow, rc::Rc};
+
+use fast::{Fast, FastMethod, InOnePrecision, System};
+use kernels_gpu::cg_state::status;
+use mixed::Mixed;
+use plain::Plain;
+use prepare::{Form, Prepared};
+
+use super::{
+    Progress, SolveInfo, StopReason, Tolerance,
+    course::{Callback, Course, Method, breakdown},
+    criterion::Criterion,
+    operator::LinearOperator,
+    preconditioner::Preconditioner,
+};
+use crate::{DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, device::check_length};
+
+/// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b` with a symmetric positive definite matrix `A`, or what
+/// stands for one, with or without a preconditioner.
+///
+/// ```
+/// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};
+///
+/// // 4 1
+/// // 1 3
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0f64, 1.0, 1.0, 3.0])?;
+/// let device = Device::auto();
+/// let a = device.upload(&a)?;
+/// let b = device.upload_vec(&[1.0, 2.0])?;
+/// let mut x = device.zeros(2)?; // the first guess
+/// let info = Cg::new(&a).tolerance(Tolerance::relative(1e-12)).preconditioner(Jacobi::new(&a)?).solve(&b, &mut x)?;
+/// assert!(info.iterations <= 3 && info.relative_residual < 2e-12);
+/// assert!((x.to_vec()?[0] - 1.0 / 11.0).abs() < 1e-11);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// The numbers that steer the method stay on the device, and dots are summed in `f64`, in a fixed order: the same input on the same device
+/// gives the same bits. The host does not wait inside an iteration. It queues iterations ahead and hears later which was the last: those
+/// after it change nothing, but products by an operator of your own are made, at most 6 too many (16 where iterations are recorded, 40 with
+/// [`CgMethod::InStep`]).
+///
+/// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
+///
+/// Memory: 4 vectors of the size and 1 more with a preconditioner; 4 more for [`CgMethod::Persistent`], 2 more for [`CgMethod::Plain`].
+pub struct Cg<'a, T: Scalar> {
+    operator: &'a dyn LinearOperator<T>,
+    preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
+    criterion: Criterion,
+    method: CgMethod,
+    lanes: Lanes,
+    compensated: bool,
+    assume_symmetric: bool,
+    callback: Option<Box<Callback<'a>>>,
+    /// Made by the first solution.
+    prepared: Option<Prepared<'a, T>>,
+}
+
+/// How iterations are computed. All but [`Plain`](Self::Plain) have the same kernels made for them, and on the CPU the same loops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CgMethod {
+    /// [`Persistent`](Self::Persistent) where the caches hold the system, otherwise [`Graph`](Self::Graph); [`Plain`](Self::Plain) with an
+    /// operator or a preconditioner that cannot be recorded.
+    #[default]
+    Auto,
+    /// The operations of an iteration one by one, each as vectors have it, in any element type `T` with dots rounded to `T`.
+    Plain,
+    /// Three kernels an iteration, launched one by one, the host waiting for every 20th to read whether it was the last: as is common, to
+    /// compare with.
+    InStep,
+    /// The same without waiting, as all that follow.
+    Launches,
+    /// The same, recorded as a CUDA graph, unless the operator or the preconditioner cannot be.
+    Graph,
+    /// One cooperative launch for many iterations, vectors and as much of the matrix as fits in shared memory: for CSR matrices whose
+    /// vectors fit there, with a diagonal preconditioner, such as [`Jacobi`](crate::Jacobi), or none.
+    Persistent,
+}
+
+impl<'a, T: Scalar> Cg<'a, T> {
+    /// For systems with this matrix, or this operator.
+    #[must_use]
+    pub fn new(a: &'a impl LinearOperator<T>) -> Self {
+        Self {
+            operator: a,
+            preconditioner: None,
+            criterion: Criterion::default(),
+            method: CgMethod::Auto,
+            lanes: Lanes::Auto,
+            compensated: false,
+            assume_symmetric: false,
+            callback: None,
+            prepared: None,
+        }
+    }
+
+    /// Sets how small the residual is to become; a relative residual of `1e-6` otherwise.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.criterion.tolerance = tolerance;
+        self
+    }
+
+    /// Sets the most iterations; ten times the size of the system otherwise.
+    #[must_use]
+    pub fn max_iterations(mut self, iterations: usize) -> Self {
+        self.criterion.max_iterations = Some(iterations);
+        self
+    }
+
+    /// Sets the preconditioner, or a reference to one: [`Jacobi`](crate::Jacobi), or one of your own.
+    #[must_use]
+    pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
+        self.preconditioner = Some(Rc::new(preconditioner));
+        self.prepared = None;
+        self
+    }
+
+    /// Sets how iterations are computed.
+    #[must_use]
+    pub fn method(mut self, method: CgMethod) -> Self {
+        (self.method, self.prepared) = (method, None);
+        self
+    }
+
+    /// Sets the GPU threads that share a row in products with a CSR matrix. Ignored on the CPU.
+    #[must_use]
+    pub fn lanes(mut self, lanes: Lanes) -> Self {
+        (self.lanes, self.prepared) = (lanes, None);
+        self
+    }
+
+    /// Has dots of `f64` computed with compensation (Ogita, Rump & Oishi, 2005), about as if with twice the digits. Those of `f32` are
+    /// summed in `f64` in any case. Excludes [`CgMethod::Persistent`] and [`CgMethod::Plain`].
+    #[must_use]
+    pub fn compensated(mut self) -> Self {
+        (self.compensated, self.prepared) = (true, None);
+        self
+    }
+
+    /// Leaves out the check that a matrix is symmetric, which takes two products and a copy of both to the host, once.
+    #[must_use]
+    pub fn assume_symmetric(mut self) -> Self {
+        self.assume_symmetric = true;
+        self
+    }
+
+    /// Has `callback` called after each iteration, in order, some time later. If it breaks, the method ends when what is queued
+    /// has run, with [`StopReason::Stopped`].
+    #[must_use]
+    pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
+        self.callback = Some(Box::new(callback));
+        self
+    }
+
+    /// The kernels that [`solve`](Self::solve) uses, and why. Prepares them.
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve).
+    pub fn describe(&mut self) -> Result<KernelChoice> {
+        let prepared = self.prepare()?;
+        let choice = match &prepared.form {
+            Form::Plain => KernelChoice { kernel: "vector operations".into(), reason: self.why_plain().into() },
+            Form::Fast(fast) => fast.describe(),
+        };
+        self.prepared = Some(prepared);
+        Ok(choice)
+    }
+
+    /// Solves `A * x = b`; `x` is the first guess, and then the solution. Waits until it is found.
+    ///
+    /// If `b` is 0, so is `x`. An error of the method itself ([`Error::Breakdown`]) leaves in `x` the last iterate before, which of all so
+    /// far has the least error in the norm that belongs to `A`.
+    ///
+    /// `O(nnz + n)` work an iteration.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square, or vectors of another length;
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`Breakdown`](Error::Breakdown), naming the iteration, for a matrix that is found not to
+    /// be symmetric or not positive definite, a preconditioner that is not, and numbers that are not finite;
+    /// [`InvalidOption`](Error::InvalidOption) for options that do not go together, and a tolerance that is negative or not finite; those of
+    /// the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
+        self.check(b, x)?;
+        let mut prepared = self.prepare()?;
+        let (operator, preconditioner) = (self.operator, self.preconditioner.clone());
+        let info = match &mut prepared.form {
+            Form::Plain => self.run(&mut Plain::new(operator, preconditioner.as_deref(), b, x)?),
+            Form::Fast(fast) => {
+                fast.workspace.x.copy_from_vec(x)?;
+                let info = self.run_fast(fast, InOnePrecision { operator, b });
+                let copied = x.copy_from_vec(&fast.workspace.x);
+                copied.and(info)
+            }
+        };
+        self.keep(prepared, &info);
+        info
+    }
+
+    fn check<V: Scalar>(&self, b: &DeviceVec<V>, x: &DeviceVec<V>) -> Result<()> {
+        let (n, device) = (self.operator.nrows(), self.operator.device());
+        check_length("the row of A", n, self.operator.ncols())?;
+        check_length("b", n, b.len())?;
+        check_length("x", n, x.len())?;
+        device.check_same("b", b.device())?;
+        device.check_same("x", x.device())?;
+        self.criterion.check()
+    }
+
+    fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
+        Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(method)
+    }
+
+    fn run_fast(&mut self, fast: &mut Fast<'a, T>, system: impl System<T>) -> Result<SolveInfo> {
+        self.run(&mut FastMethod { fast, system, queued: 0 })
+    }
+}
+
+/// How the method has ended after so many iterations, by its status.
+fn ending(status: u32, done: usize) -> Result<StopReason> {
+    match status {
+        status::CONVERGED => Ok(StopReason::Converged),
+        status::AT_LIMIT => Ok(StopReason::MaxIterations),
+        status::UNDERFLOW => Ok(StopReason::RoundingLimit),
+        status::INDEFINITE => Err(breakdown(done + 1, "p . A p is not positive: the matrix is not positive definite")),
+        status::INDEFINITE_PRECONDITIONER => {
+            Err(breakdown(done, "r . M r is not positive: the preconditioner is not positive definite"))
+        }
+        _ => {
+            let problem = "a number is not finite: the matrix holds NaN or infinity, or numbers overflow";
+            Err(breakdown(done + 1, problem))
+        }
+    }
+}
+
+impl Cg<'_, f32> {
+    /// Solves `A * x = b` in two precisions: the matrix and the iterations in `f32`, which take their time; `b` and `x` in `f64`.
+    /// Each time that the residual has become a tenth, it is replaced by that of the `x` so far, computed in `f64` (van der Vorst & Ye,
+    /// 2000), so that it can become as small as with `f64`, in about as many iterations.
+    ///
+    /// The matrix is the one of `f32`: what rounding to it has changed, changes the solution.
+    ///
+    /// ```
+    /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};
+    ///
+    /// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0f32, 1.0, 1.0, 3.0])?;
+    /// let device = Device::auto();
+    /// let a = device.upload(&a)?;
+    /// let (b, mut x) = (device.upload_vec(&[1.0f64, 2.0])?, device.zeros(2)?);
+    /// let info = Cg::new(&a).tolerance(Tolerance::relative(1e-12)).preconditioner(Jacobi::new(&a)?).solve_mixed(&b, &mut x)?;
+    /// assert!(info.relative_residual < 2e-12 && (x.to_vec()?[0] - 1.0 / 11.0).abs() < 1e-11, "{info:?}");
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`solve`](Self::solve); [`Unsupported`](Error::Unsupported) for anything but a CSR matrix with 32-bit offsets, and
+    /// [`InvalidOption`](Error::InvalidOption) with [`CgMethod::Plain`].
+    pub fn solve_mixed(&mut self, b: &DeviceVec<f64>, x: &mut DeviceVec<f64>) -> Result<SolveInfo> {
+        self.check(b, x)?;
+        let mut prepared = self.prepare()?;
+        let Form::Fast(fast) = &mut prepared.form else {
+            return Err(Error::InvalidOption("two precisions with the plain method".into()));
+        };
+        let system = Mixed::new(self.operator.as_matrix(), b, x)?;
+        fast.workspace.x.fill(0.0)?;
+        let info = self.run_fast(fast, system);
+        self.keep(prepared, &info);
+        info
+    }
+}
+
+impl<T: Scalar> fmt::Debug for Cg<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { criterion, method, .. } = self;
+        write!(f, "Cg({criterion:?}, {method:?})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CsrMatrix, Device};
+
+    /// On an emulated GPU, and on a real one where there is one: as if others had a part of it.
+    #[test]
+    fn steps_take_over_where_the_persistent_kernel_is_refused() {
+        // -1 2.5 -1, symmetric and positive definite.
+        let n = 50u32;
+        let columns = |i: u32| i.saturating_sub(1)..(i + 2).min(n);
+        let mut offsets = vec![0];
+        (0..n).for_each(|i| offsets.push(offsets[i as usize] + columns(i).len() as u32));
+        let (indices, values) =
+            (0..n).flat_map(|i| columns(i).map(move |j| (j, if i == j { 2.5 } else { -1.0 }))).unzip();
+        let a = CsrMatrix::<f64>::try_from_csr_data(50, 50, offsets, indices, values).unwrap();
+        for device in [Some(Device::emulated(0)), Device::cuda(0).ok()].into_iter().flatten() {
+            let a = device.upload(&a).unwrap();
+            let b = device.upload_vec(&[1.0; 50]).unwrap();
+            for method in [CgMethod::Auto, CgMethod::Persistent] {
+                let mut cg = Cg::new(&a).method(method).tolerance(Tolerance::relative(1e-10));
+                assert!(cg.describe().unwrap().kernel.starts_with("cg_persistent"));
+                let Form::Fast(fast) = &mut cg.prepared.as_mut().unwrap().form else { panic!("it is persistent") };
+                fast.persistent.as_mut().unwrap().need_blocks(100_000);
+                let mut x = device.zeros(50).unwrap();
+                let info = cg.solve(&b, &mut x);
+                if method == CgMethod::Persistent {
+                    assert!(matches!(info, Err(Error::Driver { .. })), "{info:?}");
+                    continue;
+                }
+                let info = info.unwrap();
+                assert_eq!(info.reason, StopReason::Converged);
+                assert!(cg.describe().unwrap().kernel.starts_with("cg_csr"), "{:?}", cg.describe());
+                let mut alone = device.zeros(50).unwrap();
+                let expected =
+                    Cg::new(&a).method(CgMethod::Graph).tolerance(Tolerance::relative(1e-10)).solve(&b, &mut alone);
+                assert_eq!((info, x.to_vec().unwrap()), (expected.unwrap(), alone.to_vec().unwrap()));
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The host's side of a solution: rounds of iterations, until the residual of `x` is small.
+
+use std::{ops::ControlFlow, thread};
+
+use super::{Progress, SolveInfo, StopReason, criterion::Criterion};
+use crate::{Error, Result};
+
+/// A method on its way to the solution of one system: what [`Course`] drives. However its iterations are computed, this is all that is
+/// seen of them.
+pub(super) trait Method {
+    /// Unknowns.
+    fn size(&self) -> usize;
+
+    /// Computes `r = b - A x`; returns its norm and that of `b`.
+    fn residual(&mut self) -> Result<(f64, f64)>;
+
+    /// Makes `x` 0, for a `b` whose norm is 0.
+    fn set_zero(&mut self) -> Result<()>;
+
+    /// What share of the residual is left when it is replaced, if it is; the direction goes on then.
+    fn replaced_at(&self) -> Option<f64> {
+        None
+    }
+
+    /// Prepares iterations from the residual that was computed last.
+    fn begin(&mut self, round: Round) -> Result<()>;
+
+    /// Queues some iterations, unless enough are queued. `done` are known to be done.
+    fn advance(&mut self, done: usize) -> Result<()>;
+
+    /// Adds the norms that have come since the last time to the history, and tells how the iterations stand. Does not wait.
+    fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase>;
+
+    /// Waits until nothing of the method is queued any more, and `x` is that of the last iteration.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// Iterations from one residual that is computed from `x` to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// The norm to reach.
+    pub(super) target: f64,
+    /// Iterations done before.
+    pub(super) first: usize,
+    /// The most iterations, those before included.
+    pub(super) limit: usize,
+    /// Whether the direction of the round before goes on.
+    pub(super) goes_on: bool,
+}
+
+/// How iterations stand.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Some are queued that the host has not heard of.
+    Busy,
+    /// The host has heard of all that were queued.
+    Idle,
+    /// The method does not go on.
+    Ended(Result<StopReason>),
+}
+
+/// A residual counts as small enough if it is at most so many times the norm to reach: what the method updates and what belongs to `x`
+/// differ by rounding.
+const ACCEPTED: f64 = 1.01;
+
+/// A direction goes on with a replaced residual that is at most so many times the one that it was made with,
+const MAX_DRIFT: f64 = 2.0;
+/// and at least such a share of what the round was to reach.
+const MIN_LEFT: f64 = 0.01;
+
+/// What a user's callback is.
+pub(super) type Callback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// A solution, from the first residual to the report.
+pub(super) struct Course<'b, 'a> {
+    pub(super) criterion: Criterion,
+    pub(super) callback: Option<&'b mut Callback<'a>>,
+}
+
+impl Course<'_, '_> {
+    /// Solves the method's system, whose `x` is the first guess.
+    pub(super) fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
+        let limit = self.criterion.limit(method.size());
+        let (mut residual, b_norm) = method.residual()?;
+        if !residual.is_finite() || !b_norm.is_finite() {
+            let problem =
+                "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
+            return Err(breakdown(0, problem));
+        }
+        let target = self.criterion.target(b_norm);
+        let mut info = SolveInfo {
+            iterations: 0,
+            residual_norm: residual,
+            relative_residual: 0.0,
+            history: vec![residual],
+            reason: StopReason::Converged,
+        };
+        if b_norm == 0.0 {
+            method.set_zero()?;
+            info.residual_norm = 0.0;
+            return Ok(info);
+        }
+        let mut goal = target;
+        let mut goes_on = false;
+        while residual > goal {
+            let first = info.iterations;
+            if first >= limit {
+                info.reason = StopReason::MaxIterations;
+                break;
+            }
+            let of_round = method.replaced_at().map_or(target, |share| target.max(share * residual));
+            let round = Round { target: of_round, first, limit, goes_on };
+            let reason = self.round(method, round, &mut info.history);
+            info.iterations = info.history.len() - 1;
+            let before = residual;
+            if let Err(error) = &reason
+                && !matches!(error, Error::Breakdown { .. })
+            {
+                return reason.map(|_| info);
+            }
+            // After a breakdown too, for it completes x.
+            let now = method.residual();
+            info.reason = reason?;
+            (residual, _) = now?;
+            if !residual.is_finite() {
+                return Err(breakdown(info.iterations, "b - A x is not finite: numbers overflow"));
+            }
+            info.residual_norm = residual;
+            // Where rounding has taken over, the direction belongs to another residual: where that of x is another than the updated one,
+            // and where a system of few different eigenvalues was solved all at once, to the last digit.
+            let updated = info.history[info.iterations];
+            let is_trusted = residual <= MAX_DRIFT * updated && residual >= MIN_LEFT * of_round;
+            goes_on = method.replaced_at().is_some() && is_trusted;
+            if info.reason != StopReason::Converged {
+                break;
+            }
+            goal = ACCEPTED * target;
+            if residual > goal && residual > 0.5 * before {
+                info.reason = StopReason::RoundingLimit;
+                break;
+            }
+        }
+        info.relative_residual = info.residual_norm / b_norm;
+        Ok(info)
+    }
+
+    /// Iterates from the residual that was computed last; adds the norms to the history. When it returns, nothing of the method is queued
+    /// any more.
+    fn round(&mut self, method: &mut dyn Method, round: Round, history: &mut Vec<f64>) -> Result<StopReason> {
+        method.begin(round)?;
+        let mut stopped = false;
+        let end = loop {
+            let heard = history.len();
+            let phase = method.norms(history)?;
+            for (iteration, &residual_norm) in history.iter().enumerate().skip(heard) {
+                if !stopped && let Some(callback) = &mut self.callback {
+                    stopped = callback(Progress { iteration, residual_norm, target: round.target }).is_break();
+                }
+            }
+            match phase {
+                Phase::Ended(end) => break end,
+                Phase::Idle if stopped => break Ok(StopReason::Stopped),
+                Phase::Busy if stopped => thread::yield_now(),
+                Phase::Busy | Phase::Idle => method.advance(history.len() - 1)?,
+            }
+        };
+        method.finish()?;
+        end
+    }
+}
+
+pub(super) fn breakdown(iteration: usize, problem: &str) -> Error {
+    Error::Breakdown { iteration, problem: problem.into() }
+}

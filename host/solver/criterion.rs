@@ -1,0 +1,67 @@
+//! When a method ends.
+
+use crate::{Error, Result};
+
+/// How small the residual is to become, in the 2-norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    relative: f64,
+    absolute: f64,
+}
+
+impl Tolerance {
+    /// `norm(b - A x) <= relative * norm(b)`.
+    #[must_use]
+    pub const fn relative(relative: f64) -> Self {
+        Self { relative, absolute: 0.0 }
+    }
+
+    /// `norm(b - A x) <= absolute`.
+    #[must_use]
+    pub const fn absolute(absolute: f64) -> Self {
+        Self { relative: 0.0, absolute }
+    }
+
+    /// One of the two is enough.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self { relative: self.relative.max(other.relative), absolute: self.absolute.max(other.absolute) }
+    }
+}
+
+/// A relative residual of `1e-6`.
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self::relative(1e-6)
+    }
+}
+
+/// When a method ends: at a small residual, or after so many iterations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Criterion {
+    pub(super) tolerance: Tolerance,
+    /// Otherwise ten times the size of the system.
+    pub(super) max_iterations: Option<usize>,
+}
+
+impl Criterion {
+    /// # Errors
+    /// [`Error::InvalidOption`] for a tolerance that is negative or not finite.
+    pub(super) fn check(&self) -> Result<()> {
+        let Tolerance { relative, absolute } = self.tolerance;
+        match [relative, absolute].iter().all(|tolerance| *tolerance >= 0.0 && tolerance.is_finite()) {
+            true => Ok(()),
+            false => Err(Error::InvalidOption("a tolerance that is negative or not finite".into())),
+        }
+    }
+
+    /// The norm to reach, where `b` has this one.
+    pub(super) fn target(&self, b_norm: f64) -> f64 {
+        (self.tolerance.relative * b_norm).max(self.tolerance.absolute)
+    }
+
+    /// The most iterations for a system of this size.
+    pub(super) fn limit(&self, size: usize) -> usize {
+        self.max_iterations.unwrap_or(10 * size)
+    }
+}

@@ -1,0 +1,17 @@
+//! Solvers of linear systems, and what they share.
+//!
+//! A method is a file over the vector layer, such as [`cg/plain.rs`](cg), which the others follow: it computes its iterations, and
+//! [`course`] does the rest, from the first residual to the report.
+
+mod cg;
+mod course;
+mod criterion;
+mod info;
+mod operator;
+mod preconditioner;
+
+pub use cg::{Cg, CgMethod};
+pub use criterion::Tolerance;
+pub use info::{Progress, SolveInfo, StopReason};
+pub use operator::LinearOperator;
+pub use preconditioner::{Jacobi, Preconditioner};

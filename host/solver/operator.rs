@@ -1,0 +1,89 @@
+//! What a method is given in place of a matrix.
+
+use crate::{Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Result, Scalar};
+
+/// A linear map: a matrix, or anything that computes what a matrix would.
+///
+/// `y` arrives as a slice, which can be written but not replaced. So an operator that only queues operations on the device is a line or two:
+///
+/// ```
+/// use warpsparse::{Cg, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, LinearOperator, Result};
+///
+/// /// `A + shift * I`, without a copy of `A`.
+/// struct Shifted { a: DeviceMatrix<f64>, shift: f64 }
+///
+/// impl LinearOperator<f64> for Shifted {
+///     fn nrows(&self) -> usize { self.a.nrows() }
+///     fn ncols(&self) -> usize { self.a.ncols() }
+///     fn device(&self) -> &Device { self.a.device() }
+///     fn apply(&self, x: DeviceSlice<'_, f64>, mut y: DeviceSliceMut<'_, f64>) -> Result<()> {
+///         self.a.spmv(1.0, x, 0.0, &mut y)?;
+///         y.axpy(self.shift, x)
+///     }
+///     fn can_be_recorded(&self) -> bool { true }
+/// }
+///
+/// let device = Device::auto();
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![2.0, -1.0, -1.0, 2.0])?;
+/// let shifted = Shifted { a: device.upload(&a)?, shift: 1.0 }; // 3 -1, -1 3
+/// let (b, mut x) = (device.upload_vec(&[1.0, 5.0])?, device.zeros(2)?);
+/// Cg::new(&shifted).solve(&b, &mut x)?;
+/// let x = x.to_vec()?;
+/// assert!((x[0] - 1.0).abs() < 1e-6 && (x[1] - 2.0).abs() < 1e-6);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+pub trait LinearOperator<T: Scalar> {
+    /// Elements of `A * x`.
+    fn nrows(&self) -> usize;
+
+    /// Elements of `x`.
+    fn ncols(&self) -> usize;
+
+    /// Where the vectors live.
+    fn device(&self) -> &Device;
+
+    /// `y = A * x`, with `x` of [`ncols`](Self::ncols) and `y` of [`nrows`](Self::nrows) elements, queued on `y`'s queue. The old `y` may
+    /// hold anything.
+    ///
+    /// # Errors
+    /// Its own. They end the solution.
+    fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()>;
+
+    /// Whether [`apply`](Self::apply) does nothing but queue operations on the device, always the same ones: no copies to or from the host,
+    /// no waiting. Methods may then record it once and replay it. Otherwise, as by default, it is called for each product. What cannot be
+    /// recorded although this says so is an error.
+    fn can_be_recorded(&self) -> bool {
+        false
+    }
+
+    /// The matrix, if the operator is one of this crate: methods then use its kernels in place of [`apply`](Self::apply).
+    fn as_matrix(&self) -> Option<&DeviceMatrix<T>> {
+        None
+    }
+}
+
+impl<T: Scalar> LinearOperator<T> for DeviceMatrix<T> {
+    fn nrows(&self) -> usize {
+        self.nrows()
+    }
+
+    fn ncols(&self) -> usize {
+        self.ncols()
+    }
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()> {
+        self.spmv(T::from_f64(1.0), x, T::default(), y)
+    }
+
+    fn can_be_recorded(&self) -> bool {
+        true
+    }
+
+    fn as_matrix(&self) -> Option<&Self> {
+        Some(self)
+    }
+}
