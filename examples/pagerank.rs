@@ -1,7 +1,6 @@
 //! PageRank of a university's web: `cargo run --release --example pagerank [DEVICE] [GRAPH] [PICTURE]`.
 //!
-//! A surfer follows a random link, or else, in 15 of 100 steps and where there are none, jumps to any page.
-//! A step is a graph, in which the old and the new ranks trade places; the host reads how much they have changed after every tenth.
+//! A surfer follows a random link or, in 15 of 100 steps and where there are none, jumps to any page. A step is a CUDA graph.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 use std::{cell::RefCell, env, error::Error};
 
@@ -20,8 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{source}: {n} pages, {} links, on {}", links.nnz(), device.describe());
     let jump = |(pages, _): (&[u32], _)| if pages.is_empty() { 1.0 } else { 1.0 - FOLLOW };
     let jump = device.upload_vec(&links.rows().map(jump).collect::<Vec<_>>())?; // how probably, from each page
-    let uniform = device.upload_vec(&vec![1.0 / n as f64; n])?;
-    let (mut now, mut next) = (device.upload_vec(&vec![1.0 / n as f64; n])?, device.zeros(n)?);
+    let (uniform, mut next) = (device.upload_vec(&vec![1.0 / n as f64; n])?, device.zeros(n)?);
+    let mut now = device.upload_vec(&vec![1.0 / n as f64; n])?;
     let change = RefCell::new(device.scalar(1.0)?);
     let mut steps = device.record_swapping(&mut now, &mut next, |now, next| {
         a.spmv(1.0, &*now, 0.0, &mut *next)?;
@@ -32,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while change.borrow().get()? > 1e-11 {
         steps.launch(10)?;
     }
-    drop(steps);
+    drop(steps); // gives the ranks back
     let rank = now.to_vec()?;
     let residual = difference(&links, &rank);
     println!("by the definition, on the host, the ranks are off by {residual:.1e} in the 1-norm");

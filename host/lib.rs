@@ -30,8 +30,9 @@
 //! - [`CsrMatrix::cluster_rows`] and [`CsrMatrix::reverse_cuthill_mckee`] find orders of rows and columns in which a product
 //!   finds more in the caches.
 //! - [`DeviceMatrix::spmv`] multiplies, [`DeviceMatrix::spmv_transposed`] by the transpose; [`SpmvOptions`] overrules the
-//!   choice of format and kernel, or has it made by timing. A [`Graph`] is a product recorded once and queued many times.
-//! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, which is a vector and a [`DenseLayout`];
+//!   choice of format and kernel, or has it made by timing. A [`Graph`] is any number of operations, recorded once
+//!   ([`Device::record`]) and queued many times.
+//! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, a [`DeviceDense`] in any [`DenseLayout`], and
 //!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
 //! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with

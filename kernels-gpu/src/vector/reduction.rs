@@ -89,6 +89,12 @@ impl<const CHUNKS: u32> Strides<CHUNKS> {
         self.base < self.n
     }
 
+    /// Whether the vector goes on beyond the block's stride, or ends with it.
+    #[inline(always)]
+    pub(crate) fn is_whole<const W: usize>(&self) -> bool {
+        self.base + u64::from(BLOCK_SIZE * CHUNKS) * W as u64 <= self.n
+    }
+
     /// The first element of chunk number `k` of the stride.
     #[inline(always)]
     pub(crate) fn first<const W: usize>(&self, k: u32) -> u64 {
