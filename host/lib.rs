@@ -69,6 +69,7 @@ pub mod guide;
 mod interop;
 #[cfg(feature = "io")]
 pub mod io;
+mod kernel_choice;
 mod memory;
 mod offset;
 mod pieces;
@@ -96,19 +97,20 @@ pub use device::{
 };
 #[cfg(feature = "cuda")]
 pub use device::{DeviceVecMut, DeviceVecRef};
-pub use device_matrix::{DeviceMatrix, KernelChoice};
+pub use device_matrix::{DeviceMatrix, SpmmPlan, Upload};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
 pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choice, gemm_with};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
+pub use kernel_choice::KernelChoice;
 /// The kernels as Rust functions: their families, entry points and argument structs.
 pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
-pub use spmm::{Reduce, SpmmKernel, SpmmOptions, SpmmPlan, Weights};
-pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions, Upload};
+pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
+pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use structure::Structure;
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 

@@ -107,10 +107,10 @@ mod tests {
             let family =
                 kernels_gpu::FAMILIES.iter().find(|family| family.name == module.family).expect("a known family");
             let text = module.text();
-            for variant in family.variants {
-                let alone = only(&text, variant.entry);
+            for entry in family.entries {
+                let alone = only(&text, entry.name);
                 let entries: Vec<_> = alone.lines().filter(|line| line.contains(".entry ")).collect();
-                assert_eq!(entries, [format!(".visible .entry {}(", variant.entry)]);
+                assert_eq!(entries, [format!(".visible .entry {}(", entry.name)]);
                 assert_eq!(isa(&alone), isa(&text));
                 assert_eq!(alone.matches('{').count(), alone.matches('}').count());
                 assert!(alone.contains("ret;") && alone.ends_with('\n'));
@@ -127,9 +127,9 @@ mod tests {
             let code = code();
             assert!(code.starts_with(b"\x7fELF"));
             let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == module.family).unwrap();
-            for variant in family.variants {
-                let section = format!("\0.text.{}\0", variant.entry);
-                assert!(code.windows(section.len()).any(|bytes| bytes == section.as_bytes()), "{}", variant.entry);
+            for entry in family.entries {
+                let section = format!("\0.text.{}\0", entry.name);
+                assert!(code.windows(section.len()).any(|bytes| bytes == section.as_bytes()), "{}", entry.name);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 pub use kernels_gpu::DType;
-use kernels_gpu::vector::vector_random::{normal_numbers, uniform_numbers};
+use kernels_gpu::vector_random::{normal_numbers, uniform_numbers};
 
 /// `f32` or `f64`: a type that every format, device and operation handles.
 ///

@@ -9,10 +9,10 @@ use common::{
     sums::{Sum, epsilon},
 };
 use kernels_gpu::{
-    cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, VARIANTS, dot_grid_size, jacobi_grid_size},
+    cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, Key, Step, dot_grid_size, jacobi_grid_size},
     gemm_tiles,
 };
-use warpsparse::{Device, DeviceVec, Error, Kernel, Scalar};
+use warpsparse::{DType, Device, DeviceVec, Kernel, Scalar};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -32,16 +32,14 @@ fn main() -> ExitCode {
 }
 
 /// The kernel of a step in the element type of a test.
-fn kernel<T: Scalar, Args>(step: &str) -> Kernel<Args> {
-    let wanted = format!("cg_ladder_{step}_f{}", 8 * size_of::<T>());
-    let variant = VARIANTS.iter().find(|variant| variant.entry == wanted).unwrap();
-    Kernel::embedded("cg_ladder", variant.entry).unwrap()
+fn kernel<T: Scalar, Args>(step: Step) -> Kernel<Args> {
+    Kernel::embedded(Key { step, dtype: T::DTYPE }.entry()).unwrap()
 }
 
 fn scalars<T: Scalar>(device: &Device) {
     let number = |value| device.upload_vec(&[T::from_f64(value)]).unwrap();
     let (rz, pq, mut alpha, mut minus_alpha) = (number(3.0), number(-4.0), number(f64::NAN), number(f64::NAN));
-    let step = kernel::<T, _>("alpha");
+    let step = kernel::<T, _>(Step::Alpha);
     let mut launch = device.launch(&step, 1).unwrap();
     let args = AlphaArgs {
         rz: launch.read("rz", &rz).unwrap(),
@@ -54,7 +52,7 @@ fn scalars<T: Scalar>(device: &Device) {
     assert_eq!([value(&alpha), value(&minus_alpha)], [-0.75, 0.75]);
 
     let (mut rz_old, mut beta) = (number(2.0), number(f64::NAN));
-    let step = kernel::<T, _>("beta");
+    let step = kernel::<T, _>(Step::Beta);
     for expected in [1.5, 1.0] {
         let mut launch = device.launch(&step, 1).unwrap();
         let args = BetaArgs {
@@ -77,7 +75,7 @@ fn jacobi<T: Scalar>(device: &Device) {
         let [inverse_diagonal, r] = [1, 2].map(|seed| Random(seed).vector::<T>(n));
         let mut z = device.upload_vec(&vec![T::from_f64(f64::NAN); n]).unwrap();
         let (on_diagonal, on_r) = (device.upload_vec(&inverse_diagonal).unwrap(), device.upload_vec(&r).unwrap());
-        let step = kernel::<T, _>("jacobi");
+        let step = kernel::<T, _>(Step::Jacobi);
         let mut launch = device.launch(&step, jacobi_grid_size(n as u32)).unwrap();
         let args = JacobiArgs {
             n: n as u32,
@@ -110,7 +108,7 @@ impl Dot {
     fn of<T: Scalar>(&mut self, a: &DeviceVec<T>, b: Option<&DeviceVec<T>>) -> T {
         let n = a.len() as u32;
         let mut result = self.device.upload_vec(&[T::from_f64(f64::NAN)]).unwrap();
-        let step = kernel::<T, _>("dot");
+        let step = kernel::<T, _>(Step::Dot);
         let mut launch = self.device.launch(&step, dot_grid_size(n)).unwrap();
         let first = launch.read("a", a).unwrap();
         let args = DotArgs {
@@ -189,19 +187,14 @@ fn dot_in_any_order(_: &Device) {
 }
 
 fn what_is_not_embedded(_: &Device) {
-    let problem = |found: Result<Kernel<JacobiArgs<f64>>, Error>| found.unwrap_err().to_string();
-    for (family, entry, part) in [
-        ("cg_stairs", "cg_ladder_jacobi_f64", "no such family"),
-        ("cg_ladder", "cg_ladder_jacobi_f16", "no such entry"),
-        ("cg_ladder", "cg_ladder_dot_f64", "48 bytes, not 32"),
-    ] {
-        let text = problem(Kernel::embedded(family, entry));
-        assert!(text.contains(part) && text.contains(entry) && text.contains(family), "{text}");
-    }
+    // The arguments of another kernel.
+    let dot = Key { step: Step::Dot, dtype: DType::F64 }.entry();
+    let text = Kernel::<JacobiArgs<f64>>::embedded(dot).unwrap_err().to_string();
+    assert!(text.contains("cg_ladder_dot_f64") && text.contains("48 bytes, not 32"), "{text}");
     // A kernel with dynamic shared memory, whose arguments have the right size.
-    let variant = gemm_tiles::VARIANTS.iter().find(|variant| variant.dynamic_shared_bytes > 0).unwrap();
-    let text = Kernel::<gemm_tiles::TilesArgs<f32>>::embedded("gemm_tiles", variant.entry).unwrap_err().to_string();
-    assert!(text.contains("dynamic shared memory"), "{text}");
+    let tiles = gemm_tiles::KEYS[0].entry();
+    let text = Kernel::<gemm_tiles::TilesArgs<f32>>::embedded(tiles).unwrap_err().to_string();
+    assert!(text.contains(tiles.name) && text.contains("dynamic shared memory"), "{text}");
 }
 
 /// Of the dot product, the one kernel of the family that adds up.

@@ -30,24 +30,25 @@ fn machine_code_is_kept_for_two_architectures() {
 }
 
 #[test]
-fn the_entries_are_those_of_the_variant_tables() {
+fn the_entries_are_those_of_the_tables() {
     let prebuilt = prebuilt();
     for file in prebuilt.files() {
         let info = PtxInfo::parse(&prebuilt.text(&file).unwrap()).unwrap();
         let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == file.family).unwrap();
         let expected: BTreeMap<_, _> =
-            family.variants.iter().map(|variant| (variant.entry.to_owned(), variant.args_bytes as u32)).collect();
+            family.entries.iter().map(|entry| (entry.name.to_owned(), entry.args_bytes as u32)).collect();
         assert_eq!(info.entries, expected, "{}: run `cargo xtask ptx` and commit ptx/", file.name());
     }
 }
 
 #[test]
-fn entry_names_are_unique_over_all_families() {
+fn entry_names_begin_with_the_familys_and_are_unique() {
     let mut seen = BTreeMap::new();
     for family in kernels_gpu::FAMILIES {
-        for variant in family.variants {
-            let other = seen.insert(variant.entry, family.name);
-            assert_eq!(other, None, "{} is in {} too", variant.entry, family.name);
+        for entry in family.entries {
+            let other = seen.insert(entry.name, family.name);
+            assert_eq!(other, None, "{} is in {} too", entry.name, family.name);
+            assert!(entry.name.starts_with(&format!("{}_", family.name)), "{} of {}", entry.name, family.name);
         }
     }
 }

@@ -10,6 +10,10 @@ use common::{
     matrices::{self, uneven},
     on_emulator_and_gpu, on_every_device, on_gpu,
 };
+use kernels_gpu::{
+    spmm_atomic::{self, Task},
+    spmm_ladder,
+};
 use warpsparse::{CscMatrix, CsrMatrix, Device, DeviceMatrix, Scalar, SpmmKernel, SpmmOptions, SpmmPlan};
 
 fn main() -> ExitCode {
@@ -51,11 +55,10 @@ fn force<T: Scalar>(on: &DeviceMatrix<T>, cols: usize, kernel: SpmmKernel) -> Sp
     on.spmm_plan(cols, &SpmmOptions::default().kernel(kernel).nondeterministic()).unwrap()
 }
 
-/// The entry points of a family for `T` that the condition holds for.
-fn entries<T: Scalar>(family: &str, holds: fn(&str) -> bool) -> BTreeSet<String> {
-    let family = kernels_gpu::FAMILIES.iter().find(|of| of.name == family).unwrap();
-    let of_type = family.variants.iter().filter(|variant| variant.dtype == Some(T::DTYPE));
-    of_type.map(|variant| variant.entry.to_owned()).filter(|entry| holds(entry)).collect()
+/// The kernels of the ladder for `T` and row offsets of so many bytes.
+fn rungs<T: Scalar>(offset_bytes: usize) -> BTreeSet<String> {
+    let keys = spmm_ladder::KEYS.iter().filter(|key| key.dtype == T::DTYPE && key.offset_bytes == offset_bytes);
+    keys.map(|key| key.entry().name.to_owned()).collect()
 }
 
 fn every_kernel_and_width<T: Scalar>(device: &Device) {
@@ -74,8 +77,9 @@ fn every_kernel_and_width<T: Scalar>(device: &Device) {
             kernels.insert(choice.kernel);
         }
     }
-    let mut expected = entries::<T>("spmm_ladder", |entry| !entry.contains("_o64"));
-    expected.extend(entries::<T>("spmm_atomic", |entry| !entry.contains("_scale_")));
+    let mut expected = rungs::<T>(4);
+    let products = spmm_atomic::KEYS.iter().filter(|key| key.dtype == T::DTYPE && key.task != Task::Scale);
+    expected.extend(products.map(|key| key.entry().name.to_owned()));
     assert_eq!(kernels, expected);
 }
 
@@ -111,7 +115,7 @@ fn wide_offsets<T: Scalar>(device: &Device) {
         check(&choice.to_string(), &matrix, &plan, (1.5, 0.5), &b, &c);
         kernels.insert(choice.kernel);
     }
-    assert!(kernels.is_superset(&entries::<T>("spmm_ladder", |entry| entry.contains("_o64"))), "{kernels:?}");
+    assert!(kernels.is_superset(&rungs::<T>(8)), "{kernels:?}");
 }
 
 /// Neither the old C where beta is 0, nor a row of B that no entry meets: both are not numbers.

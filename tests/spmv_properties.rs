@@ -11,6 +11,7 @@ use common::{
     on_device, on_gpu, properties,
     sums::reference_spmv,
 };
+use kernels_gpu::{spmv_csr_adaptive, spmv_csr_vector};
 use proptest::prelude::*;
 use warpsparse::{CsrKernel, CsrMatrix, DType, Device, Lanes, Offset, Scalar, SpmvOptions, strategies};
 
@@ -20,27 +21,31 @@ type Body = fn(&str, &Device, &SpmvOptions);
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for family in kernels_gpu::FAMILIES.iter().filter(|family| family.name.starts_with("spmv_")) {
-        let options = match family.name {
-            "spmv_csr_vector" => SpmvOptions::default().kernel(CsrKernel::Vector),
-            // So that most matrices have rows in several pieces.
-            "spmv_csr_adaptive" => SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(7),
+        match family.name {
+            "spmv_csr_vector" | "spmv_csr_adaptive" => {}
             // In tests/spmv_formats.rs.
-            "spmv_coo" | "spmv_csr_scatter" | "spmv_dia" | "spmv_ell" => continue,
+            "spmv_coo" | "spmv_csr_scatter" | "spmv_dia" | "spmv_ell" => {}
             other => panic!("{other} needs its own properties here"),
-        };
-        for variant in family.variants {
-            let body: Body = match (variant.dtype.expect("a product has elements"), variant.offset_bytes) {
-                (DType::F32, 4) => every_case::<f32, u32>,
-                (DType::F64, 4) => every_case::<f64, u32>,
-                (DType::F32, 8) => every_case::<f32, u64>,
-                (DType::F64, 8) => every_case::<f64, u64>,
-                (_, bytes) => panic!("{}: offsets of {bytes} bytes", variant.entry),
-            };
-            let options = options.clone().lanes(Lanes::Fixed(variant.lanes));
-            let body = move |device: &Device| body(variant.entry, device, &options);
-            trials.push(on_device(format!("{}::emulated", variant.entry), body.clone(), || Device::emulated(1)));
-            trials.push(on_gpu(variant.entry, body));
         }
+    }
+    let vector = SpmvOptions::default().kernel(CsrKernel::Vector);
+    let vector = spmv_csr_vector::KEYS.iter().map(|key| (key.entry(), key.dtype, key.offset_bytes, key.lanes, &vector));
+    // So that most matrices have rows in several pieces.
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(7);
+    let adaptive =
+        spmv_csr_adaptive::KEYS.iter().map(|key| (key.entry(), key.dtype, key.offset_bytes, key.lanes, &adaptive));
+    for (entry, dtype, offset_bytes, lanes, options) in vector.chain(adaptive) {
+        let body: Body = match (dtype, offset_bytes) {
+            (DType::F32, 4) => every_case::<f32, u32>,
+            (DType::F64, 4) => every_case::<f64, u32>,
+            (DType::F32, 8) => every_case::<f32, u64>,
+            (DType::F64, 8) => every_case::<f64, u64>,
+            (_, bytes) => panic!("{}: offsets of {bytes} bytes", entry.name),
+        };
+        let options = options.clone().lanes(Lanes::Fixed(lanes));
+        let body = move |device: &Device| body(entry.name, device, &options);
+        trials.push(on_device(format!("{}::emulated", entry.name), body.clone(), || Device::emulated(1)));
+        trials.push(on_gpu(entry.name, body));
     }
     let cpu_bodies: [(_, Body); 4] = [
         ("cpu_csr_f32", every_case::<f32, u32>),

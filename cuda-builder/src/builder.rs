@@ -36,6 +36,7 @@ pub struct CudaBuilder {
     copy_to: Option<PathBuf>,
     target_dir: Option<PathBuf>,
     build_args: Vec<String>,
+    cfgs: Vec<String>,
 }
 
 impl CudaBuilder {
@@ -51,6 +52,7 @@ impl CudaBuilder {
             copy_to: None,
             target_dir: None,
             build_args: Vec::new(),
+            cfgs: Vec::new(),
         }
     }
 
@@ -69,6 +71,12 @@ impl CudaBuilder {
     /// Additional arguments to cargo, such as `--features`.
     pub fn build_args(mut self, args: &[impl AsRef<str>]) -> Self {
         self.build_args.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets `cfg(name = "value")` in the crate, and in none that it depends on: unlike a feature it is declared in no manifest.
+    pub fn cfg(mut self, name: &str, value: &str) -> Self {
+        self.cfgs.push(format!("--cfg={name}=\"{value}\""));
         self
     }
 
@@ -139,7 +147,7 @@ impl CudaBuilder {
     pub(crate) fn recipe(&self) -> Vec<String> {
         let mut recipe = vec![TARGET.to_owned()];
         recipe.extend(self.profile());
-        recipe.extend(self.build_args.iter().cloned());
+        recipe.extend(self.build_args.iter().chain(&self.cfgs).cloned());
         recipe.extend(RUSTFLAGS.iter().chain(RUSTC_ARGS).map(|&flag| flag.to_owned()));
         recipe
     }
@@ -218,7 +226,7 @@ impl CudaBuilder {
         for setting in self.profile() {
             cargo.arg("--config").arg(format!("profile.release.{setting}"));
         }
-        cargo.args(&self.build_args).arg("--").args(RUSTC_ARGS).arg(emit("asm", ptx));
+        cargo.args(&self.build_args).arg("--").args(RUSTC_ARGS).args(&self.cfgs).arg(emit("asm", ptx));
         if self.emit_llvm_ir {
             cargo.arg(emit("llvm-ir", &ptx.with_extension("ll")));
         }
@@ -330,6 +338,7 @@ mod tests {
         let builder = || CudaBuilder::new(".");
         assert_ne!(builder().recipe(), builder().release(false).recipe());
         assert_ne!(builder().recipe(), builder().build_args(&["--features", "a"]).recipe());
+        assert_ne!(builder().recipe(), builder().cfg("a", "b").recipe());
         assert_eq!(builder().recipe(), builder().arch(Arch::Sm90).recipe());
     }
 }

@@ -18,8 +18,8 @@ use crate::{
 /// differences from that for the next older architecture: it then begins with an empty line, and each empty line stands
 /// for the same line there. [`text`](Self::text) gives the whole.
 ///
-/// A family `foo` is a feature of the kernel crate that compiles `src/foo.rs` and `src/foo/`; the crate's other files
-/// belong to all families. A file is stale when its family's sources, or the flags it is built with, are not the ones
+/// A family `foo` is `foo.rs` and the folder `foo`, wherever below `src`; the crate's other files belong to all families. It is
+/// built with `cfg(kernel_family = "foo")`, and nothing in the files of other families may change its PTX then. A file is stale when its family's sources, or the flags it is built with, are not the ones
 /// in the manifest; neither the compiler's version nor where the sources lie plays a part in that.
 ///
 /// Beside `foo.sm_80.ptx.deflate` may lie `foo.sm_80.cubin.deflate`, what an assembler made of it: it is used as long as
@@ -426,7 +426,7 @@ impl Prebuilt {
     }
 
     fn builder(&self, family: &str) -> CudaBuilder {
-        CudaBuilder::new(&self.kernel_crate).build_args(&["--no-default-features", "--features", family])
+        CudaBuilder::new(&self.kernel_crate).cfg("kernel_family", family)
     }
 
     fn source_hash(&self, family: &str) -> Result<String, CudaBuilderError> {

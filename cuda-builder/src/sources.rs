@@ -23,7 +23,7 @@ impl SourceTree {
         Self { name: name.into(), dir: dir.as_ref().to_owned(), excluded: Vec::new() }
     }
 
-    /// Leaves out files and folders at the top of the directory that the GPU build does not compile.
+    /// Leaves out files and folders of these names, at any depth: those that the GPU build does not compile.
     #[must_use]
     pub fn except(mut self, names: &[impl AsRef<str>]) -> Self {
         self.excluded.extend(names.iter().map(|name| name.as_ref().to_owned()));
@@ -49,7 +49,7 @@ impl SourceTree {
             let path = entry.map_err(CudaBuilderError::io("read", dir))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let relative = format!("{prefix}{name}");
-            if self.excluded.contains(&relative) {
+            if self.excluded.iter().any(|excluded| excluded.as_str() == name) {
                 continue;
             }
             if path.is_dir() {
@@ -128,7 +128,8 @@ mod tests {
     fn excluded_files_and_folders_do_not_count() {
         let base = hash(&[("lib.rs", "a")]);
         assert_eq!(base, hash(&[("lib.rs", "a"), ("host.rs", "x"), ("emulator/grid.rs", "y"), ("notes.txt", "z")]));
-        assert_ne!(base, hash(&[("lib.rs", "a"), ("sub/host.rs", "x")]));
+        assert_eq!(base, hash(&[("lib.rs", "a"), ("sub/host.rs", "x"), ("sub/emulator/grid.rs", "y")]));
+        assert_ne!(base, hash(&[("lib.rs", "a"), ("sub/hosts.rs", "x")]));
     }
 
     #[test]

@@ -1,21 +1,16 @@
 //! Dense matrices to other places and in other orders: launches of the kernel family `dense_copy`.
 
-use kernels_gpu::{
-    Variant,
-    dense_copy::{Args, VARIANTS, grid_size},
-};
+use kernels_gpu::dense_copy::{Args, Key, grid_size};
 
 use super::{DenseMut, DenseRef};
 use crate::{
     Element, Result,
-    device::{Backend, KernelLaunch, check_length},
+    device::{Backend, check_length, launch},
     formats::rows::for_blocks,
 };
 
-const FAMILY: &str = "dense_copy";
-
 /// `target = source`, in whatever layouts.
-pub(super) fn assign<T: Element>(mut target: DenseMut<'_, T>, source: DenseRef<'_, T>) -> Result<()> {
+pub(super) fn assign<T: Element>(target: DenseMut<'_, T>, source: DenseRef<'_, T>) -> Result<()> {
     check_length("the column of the matrix", target.nrows(), source.nrows())?;
     check_length("the row of the matrix", target.ncols(), source.ncols())?;
     target.device().check_same("the matrix", source.device())?;
@@ -31,36 +26,28 @@ pub(super) fn assign<T: Element>(mut target: DenseMut<'_, T>, source: DenseRef<'
     }
     match target.device().backend() {
         Backend::Cpu { .. } => on_cpu(target, source),
-        // Bits are copied: which type they are of is all the same.
-        _ => match size_of::<T>() {
-            4 => launch::<T, u32>(target.view_mut(), source, if in_order { &VARIANTS[0] } else { &VARIANTS[2] })?,
-            _ => launch::<T, u64>(target.view_mut(), source, if in_order { &VARIANTS[1] } else { &VARIANTS[3] })?,
-        },
+        _ => launch_copy(target, source, !in_order)?,
     }
     Ok(())
 }
 
-fn launch<T: Element, Bits: Copy>(
-    target: DenseMut<'_, T>,
-    source: DenseRef<'_, T>,
-    variant: &'static Variant,
-) -> Result<()> {
+fn launch_copy<T: Element>(target: DenseMut<'_, T>, source: DenseRef<'_, T>, transposed: bool) -> Result<()> {
     let (to, from) = (target.layout(), source.layout());
     let (lines, width) = from.lines();
     let (lines, width) = (lines as u64, width as u64);
-    let (queue, buffer) = target.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, grid_size(lines, width));
-    let args = Args::<Bits> {
+    let entry = Key { transposed, bytes: size_of::<T>() }.entry();
+    let (queue, y) = target.into_writable();
+    let args = Args {
         lines,
         width,
         x_distance: from.leading_dimension as u64,
         y_distance: to.leading_dimension as u64,
-        x: launch.read("x", source.vec().buffer().array(), source.device()).wrapping_add(from.offset).cast(),
-        y: launch.write("y", buffer, queue).wrapping_add(to.offset).cast(),
+        x: source.readable(),
+        y,
     };
-    // SAFETY: both vectors have room for their matrices, which are of one size, and `y` is borrowed mutably. `Bits` has as many bytes as
-    // `T`, and is what the variant is for.
-    unsafe { launch.run_variant(variant, &args) }
+    // SAFETY: both vectors have room for their matrices, which are of one size, and `y` is borrowed mutably. Bits are copied, so it does not
+    // matter which type of as many bytes the entry is for.
+    unsafe { launch(queue, entry, grid_size(lines, width), args) }
 }
 
 fn on_cpu<T: Element>(target: DenseMut<'_, T>, source: DenseRef<'_, T>) {

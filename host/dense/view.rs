@@ -6,7 +6,10 @@ use super::{
     DeviceDense, copy,
     layout::{DenseLayout, Order},
 };
-use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result, device::within};
+use crate::{
+    Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result,
+    device::{Readable, Writable, within},
+};
 
 /// A dense matrix in a vector, to read from.
 ///
@@ -164,6 +167,11 @@ impl<'a, T: Element> DenseRef<'a, T> {
         self.vec
     }
 
+    /// For a kernel to read, from the first element on.
+    pub(crate) fn readable(self) -> Readable<'a, T> {
+        self.vec.readable().skip(self.layout.offset)
+    }
+
     /// The one column, if its elements lie one after the other.
     pub(crate) fn as_vector(&self) -> Option<DeviceSlice<'a, T>> {
         self.one_column().map(|range| self.vec.slice(range).expect("a vector holds its matrix"))
@@ -218,6 +226,12 @@ impl<'a, T: Element> DenseMut<'a, T> {
 
     pub(crate) fn into_vec(self) -> &'a mut DeviceVec<T> {
         self.vec
+    }
+
+    /// The queue, and the matrix for a kernel to write, from the first element on.
+    pub(crate) fn into_writable(self) -> (&'a Device, Writable<'a, T>) {
+        let (queue, vec) = self.vec.as_slice_mut().into_writable();
+        (queue, vec.skip(self.layout.offset))
     }
 
     /// The one column, if its elements lie one after the other.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernels_gpu::{FAMILIES, Variant};
+use kernels_gpu::Entry;
 
 #[cfg(feature = "cuda")]
 use super::cuda::ModuleSource;
@@ -81,14 +81,14 @@ impl<Args> Kernel<Args> {
         self
     }
 
-    /// A kernel of this crate, which has its PTX with it: the entry point `entry` of a family of
-    /// `kernels_gpu::FAMILIES`. The family's module has `Args`, the size of the grid, and the rules of safety.
+    /// A kernel of this crate, which has its PTX with it: an entry point of a family of `kernels_gpu`. The family's module has
+    /// the keys of its entries, `Args`, the size of the grid, and the rules of safety.
     ///
     /// ```
-    /// use kernels_gpu::cg_ladder::{JacobiArgs, jacobi_grid_size};
-    /// use warpsparse::{Device, Kernel};
+    /// use kernels_gpu::cg_ladder::{JacobiArgs, Key, Step, jacobi_grid_size};
+    /// use warpsparse::{DType, Device, Kernel};
     ///
-    /// let jacobi = Kernel::<JacobiArgs<f64>>::embedded("cg_ladder", "cg_ladder_jacobi_f64")?;
+    /// let jacobi = Kernel::<JacobiArgs<f64>>::embedded(Key { step: Step::Jacobi, dtype: DType::F64 }.entry())?;
     /// let device = Device::emulated(0); // or a GPU
     /// let inverse_diagonal = device.upload_vec(&[0.5, 0.25])?;
     /// let (r, mut z) = (device.upload_vec(&[2.0, 8.0])?, device.zeros(2)?);
@@ -106,22 +106,18 @@ impl<Args> Kernel<Args> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if there is no such family or entry, if its arguments have another size than `Args`, or
-    /// if it takes dynamic shared memory, which launches here have none of.
-    pub fn embedded(family: &'static str, entry: &'static str) -> Result<Self> {
-        let invalid = |problem: String| Error::InvalidOption(format!("kernel {entry} of {family}: {problem}"));
-        let known = FAMILIES.iter().find(|known| known.name == family);
-        let known = known.ok_or_else(|| invalid("there is no such family".into()))?;
-        let variant = known.variants.iter().find(|variant| variant.entry == entry);
-        let &Variant { entry, block_size, dynamic_shared_bytes, args_bytes, call, .. } =
-            variant.ok_or_else(|| invalid("the family has no such entry".into()))?;
+    /// [`Error::InvalidOption`] if the entry's arguments have another size than `Args`, or if it takes dynamic shared memory, which
+    /// launches here have none of.
+    pub fn embedded(entry: &'static Entry) -> Result<Self> {
+        let Entry { family, name, block_size, dynamic_shared_bytes, args_bytes, call } = *entry;
+        let invalid = |problem: String| Err(Error::InvalidOption(format!("kernel {name}: {problem}")));
         if args_bytes != size_of::<Args>() {
-            return Err(invalid(format!("its arguments have {args_bytes} bytes, not {}", size_of::<Args>())));
+            return invalid(format!("its arguments have {args_bytes} bytes, not {}", size_of::<Args>()));
         }
         if dynamic_shared_bytes != 0 {
-            return Err(invalid(format!("it takes {dynamic_shared_bytes} bytes of dynamic shared memory")));
+            return invalid(format!("it takes {dynamic_shared_bytes} bytes of dynamic shared memory"));
         }
-        Ok(Self { entry, call: Call::ByPointer(call), block_size, ptx: Ptx::Family(known.name) })
+        Ok(Self { entry: name, call: Call::ByPointer(call), block_size, ptx: Ptx::Family(family) })
     }
 }
 
@@ -182,7 +178,8 @@ impl<'a, Args: Copy> Launch<'a, Args> {
     pub fn read<T: Element>(&mut self, name: &'static str, vector: impl Into<DeviceSlice<'a, T>>) -> Result<*const T> {
         let vector = vector.into();
         self.device.check_same(name, vector.device())?;
-        Ok(self.launch.read_slice(name, vector))
+        let (vector, first) = vector.parts();
+        Ok(self.launch.read(name, vector.buffer().array(), vector.device()).wrapping_add(first))
     }
 
     /// The address of a vector, or a slice of one, that the kernel writes, known as `name` in reports.

@@ -1,16 +1,16 @@
 //! One launch of a kernel, on a GPU or in the emulator.
 
-use cuda_std::emulator;
-use kernels_gpu::Variant;
+use cuda_std::{emulator, mem::DeviceValue};
+use kernels_gpu::{Entry, args::Arguments};
 
-use super::{Array, Backend, Buffer, Device, DeviceSlice, Mailbox};
+use super::{Array, Backend, Buffer, Device, Mailbox};
 #[cfg(feature = "cuda")]
 use super::{
     cuda::{ModuleSource, Stream},
     recording,
     vector::CudaBuffer,
 };
-use crate::{Element, Error, Result};
+use crate::{Error, Result};
 
 /// A launch being prepared: name the arrays that the kernel reads and writes, put the addresses got into its argument
 /// struct, and [`run`](Self::run) it. Grid and block have one dimension.
@@ -48,14 +48,14 @@ pub(crate) struct Shape {
 impl<'a> KernelLaunch<'a> {
     /// A launch of a kernel of this crate on the queue of `device`, which is not the CPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU loads modules"))]
-    pub(crate) fn of_family(device: &'a Device, family: &'static str, variant: &'static Variant, blocks: u32) -> Self {
-        let Variant { entry, block_size, dynamic_shared_bytes, .. } = *variant;
+    pub(crate) fn of_entry(device: &'a Device, entry: &'static Entry, blocks: u32) -> Self {
+        let Entry { family, name, block_size, dynamic_shared_bytes, .. } = *entry;
         let shape = Shape { blocks, block_size, dynamic_shared_bytes, cooperative: false };
         match device.backend() {
             Backend::Cpu { .. } => unreachable!("kernels do not run on the CPU device"),
-            Backend::Emulated { seed } => Self::emulated(*seed, entry, shape),
+            Backend::Emulated { seed } => Self::emulated(*seed, name, shape),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Self::on_gpu(stream, ModuleSource::Family(family), entry, shape),
+            Backend::Cuda(stream) => Self::on_gpu(stream, ModuleSource::Family(family), name, shape),
         }
     }
 
@@ -71,7 +71,7 @@ impl<'a> KernelLaunch<'a> {
     }
 
     /// The address of an array that the kernel only reads. `owner` is where the array lives.
-    pub(crate) fn read<T: Element>(&mut self, name: &str, array: Array<'a, T>, owner: &'a Device) -> *const T {
+    pub(crate) fn read<T: DeviceValue>(&mut self, name: &str, array: Array<'a, T>, owner: &'a Device) -> *const T {
         self.join(owner);
         match (self, array) {
             (Self::Emulated(launch), Array::Host(values)) => launch.borrow(name, values),
@@ -82,14 +82,8 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// The address of the first element of a slice that the kernel only reads.
-    pub(crate) fn read_slice<T: Element>(&mut self, name: &str, slice: DeviceSlice<'a, T>) -> *const T {
-        let (vector, first) = slice.parts();
-        self.read(name, vector.buffer().array(), vector.device()).wrapping_add(first)
-    }
-
     /// The address of an array that the kernel writes. `owner` is where the array lives.
-    pub(crate) fn write<T: Element>(&mut self, name: &str, buffer: &'a mut Buffer<T>, owner: &'a Device) -> *mut T {
+    pub(crate) fn write<T: DeviceValue>(&mut self, name: &str, buffer: &'a mut Buffer<T>, owner: &'a Device) -> *mut T {
         self.join(owner);
         match (self, buffer) {
             (Self::Emulated(launch), Buffer::Host(values)) => launch.borrow_mut(name, values),
@@ -118,15 +112,14 @@ impl<'a> KernelLaunch<'a> {
     /// launch is [run](Self::run).
     pub(crate) fn cooperative(
         device: &'a Device,
-        family: &'static str,
-        variant: &'static Variant,
+        entry: &'static Entry,
         blocks: u32,
         dynamic_shared_bytes: u32,
     ) -> Result<Self> {
-        Ok(match Self::of_family(device, family, variant, blocks) {
+        Ok(match Self::of_entry(device, entry, blocks) {
             Self::Emulated(_) if blocks > device.multiprocessors() => {
                 let message = format!("{blocks} blocks, and {} run at the same time", device.multiprocessors());
-                return Err(Error::Driver { call: variant.entry.into(), message });
+                return Err(Error::Driver { call: entry.name.into(), message });
             }
             Self::Emulated(launch) => Self::Emulated(launch.dynamic_shared_bytes(dynamic_shared_bytes).cooperative()),
             #[cfg(feature = "cuda")]
@@ -152,11 +145,11 @@ impl<'a> KernelLaunch<'a> {
     /// [`run`](Self::run) for a kernel of this crate.
     ///
     /// # Safety
-    /// `Args` is the struct that this variant takes, and the kernel's own rules hold for `args`.
-    pub(crate) unsafe fn run_variant<Args: Copy>(self, variant: &Variant, args: &Args) -> Result<()> {
-        assert_eq!(size_of::<Args>(), variant.args_bytes, "the arguments of {}", variant.entry);
+    /// `Args` is the struct that this entry takes, and the kernel's own rules hold for `args`.
+    pub(crate) unsafe fn run_entry<Args: Copy>(self, entry: &Entry, args: &Args) -> Result<()> {
+        assert_eq!(size_of::<Args>(), entry.args_bytes, "the arguments of {}", entry.name);
         // SAFETY: the caller's promise.
-        unsafe { self.run(args, || (variant.call)(std::ptr::from_ref(args).cast())) }
+        unsafe { self.run(args, || (entry.call)(std::ptr::from_ref(args).cast())) }
     }
 
     /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid.
@@ -190,10 +183,26 @@ impl<'a> KernelLaunch<'a> {
     }
 }
 
+/// Queues or records a launch of a kernel of this crate; the emulator runs it at once.
+///
+/// # Safety
+/// `args` is the struct that this entry takes, and the kernel's own rules hold for it.
+pub(crate) unsafe fn launch<'a, Args: Arguments<KernelLaunch<'a>>>(
+    queue: &'a Device,
+    entry: &'static Entry,
+    blocks: u32,
+    args: Args,
+) -> Result<()> {
+    let mut launch = KernelLaunch::of_entry(queue, entry, blocks);
+    let args = args.bind(&mut launch);
+    // SAFETY: the caller's promise.
+    unsafe { launch.run_entry(entry, &args) }
+}
+
 #[cfg(feature = "cuda")]
 impl CudaLaunch<'_> {
     /// The address of memory that the kernel touches.
-    fn touch<T: Element>(&mut self, buffer: &CudaBuffer<T>) -> *mut T {
+    fn touch<T: DeviceValue>(&mut self, buffer: &CudaBuffer<T>) -> *mut T {
         self.refused |= buffer.is_lent() && recording::refuses_lent();
         recording::keep(|| buffer.kept());
         buffer.address()

@@ -1,5 +1,6 @@
 //! Where operations run: a CUDA GPU, the CPU, or a GPU emulated on the CPU.
 
+mod arrays;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod graph;
@@ -34,10 +35,11 @@ pub(crate) use slice::within;
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use vector::DeviceVec;
 
+pub(crate) use arrays::{Readable, Writable};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{Stream, apart_from_errors, driver, release};
 pub(crate) use info::cpu_threads;
-pub(crate) use launch::KernelLaunch;
+pub(crate) use launch::{KernelLaunch, launch};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use mark::Mark;
 pub(crate) use recording::{anew, lock, paused, refuse};

@@ -8,6 +8,7 @@ use crate::{Element, Error, Result, memory};
 #[cfg(feature = "cuda")]
 use {
     super::cuda::{Stream, release},
+    cuda_std::mem::DeviceValue,
     cudarc::driver::{CudaSlice, DevicePtr, sys::CUdeviceptr},
     std::{any::Any, mem},
 };
@@ -173,7 +174,7 @@ impl<T> CudaBuffer<T> {
     /// What a graph keeps that touches the memory.
     pub(super) fn kept(&self) -> Arc<dyn Send + Sync>
     where
-        T: Element,
+        T: DeviceValue,
     {
         Arc::clone(&self.memory) as _
     }

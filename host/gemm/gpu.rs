@@ -1,8 +1,6 @@
 //! Dense products on a GPU: launches of the kernel families `gemm_tiles` and `sgemm_ladder`.
 
-use std::ptr;
-
-use kernels_gpu::{DType, Variant, gemm_args::GemmArgs, gemm_tiles::TilesArgs};
+use kernels_gpu::{DType, Entry, gemm_args::GemmArgs, gemm_tiles::TilesArgs, sgemm_ladder};
 
 use super::{
     GemmKernel, GemmOptions, Product,
@@ -10,14 +8,15 @@ use super::{
 };
 use crate::{
     DenseMut, DenseRef, Device, DeviceVec, Error, KernelChoice, Order, Result, Scalar,
-    device::{Found, KernelLaunch},
+    device::{Found, launch},
 };
 
 /// The launches of a product, for a row-major `C`: if it is column-major, for that of `C^T = B^T A^T`.
 #[derive(Debug)]
 pub(super) struct Plan {
-    family: &'static str,
-    variant: &'static Variant,
+    entry: &'static Entry,
+    /// Whether the kernel is a rung of the ladder, or else of tiles.
+    is_rung: bool,
     /// Rows and columns of a block.
     tile: (u32, u32),
     blocks: u32,
@@ -56,12 +55,12 @@ pub(super) fn choice<T: Scalar>(
     b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<KernelChoice> {
-    let Plan { variant, tile: (rows, cols), blocks, splits, .. } = Plan::new(options, a, b, c)?;
+    let Plan { entry, tile: (rows, cols), blocks, splits, .. } = Plan::new(options, a, b, c)?;
     let split = if splits > 1 { format!(", the sums of each split among {splits} blocks") } else { String::new() };
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
     let forced = if *options == GemmOptions::default() { "" } else { ", as the options say" };
     let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}", blocks / splits);
-    Ok(KernelChoice { kernel: variant.entry.into(), reason })
+    Ok(KernelChoice { kernel: entry.name.into(), reason })
 }
 
 /// The tiles and splits to try for these matrices, as options. Further splits than give [`ENOUGH`] blocks for each multiprocessor
@@ -75,7 +74,7 @@ pub(super) fn candidates<T: Scalar>(
     let enough = ENOUGH * u64::from(task.multiprocessors);
     let candidates = Tiling::candidates(task).filter(|tiling| tiling.splits == 1 || tiling.blocks(task) <= 2 * enough);
     let options = candidates
-        .map(|Tiling { tile, splits, .. }| GemmOptions::default().tile(tile.rows(), tile.cols()).splits(splits));
+        .map(|Tiling { key, splits }| GemmOptions::default().tile(key.tile.rows(), key.tile.cols()).splits(splits));
     Ok(options.collect())
 }
 
@@ -109,63 +108,49 @@ impl Plan {
             refuse_for_ladder(a, b, c)?;
         }
         let (task, distances) = task(a, b, c)?;
-        let (family, variant, tile, blocks, splits) = match options.kernel {
+        let (entry, tile, blocks, splits) = match options.kernel {
             GemmKernel::Tiles => {
                 let tiling = Tiling::choose(task, options.tile, options.splits)?;
-                let Tiling { tile, variant, splits } = tiling;
-                ("gemm_tiles", variant, (tile.rows(), tile.cols()), tiling.blocks(task), splits)
+                let Tiling { key, splits } = tiling;
+                (key.entry(), (key.tile.rows(), key.tile.cols()), tiling.blocks(task), splits)
             }
             GemmKernel::Ladder(rung) => {
-                ("sgemm_ladder", rung.variant(), rung.tile(), rung.grid_size(task.sizes[0], task.sizes[1]), 1)
+                let entry = sgemm_ladder::Key { rung }.entry();
+                (entry, rung.tile(), rung.grid_size(task.sizes[0], task.sizes[1]), 1)
             }
         };
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
-        Ok(Self { family, variant, tile, blocks, splits, sizes: task.sizes, distances })
+        let is_rung = matches!(options.kernel, GemmKernel::Ladder(_));
+        Ok(Self { entry, is_rung, tile, blocks, splits, sizes: task.sizes, distances })
     }
 
     /// The product of matrices such as the plan was made for; `C` has rows and columns.
     pub(super) fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, a, b, beta, c } = product;
-        let &Self { family, variant, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
+        let &Self { entry, is_rung, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
         let (a, b) = oriented(a, b, c.order());
-        let c_offset = c.offset();
-        let (queue, c) = c.into_vec().parts_mut();
+        let (queue, c) = c.into_writable();
         let mut exchange = match splits {
             1 => None,
             _ => Some(Exchange::new(queue, tile, blocks, splits)?),
         };
-        let mut launch = KernelLaunch::of_family(queue, family, variant, blocks);
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
-        let gemm = GemmArgs {
-            m,
-            n,
-            k,
-            lda,
-            ldb,
-            ldc,
-            alpha,
-            beta,
-            a: launch.read("a", a.vec().buffer().array(), a.device()).wrapping_add(a.offset()),
-            b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b.offset()),
-            c: launch.write("c", c, queue).wrapping_add(c_offset),
-        };
-        if family == "sgemm_ladder" {
+        let gemm = GemmArgs { m, n, k, lda, ldb, ldc, alpha, beta, a: a.readable(), b: b.readable(), c };
+        if is_rung {
             // SAFETY: as below.
-            return unsafe { launch.run_variant(variant, &gemm) };
+            return unsafe { launch(queue, entry, blocks, gemm) };
         }
         let (partials, arrivals) = match &mut exchange {
-            Some(Exchange { partials, arrivals }) => (
-                launch.write("partials", partials.parts_mut().1, queue),
-                launch.write("arrivals", arrivals.parts_mut().1, queue),
-            ),
-            None => (ptr::null_mut(), ptr::null_mut()),
+            Some(Exchange { partials, arrivals }) => (partials.writable(), arrivals.writable()),
+            None => Default::default(),
         };
+        let args = TilesArgs { gemm, splits, partials, arrivals };
         // SAFETY: matrices of fitting sizes that their vectors have room for, no part of which is another's; `c` is borrowed
-        // mutably, so it is none of the others. The variant is for their orders and for `T`. With several splits there is room for
+        // mutably, so it is none of the others. The entry is for their orders and for `T`. With several splits there is room for
         // them, and launches that use it follow one another on this queue.
-        unsafe { launch.run_variant(variant, &TilesArgs { gemm, splits, partials, arrivals }) }
+        unsafe { launch(queue, entry, blocks, args) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The tile of a dense product on a GPU, and among how many blocks its sums are split.
 
 use kernels_gpu::{
-    DType, Variant,
-    gemm_tiles::{Tile, tiles},
+    DType,
+    gemm_tiles::{KEYS, Key},
 };
 
 use crate::{Error, Order, Result};
@@ -10,8 +10,7 @@ use crate::{Error, Order, Result};
 /// How a product is cut up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiling {
-    pub(super) tile: Tile,
-    pub(super) variant: &'static Variant,
+    pub(super) key: Key,
     pub(super) splits: u32,
 }
 
@@ -35,16 +34,16 @@ impl Tiling {
         if splits.is_some_and(|splits| splits == 0 || splits > MOST_SPLITS) {
             return Err(Error::InvalidOption(format!("sums split among other than 1 to {MOST_SPLITS} blocks")));
         }
-        let is_forced = |candidate: Tile| tile.is_none_or(|tile| (candidate.rows(), candidate.cols()) == tile);
+        let size = |key: Key| (key.tile.rows(), key.tile.cols());
         let cheapest = Self::candidates(task)
-            .filter(|candidate| is_forced(candidate.tile))
+            .filter(|candidate| tile.is_none_or(|tile| size(candidate.key) == tile))
             .map(|candidate| Self { splits: splits.unwrap_or(candidate.splits), ..candidate })
             .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
             let (rows, cols) = tile.expect("there are tiles");
-            let size = |candidate: Self| format!("{} x {}", candidate.tile.rows(), candidate.tile.cols());
-            let mut others: Vec<_> = Self::candidates(task).map(size).collect();
+            let mut others: Vec<_> = Self::candidates(task).map(|candidate| size(candidate.key)).collect();
             others.dedup();
+            let others: Vec<_> = others.iter().map(|(rows, cols)| format!("{rows} x {cols}")).collect();
             Error::InvalidOption(format!("a tile of {rows} x {cols}: there are {}", others.join(", ")))
         })
     }
@@ -52,14 +51,16 @@ impl Tiling {
     /// Every tile, from the largest, with as many splits as leave each two steps or more, powers of two.
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
         let (a, b) = task.orders;
-        tiles(task.dtype, a == Order::RowMajor, b == Order::RowMajor).flat_map(move |(tile, variant)| {
-            let most = (task.sizes[2].div_ceil(tile.step) / 2).clamp(1, MOST_SPLITS);
-            (0..=most.ilog2()).map(move |log| Self { tile, variant, splits: 1 << log })
+        let orders = (a == Order::RowMajor, b == Order::RowMajor);
+        let keys = KEYS.iter().filter(move |key| key.dtype == task.dtype && (key.a_by_rows, key.b_by_rows) == orders);
+        keys.flat_map(move |&key| {
+            let most = (task.sizes[2].div_ceil(key.tile.step) / 2).clamp(1, MOST_SPLITS);
+            (0..=most.ilog2()).map(move |log| Self { key, splits: 1 << log })
         })
     }
 
     pub(super) fn blocks(&self, task: Task) -> u64 {
-        self.tile.grid_size(task.sizes[0], task.sizes[1]) * u64::from(self.splits)
+        self.key.tile.grid_size(task.sizes[0], task.sizes[1]) * u64::from(self.splits)
     }
 
     /// What the busiest multiprocessor has to do: about how many products of elements as the largest tile computes in the time.
@@ -67,7 +68,7 @@ impl Tiling {
         /// Estimates, in places of the sums: what it takes to have memory for an exchange of sums, and to exchange those of a block.
         const MEMORY: u32 = 256;
         const EXCHANGE: u32 = 32;
-        let Self { tile, splits, .. } = *self;
+        let Self { key: Key { tile, .. }, splits } = *self;
         let blocks = self.blocks(task).div_ceil(u64::from(task.multiprocessors));
         let places = task.sizes[2].div_ceil(tile.step).div_ceil(splits) * tile.step;
         let exchange = if splits > 1 { MEMORY + splits * EXCHANGE } else { 0 };
@@ -89,8 +90,8 @@ mod tests {
 
     fn chosen(dtype: DType, sizes: [u32; 3]) -> (u32, u32, u32) {
         let task = Task { dtype, orders: (Order::RowMajor, Order::RowMajor), sizes, multiprocessors: 132 };
-        let Tiling { tile, splits, .. } = Tiling::choose(task, None, None).unwrap();
-        (tile.rows(), tile.cols(), splits)
+        let Tiling { key, splits } = Tiling::choose(task, None, None).unwrap();
+        (key.tile.rows(), key.tile.cols(), splits)
     }
 
     #[test]
@@ -121,12 +122,12 @@ mod tests {
         let orders = (Order::ColumnMajor, Order::RowMajor);
         let task = Task { dtype: DType::F32, orders, sizes: [128; 3], multiprocessors: 132 };
         let tiling = Tiling::choose(task, Some((64, 64)), Some(3)).unwrap();
-        assert_eq!((tiling.variant.entry, tiling.splits), ("gemm_tiles_f32_64x64_a_cols_b_rows", 3));
+        assert_eq!((tiling.key.entry().name, tiling.splits), ("gemm_tiles_f32_64x64_a_cols_b_rows", 3));
         let error = |tile, splits| Tiling::choose(task, tile, splits).unwrap_err().to_string();
         let tiles = "there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32";
         assert_eq!(error(Some((3, 4)), None), format!("invalid option: a tile of 3 x 4: {tiles}"));
         let largest = Tiling::choose(task, Some((128, 256)), Some(2)).unwrap();
-        assert_eq!((largest.variant.entry, largest.splits), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
+        assert_eq!((largest.key.entry().name, largest.splits), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
         assert_eq!(error(None, Some(0)), "invalid option: sums split among other than 1 to 64 blocks");
         assert_eq!(error(None, Some(65)), "invalid option: sums split among other than 1 to 64 blocks");
     }

@@ -21,7 +21,7 @@ use crate::{
 /// The PTX of a kernel family of this crate as a module of cust's, in the current context, for its GPU: with all
 /// entries of the family, or with the one named, which loads faster.
 ///
-/// Families and entries are in [`kernels_gpu::FAMILIES`]; a [`Variant`](kernels_gpu::Variant) tells the threads of a
+/// Families and entries are in [`kernels_gpu::FAMILIES`]; a [`Entry`](kernels_gpu::Entry) tells the threads of a
 /// block and the bytes of dynamic shared memory. An entry takes one struct, which is in the module of its family in
 /// [`kernels_gpu`], with the size of the grid and the rules of safety; launches pass it as [`KernelArgs`].
 ///
@@ -60,7 +60,7 @@ pub fn cust_module(family: &str, entry: Option<&str>) -> Result<Module> {
     let known = FAMILIES.iter().find(|known| known.name == family);
     let known = known.ok_or_else(|| invalid(format!("there is no family `{family}`")))?;
     if let Some(entry) = entry
-        && !known.variants.iter().any(|variant| variant.entry == entry)
+        && !known.entries.iter().any(|known| known.name == entry)
     {
         return Err(invalid(format!("the family `{family}` has no entry `{entry}`")));
     }

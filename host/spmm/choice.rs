@@ -1,7 +1,7 @@
 //! Which tile of columns a group of GPU threads takes, and which rows are too long for one group.
 
 use kernels_gpu::{
-    DType, Variant,
+    DType,
     spmm_rows::{LONGEST_PIECE, Tile},
 };
 
@@ -22,24 +22,24 @@ pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
     [4, 2, 1].into_iter().filter(|&vector| vector <= most).find(divides).expect("1 divides everything")
 }
 
-/// The tile for so many columns, and its kernel: of the forced lanes and vectors a lane if there are any, otherwise the
+/// The tile for so many columns: of the forced lanes and vectors a lane if there are any, otherwise the
 /// one of the least work among those of at most `widest` columns, if there are any. That is counted in vectors for each entry, idle lanes included; to read the entry once more for
 /// another tile counts like 8 vectors.
 ///
 /// On an H200 (driver 580, 2026-11-21), by a prototype in CUDA C, f32, 128 columns, us: R-MAT 20/16 by 16 lanes with 2 vectors
 /// 1066, by 32 lanes with 1 1059; 27-point stencil by 16 with 2 732, by 8 with 2, in two tiles, 786.
 pub(super) fn tile(
-    kernels: impl Iterator<Item = (Tile, &'static Variant)> + Clone,
+    tiles: impl Iterator<Item = Tile> + Clone,
     vector: u32,
     cols: u32,
     widest: u32,
     forced: Option<(u32, u32)>,
-) -> Result<(Tile, &'static Variant)> {
-    let of_vector = || kernels.clone().filter(|(tile, _)| tile.vector == vector);
+) -> Result<Tile> {
+    let of_vector = || tiles.clone().filter(|tile| tile.vector == vector);
     if let Some((lanes, coarsening)) = forced {
         let wanted = Tile { vector, lanes, coarsening };
-        return of_vector().find(|&(tile, _)| tile == wanted).ok_or_else(|| {
-            let exist: Vec<_> = of_vector().map(|(tile, _)| format!("{} x {}", tile.lanes, tile.coarsening)).collect();
+        return of_vector().find(|&tile| tile == wanted).ok_or_else(|| {
+            let exist: Vec<_> = of_vector().map(|tile| format!("{} x {}", tile.lanes, tile.coarsening)).collect();
             let exist = exist.join(", ");
             Error::InvalidOption(format!(
                 "a tile of {lanes} lanes x {coarsening} vectors of {vector}: there are {exist}"
@@ -49,7 +49,7 @@ pub(super) fn tile(
     let work = |tile: Tile| u64::from(tile.count(cols)) * u64::from(tile.lanes * tile.coarsening + 8);
     // Too wide is worse than any work.
     let cost = |tile: Tile| (tile.columns().max(widest), work(tile), tile.count(cols));
-    Ok(of_vector().min_by_key(|&(tile, _)| cost(tile)).expect("tiles for every vector"))
+    Ok(of_vector().min_by_key(|&tile| cost(tile)).expect("tiles for every vector"))
 }
 
 /// The widest tile, in bytes of a row of `B`, for which the rows of `B` that are in use at a time stay in the L2 cache, as far
@@ -133,14 +133,14 @@ pub(super) fn candidates(
     cols: u32,
     options: &SpmmOptions,
     structure: &Structure,
-    kernels: impl Iterator<Item = (Tile, &'static Variant)>,
+    tiles: impl Iterator<Item = Tile>,
 ) -> Vec<SpmmOptions> {
-    let agrees = |&(tile, _): &(Tile, _)| match options.tile {
+    let agrees = |tile: &Tile| match options.tile {
         Some(forced) => (tile.lanes, tile.coarsening) == forced,
         None => tile.vector == vector && tile.columns() < cols.max(vector).saturating_mul(2) && tile.count(cols) <= 16,
     };
     let mut candidates = vec![];
-    for (tile, _) in kernels.filter(|(tile, _)| tile.vector == vector).filter(agrees) {
+    for tile in tiles.filter(|tile| tile.vector == vector).filter(agrees) {
         let suiting = long_row(structure, tile, cols);
         let mut lengths = options
             .long_row
@@ -157,13 +157,11 @@ pub(super) fn candidates(
 
 #[cfg(test)]
 mod tests {
-    use kernels_gpu::spmm_csr::tiles;
-
     use super::*;
-    use crate::CsrMatrix;
+    use crate::{CsrMatrix, spmm::csr::tiles};
 
     fn chosen(dtype: DType, vector: u32, cols: u32) -> (u32, u32) {
-        let (tile, _) = tile(tiles(dtype), vector, cols, u32::MAX, None).unwrap();
+        let tile = tile(tiles(dtype), vector, cols, u32::MAX, None).unwrap();
         (tile.lanes, tile.coarsening)
     }
 
@@ -188,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_tile_without_a_kernel_is_an_error() {
-        assert_eq!(tile(tiles(DType::F32), 4, 64, 64, Some((32, 2))).unwrap().0.columns(), 256);
+        assert_eq!(tile(tiles(DType::F32), 4, 64, 64, Some((32, 2))).unwrap().columns(), 256);
         let error = tile(tiles(DType::F64), 2, 64, 64, Some((3, 1))).unwrap_err().to_string();
         assert!(
             error.starts_with("invalid option: a tile of 3 lanes x 1 vectors of 2: there are 1 x 1, 4 x 1"),
@@ -240,7 +238,7 @@ mod tests {
             |nrows: usize, longest| Structure { max_row: longest, ncols: nrows, ..structure(nrows, 100 * nrows) };
         assert_eq!([100, 300].map(|longest| widest_tile(&many(4000, longest), 4)), [256, 64]);
         assert_eq!(widest_tile(&Structure { upper_bandwidth: 1 << 20, ..many(1 << 20, 900) }, 4), 128);
-        let narrowed = |cols| tile(tiles(DType::F32), 4, cols, 32, None).unwrap().0.columns();
+        let narrowed = |cols| tile(tiles(DType::F32), 4, cols, 32, None).unwrap().columns();
         assert_eq!([16, 64, 256].map(narrowed), [16, 32, 32]);
     }
 }

@@ -5,23 +5,30 @@ use std::{
     time::Duration,
 };
 
-use kernels_gpu::spmm_csr::{Args, tiles};
+use kernels_gpu::{
+    DType,
+    args::Arguments,
+    spmm_csr::{Args, KEYS, Key},
+    spmm_rows::Tile,
+};
 
 use super::{
     Multiply, Product, Reduction, Spmm, SpmmKernel, SpmmOptions, choice,
     ladder::Forced,
     reduce,
-    shares::{Shares, alignment, columns, row_bytes},
+    shares::{Shares, alignment, columns, row_bytes, row_offsets},
 };
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
+    formats::CsrArrays,
     memory::zeros,
-    spmv::CsrArrays,
 };
 
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "spmm_csr";
+/// The tiles that there are kernels for.
+pub(super) fn tiles(dtype: DType) -> impl Iterator<Item = Tile> + Clone {
+    KEYS.iter().filter(move |key| key.dtype == dtype).map(|key| key.tile)
+}
 
 /// A CSR matrix on a GPU or in the emulator, and what its products need.
 #[derive(Debug)]
@@ -124,7 +131,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
             false => (self.plan(cols, vector, &self.options)?, String::new()),
         };
         reason.push_str(&plan.shares.summary);
-        let choice = KernelChoice { kernel: plan.shares.variant.entry.into(), reason };
+        let choice = KernelChoice { kernel: plan.shares.entry.name.into(), reason };
         device::lock(&self.plans).push(plan);
         Ok(choice)
     }
@@ -133,7 +140,8 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         let widest = choice::widest_tile(&self.structure, size_of::<T>());
         let tile = choice::tile(tiles(T::DTYPE), vector, cols, widest, options.tile)?;
         let order = options.row_order.as_deref();
-        let shares = Shares::new(&self.csr, &self.structure, tile, cols, options.long_row, order)?;
+        let entry = Key { dtype: T::DTYPE, tile }.entry();
+        let shares = Shares::new(&self.csr, &self.structure, (tile, entry), cols, options.long_row, order)?;
         let b_ahead = match order {
             Some(_) => 0,
             None => choice::b_ahead(&self.structure, shares.tile, size_of::<T>()),
@@ -145,27 +153,28 @@ impl<T: Scalar, O: Offset> Products<T, O> {
     fn launch(&self, plan: &mut Plan<T>, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, b, beta, c } = product;
         let (csr, Plan { shares, b_ahead, partials, .. }) = (&*self.csr, plan);
-        let (variant, blocks) = (shares.variant, shares.blocks(csr.nrows)?);
+        let (entry, blocks) = (shares.entry, shares.blocks(csr.nrows)?);
         let row_bytes = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
-        let (b_offset, c_offset) = (b.offset(), c.offset());
-        let (queue, c) = c.into_vec().parts_mut();
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
+        let (queue, c) = c.into_writable();
         let args = Args {
-            rows: shares.rows(csr, &mut launch, row_bytes),
+            rows: shares.rows(csr, row_bytes),
             b_ahead: *b_ahead,
             b_rows: self.structure.ncols as u32,
             alpha,
             beta,
-            values: launch.read("values", csr.values.array(), &csr.device),
-            b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b_offset),
-            c: launch.write("c", c, queue).wrapping_add(c_offset),
-            partials: launch.write("partials", partials, &csr.device),
+            values: csr.values.readable(&csr.device),
+            b: b.readable(),
+            c,
+            partials: partials.writable(&csr.device),
         };
+        let mut launch = KernelLaunch::of_entry(queue, entry, blocks);
+        let mut args = args.bind(&mut launch);
+        args.rows.row_offsets = row_offsets(&mut launch, csr);
         // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for,
         // none a part of another; `c` and what the plan has are borrowed mutably, so they are none of the others.
         // The plan's vector divides all distances and offsets, and allocations are aligned to more. Launches follow one
         // another, as `plans` says; those of a recording too, which is launched on the matrix's own queue with the lock held.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch.run_entry(entry, &args) }
     }
 
     /// The fastest of all plans that the options leave, and its time in words.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kernels_gpu::{
-    Variant,
-    spmm_atomic::{self, PRODUCTS, SCALES},
+    spmm_atomic::{self, Task},
     spmm_ladder::{self, Rung},
 };
 
@@ -14,8 +13,8 @@ use super::{
 };
 use crate::{
     CsrMatrix, DenseMut, Error, KernelChoice, Offset, Result, Scalar,
-    device::{Buffer, KernelLaunch},
-    spmv::CsrArrays,
+    device::{Buffer, launch},
+    formats::CsrArrays,
 };
 
 /// Products by one kernel of these families, whatever the matrix is like.
@@ -28,8 +27,8 @@ pub(super) struct Forced<T, O> {
 
 #[derive(Debug)]
 enum Kernel<T> {
-    Rung(Rung, &'static Variant),
-    Atomic { variant: &'static Variant, entries: Entries<T> },
+    Rung(Rung),
+    Atomic { task: Task, entries: Entries<T> },
 }
 
 /// What the CSR arrays lack of the entries in the order wanted.
@@ -43,12 +42,9 @@ impl<T: Scalar, O: Offset> Forced<T, O> {
     /// The kernel, which is one of these families. Atomic ones take `O(nnz + nrows + ncols)`.
     pub(super) fn new(csr: &Arc<CsrArrays<T, O>>, ncols: usize, kernel: SpmmKernel) -> Result<Self> {
         const ATOMIC: &str = "atomic additions, whose order changes from run to run, as the options say";
-        let rung = |rung: Rung, what: String| {
-            let variant = rung.variant(T::DTYPE, size_of::<O>()).expect("the options have been checked");
-            Ok((Kernel::Rung(rung, variant), format!("{what}, as the options say")))
-        };
-        let atomic = |lanes, entries: Result<Entries<T>>, what: &str| {
-            let kernel = Kernel::Atomic { variant: of_lanes::<T>(PRODUCTS, lanes), entries: entries? };
+        let rung = |rung, what: String| Ok((Kernel::Rung(rung), format!("{what}, as the options say")));
+        let atomic = |task, entries: Result<Entries<T>>, what: &str| {
+            let kernel = Kernel::Atomic { task, entries: entries? };
             Ok((kernel, format!("{what}; {ATOMIC}")))
         };
         let (kernel, reason) = match kernel {
@@ -59,22 +55,25 @@ impl<T: Scalar, O: Offset> Forced<T, O> {
                 let what = format!("a row and {} columns a warp, entries staged in shared memory", 32 * tiles);
                 rung(Rung::RowCaching { tiles }, what)
             }
-            SpmmKernel::AtomicEntryPerThread => atomic(1, by_rows(csr), "an entry a thread"),
-            SpmmKernel::AtomicEntryPerWarp => atomic(32, by_rows(csr), "an entry a warp"),
+            SpmmKernel::AtomicEntryPerThread => atomic(Task::EntryPerThread, by_rows(csr), "an entry a thread"),
+            SpmmKernel::AtomicEntryPerWarp => atomic(Task::EntryPerWarp, by_rows(csr), "an entry a warp"),
             SpmmKernel::AtomicEntryPerWarpByColumns => {
-                atomic(32, by_columns(csr, ncols), "an entry a warp, by columns")
+                atomic(Task::EntryPerWarp, by_columns(csr, ncols), "an entry a warp, by columns")
             }
         }?;
         Ok(Self { csr: Arc::clone(csr), kernel, reason })
     }
 
     pub(super) fn choice(&self) -> KernelChoice {
-        let (Kernel::Rung(_, variant) | Kernel::Atomic { variant, .. }) = self.kernel;
-        KernelChoice { kernel: variant.entry.into(), reason: self.reason.clone() }
+        let entry = match self.kernel {
+            Kernel::Rung(rung) => rung_key::<T, O>(rung).entry(),
+            Kernel::Atomic { task, .. } => spmm_atomic::Key { task, dtype: T::DTYPE }.entry(),
+        };
+        KernelChoice { kernel: entry.name.into(), reason: self.reason.clone() }
     }
 
     /// `C = alpha * A * B + C`.
-    fn add(&self, variant: &'static Variant, arrays: &Entries<T>, product: Product<'_, T>) -> Result<()> {
+    fn add(&self, task: Task, arrays: &Entries<T>, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, b, c, .. } = product;
         let csr = &*self.csr;
         let (row_indices, col_indices, values) = match arrays {
@@ -85,27 +84,26 @@ impl<T: Scalar, O: Offset> Forced<T, O> {
         if entries == 0 {
             return Ok(());
         }
-        let (b_offset, c_offset, cols) = (b.offset(), c.offset(), c.ncols() as u32);
+        let cols = c.ncols() as u32;
         let (b_row_bytes, c_row_bytes) =
             (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
-        let (queue, c) = c.into_vec().parts_mut();
-        let blocks = spmm_atomic::grid_size(entries, variant.lanes);
-        let mut launch = KernelLaunch::of_family(queue, "spmm_atomic", variant, blocks);
+        let (queue, c) = c.into_writable();
+        let entry = spmm_atomic::Key { task, dtype: T::DTYPE }.entry();
         let args = spmm_atomic::Args {
             entries,
             cols,
             b_row_bytes,
             c_row_bytes,
             alpha,
-            row_indices: launch.read("row_indices", row_indices.array(), &csr.device),
-            col_indices: launch.read("col_indices", col_indices.array(), &csr.device),
-            values: launch.read("values", values.array(), &csr.device),
-            b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b_offset),
-            c: launch.write("c", c, queue).wrapping_add(c_offset),
+            row_indices: row_indices.readable(&csr.device),
+            col_indices: col_indices.readable(&csr.device),
+            values: values.readable(&csr.device),
+            b: b.readable(),
+            c,
         };
         // SAFETY: the arrays are the entries of a valid CSR matrix, and dense matrices of fitting sizes that their vectors
         // have room for, none a part of another; `c` is borrowed mutably, so it is none of the others.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch(queue, entry, task.grid_size(entries), args) }
     }
 }
 
@@ -115,13 +113,13 @@ impl<T: Scalar, O: Offset> Multiply<T> for Forced<T, O> {
             return Ok(());
         }
         match &self.kernel {
-            Kernel::Rung(rung, variant) => launch_rung(&self.csr, *rung, variant, product),
-            Kernel::Atomic { variant, entries: arrays } => {
+            Kernel::Rung(rung) => launch_rung(&self.csr, *rung, product),
+            Kernel::Atomic { task, entries: arrays } => {
                 // What the second launch could refuse, before the first has changed C.
                 row_bytes::<T>(product.b.leading_dimension())?;
                 entries(&self.csr)?;
                 scale(self.csr.nrows, product.beta, product.c.view_mut())?;
-                self.add(variant, arrays, product)
+                self.add(*task, arrays, product)
             }
         }
     }
@@ -147,18 +145,16 @@ fn by_columns<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, ncols: usize) -> Resu
     })
 }
 
-fn launch_rung<T: Scalar, O: Offset>(
-    csr: &CsrArrays<T, O>,
-    rung: Rung,
-    variant: &'static Variant,
-    product: Product<'_, T>,
-) -> Result<()> {
+fn rung_key<T: Scalar, O: Offset>(rung: Rung) -> spmm_ladder::Key {
+    spmm_ladder::Key { rung, dtype: T::DTYPE, offset_bytes: size_of::<O>() }
+}
+
+fn launch_rung<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, rung: Rung, product: Product<'_, T>) -> Result<()> {
     let Product { alpha, b, beta, c } = product;
-    let (b_offset, c_offset, cols) = (b.offset(), c.offset(), c.ncols() as u32);
+    let cols = c.ncols() as u32;
     let (b_row_bytes, c_row_bytes) = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
     let blocks = grid(rung.grid_size(csr.nrows, cols), csr.nrows, cols)?;
-    let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, "spmm_ladder", variant, blocks);
+    let (queue, c) = c.into_writable();
     let args = spmm_ladder::Args {
         rows: csr.nrows,
         cols,
@@ -166,16 +162,16 @@ fn launch_rung<T: Scalar, O: Offset>(
         c_row_bytes,
         alpha,
         beta,
-        row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device),
-        col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
-        values: launch.read("values", csr.values.array(), &csr.device),
-        b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b_offset),
-        c: launch.write("c", c, queue).wrapping_add(c_offset),
+        row_offsets: csr.row_offsets.readable(&csr.device),
+        col_indices: csr.col_indices.readable(&csr.device),
+        values: csr.values.readable(&csr.device),
+        b: b.readable(),
+        c,
     };
     // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for, none
-    // a part of another; `c` is borrowed mutably, so it is none of the others. `Args<T, O>` is what the variant for
+    // a part of another; `c` is borrowed mutably, so it is none of the others. `Args<T, O>` is what the entry for
     // `T` and `O` takes.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, rung_key::<T, O>(rung).entry(), blocks, args) }
 }
 
 /// `C = beta * C`, gaps left as they are.
@@ -183,15 +179,12 @@ fn scale<T: Scalar>(rows: u32, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     if beta == T::from_f64(1.0) {
         return Ok(());
     }
-    let variant = of_lanes::<T>(SCALES, 32);
-    let (offset, cols, c_row_bytes) = (c.offset(), c.ncols() as u32, row_bytes::<T>(c.leading_dimension())?);
-    let (queue, c) = c.into_vec().parts_mut();
-    let blocks = spmm_atomic::grid_size(rows, variant.lanes);
-    let mut launch = KernelLaunch::of_family(queue, "spmm_atomic", variant, blocks);
-    let args =
-        spmm_atomic::ScaleArgs { rows, cols, c_row_bytes, beta, c: launch.write("c", c, queue).wrapping_add(offset) };
+    let entry = spmm_atomic::Key { task: Task::Scale, dtype: T::DTYPE }.entry();
+    let (cols, c_row_bytes) = (c.ncols() as u32, row_bytes::<T>(c.leading_dimension())?);
+    let (queue, c) = c.into_writable();
+    let args = spmm_atomic::ScaleArgs { rows, cols, c_row_bytes, beta, c };
     // SAFETY: the vector has room for the matrix, and is borrowed mutably.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, entry, Task::Scale.grid_size(rows), args) }
 }
 
 /// The number of entries, which the atomic kernels count in 32 bits.
@@ -208,9 +201,4 @@ fn indices<O: Offset>(offsets: &[O]) -> Vec<u32> {
         indices.resize(end.index(), line as u32);
     }
     indices
-}
-
-fn of_lanes<T: Scalar>(variants: &'static [Variant], lanes: u32) -> &'static Variant {
-    let wanted = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.lanes == lanes;
-    variants.iter().find(wanted).expect("a variant for every element type")
 }

@@ -1,19 +1,19 @@
 //! Reductions on a GPU: launches of the kernel family `spmm_csr_reduce`.
 
-use kernels_gpu::spmm_csr_reduce::{Args, tiles};
+use kernels_gpu::{
+    args::Arguments,
+    spmm_csr_reduce::{Args, KEYS, Key},
+};
 
 use super::{
     Reduce, Reduction, Weights, choice,
-    shares::{Shares, alignment, row_bytes},
+    shares::{Shares, alignment, row_bytes, row_offsets},
 };
 use crate::{
     Error, Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
-    spmv::CsrArrays,
+    formats::CsrArrays,
 };
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "spmm_csr_reduce";
 
 /// A kernel, and what the groups of one launch tell one another.
 #[derive(Debug)]
@@ -49,8 +49,10 @@ pub(super) fn reduce<T: Scalar, O: Offset>(
         Some(index) => index,
         None => {
             plans.push(device::paused(|| {
-                let tile = choice::tile(tiles(T::DTYPE, extremum), vector, cols, u32::MAX, None)?;
-                let shares = Shares::new(csr, structure, tile, cols, None, None)?;
+                let keys = KEYS.iter().filter(|key| key.dtype == T::DTYPE && key.extremum == extremum);
+                let tile = choice::tile(keys.map(|key| key.tile), vector, cols, u32::MAX, None)?;
+                let entry = Key { dtype: T::DTYPE, extremum, tile }.entry();
+                let shares = Shares::new(csr, structure, (tile, entry), cols, None, None)?;
                 Ok::<_, Error>(Plan {
                     extremum,
                     one: Buffer::upload(&csr.device, &[T::from_f64(1.0)])?,
@@ -68,38 +70,32 @@ pub(super) fn reduce<T: Scalar, O: Offset>(
 fn launch<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, plan: &mut Plan<T>, reduction: Reduction<'_, T>) -> Result<()> {
     let Reduction { reduce, weights, b, c, entries } = reduction;
     let Plan { shares, one, partials, partial_entries, .. } = plan;
-    let (variant, blocks) = (shares.variant, shares.blocks(csr.nrows)?);
+    let (entry, blocks) = (shares.entry, shares.blocks(csr.nrows)?);
     let distances = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
     let entries_row_bytes = entries.as_ref().map_or(Ok(0), |entries| row_bytes::<u32>(entries.leading_dimension()))?;
-    let (b_offset, c_offset) = (b.offset(), c.offset());
-    let (queue, c) = c.into_vec().parts_mut();
-    let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
+    let (queue, c) = c.into_writable();
     let args = Args {
-        rows: shares.rows(csr, &mut launch, distances),
+        rows: shares.rows(csr, distances),
         value_step: u32::from(weights == Weights::Values),
         mean: u32::from(reduce == Reduce::Mean),
         entries_row_bytes,
         sign: T::from_f64(if reduce == Reduce::Min { -1.0 } else { 1.0 }),
         values: match weights {
-            Weights::Values => launch.read("values", csr.values.array(), &csr.device),
-            Weights::Ones => launch.read("one", one.array(), &csr.device),
+            Weights::Values => csr.values.readable(&csr.device),
+            Weights::Ones => one.readable(&csr.device),
         },
-        b: launch.read("b", b.vec().buffer().array(), b.device()).wrapping_add(b_offset),
-        c: launch.write("c", c, queue).wrapping_add(c_offset),
-        entries: match entries {
-            Some(entries) => {
-                let offset = entries.offset();
-                let (owner, buffer) = entries.into_vec().parts_mut();
-                launch.write("entries", buffer, owner).wrapping_add(offset)
-            }
-            None => std::ptr::null_mut(),
-        },
-        partials: launch.write("partials", partials, &csr.device),
-        partial_entries: launch.write("partial_entries", partial_entries, &csr.device),
+        b: b.readable(),
+        c,
+        entries: entries.map(|entries| entries.into_writable().1).unwrap_or_default(),
+        partials: partials.writable(&csr.device),
+        partial_entries: partial_entries.writable(&csr.device),
     };
+    let mut launch = KernelLaunch::of_entry(queue, entry, blocks);
+    let mut args = args.bind(&mut launch);
+    args.rows.row_offsets = row_offsets(&mut launch, csr);
     // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for, none
     // a part of another; `c`, `entries` and what the plan has are borrowed mutably, so they are none of the others.
     // The plan's vector divides all distances and offsets, and allocations are aligned to more. Launches follow one another,
     // as the caller sees to. Whoever asks for entries has seen that 32 bits count them.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch.run_entry(entry, &args) }
 }

@@ -1,16 +1,16 @@
 //! How the rows of a product are shared out among groups of GPU threads.
 
 use kernels_gpu::{
-    Variant,
+    Entry,
     spmm_rows::{Rows, Tile},
 };
 
 use super::choice;
 use crate::{
     Error, Offset, Result, Scalar, Structure,
-    device::{Buffer, KernelLaunch},
+    device::{Buffer, KernelLaunch, Readable},
+    formats::CsrArrays,
     pieces::Pieces,
-    spmv::CsrArrays,
 };
 
 /// A kernel with its tile, the pieces of the long rows, and the counters by which their groups meet.
@@ -18,7 +18,7 @@ use crate::{
 pub(super) struct Shares {
     pub(super) cols: u32,
     pub(super) tile: Tile,
-    pub(super) variant: &'static Variant,
+    pub(super) entry: &'static Entry,
     pub(super) pieces: u32,
     /// For people: tile and long rows.
     pub(super) summary: String,
@@ -36,7 +36,7 @@ impl Shares {
     pub(super) fn new<T: Scalar, O: Offset>(
         csr: &CsrArrays<T, O>,
         structure: &Structure,
-        (tile, variant): (Tile, &'static Variant),
+        (tile, entry): (Tile, &'static Entry),
         cols: u32,
         long_row: Option<u32>,
         row_order: Option<&[u32]>,
@@ -66,7 +66,7 @@ impl Shares {
         Ok(Self {
             cols,
             tile,
-            variant,
+            entry,
             pieces,
             summary: format!(
                 "{cols} columns: {lanes} lanes a row, each with {coarsening} vectors of {vector}; {long}{ordered}"
@@ -92,13 +92,14 @@ impl Shares {
         grid(self.tile.grid_size(nrows, self.cols, self.pieces), nrows, self.cols)
     }
 
-    /// The part of a kernel's arguments. Its rules hold if whoever launches it keeps launches of these shares apart.
+    /// The part of a kernel's arguments, but for the row offsets. Its rules hold if whoever launches it keeps launches of these shares
+    /// apart.
     pub(super) fn rows<'a, T: Scalar, O: Offset>(
         &'a mut self,
         csr: &'a CsrArrays<T, O>,
-        launch: &mut KernelLaunch<'a>,
         (b_row_bytes, c_row_bytes): (u32, u32),
-    ) -> Rows {
+    ) -> Rows<KernelLaunch<'a>> {
+        let device = &csr.device;
         Rows {
             rows: csr.nrows,
             cols: self.cols,
@@ -110,17 +111,19 @@ impl Shares {
             ahead: self.ahead,
             entries_ahead: self.entries_ahead,
             entries: csr.nnz.index() as u64,
-            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device).cast(),
-            col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
-            row_order: match &self.row_order {
-                Some(order) => launch.read("row_order", order.array(), &csr.device),
-                None => std::ptr::null(),
-            },
-            piece_rows: launch.read("piece_rows", self.piece_rows.array(), &csr.device),
-            piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), &csr.device),
-            arrivals: launch.write("arrivals", &mut self.arrivals, &csr.device),
+            row_offsets: Readable::default(),
+            col_indices: csr.col_indices.readable(device),
+            row_order: self.row_order.as_ref().map(|order| order.readable(device)).unwrap_or_default(),
+            piece_rows: self.piece_rows.readable(device),
+            piece_bounds: self.piece_bounds.readable(device),
+            arrivals: self.arrivals.writable(device),
         }
     }
+}
+
+/// The address of the row offsets, which these kernels take in either width.
+pub(super) fn row_offsets<'a, T, O: Offset>(launch: &mut KernelLaunch<'a>, csr: &'a CsrArrays<T, O>) -> *const u32 {
+    launch.read("row_offsets", csr.row_offsets.array(), &csr.device).cast()
 }
 
 /// The blocks of a grid, of which a GPU takes no more.

@@ -2,16 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use kernels_gpu::spmv_coo::{Args, CARRIES, CarryArgs, ENTRIES_PER_STEP, PRODUCTS, grid_size};
+use kernels_gpu::spmv_coo::{Args, CarryArgs, ENTRIES_PER_STEP, Key, Pass, grid_size};
 
-use super::{Chosen, Product, Spmv, add_diagonal_of, cpu::OnCpu, scale::scale, variant_of};
+use super::{Chosen, Product, Spmv, cpu::OnCpu, scale::scale};
 use crate::{
     CooMatrix, Device, KernelChoice, Result, Scalar,
-    device::{self, Backend, Buffer, KernelLaunch},
+    device::{self, Backend, Buffer, launch},
+    formats::add_diagonal_of,
 };
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "spmv_coo";
 
 /// A COO matrix on a GPU or in the emulator, sorted by row.
 #[derive(Debug)]
@@ -60,7 +58,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Resul
         run_starts: Buffer::upload(device, &run_starts)?,
         carries: Arc::new(Mutex::new(Buffer::zeros(device, slots)?)),
     };
-    let kernel = variant_of(PRODUCTS, T::DTYPE).entry.into();
+    let kernel = Key { pass: Pass::Segments, dtype: T::DTYPE }.entry().name.into();
     Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
 }
 
@@ -115,44 +113,43 @@ impl<T: Scalar> Spmv<T> for GpuCoo<T> {
 impl<T: Scalar> GpuCoo<T> {
     fn add_segments(&self, product: Product<'_, T>, carries: &mut Buffer<T>) -> Result<()> {
         let Product { alpha, x, y, .. } = product;
-        let variant = variant_of(PRODUCTS, T::DTYPE);
-        let (queue, y, first) = y.into_parts();
+        let entry = Key { pass: Pass::Segments, dtype: T::DTYPE }.entry();
+        let (queue, y) = y.into_writable();
         let blocks = grid_size(self.entries.div_ceil(self.per_warp));
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
         let args = Args {
             entries: self.entries,
             per_warp: self.per_warp,
             alpha,
-            row_indices: launch.read("row_indices", self.row_indices.array(), &self.device),
-            col_indices: launch.read("col_indices", self.col_indices.array(), &self.device),
-            values: launch.read("values", self.values.array(), &self.device),
-            x: launch.read_slice("x", x),
-            y: launch.write("y", y, queue).wrapping_add(first),
-            carries: launch.write("carries", carries, &self.device),
+            row_indices: self.row_indices.readable(&self.device),
+            col_indices: self.col_indices.readable(&self.device),
+            values: self.values.readable(&self.device),
+            x: x.readable(),
+            y,
+            carries: carries.writable(&self.device),
         };
         // SAFETY: the arrays are a valid COO matrix, sorted by row, and vectors of fitting lengths;
         // `y` and `carries` are borrowed mutably, so they overlap none of the others. A share of a warp is a multiple
         // of a step, and there are two slots a warp.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch(queue, entry, blocks, args) }
     }
 
     fn add_carries(&self, product: Product<'_, T>, carries: &Buffer<T>) -> Result<()> {
         let Product { alpha, y, .. } = product;
-        let variant = variant_of(CARRIES, T::DTYPE);
+        let entry = Key { pass: Pass::Carries, dtype: T::DTYPE }.entry();
         let runs = self.run_rows.len() as u32;
-        let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, grid_size(runs));
+        let (queue, y) = y.into_writable();
+        let blocks = grid_size(runs);
         let args = CarryArgs {
             runs,
             alpha,
-            run_rows: launch.read("run_rows", self.run_rows.array(), &self.device),
-            run_starts: launch.read("run_starts", self.run_starts.array(), &self.device),
-            carries: launch.read("carries", carries.array(), &self.device),
-            y: launch.write("y", y, queue).wrapping_add(first),
+            run_rows: self.run_rows.readable(&self.device),
+            run_starts: self.run_starts.readable(&self.device),
+            carries: carries.readable(&self.device),
+            y,
         };
         // SAFETY: the runs are those of the slots, which the launch before has filled on the same queue; the rows are
         // those of the matrix, and `y`, as long as it has rows, is borrowed mutably.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch(queue, entry, blocks, args) }
     }
 }
 

@@ -1,64 +1,23 @@
-//! CSR matrices on a GPU, and the choice of the kernel for them.
+//! The choice of the kernel for a CSR matrix on a GPU.
 
 use std::sync::Arc;
 
 use kernels_gpu::{
-    DType, Variant,
+    DType,
     spmv_csr_vector::{ENTRIES_PER_STEP, lanes_for},
 };
 
-use super::{Chosen, CsrKernel, Lanes, SpmvOptions, add_diagonal_of, csr_adaptive, csr_vector};
-use crate::{CsrMatrix, Device, Offset, Result, Scalar, Structure, device::Buffer};
-
-/// The arrays of a CSR matrix on a GPU or in the emulator.
-#[derive(Debug)]
-pub(crate) struct CsrArrays<T, O> {
-    pub(crate) device: Device,
-    pub(crate) nrows: u32,
-    pub(crate) nnz: O,
-    pub(crate) row_offsets: Buffer<O>,
-    pub(crate) col_indices: Buffer<u32>,
-    pub(crate) values: Buffer<T>,
-}
-
-impl<T: Scalar, O: Offset> CsrArrays<T, O> {
-    pub(crate) fn upload(device: &Device, matrix: &CsrMatrix<T, O>) -> Result<Self> {
-        let (row_offsets, col_indices, values) = matrix.arrays();
-        Ok(Self {
-            device: device.clone(),
-            nrows: u32::try_from(matrix.nrows()).expect("a CSR matrix has at most u32::MAX rows"),
-            nnz: row_offsets[matrix.nrows()],
-            row_offsets: Buffer::share(device, row_offsets)?,
-            col_indices: Buffer::share(device, col_indices)?,
-            values: Buffer::share(device, values)?,
-        })
-    }
-
-    /// Adds the elements on the diagonal, on the host.
-    pub(super) fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        let offsets = self.row_offsets.to_vec(&self.device)?;
-        let (columns, values) = (self.col_indices.to_vec(&self.device)?, self.values.to_vec(&self.device)?);
-        let rows = offsets.windows(2).enumerate();
-        let entries = rows.flat_map(|(row, ends)| (ends[0].index()..ends[1].index()).map(move |entry| (row, entry)));
-        add_diagonal_of(entries.map(|(row, entry)| (row, columns[entry] as usize, values[entry])), diagonal);
-        Ok(())
-    }
-}
+use super::{Chosen, CsrKernel, Lanes, SpmvOptions, csr_adaptive, csr_vector};
+use crate::{CsrMatrix, Offset, Result, Scalar, Structure, formats::CsrArrays};
 
 /// The bytes that a product must move at least: values, columns and offsets once, `x` and `y` once.
-pub(super) fn spmv_bytes<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize {
+pub(crate) fn spmv_bytes<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize {
     let (nrows, ncols, nnz) = (matrix.nrows(), matrix.ncols(), matrix.nnz());
     nnz * (4 + size_of::<T>()) + size_of::<O>() * (nrows + 1) + size_of::<T>() * (nrows + ncols)
 }
 
-/// The variant for these types and this many lanes, which the options have been checked for.
-pub(super) fn variant_of<T: Scalar, O: Offset>(variants: &'static [Variant], lanes: u32) -> &'static Variant {
-    let of_types = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.offset_bytes == size_of::<O>();
-    variants.iter().filter(of_types).find(|variant| variant.lanes == lanes).expect("a variant for every valid option")
-}
-
 /// The kernel that `options`, which are valid, and the structure lead to.
-pub(super) fn choose<T: Scalar, O: Offset>(
+pub(crate) fn choose<T: Scalar, O: Offset>(
     arrays: &Arc<CsrArrays<T, O>>,
     matrix: &CsrMatrix<T, O>,
     structure: &Structure,

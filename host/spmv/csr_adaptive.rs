@@ -5,20 +5,15 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use kernels_gpu::{
-    Variant,
-    spmv_csr_adaptive::{Args, VARIANTS, grid_size},
-};
+use kernels_gpu::spmv_csr_adaptive::{Args, Key, grid_size};
 
-use super::{Chosen, Csr, CsrArrays, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
+use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
-    device::{self, Buffer, KernelLaunch},
+    device::{self, Buffer, launch},
+    formats::{Csr, CsrArrays},
     pieces::Pieces,
 };
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "spmv_csr_adaptive";
 
 /// Entries of a piece: few in small matrices, so that there are many warps; in large ones as many as a warp of a full GPU
 /// gets, so that few rows have several pieces, whose sums pass through memory.
@@ -30,7 +25,7 @@ const PIECE_ENTRIES: RangeInclusive<usize> = 256..=4096;
 /// A kernel of the family, the matrix, and the pieces of its long rows.
 #[derive(Debug)]
 struct CsrAdaptive<T, O> {
-    variant: &'static Variant,
+    key: Key,
     csr: Arc<CsrArrays<T, O>>,
     long_row: u32,
     pieces: u32,
@@ -88,10 +83,10 @@ pub(super) fn choose<T: Scalar, O: Offset>(
         }
         Lanes::Fixed(lanes) => lanes,
     };
-    let variant = csr::variant_of::<T, O>(VARIANTS, lanes);
+    let key = Key { dtype: T::DTYPE, offset_bytes: size_of::<O>(), lanes };
     let (device, pieces) = (&arrays.device, rows.len() / 4);
     let operator = CsrAdaptive {
-        variant,
+        key,
         csr: Arc::clone(arrays),
         long_row: long_row as u32,
         pieces: u32::try_from(pieces).map_err(|_| Error::Unsupported(format!("a matrix of {pieces} pieces")))?,
@@ -114,7 +109,7 @@ pub(super) fn choose<T: Scalar, O: Offset>(
     let reason = format!("{long}; {lanes} lanes a row for the others (mean of all {mean:.1}){because}");
     Ok(Chosen {
         operator: Box::new(operator),
-        choice: KernelChoice { kernel: variant.entry.into(), reason },
+        choice: KernelChoice { kernel: key.entry().name.into(), reason },
         options: SpmvOptions {
             long_row: options.long_row,
             ..SpmvOptions::default().kernel(CsrKernel::Adaptive).lanes(Lanes::Fixed(lanes))
@@ -125,14 +120,13 @@ pub(super) fn choose<T: Scalar, O: Offset>(
 impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, y } = product;
-        let Self { variant, csr, .. } = self;
-        let blocks = grid_size(csr.nrows, variant.lanes, self.pieces);
+        let (entry, csr) = (self.key.entry(), &self.csr);
+        let blocks = grid_size(csr.nrows, self.key.lanes, self.pieces);
         if blocks == 0 {
             return Ok(());
         }
         let exchange = &mut *device::lock(&self.exchange);
-        let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
+        let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
             pieces: self.pieces,
@@ -140,22 +134,22 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
             alpha,
             beta,
             entries: csr.nnz,
-            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), &csr.device),
-            col_indices: launch.read("col_indices", csr.col_indices.array(), &csr.device),
-            values: launch.read("values", csr.values.array(), &csr.device),
-            x: launch.read_slice("x", x),
-            y: launch.write("y", y, queue).wrapping_add(first),
-            piece_rows: launch.read("piece_rows", self.piece_rows.array(), &csr.device),
-            piece_bounds: launch.read("piece_bounds", self.piece_bounds.array(), &csr.device),
-            partials: launch.write("partials", &mut exchange.partials, &csr.device),
-            arrivals: launch.write("arrivals", &mut exchange.arrivals, &csr.device),
+            row_offsets: csr.row_offsets.readable(&csr.device),
+            col_indices: csr.col_indices.readable(&csr.device),
+            values: csr.values.readable(&csr.device),
+            x: x.readable(),
+            y,
+            piece_rows: self.piece_rows.readable(&csr.device),
+            piece_bounds: self.piece_bounds.readable(&csr.device),
+            partials: exchange.partials.writable(&csr.device),
+            arrivals: exchange.arrivals.writable(&csr.device),
         };
         // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths;
         // `y` and the exchange are borrowed mutably, so they overlap none of the others. The pieces
         // are those of the matrix's rows of more than `long_row` entries. Launches follow one another, as `exchange`
         // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
-        // variant for `T` and `O` takes.
-        unsafe { launch.run_variant(variant, &args) }
+        // entry for `T` and `O` takes.
+        unsafe { launch(queue, entry, blocks, args) }
     }
 
     fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {

@@ -1,15 +1,12 @@
 //! DIA matrices on a device: the kernel family `spmv_dia`.
 
-use kernels_gpu::spmv_dia::{Args, MAX_DIAGONALS, Shape};
+use kernels_gpu::spmv_dia::{Args, Key, MAX_DIAGONALS};
 
 use super::{Chosen, Product, Spmv, cpu::OnCpu};
 use crate::{
     Device, DiaMatrix, Error, KernelChoice, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch},
+    device::{Backend, Buffer, launch},
 };
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "spmv_dia";
 
 /// A DIA matrix on a GPU or in the emulator.
 #[derive(Debug)]
@@ -43,7 +40,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Resul
         offsets: Buffer::upload(device, &offsets)?,
         values: Buffer::share(device, values)?,
     };
-    let kernel = operator.shape().variant.entry.into();
+    let kernel = operator.key().entry().name.into();
     Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
 }
 
@@ -53,22 +50,21 @@ pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, diagonals: usize
 }
 
 impl<T: Scalar> GpuDia<T> {
-    fn shape(&self) -> Shape {
-        Shape::new(T::DTYPE, self.offsets.len() as u32)
+    fn key(&self) -> Key {
+        Key::fastest(T::DTYPE, self.offsets.len() as u32)
     }
 }
 
 impl<T: Scalar> Spmv<T> for GpuDia<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, y } = product;
-        let shape = self.shape();
-        let blocks = shape.grid_size(self.nrows);
+        let key = self.key();
+        let blocks = key.grid_size(self.nrows);
         if blocks == 0 {
             return Ok(());
         }
-        let variant = shape.variant;
-        let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
+        let entry = key.entry();
+        let (queue, y) = y.into_writable();
         let args = Args {
             rows: self.nrows,
             cols: self.ncols,
@@ -76,14 +72,14 @@ impl<T: Scalar> Spmv<T> for GpuDia<T> {
             alpha,
             beta,
             leading_dimension: self.leading_dimension,
-            offsets: launch.read("offsets", self.offsets.array(), &self.device),
-            values: launch.read("values", self.values.array(), &self.device),
-            x: launch.read_slice("x", x),
-            y: launch.write("y", y, queue).wrapping_add(first),
+            offsets: self.offsets.readable(&self.device),
+            values: self.values.readable(&self.device),
+            x: x.readable(),
+            y,
         };
         // SAFETY: the arrays are a valid DIA matrix, aligned as allocations are, and vectors of fitting lengths; `y` is
         // aligned as `needs_alignment` asks, and borrowed mutably, so it overlaps none of the others.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch(queue, entry, blocks, args) }
     }
 
     fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {

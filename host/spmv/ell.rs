@@ -1,15 +1,13 @@
 //! ELL matrices on a device: the kernel family `spmv_ell`.
 
-use kernels_gpu::spmv_ell::{Args, PADDING, STEP, VARIANTS, grid_size};
+use kernels_gpu::spmv_ell::{Args, Key, PADDING, STEP, grid_size};
 
-use super::{Chosen, Product, Spmv, add_diagonal_of, cpu::OnCpu, variant_of};
+use super::{Chosen, Product, Spmv, cpu::OnCpu};
 use crate::{
     Device, EllMatrix, Error, KernelChoice, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch},
+    device::{Backend, Buffer, launch},
+    formats::add_diagonal_of,
 };
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "spmv_ell";
 
 const _: () = assert!(PADDING == EllMatrix::<f32>::PADDING);
 
@@ -45,7 +43,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Resul
         col_indices: Buffer::share(device, col_indices)?,
         values: Buffer::share(device, values)?,
     };
-    let kernel = variant_of(VARIANTS, T::DTYPE).entry.into();
+    let kernel = Key { dtype: T::DTYPE }.entry().name.into();
     Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
 }
 
@@ -61,23 +59,22 @@ impl<T: Scalar> Spmv<T> for GpuEll<T> {
         if blocks == 0 {
             return Ok(());
         }
-        let variant = variant_of(VARIANTS, T::DTYPE);
-        let (queue, y, first) = y.into_parts();
-        let mut launch = KernelLaunch::of_family(queue, FAMILY, variant, blocks);
+        let entry = Key { dtype: T::DTYPE }.entry();
+        let (queue, y) = y.into_writable();
         let args = Args {
             rows: self.nrows,
             width: self.width,
             alpha,
             beta,
             leading_dimension: self.leading_dimension,
-            col_indices: launch.read("col_indices", self.col_indices.array(), &self.device),
-            values: launch.read("values", self.values.array(), &self.device),
-            x: launch.read_slice("x", x),
-            y: launch.write("y", y, queue).wrapping_add(first),
+            col_indices: self.col_indices.readable(&self.device),
+            values: self.values.readable(&self.device),
+            x: x.readable(),
+            y,
         };
         // SAFETY: the arrays are a valid ELL matrix, aligned as allocations are, and vectors of fitting lengths; `y` is
         // aligned as `needs_alignment` asks, and borrowed mutably, so it overlaps none of the others.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch(queue, entry, blocks, args) }
     }
 
     fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {

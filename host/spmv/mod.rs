@@ -1,34 +1,27 @@
 //! Sparse matrix times dense vector.
 
-mod autotune;
-mod coo;
-mod cpu;
-mod csr;
+pub(crate) mod autotune;
+pub(crate) mod coo;
+pub(crate) mod cpu;
+pub(crate) mod csr;
 mod csr_adaptive;
-mod csr_scatter;
+pub(crate) mod csr_scatter;
 mod csr_vector;
-mod dia;
-mod ell;
-mod hyb;
+pub(crate) mod dia;
+pub(crate) mod ell;
+pub(crate) mod hyb;
 mod mul;
 mod options;
 mod scale;
-mod upload;
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, fmt};
 
 #[cfg(feature = "rayon")]
 pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
-pub(crate) use csr::CsrArrays;
-use kernels_gpu::Variant;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
-pub use upload::Upload;
 
-use crate::{
-    CsrMatrix, DType, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, KernelChoice, Result, Scalar,
-    device::check_length,
-};
+use crate::{DeviceSlice, DeviceSliceMut, KernelChoice, Result, formats::Csr};
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
@@ -47,14 +40,6 @@ pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     fn needs_alignment(&self) -> bool {
         false
     }
-}
-
-/// A stored matrix in CSR.
-#[derive(Debug)]
-pub(crate) enum Csr<'a, T> {
-    Host(&'a CsrMatrix<T>),
-    /// On a GPU or in the emulator.
-    Device(&'a Arc<CsrArrays<T, u32>>),
 }
 
 /// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device.
@@ -76,7 +61,7 @@ pub(crate) struct Chosen<T> {
 
 impl<T> Chosen<T> {
     /// The only kernel of a format.
-    fn new(operator: impl Spmv<T> + 'static, choice: KernelChoice) -> Self {
+    pub(crate) fn new(operator: impl Spmv<T> + 'static, choice: KernelChoice) -> Self {
         Self { operator: Box::new(operator), choice, options: SpmvOptions::default() }
     }
 }
@@ -84,94 +69,4 @@ impl<T> Chosen<T> {
 /// A value as one of the type `U`, if it is.
 fn as_type<U: 'static>(value: &impl Any) -> Option<&U> {
     (value as &dyn Any).downcast_ref()
-}
-
-/// Adds those of the entries that are on the diagonal.
-fn add_diagonal_of<T: Scalar>(entries: impl Iterator<Item = (usize, usize, T)>, diagonal: &mut [T]) {
-    entries.filter(|&(row, column, _)| row == column).for_each(|(row, _, value)| diagonal[row] += value);
-}
-
-/// The variant for elements of this type.
-fn variant_of(variants: &'static [Variant], dtype: DType) -> &'static Variant {
-    variants.iter().find(|variant| variant.dtype == Some(dtype)).expect("a variant for every element type")
-}
-
-impl<T: Scalar> DeviceMatrix<T> {
-    /// `y = alpha * A * x + beta * y`.
-    ///
-    /// With `beta` = 0 the old `y` is not read, so it may hold NaN. The sums of a row are taken in a fixed order: the
-    /// same input on the same device gives the same bits. `O(nnz + nrows)` work.
-    ///
-    /// `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s queue: nothing is allocated there, nothing
-    /// waits. The first product of a process also loads the kernel. Where `y` is a slice that does not begin at a multiple of 16 bytes,
-    /// matrices in DIA, ELL, HYB and COO, and transposed products of CSR matrices, multiply into a temporary vector and copy.
-    ///
-    /// # Errors
-    /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` has not `ncols` or `y` not `nrows` elements; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
-    /// of the three is on another device; [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
-    /// [`SpmvOptions::nondeterministic`] allows its kernel; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
-    pub fn spmv<'x, 'y>(
-        &self,
-        alpha: T,
-        x: impl Into<DeviceSlice<'x, T>>,
-        beta: T,
-        y: impl Into<DeviceSliceMut<'y, T>>,
-    ) -> Result<()> {
-        let (operator, x, y) = (self.product()?, x.into(), y.into());
-        self.check_arguments((self.ncols(), x), (self.nrows(), &y))?;
-        multiply(operator, alpha, x, beta, y)
-    }
-
-    /// `y = alpha * A^T * x + beta * y`.
-    ///
-    /// With a [`CscMatrix`](crate::CscMatrix) that is as fast as [`spmv`](Self::spmv) with a CSR matrix, and gives the same
-    /// bits for the same input. With a CSR matrix it is neither, and [`SpmvOptions::nondeterministic`] has to allow it;
-    /// for many products it is better to upload the transpose. What is said of [`spmv`](Self::spmv) holds otherwise.
-    ///
-    /// # Errors
-    /// As [`spmv`](Self::spmv), with the lengths exchanged; [`InvalidOption`](crate::Error::InvalidOption) if only a
-    /// kernel that the options do not allow could do it; [`Unsupported`](crate::Error::Unsupported) for matrices in
-    /// other formats.
-    pub fn spmv_transposed<'x, 'y>(
-        &self,
-        alpha: T,
-        x: impl Into<DeviceSlice<'x, T>>,
-        beta: T,
-        y: impl Into<DeviceSliceMut<'y, T>>,
-    ) -> Result<()> {
-        let (operator, x, y) = (self.transposed_product()?, x.into(), y.into());
-        self.check_arguments((self.nrows(), x), (self.ncols(), &y))?;
-        multiply(operator, alpha, x, beta, y)
-    }
-
-    fn check_arguments(
-        &self,
-        (x_len, x): (usize, DeviceSlice<'_, T>),
-        (y_len, y): (usize, &DeviceSliceMut<'_, T>),
-    ) -> Result<()> {
-        check_length("x", x_len, x.len())?;
-        check_length("y", y_len, y.len())?;
-        self.device().check_same("x", x.device())?;
-        self.device().check_same("y", y.device())
-    }
-}
-
-/// A product by an operator whose kernel may write several elements of `y` at a time: where `y` begins at no multiple of 16 bytes, into
-/// a copy.
-fn multiply<T: Scalar>(
-    operator: &dyn Spmv<T>,
-    alpha: T,
-    x: DeviceSlice<'_, T>,
-    beta: T,
-    mut y: DeviceSliceMut<'_, T>,
-) -> Result<()> {
-    if y.is_aligned() || !operator.needs_alignment() {
-        return operator.spmv(Product { alpha, x, beta, y });
-    }
-    let mut aligned: DeviceVec<T> = y.device().zeros(y.len())?;
-    if beta != T::default() {
-        aligned.assign(&y)?;
-    }
-    operator.spmv(Product { alpha, x, beta, y: (&mut aligned).into() })?;
-    y.assign(&aligned)
 }

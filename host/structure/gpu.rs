@@ -1,12 +1,9 @@
 //! The analysis on a GPU or in the emulator: launches of the kernel family `csr_structure`.
 
-use kernels_gpu::csr_structure::{Args, FIGURES, LENGTH_CLASSES, VARIANTS, figure, grid_size};
+use kernels_gpu::csr_structure::{Args, FIGURES, Key, LENGTH_CLASSES, figure, grid_size};
 
 use super::Structure;
-use crate::{DeviceVec, Offset, Result, device::KernelLaunch, spmv::CsrArrays};
-
-/// The name of the family and of its PTX module.
-const FAMILY: &str = "csr_structure";
+use crate::{DeviceVec, Offset, Result, device, formats::CsrArrays};
 
 /// The structure of a matrix of `ncols` columns on a GPU or in the emulator. Waits for the result.
 pub(crate) fn analyse<T, O: Offset>(csr: &CsrArrays<T, O>, ncols: usize) -> Result<Structure> {
@@ -27,20 +24,19 @@ fn launch<T, O: Offset>(
     figures: &mut DeviceVec<u64>,
     diagonals: &mut DeviceVec<u32>,
 ) -> Result<()> {
-    let device = &csr.device;
-    let variant = &VARIANTS[usize::from(size_of::<O>() == 8)];
-    let mut launch = KernelLaunch::of_family(device, FAMILY, variant, blocks);
+    let queue = &csr.device;
+    let entry = Key { offset_bytes: size_of::<O>() }.entry();
     let args = Args {
         rows: csr.nrows,
         entries: csr.nnz.index() as u64,
-        row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-        col_indices: launch.read("col_indices", csr.col_indices.array(), device),
-        figures: launch.write("figures", figures.parts_mut().1, device),
-        diagonals: launch.write("diagonals", diagonals.parts_mut().1, device),
+        row_offsets: csr.row_offsets.readable(queue),
+        col_indices: csr.col_indices.readable(queue),
+        figures: figures.writable(),
+        diagonals: diagonals.writable(),
     };
     // SAFETY: the arrays are those of a valid CSR matrix; the other two are zeros of their own, as many as the kernel
-    // wants; the variants stand in the order of the offsets' widths, and `Args<O>` is what the one for `O` takes.
-    unsafe { launch.run_variant(variant, &args) }
+    // wants; `Args<O>` is what the entry for `O` takes.
+    unsafe { device::launch(queue, entry, blocks, args) }
 }
 
 /// The kernel's figures as a structure.

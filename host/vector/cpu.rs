@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kernels_gpu::vector::vector_random::philox;
+use kernels_gpu::vector_random::philox;
 
 use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{

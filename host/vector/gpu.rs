@@ -1,22 +1,19 @@
 //! Launches of the kernel families `vector_*`, on a GPU or in the emulator.
 
-use std::ptr;
-
 use kernels_gpu::{
-    Variant,
-    vector::{
-        factor::Factor as KernelFactor,
-        vector_axpby, vector_map,
-        vector_map::function,
-        vector_move, vector_random, vector_reduce,
-        vector_reduce::{ARRIVALS, PARTIALS, Workspace},
-    },
+    args::Arguments,
+    factor::Factor as KernelFactor,
+    vector_axpby,
+    vector_map::{self, function},
+    vector_move::{self, Move},
+    vector_random,
+    vector_reduce::{self, ARRIVALS, PARTIALS, Workspace},
 };
 
 use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{
-    DType, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result, Scalar,
-    device::{Found, KernelLaunch},
+    Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result, Scalar,
+    device::{Found, KernelLaunch, Writable, launch},
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) -> Result<()> {
@@ -77,20 +74,21 @@ fn run_map<T: Scalar>(
     b: Factor<'_, T>,
 ) -> Result<()> {
     let n = z.len() as u64;
-    let variant = variant_of(vector_map::VARIANTS, "vector_map", T::DTYPE);
-    let (queue, buffer, first) = z.into_parts();
-    let mut launch = launch_of(queue, "vector_map", variant, vector_map::grid_size::<T>(n));
-    let z = launch.write("z", buffer, queue).wrapping_add(first);
-    let mut address = |name, operand| match operand {
-        Operand::None => ptr::null(),
-        Operand::Itself => z.cast_const(),
-        Operand::Vector(slice) => launch.read_slice(name, slice),
+    let entry = vector_map::Key { dtype: T::DTYPE }.entry();
+    let (queue, z) = z.into_writable();
+    let is_z = matches!(x, Operand::Itself);
+    let vector = |operand| match operand {
+        Operand::None | Operand::Itself => Default::default(),
+        Operand::Vector(slice) => slice.readable(),
     };
-    let (x, y) = (address("x", x), address("y", y));
-    let args =
-        vector_map::Args { n, function, x, y, z, a: factor(&mut launch, "a", a), b: factor(&mut launch, "b", b) };
+    let args = vector_map::Args { n, function, x: vector(x), y: vector(y), z, a: factor(a), b: factor(b) };
+    let mut launch = KernelLaunch::of_entry(queue, entry, blocks(vector_map::grid_size::<T>(n)));
+    let mut args = args.bind(&mut launch);
+    if is_z {
+        args.x = args.z;
+    }
     // SAFETY: all slices have n elements on this GPU, z is borrowed mutably, and every function has got what it takes.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch.run_entry(entry, &args) }
 }
 
 pub(super) fn axpby<T: Scalar>(
@@ -100,25 +98,22 @@ pub(super) fn axpby<T: Scalar>(
     beta: Factor<'_, T>,
 ) -> Result<()> {
     let n = y.len() as u64;
-    let variant = variant_of(vector_axpby::VARIANTS, "vector_axpby", T::DTYPE);
-    let (queue, buffer, first) = y.into_parts();
-    let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::grid_size::<T>(n));
-    let y = launch.write("y", buffer, queue).wrapping_add(first);
-    let args = axpby_args(&mut launch, n, alpha, x, beta, y);
+    let entry = vector_axpby::Key { dtype: T::DTYPE, dot: false }.entry();
+    let (queue, y) = y.into_writable();
+    let args = axpby_args(n, alpha, x, beta, y);
     // SAFETY: both slices have n elements on this GPU, and y is borrowed mutably; without x, alpha is 0.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, entry, blocks(vector_axpby::grid_size::<T>(n)), args) }
 }
 
 fn axpby_args<'a, T: Scalar>(
-    launch: &mut KernelLaunch<'a>,
     n: u64,
     alpha: Factor<'a, T>,
     x: Option<DeviceSlice<'a, T>>,
     beta: Factor<'a, T>,
-    y: *mut T,
-) -> vector_axpby::Args<T> {
-    let x = x.map_or(ptr::null(), |x| launch.read_slice("x", x));
-    vector_axpby::Args { n, alpha: factor(launch, "alpha", alpha), x, beta: factor(launch, "beta", beta), y }
+    y: Writable<'a, T>,
+) -> vector_axpby::Args<T, KernelLaunch<'a>> {
+    let x = x.map(DeviceSlice::readable).unwrap_or_default();
+    vector_axpby::Args { n, alpha: factor(alpha), x, beta: factor(beta), y }
 }
 
 pub(super) fn axpby_dot<T: Scalar>(
@@ -130,22 +125,21 @@ pub(super) fn axpby_dot<T: Scalar>(
     result: &mut DeviceScalar<T>,
 ) -> Result<()> {
     let n = y.len() as u64;
-    let variant = variant_of(vector_axpby::VARIANTS, "vector_axpby_dot", T::DTYPE);
-    let (queue, buffer, first) = y.into_parts();
+    let entry = vector_axpby::Key { dtype: T::DTYPE, dot: true }.entry();
+    let (queue, y) = y.into_writable();
     let mut workspace = Borrowed::of(queue)?;
-    let (result_queue, result) = result.vector_mut().parts_mut();
-    let mut launch = launch_of(queue, "vector_axpby", variant, vector_axpby::dot_grid_size::<T>(n, 2));
-    let y = launch.write("y", buffer, queue).wrapping_add(first);
-    let axpby = axpby_args(&mut launch, n, alpha, Some(x), beta, y);
-    let z = z.map_or(ptr::null(), |z| launch.read_slice("z", z));
-    let result = launch.write("result", result, result_queue);
-    let args = vector_axpby::DotArgs { axpby, z, result, workspace: workspace.addresses(&mut launch) };
+    let args = vector_axpby::DotArgs {
+        axpby: axpby_args(n, alpha, Some(x), beta, y),
+        z: z.map(DeviceSlice::readable).unwrap_or_default(),
+        result: result.vector_mut().writable(),
+        workspace: workspace.writable(),
+    };
     // SAFETY: all slices have n elements on this GPU, and what is written is borrowed mutably.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, entry, blocks(vector_axpby::dot_grid_size::<T>(n, 2)), args) }
 }
 
 pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) -> Result<()> {
-    run_reduction("vector_reduce_dot", x, Some(y), result, None)
+    run_reduction(vector_reduce::Reduction::Dot, x, Some(y), result, None)
 }
 
 pub(super) fn reduce<T: Scalar>(
@@ -153,13 +147,13 @@ pub(super) fn reduce<T: Scalar>(
     reduction: Reduction,
     result: &mut DeviceScalar<T>,
 ) -> Result<()> {
-    let entry = match reduction {
-        Reduction::Sum => "vector_reduce_sum",
-        Reduction::Norm1 => "vector_reduce_norm1",
-        Reduction::Norm2 => "vector_reduce_norm2",
-        Reduction::NormInf => "vector_reduce_norm_inf",
+    let reduction = match reduction {
+        Reduction::Sum => vector_reduce::Reduction::Sum,
+        Reduction::Norm1 => vector_reduce::Reduction::Norm1,
+        Reduction::Norm2 => vector_reduce::Reduction::Norm2,
+        Reduction::NormInf => vector_reduce::Reduction::NormInf,
     };
-    run_reduction(entry, x, None, result, None)
+    run_reduction(reduction, x, None, result, None)
 }
 
 pub(super) fn extremum<T: Scalar>(
@@ -168,73 +162,66 @@ pub(super) fn extremum<T: Scalar>(
     value: &mut DeviceScalar<T>,
     index: &mut DeviceScalar<u64>,
 ) -> Result<()> {
-    let entry = if is_max { "vector_reduce_max" } else { "vector_reduce_min" };
-    run_reduction(entry, x, None, value, Some(index))
+    let reduction = if is_max { vector_reduce::Reduction::Max } else { vector_reduce::Reduction::Min };
+    run_reduction(reduction, x, None, value, Some(index))
 }
 
 fn run_reduction<T: Scalar>(
-    entry: &str,
+    reduction: vector_reduce::Reduction,
     x: DeviceSlice<'_, T>,
     y: Option<DeviceSlice<'_, T>>,
     result: &mut DeviceScalar<T>,
     index: Option<&mut DeviceScalar<u64>>,
 ) -> Result<()> {
-    let n = x.len() as u64;
-    let variant = variant_of(vector_reduce::VARIANTS, entry, T::DTYPE);
-    let (queue, result) = result.vector_mut().parts_mut();
+    let (n, vectors) = (x.len() as u64, 1 + u32::from(y.is_some()));
+    let entry = vector_reduce::Key { reduction, dtype: T::DTYPE }.entry();
+    let (queue, result) = result.vector_mut().as_slice_mut().into_writable();
     let mut workspace = Borrowed::of(queue)?;
-    let index = index.map(|index| index.vector_mut().parts_mut());
-    let vectors = 1 + u32::from(y.is_some());
-    let mut launch = launch_of(queue, "vector_reduce", variant, vector_reduce::grid_size::<T>(n, vectors));
     let args = vector_reduce::Args {
         n,
-        x: launch.read_slice("x", x),
-        y: y.map_or(ptr::null(), |y| launch.read_slice("y", y)),
-        result: launch.write("result", result, queue),
-        index: index.map_or(ptr::null_mut(), |(queue, index)| launch.write("index", index, queue)),
-        workspace: workspace.addresses(&mut launch),
+        x: x.readable(),
+        y: y.map(DeviceSlice::readable).unwrap_or_default(),
+        result,
+        index: index.map(|index| index.vector_mut().writable()).unwrap_or_default(),
+        workspace: workspace.writable(),
     };
     // SAFETY: both slices have n elements on this GPU, and what is written is borrowed mutably.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, entry, blocks(vector_reduce::grid_size::<T>(n, vectors)), args) }
 }
 
 pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) -> Result<()> {
     let n = y.len() as u64;
-    let entry = if random.normal { "vector_random_normal" } else { "vector_random_uniform" };
-    let variant = variant_of(vector_random::VARIANTS, entry, T::DTYPE);
-    let (queue, buffer, first) = y.into_parts();
-    let mut launch = launch_of(queue, "vector_random", variant, vector_random::grid_size::<T>(n));
-    let Random { seed, shift, factor, .. } = random;
-    let y = launch.write("y", buffer, queue).wrapping_add(first);
+    let Random { seed, shift, factor, normal } = random;
+    let entry = vector_random::Key { dtype: T::DTYPE, normal }.entry();
+    let (queue, y) = y.into_writable();
+    let args = vector_random::Args { n, seed, shift, factor, y };
     // SAFETY: the slice has n elements, and is borrowed mutably.
-    unsafe { launch.run_variant(variant, &vector_random::Args { n, seed, shift, factor, y }) }
+    unsafe { launch(queue, entry, blocks(vector_random::grid_size::<T>(n)), args) }
 }
 
 pub(super) fn assign<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>) -> Result<()> {
     let blocks = vector_move::copy_grid_size(y.len() as u64, size_of::<T>());
-    run_cast(&format!("vector_move_copy_{}", size_of::<T>()), blocks, y, x)
+    run_cast(Move::Copy { bytes: size_of::<T>() }, blocks, y, x)
 }
 
 pub(super) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, U>) -> Result<()> {
-    run_cast(T::ENTRY, vector_move::grid_size(y.len() as u64), y, x)
+    run_cast(T::CAST, vector_move::grid_size(y.len() as u64), y, x)
 }
 
-/// An entry that takes a `U` and gives a `T`, or copies elements of as many bytes.
+/// An operation that takes a `U` and gives a `T`, or copies elements of as many bytes.
 fn run_cast<T: Element, U: Element>(
-    entry: &str,
-    blocks: u64,
+    operation: Move,
+    grid_size: u64,
     y: DeviceSliceMut<'_, T>,
     x: DeviceSlice<'_, U>,
 ) -> Result<()> {
-    let variant = entry_of(vector_move::VARIANTS, entry);
+    let entry = vector_move::Key { operation }.entry();
     let n = y.len() as u64;
-    let (queue, buffer, first) = y.into_parts();
-    let mut launch = launch_of(queue, "vector_move", variant, blocks);
-    let y = launch.write("y", buffer, queue).wrapping_add(first);
-    let args = vector_move::CastArgs { n, x: launch.read_slice("x", x), y };
+    let (queue, y) = y.into_writable();
+    let args = vector_move::CastArgs { n, x: x.readable(), y };
     // SAFETY: both slices have n elements on this GPU, and y is borrowed mutably. The entry is that for these types; what it copies may be of
     // any bits.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, entry, blocks(grid_size), args) }
 }
 
 pub(super) fn gather<T: Element>(
@@ -242,7 +229,7 @@ pub(super) fn gather<T: Element>(
     indices: &DeviceIndices,
     x: DeviceSlice<'_, T>,
 ) -> Result<()> {
-    run_move("vector_move_gather", y, indices, x)
+    run_move(Move::Gather { bytes: size_of::<T>() }, y, indices, x)
 }
 
 pub(super) fn scatter<T: Element>(
@@ -250,25 +237,22 @@ pub(super) fn scatter<T: Element>(
     indices: &DeviceIndices,
     x: DeviceSlice<'_, T>,
 ) -> Result<()> {
-    run_move("vector_move_scatter", y, indices, x)
+    run_move(Move::Scatter { bytes: size_of::<T>() }, y, indices, x)
 }
 
 fn run_move<T: Element>(
-    entry: &str,
+    operation: Move,
     y: DeviceSliceMut<'_, T>,
     indices: &DeviceIndices,
     x: DeviceSlice<'_, T>,
 ) -> Result<()> {
-    let variant = entry_of(vector_move::VARIANTS, &format!("{entry}_{}", size_of::<T>()));
+    let entry = vector_move::Key { operation }.entry();
     let n = indices.len() as u64;
-    let (queue, buffer, first) = y.into_parts();
-    let mut launch = launch_of(queue, "vector_move", variant, vector_move::grid_size(n));
-    let y = launch.write("y", buffer, queue).wrapping_add(first);
-    let indices = launch.read_slice("indices", indices.vector().into());
-    let args = vector_move::Args { n, indices, x: launch.read_slice("x", x), y };
+    let (queue, y) = y.into_writable();
+    let args = vector_move::Args { n, indices: indices.vector().readable(), x: x.readable(), y };
     // SAFETY: every index is within the vector that it is for, y is borrowed mutably, and where indices say what is written they
     // are distinct. The entry is that for elements of as many bytes, of which any bits are valid.
-    unsafe { launch.run_variant(variant, &args) }
+    unsafe { launch(queue, entry, blocks(vector_move::grid_size(n)), args) }
 }
 
 /// Where blocks leave what they have found: the queue's own memory.
@@ -283,35 +267,19 @@ impl Borrowed {
         Ok(Self { partials, arrivals: queue.workspace(Found::Zeros, ARRIVALS)? })
     }
 
-    fn addresses<'a>(&'a mut self, launch: &mut KernelLaunch<'a>) -> Workspace {
-        let (queue, partials) = self.partials.parts_mut();
-        let partials = launch.write("partials", partials, queue);
-        let (queue, arrivals) = self.arrivals.parts_mut();
-        Workspace { partials, arrivals: launch.write("arrivals", arrivals, queue) }
+    fn writable(&mut self) -> Workspace<KernelLaunch<'_>> {
+        Workspace { partials: self.partials.writable(), arrivals: self.arrivals.writable() }
     }
 }
 
-/// A launch; no memory holds as many elements as would take 2^31 blocks.
-fn launch_of<'a>(queue: &'a Device, family: &'static str, variant: &'static Variant, blocks: u64) -> KernelLaunch<'a> {
-    KernelLaunch::of_family(queue, family, variant, blocks as u32)
+/// No memory holds as many elements as would take 2^31 blocks.
+fn blocks(grid_size: u64) -> u32 {
+    grid_size as u32
 }
 
-fn factor<'a, T: Scalar>(launch: &mut KernelLaunch<'a>, name: &str, factor: Factor<'a, T>) -> KernelFactor<T> {
+fn factor<T: Scalar>(factor: Factor<'_, T>) -> KernelFactor<T, KernelLaunch<'_>> {
     let (value, numerator, denominator) = factor.parts();
-    let mut address = |scalar: Option<&'a DeviceScalar<T>>| {
-        scalar.map_or(ptr::null(), |scalar| launch.read_slice(name, scalar.vector().into()))
-    };
-    KernelFactor { value, numerator: address(numerator), denominator: address(denominator) }
-}
-
-fn variant_of(variants: &'static [Variant], entry: &str, dtype: DType) -> &'static Variant {
-    let suffix = match dtype {
-        DType::F32 => "f32",
-        DType::F64 => "f64",
-    };
-    entry_of(variants, &format!("{entry}_{suffix}"))
-}
-
-fn entry_of(variants: &'static [Variant], entry: &str) -> &'static Variant {
-    variants.iter().find(|variant| variant.entry == entry).expect("the family has this entry")
+    let [numerator, denominator] =
+        [numerator, denominator].map(|scalar| scalar.map(|scalar| scalar.vector().readable()).unwrap_or_default());
+    KernelFactor { value, numerator, denominator }
 }

@@ -10,6 +10,8 @@ pub use function::{Map, Reduction, Zip};
 pub use indices::DeviceIndices;
 pub use scalar::{DeviceScalar, Factor, IntoFactor};
 
+use kernels_gpu::vector_move::{Move, Number};
+
 use crate::{
     Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Error, Result, Scalar,
     device::{Backend, check_length},
@@ -310,9 +312,9 @@ reading_methods!(DeviceVec<T>, DeviceSlice<'_, T>);
 
 /// Vectors of other element types.
 macro_rules! casts {
-    ($($from:ident to $to:ident, $entry:literal;)*) => {$(
+    ($($from:ident to $to:ident: $from_number:ident to $to_number:ident;)*) => {$(
         impl CastFrom<$from> for $to {
-            const ENTRY: &'static str = $entry;
+            const CAST: Move = Move::Cast { from: Number::$from_number, to: Number::$to_number };
 
             fn cast(value: $from) -> Self {
                 value as $to
@@ -321,16 +323,16 @@ macro_rules! casts {
     )*};
 }
 casts! {
-    f32 to f64, "vector_move_cast_f32_f64";
-    f64 to f32, "vector_move_cast_f64_f32";
-    u32 to f32, "vector_move_cast_u32_f32";
-    u32 to f64, "vector_move_cast_u32_f64";
+    f32 to f64: F32 to F64;
+    f64 to f32: F64 to F32;
+    u32 to f32: U32 to F32;
+    u32 to f64: U32 to F64;
 }
 
 /// An element type that others are rounded to: `f32` from `f64` and `u32`, `f64` from `f32` and `u32`. The trait is sealed.
 pub trait CastFrom<T>: Element {
     #[doc(hidden)]
-    const ENTRY: &'static str;
+    const CAST: Move;
     #[doc(hidden)]
     fn cast(value: T) -> Self;
 }

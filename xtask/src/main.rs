@@ -21,6 +21,8 @@ use clap::Parser;
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
     Bundle(bundle::Options),
+    /// What a changed kernel needs before it is committed: `ptx`, then `ptxas --update`.
+    Kernels,
     Mutants(mutants::Options),
     Ptx(ptx::Options),
     Ptxas(ptxas::Options),
@@ -31,6 +33,9 @@ fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let done = root.canonicalize().map_err(Into::into).and_then(|root| match Task::parse() {
         Task::Bundle(options) => bundle::run(&root, &options),
+        Task::Kernels => {
+            ptx::run(&root, &ptx::Options::default()).and_then(|()| ptxas::run(&root, &ptxas::Options { update: true }))
+        }
         Task::Mutants(options) => mutants::run(&root, &options),
         Task::Ptx(options) => ptx::run(&root, &options),
         Task::Ptxas(options) => ptxas::run(&root, &options),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Build the prebuilt PTX that no longer matches its sources, or all of what `--family` and `--arch` select.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Options {
     /// Write nothing: build everything selected and fail where a file in ptx/ differs.
     #[arg(long)]
@@ -71,7 +71,7 @@ fn shown(prebuilt: &Prebuilt, name: &str) -> Result<String> {
         bail!("ptx/ holds none for {arch}: it is kept for {}", kept.join(", "));
     }
     let mut named = FAMILIES.iter().flat_map(|family| {
-        let entries = family.variants.iter().map(|variant| (variant.entry, family.name));
+        let entries = family.entries.iter().map(|entry| (entry.name, family.name));
         entries.chain([(family.name, family.name)])
     });
     let family = named.find(|(known, _)| *known == name).map(|(_, family)| family);

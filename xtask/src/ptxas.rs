@@ -20,7 +20,7 @@ const CUBIN_ARCHS: &[Arch] = &[Arch::Sm80, Arch::Sm90];
 pub(crate) struct Options {
     /// Record the register counts of this run as the ceilings, and keep its machine code.
     #[arg(long)]
-    update: bool,
+    pub(crate) update: bool,
 }
 
 /// ptx/registers.json: the most registers that each entry may take.

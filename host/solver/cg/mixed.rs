@@ -1,18 +1,15 @@
 //! Systems with a matrix of `f32` and a solution in `f64`.
 
-use std::ptr;
-
 use kernels_gpu::{
-    Variant,
-    cg_mixed::{Args, VARIANTS, grid_size},
+    cg_mixed::{Args, Key, Step, grid_size},
     cg_state::counter,
 };
 
 use super::{cpu::replace_residual, fast::System, workspace::Workspace};
 use crate::{
     DeviceMatrix, DeviceVec, Error, Result,
-    device::KernelLaunch,
-    spmv::{Csr, CsrArrays},
+    device::{Writable, launch},
+    formats::{Csr, CsrArrays},
 };
 
 /// What is left of a residual when it is replaced. With more it is replaced oftener than need be, with less the iterations go astray: of
@@ -41,34 +38,26 @@ impl<'a> Mixed<'a> {
     fn launch(&mut self, csr: &CsrArrays<f32, u32>, workspace: &mut Workspace<f32>) -> Result<()> {
         let Workspace { device, x: dx, r, state, .. } = workspace;
         let blocks = grid_size(csr.nrows, device.multiprocessors());
-        for variant in VARIANTS {
-            let mut launch = KernelLaunch::of_family(device, "cg_mixed", variant, blocks);
-            let adds = adds(variant);
+        for step in [Step::Add, Step::Residual] {
+            let entry = Key { step }.entry();
             let args = Args {
                 rows: csr.nrows,
-                row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-                col_indices: launch.read("col_indices", csr.col_indices.array(), device),
-                values: launch.read("values", csr.values.array(), device),
-                b: launch.read("b", self.b.buffer().array(), self.b.device()),
-                x: {
-                    let (owner, x) = self.x.parts_mut();
-                    launch.write("x", x, owner)
-                },
-                dx: if adds { launch.write("dx", dx.parts_mut().1, device) } else { ptr::null_mut() },
-                r: launch.write("r", r.parts_mut().1, device),
-                partials: launch.write("partials", &mut state.partials, device),
-                arrivals: launch.write("counters", &mut state.counters, device).wrapping_add(counter::ARRIVALS),
+                row_offsets: csr.row_offsets.readable(device),
+                col_indices: csr.col_indices.readable(device),
+                values: csr.values.readable(device),
+                b: self.b.readable(),
+                x: self.x.writable(),
+                dx: if step == Step::Add { dx.writable() } else { Writable::default() },
+                r: r.writable(),
+                partials: state.partials.writable(device),
+                arrivals: state.counters.writable(device).skip(counter::ARRIVALS),
             };
             // SAFETY: a valid square matrix and vectors of its size, none a part of another, borrowed mutably where they are written;
             // nothing else is queued that touches them.
-            unsafe { launch.run_variant(variant, &args) }?;
+            unsafe { launch(device, entry, blocks, args) }?;
         }
         Ok(())
     }
-}
-
-fn adds(variant: &Variant) -> bool {
-    variant.entry == "cg_mixed_add"
 }
 
 impl System<f32> for Mixed<'_> {

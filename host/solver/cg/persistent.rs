@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use kernels_gpu::{
-    Variant,
+    Entry,
+    args::Arguments,
     cg_persistent::{
-        Args, BLOCK_SIZE, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, VARIANTS, bytes_of_two_entries,
+        Args, BLOCK_SIZE, Key, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, bytes_of_two_entries,
         slot_words, vector_bytes, words_of_row,
     },
-    cg_state::State,
 };
 
 use super::workspace::{Workspace, Z};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
-    device::{Buffer, KernelLaunch},
-    spmv::{Csr, CsrArrays},
+    device::{Buffer, KernelLaunch, Readable},
+    formats::{Csr, CsrArrays},
 };
 
 /// The most iterations of a launch. What a launch costs, the fetching of the matrix foremost, is a few iterations' time.
@@ -35,7 +35,7 @@ const WORK_OF_ROW: usize = 4;
 #[derive(Debug)]
 pub(super) struct Persistent<'a, T> {
     csr: &'a Arc<CsrArrays<T, u32>>,
-    variant: &'static Variant,
+    entry: &'static Entry,
     blocks: u32,
     shares: Buffer<u32>,
     columns: Buffer<u32>,
@@ -88,11 +88,10 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             Lanes::Fixed(lanes) => lanes,
             Lanes::Auto => lanes_for(csr.nrows.div_ceil(blocks), csr.nnz / csr.nrows.max(1)),
         };
-        let of_type = |variant: &&Variant| variant.dtype == Some(T::DTYPE) && variant.lanes == lanes;
-        let variant = VARIANTS.iter().find(of_type).expect("a variant for every valid number of lanes");
+        let entry = Key { dtype: T::DTYPE, lanes }.entry();
         Ok(Some(Self {
             csr,
-            variant,
+            entry,
             blocks,
             shares: Buffer::upload(device, &shares.numbers)?,
             columns: Buffer::upload(device, &shares.columns)?,
@@ -111,7 +110,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             "up to {ITERATIONS} iterations a launch, by {} blocks; the vectors and {percent}% of the matrix stay in shared memory",
             self.blocks
         );
-        KernelChoice { kernel: self.variant.entry.into(), reason }
+        KernelChoice { kernel: self.entry.name.into(), reason }
     }
 
     /// Has launches ask for other than the right number of blocks.
@@ -122,38 +121,35 @@ impl<'a, T: Scalar> Persistent<'a, T> {
 
     /// Queues some iterations, and returns how many.
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
-        let Self { csr, variant, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
+        let Self { csr, entry, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
         let Workspace { device, x, r, p, z, state, .. } = workspace;
-        let mut launch = KernelLaunch::cooperative(device, "cg_persistent", variant, *blocks, *shared_bytes)?;
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
             iterations: ITERATIONS,
             epoch: *epoch,
             shared_bytes: *shared_bytes,
-            shares: launch.read("shares", shares.array(), device),
-            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-            columns: launch.read("columns", columns.array(), device),
-            values: launch.read("values", csr.values.array(), device),
-            halo: launch.read("halo", halo.array(), device),
+            shares: shares.readable(device),
+            row_offsets: csr.row_offsets.readable(device),
+            columns: columns.readable(device),
+            values: csr.values.readable(device),
+            halo: halo.readable(device),
             diagonal: match z {
-                Z::Diagonal(diagonal) => launch.read("diagonal", diagonal.buffer().array(), device),
-                Z::Residual | Z::Stored(_) => std::ptr::null(),
+                Z::Diagonal(diagonal) => diagonal.readable(),
+                Z::Residual | Z::Stored(_) => Readable::default(),
             },
-            x: launch.write("x", x.parts_mut().1, device),
-            r: launch.write("r", r.parts_mut().1, device),
-            p: launch.write("p", p.parts_mut().1, device),
-            words: launch.write("words", words, device),
-            slots: launch.write("slots", slots, device),
-            state: State {
-                scalars: launch.write("scalars", &mut state.scalars, device),
-                counters: launch.write("counters", &mut state.counters, device),
-                mailbox: launch.mailbox(&mut state.mailbox),
-            },
+            x: x.writable(),
+            r: r.writable(),
+            p: p.writable(),
+            words: words.writable(device),
+            slots: slots.writable(device),
+            state: state.writable(device).0,
         };
         *epoch = epoch.wrapping_add(ITERATIONS + 1);
+        let mut launch = KernelLaunch::cooperative(device, entry, *blocks, *shared_bytes)?;
+        let args = args.bind(&mut launch);
         // SAFETY: a valid square matrix, vectors of its size, none a part of another, borrowed mutably where they are written; a
-        // block's share of the rows fits the shared memory, as `new` has seen to; exchanges have numbers of their own. The variant is for `T`.
-        unsafe { launch.run_variant(variant, &args) }?;
+        // block's share of the rows fits the shared memory, as `new` has seen to; exchanges have numbers of their own. The entry is for `T`.
+        unsafe { launch.run_entry(entry, &args) }?;
         Ok(ITERATIONS as usize)
     }
 }

@@ -2,17 +2,14 @@
 
 use std::{fmt, rc::Rc, sync::Arc};
 
-use kernels_gpu::{
-    Variant,
-    cg_csr::{self, Args, grid_size},
-    cg_state::State,
-};
+use kernels_gpu::cg_csr::{Args, Key, grid_size};
 
-use super::workspace::{Step, Workspace, Z, named};
+use super::workspace::{Step, Workspace, Z};
 use crate::{
-    DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
-    device::{Backend, KernelLaunch, Recording, anew},
-    spmv::{Csr, CsrArrays, Product, Spmv},
+    DType, DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
+    device::{Backend, Recording, anew, launch},
+    formats::{Csr, CsrArrays},
+    spmv::{Product, Spmv},
 };
 
 /// Iterations of a graph: enough that the host keeps ahead.
@@ -38,7 +35,7 @@ pub(super) struct Steps<'a, T: Scalar> {
 /// How the direction is multiplied by the matrix.
 pub(super) enum Multiply<'a, T: Scalar> {
     /// Together with the dot.
-    Fused { csr: &'a Arc<CsrArrays<T, u32>>, variant: &'static Variant },
+    Fused { csr: &'a Arc<CsrArrays<T, u32>>, key: Key },
     /// By the product that the matrix has.
     Matrix(&'a dyn Spmv<T>),
     /// By the user's operator.
@@ -53,8 +50,8 @@ impl<'a, T: Scalar> Multiply<'a, T> {
         let product = matrix.product()?;
         Ok(match (product.csr(), lanes_of(matrix, lanes)) {
             (Some(Csr::Device(csr)), Some(lanes)) => {
-                let prefix = if T::DTYPE == crate::DType::F32 { "cg_csr_f32_" } else { "cg_csr_f64_" };
-                Self::Fused { csr, variant: variant_of::<T>(&format!("{prefix}t{lanes}"), compensated) }
+                let compensated = compensated && T::DTYPE == DType::F64;
+                Self::Fused { csr, key: Key { dtype: T::DTYPE, lanes, compensated } }
             }
             _ => Self::Matrix(product),
         })
@@ -73,7 +70,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
 
     pub(super) fn describe(&self) -> KernelChoice {
         let (kernel, product) = match &self.multiply {
-            Multiply::Fused { variant, .. } => (variant.entry, "the product and its dot in one kernel"),
+            Multiply::Fused { key, .. } => (key.entry().name, "the product and its dot in one kernel"),
             Multiply::Matrix(_) => ("cg_steps", "the matrix's product, then the dot"),
             Multiply::Operator(_) => ("cg_steps", "the operator's product, then the dot"),
         };
@@ -152,7 +149,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
 
     fn multiply(&self, workspace: &mut Workspace<T>) -> Result<()> {
         match self.multiply {
-            Multiply::Fused { csr, variant } => return launch(csr, variant, workspace),
+            Multiply::Fused { csr, key } => return launch_product(csr, key, workspace),
             Multiply::Matrix(product) => {
                 let Workspace { p, q, .. } = workspace;
                 product.spmv(Product { alpha: T::from_f64(1.0), x: (&*p).into(), beta: T::default(), y: q.into() })?;
@@ -167,28 +164,24 @@ impl<'a, T: Scalar> Steps<'a, T> {
 }
 
 /// `q = A p` with the dot and the step length.
-fn launch<T: Scalar>(csr: &CsrArrays<T, u32>, variant: &'static Variant, workspace: &mut Workspace<T>) -> Result<()> {
+fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut Workspace<T>) -> Result<()> {
     let Workspace { device, p, q, state, .. } = workspace;
-    let blocks = grid_size(csr.nrows, variant.lanes, device.multiprocessors());
-    let mut launch = KernelLaunch::of_family(device, "cg_csr", variant, blocks);
+    let blocks = grid_size(csr.nrows, key.lanes, device.multiprocessors());
+    let (state, partials) = state.writable(device);
     let args = Args {
         rows: csr.nrows,
         entries: csr.nnz,
-        row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-        col_indices: launch.read("col_indices", csr.col_indices.array(), device),
-        values: launch.read("values", csr.values.array(), device),
-        p: launch.read("p", p.buffer().array(), device),
-        q: launch.write("q", q.parts_mut().1, device),
-        state: State {
-            scalars: launch.write("scalars", &mut state.scalars, device),
-            counters: launch.write("counters", &mut state.counters, device),
-            mailbox: launch.mailbox(&mut state.mailbox),
-        },
-        partials: launch.write("partials", &mut state.partials, device),
+        row_offsets: csr.row_offsets.readable(device),
+        col_indices: csr.col_indices.readable(device),
+        values: csr.values.readable(device),
+        p: p.readable(),
+        q: q.writable(),
+        state,
+        partials,
     };
     // SAFETY: a valid square matrix, aligned as allocations are, vectors of its size, none a part of another, borrowed mutably
-    // where they are written; the variant is for `T`. No row has more than `LONGEST_ROW` entries.
-    unsafe { launch.run_variant(variant, &args) }
+    // where they are written; the entry is for `T`. No row has more than `LONGEST_ROW` entries.
+    unsafe { launch(device, key.entry(), blocks, args) }
 }
 
 /// Lanes of a row, if the rows are such that the product of this file suits them.
@@ -206,10 +199,6 @@ pub(super) fn lanes_of<T: Scalar>(matrix: &DeviceMatrix<T>, lanes: Lanes) -> Opt
 /// 8 and 16 lanes, f32, FEM band of 32 entries a row: 30 000 rows 14.5, 12.0, 14.7 and 14.8, 90 000 rows 22.2, 18.9, 19.9 and 22.8.
 fn lanes_for(mean_row: f64) -> u32 {
     ((mean_row / 8.0) as u32).next_power_of_two().clamp(2, 32)
-}
-
-fn variant_of<T: Scalar>(entry: &str, compensated: bool) -> &'static Variant {
-    named(cg_csr::VARIANTS, entry, "", T::DTYPE, compensated)
 }
 
 impl<T: Scalar> fmt::Debug for Steps<'_, T> {

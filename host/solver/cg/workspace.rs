@@ -1,16 +1,15 @@
 //! The vectors and the state of a method on its way, and the vector operations on them.
 
 use kernels_gpu::{
-    Variant,
     cg_state::{State, counter, mail, scalar, status},
-    cg_steps::{Args, VARIANTS, grid_size, preconditioner},
+    cg_steps::{self, Args, Key, grid_size, preconditioner},
     sums::PARTIALS,
 };
 
 use super::cpu;
 use crate::{
     DType, Device, DeviceVec, Result, Scalar,
-    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark},
+    device::{Backend, Buffer, KernelLaunch, Mailbox, Mark, Readable, Writable, launch},
 };
 
 /// What a method of systems of one size needs beyond the matrix.
@@ -69,6 +68,13 @@ impl StateArrays {
             mailbox: Mailbox::new(device, mail::COUNT)?,
             partials: Buffer::zeros(device, PARTIALS)?,
         })
+    }
+
+    /// For a kernel: the state, and the sums of blocks.
+    pub(super) fn writable<'a>(&'a mut self, device: &'a Device) -> (State<KernelLaunch<'a>>, Writable<'a, f64>) {
+        let Self { scalars, counters, mailbox, partials } = self;
+        let (scalars, counters) = (scalars.writable(device), counters.writable(device));
+        (State { scalars, counters, mailbox: mailbox.writable() }, partials.writable(device))
     }
 
     /// As it is before the iterations that follow `iteration`. Nothing that is queued may touch it.
@@ -139,82 +145,53 @@ impl<T: Scalar> Workspace<T> {
     fn launch(&mut self, step: Step<'_, T>) -> Result<()> {
         let Self { device, x, r, p, q, z, compensated, state, .. } = self;
         let n = x.len() as u32;
-        let variant = variant_of(step, T::DTYPE, *compensated);
+        let entry = key_of(step, T::DTYPE, *compensated).entry();
         let blocks = grid_size(n, device.multiprocessors());
-        let mut launch = KernelLaunch::of_family(device, "cg_steps", variant, blocks);
-        let mut args = Args {
+        let (state, partials) = state.writable(device);
+        let args = Args {
             n,
             preconditioner: match z {
                 Z::Residual => preconditioner::NONE,
                 Z::Diagonal(_) => preconditioner::DIAGONAL,
                 Z::Stored(_) => preconditioner::STORED,
             },
-            begins: 0,
-            diagonal: std::ptr::null(),
-            z: std::ptr::null(),
-            b: std::ptr::null(),
-            q: std::ptr::null(),
-            x: std::ptr::null_mut(),
-            r: std::ptr::null_mut(),
-            p: std::ptr::null_mut(),
-            state: State {
-                scalars: launch.write("scalars", &mut state.scalars, device),
-                counters: launch.write("counters", &mut state.counters, device),
-                mailbox: launch.mailbox(&mut state.mailbox),
+            begins: u32::from(matches!(step, Step::Begin { begins: true })),
+            // What a step does not look at it is not given.
+            diagonal: match (&*z, step) {
+                (Z::Diagonal(diagonal), Step::Begin { .. } | Step::Update | Step::Direction) => diagonal.readable(),
+                _ => Readable::default(),
             },
-            partials: launch.write("partials", &mut state.partials, device),
+            z: match (&*z, step) {
+                (Z::Stored(z), Step::Begin { .. } | Step::Direction) => z.readable(),
+                _ => Readable::default(),
+            },
+            b: if let Step::Residual { b } = step { b.readable() } else { Readable::default() },
+            q: match step {
+                Step::Residual { .. } | Step::Alpha | Step::Update => q.readable(),
+                Step::Begin { .. } | Step::Direction => Readable::default(),
+            },
+            x: if let Step::Direction = step { x.writable() } else { Writable::default() },
+            r: r.writable(),
+            p: p.writable(),
+            state,
+            partials,
         };
-        if let (Z::Diagonal(diagonal), Step::Begin { .. } | Step::Update | Step::Direction) = (&*z, step) {
-            args.diagonal = launch.read("diagonal", diagonal.buffer().array(), device);
-        }
-        if let (Z::Stored(z), Step::Begin { .. } | Step::Direction) = (&*z, step) {
-            args.z = launch.read("z", z.buffer().array(), device);
-        }
-        if let Step::Residual { .. } | Step::Alpha | Step::Update = step {
-            args.q = launch.read("q", q.buffer().array(), device);
-        }
-        match step {
-            Step::Residual { b } => args.b = launch.read("b", b.buffer().array(), b.device()),
-            Step::Begin { begins } => args.begins = u32::from(begins),
-            Step::Alpha | Step::Update => {}
-            Step::Direction => args.x = launch.write("x", x.parts_mut().1, device),
-        }
-        args.r = launch.write("r", r.parts_mut().1, device);
-        args.p = launch.write("p", p.parts_mut().1, device);
-        // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the variant is that
+        // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the entry is that
         // of the step for `T`, and has from the arguments what it reads. Launches follow one another on one queue.
-        unsafe { launch.run_variant(variant, &args) }
+        unsafe { launch(device, entry, blocks, args) }
     }
 }
 
-fn variant_of<T>(step: Step<'_, T>, dtype: DType, compensated: bool) -> &'static Variant {
-    let (name, has_sums) = match step {
-        Step::Residual { .. } => ("residual", false),
-        Step::Begin { .. } => ("begin", true),
-        Step::Alpha => ("alpha", true),
-        Step::Update => ("update", true),
-        Step::Direction => ("direction", false),
+/// The key of a step. Sums of `f32` are compensated in any case, for they are `f64`.
+fn key_of<T>(step: Step<'_, T>, dtype: DType, compensated: bool) -> Key {
+    let (step, has_sums) = match step {
+        Step::Residual { .. } => (cg_steps::Step::Residual, false),
+        Step::Begin { .. } => (cg_steps::Step::Begin, true),
+        Step::Alpha => (cg_steps::Step::Alpha, true),
+        Step::Update => (cg_steps::Step::Update, true),
+        Step::Direction => (cg_steps::Step::Direction, false),
     };
-    named(VARIANTS, "cg_steps_", name, dtype, compensated && has_sums)
-}
-
-/// The variant of a name in parts. Sums of `f32` are compensated in any case, for they are `f64`.
-pub(super) fn named(
-    variants: &'static [Variant],
-    prefix: &str,
-    name: &str,
-    dtype: DType,
-    compensated: bool,
-) -> &'static Variant {
-    let of_name = |variant: &&Variant| {
-        let rest = variant.entry.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(name));
-        let is_compensated = compensated && dtype == DType::F64;
-        rest.is_some_and(|rest| {
-            (rest.is_empty() || rest.starts_with('_')) && rest.ends_with("_compensated") == is_compensated
-        })
-    };
-    let mut of_type = variants.iter().filter(|variant| variant.dtype == Some(dtype));
-    of_type.find(of_name).expect("a variant for every step")
+    Key { step, dtype, compensated: compensated && has_sums && dtype == DType::F64 }
 }
 
 impl<T> Drop for Workspace<T> {

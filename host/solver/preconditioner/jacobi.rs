@@ -1,12 +1,12 @@
 //! Jacobi's preconditioner.
 
-use kernels_gpu::csr_diagonal::{Args, VARIANTS, grid_size};
+use kernels_gpu::csr_diagonal::{Args, Key, grid_size};
 
 use super::Preconditioner;
 use crate::{
     DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar, Zip,
-    device::{Buffer, KernelLaunch, check_length},
-    spmv::{Csr, CsrArrays},
+    device::{Buffer, check_length, launch},
+    formats::{Csr, CsrArrays},
 };
 
 /// Jacobi's preconditioner: the inverse of a matrix's diagonal. For matrices in every format.
@@ -67,18 +67,17 @@ fn inverted_by_kernel<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<Jacobi<T>> {
     let mut inverse = device.zeros::<T>(csr.nrows as usize)?;
     let mut suspect = Buffer::upload(device, &[u32::MAX])?;
     if csr.nrows > 0 {
-        let variant = VARIANTS.iter().find(|variant| variant.dtype == Some(T::DTYPE)).expect("one for each type");
-        let mut launch = KernelLaunch::of_family(device, "csr_diagonal", variant, grid_size(csr.nrows));
+        let entry = Key { dtype: T::DTYPE }.entry();
         let args = Args {
             rows: csr.nrows,
-            row_offsets: launch.read("row_offsets", csr.row_offsets.array(), device),
-            col_indices: launch.read("col_indices", csr.col_indices.array(), device),
-            values: launch.read("values", csr.values.array(), device),
-            diagonal: launch.write("diagonal", inverse.parts_mut().1, device),
-            bad_row: launch.write("bad_row", &mut suspect, device),
+            row_offsets: csr.row_offsets.readable(device),
+            col_indices: csr.col_indices.readable(device),
+            values: csr.values.readable(device),
+            diagonal: inverse.writable(),
+            bad_row: suspect.writable(device),
         };
-        // SAFETY: a valid matrix, a vector of its rows, and a word; the variant is for `T`.
-        unsafe { launch.run_variant(variant, &args) }?;
+        // SAFETY: a valid matrix, a vector of its rows, and a word; the entry is for `T`.
+        unsafe { launch(device, entry, grid_size(csr.nrows), args) }?;
     }
     // The kernel also names elements that are negative, which are none of the bad ones here.
     if suspect.to_vec(device)?[0] != u32::MAX {

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use super::{super::add_diagonal_of, CpuSpmv, output};
-use crate::{CooMatrix, Scalar, formats::rows::join};
+use super::{CpuSpmv, output};
+use crate::{
+    CooMatrix, Scalar,
+    formats::{add_diagonal_of, rows::join},
+};
 
 /// Work below which rows are not split further, in entries plus rows.
 const GRAIN: usize = 1 << 14;

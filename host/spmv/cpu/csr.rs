@@ -2,11 +2,8 @@
 
 use std::ops::Range;
 
-use super::{
-    super::{add_diagonal_of, as_type},
-    CpuSpmv, output,
-};
-use crate::{CsrMatrix, Offset, Scalar};
+use super::{super::as_type, CpuSpmv, output};
+use crate::{CsrMatrix, Offset, Scalar, formats::add_diagonal_of};
 
 /// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
 #[cfg(feature = "rayon")]

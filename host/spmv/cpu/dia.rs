@@ -1,7 +1,7 @@
 //! The product with a DIA matrix.
 
-use super::{super::add_diagonal_of, CpuSpmv, by_row_blocks};
-use crate::{DiaMatrix, Scalar};
+use super::{CpuSpmv, by_row_blocks};
+use crate::{DiaMatrix, Scalar, formats::add_diagonal_of};
 
 impl<T: Scalar> CpuSpmv<T> for DiaMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {

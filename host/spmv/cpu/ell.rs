@@ -1,7 +1,7 @@
 //! The product with an ELL matrix.
 
-use super::{super::add_diagonal_of, CpuSpmv, by_row_blocks};
-use crate::{EllMatrix, Scalar};
+use super::{CpuSpmv, by_row_blocks};
+use crate::{EllMatrix, Scalar, formats::add_diagonal_of};
 
 impl<T: Scalar> CpuSpmv<T> for EllMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {

@@ -11,7 +11,7 @@ mod scatter;
 
 #[cfg(feature = "rayon")]
 pub(crate) use csr::middle_row;
-pub(super) use scatter::Transposed;
+pub(crate) use scatter::Transposed;
 
 use super::{Csr, Product, Spmv};
 use crate::{CsrMatrix, Result, Scalar, formats::rows::for_blocks};
@@ -32,7 +32,7 @@ pub(super) trait CpuSpmv<T>: std::fmt::Debug + Send + Sync {
 
 /// The operator of a matrix on the CPU.
 #[derive(Debug)]
-pub(super) struct OnCpu<M>(pub(super) M);
+pub(crate) struct OnCpu<M>(pub(crate) M);
 
 impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {

@@ -10,7 +10,7 @@ const MOST_PARTS: usize = 16;
 
 /// The transpose of a CSR matrix.
 #[derive(Debug)]
-pub(in crate::spmv) struct Transposed<T, O>(pub(in crate::spmv) CsrMatrix<T, O>);
+pub(crate) struct Transposed<T, O>(pub(crate) CsrMatrix<T, O>);
 
 impl<T: Scalar, O: Offset> CpuSpmv<T> for Transposed<T, O> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {

@@ -4,18 +4,18 @@ use core::ptr;
 
 use cuda_std::mem;
 
-use crate::Scalar;
+use crate::{Scalar, args::args};
 
-/// `value * *numerator / *denominator`, where a null pointer stands for 1.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Factor<T> {
-    /// Known to the host.
-    pub value: T,
-    /// One element, or null.
-    pub numerator: *const T,
-    /// One element, or null.
-    pub denominator: *const T,
+args! {
+    /// `value * *numerator / *denominator`, where a null pointer stands for 1.
+    pub struct Factor<T> {
+        /// Known to the host.
+        value value: T,
+        /// One element, or null.
+        read numerator: T [null or 1],
+        /// One element, or null.
+        read denominator: T [null or 1],
+    }
 }
 
 impl<T: Scalar> Factor<T> {

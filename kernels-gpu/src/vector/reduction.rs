@@ -16,7 +16,7 @@ use cuda_std::{
 };
 
 use super::chunk::BLOCK_SIZE;
-use crate::{DType, Scalar, unroll::unroll};
+use crate::{DType, Scalar, args::args, unroll::unroll};
 
 /// Chunks of a thread in one stride, of all vectors together: 64 bytes of a thread, 64 KiB of a multiprocessor, are on their way at a time.
 /// With half as many an H200 reads 3% less of doubles (2026-11-23).
@@ -40,18 +40,18 @@ pub const PARTIALS: usize = MAX_BLOCKS as usize * WORDS;
 /// Elements of [`Workspace::arrivals`].
 pub const ARRIVALS: usize = 1;
 
-/// Where blocks leave what they have.
-///
-/// # Safety
-/// Whoever launches with it: `partials` has [`PARTIALS`] elements and `arrivals` [`ARRIVALS`], which are 0 before the launch, and again
-/// after it; nothing else accesses them during the launch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Workspace {
-    /// The values of the blocks.
-    pub partials: *mut f64,
-    /// Blocks that have come.
-    pub arrivals: *mut u32,
+args! {
+    /// Where blocks leave what they have.
+    ///
+    /// # Safety
+    /// Whoever launches with it: `partials` has [`PARTIALS`] elements and `arrivals` [`ARRIVALS`], which are 0 before the launch, and again
+    /// after it; nothing else accesses them during the launch.
+    pub struct Workspace {
+        /// The values of the blocks.
+        write partials: f64 [PARTIALS],
+        /// Blocks that have come.
+        write arrivals: u32 [ARRIVALS],
+    }
 }
 
 /// Blocks for `n` elements of so many vectors, 1 or 2: one for none.

@@ -32,46 +32,55 @@ use super::{
     factor::Factor,
     reduction::{AddProduct, BLOCKS_AT_A_TIME, CHUNKS, Squares, State, Strides, merged, over_grid},
 };
-use crate::{DType, Scalar, entries::entries, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, unroll::unroll};
 
 /// Chunks of a thread.
 const CHUNKS_OF_THREAD: u32 = 2;
 
-/// The arguments of the entries without a dot product, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Elements.
-    pub n: u64,
-    /// The factor of `x`.
-    pub alpha: Factor<T>,
-    /// `n` elements; null if `alpha` is 0.
-    pub x: *const T,
-    /// The factor of the old `y`.
-    pub beta: Factor<T>,
-    /// `n` elements.
-    pub y: *mut T,
+args! {
+    /// The arguments of the entries without a dot product, passed by value.
+    pub struct Args<T> {
+        /// Elements.
+        value n: u64,
+        /// The factor of `x`.
+        part alpha: Factor<T, A>,
+        /// `n` elements; null if `alpha` is 0.
+        read x: T [null or n as usize],
+        /// The factor of the old `y`.
+        part beta: Factor<T, A>,
+        /// `n` elements.
+        write y: T [n as usize],
+    }
 }
 
-/// The arguments of the entries with a dot product, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct DotArgs<T> {
-    /// What is computed first.
-    pub axpby: Args<T>,
-    /// `n` elements, or null for the norm of `y`.
-    pub z: *const T,
-    /// Becomes `y * z`, or the 2-norm of `y`.
-    pub result: *mut T,
-    /// For the sums of the blocks.
-    pub workspace: Workspace,
+args! {
+    /// The arguments of the entries with a dot product, passed by value.
+    pub struct DotArgs<T> {
+        /// What is computed first.
+        part axpby: Args<T, A>,
+        /// `n` elements, or null for the norm of `y`.
+        read z: T [null or 0],
+        /// Becomes `y * z`, or the 2-norm of `y`.
+        write result: T [1],
+        /// For the sums of the blocks.
+        part workspace: Workspace<A>,
+    }
 }
 
-entries! {
-    vector_axpby_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "In `f32`." => axpby::<f32, 4>;
-    vector_axpby_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "In `f64`." => axpby::<f64, 2>;
-    vector_axpby_dot_f32(DotArgs<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "In `f32`, with a dot product." => axpby_dot::<f32, 4>;
-    vector_axpby_dot_f64(DotArgs<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "In `f64`, with a dot product." => axpby_dot::<f64, 2>;
+family! {
+    "vector_axpby", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Whether it takes a dot product too, with [`DotArgs`].
+        dot: bool,
+    }
+
+    vector_axpby_f32(DType::F32, false): Args<f32> => axpby::<f32, 4>;
+    vector_axpby_f64(DType::F64, false): Args<f64> => axpby::<f64, 2>;
+    vector_axpby_dot_f32(DType::F32, true): DotArgs<f32> => axpby_dot::<f32, 4>;
+    vector_axpby_dot_f64(DType::F64, true): DotArgs<f64> => axpby_dot::<f64, 2>;
 }
 
 /// Blocks for `n` elements of an entry without a dot product.

@@ -24,7 +24,7 @@ use super::{
     factor::Factor,
     math::Math,
 };
-use crate::{DType, entries::entries, unroll::unroll};
+use crate::{DType, args::args, family::family, unroll::unroll};
 
 /// The functions: of `x`, `y` and the numbers `a` and `b`.
 pub mod function {
@@ -70,29 +70,36 @@ pub mod function {
     pub const MAX: u32 = 21;
 }
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Elements.
-    pub n: u64,
-    /// One of [`function`].
-    pub function: u32,
-    /// `n` elements, but for [`function::FILL`].
-    pub x: *const T,
-    /// `n` elements, for functions of two vectors.
-    pub y: *const T,
-    /// `n` elements.
-    pub z: *mut T,
-    /// A number of the function.
-    pub a: Factor<T>,
-    /// Another number of the function.
-    pub b: Factor<T>,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Elements.
+        value n: u64,
+        /// One of [`function`].
+        value function: u32,
+        /// `n` elements, but for [`function::FILL`].
+        read x: T [null or n as usize],
+        /// `n` elements, for functions of two vectors.
+        read y: T [null or n as usize],
+        /// `n` elements.
+        write z: T [n as usize],
+        /// A number of the function.
+        part a: Factor<T, A>,
+        /// Another number of the function.
+        part b: Factor<T, A>,
+    }
 }
 
-entries! {
-    vector_map_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "In `f32`." => map::<f32, 4>;
-    vector_map_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "In `f64`." => map::<f64, 2>;
+family! {
+    "vector_map", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    vector_map_f32(DType::F32): Args<f32> => map::<f32, 4>;
+    vector_map_f64(DType::F64): Args<f64> => map::<f64, 2>;
 }
 
 /// The body of every entry.

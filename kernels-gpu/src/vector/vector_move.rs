@@ -26,48 +26,93 @@ use cuda_std::{
 
 pub use super::chunk::BLOCK_SIZE;
 use super::chunk::{are_aligned, first, load, store};
-use crate::{Scalar, entries::entries, unroll::unroll};
+use crate::{Scalar, args::args, family::family, unroll::unroll};
 
 /// Chunks of a thread of a copy.
 const CHUNKS_OF_THREAD: u32 = 2;
 
-/// The arguments of gather and scatter, passed by value: `T` is any type of as many bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Indices.
-    pub n: u64,
-    /// `n` of them.
-    pub indices: *const u32,
-    /// What is read.
-    pub x: *const T,
-    /// What is written.
-    pub y: *mut T,
+args! {
+    /// The arguments of gather and scatter, passed by value: `T` is any type of as many bytes.
+    pub struct Args<T> {
+        /// Indices.
+        value n: u64,
+        /// `n` of them.
+        read indices: u32 [n as usize],
+        /// What is read.
+        read x: T,
+        /// What is written.
+        write y: T,
+    }
 }
 
-/// The arguments of copies and casts, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CastArgs<T, U> {
-    /// Elements.
-    pub n: u64,
-    /// `n` elements.
-    pub x: *const T,
-    /// `n` elements.
-    pub y: *mut U,
+args! {
+    /// The arguments of copies and casts, passed by value.
+    pub struct CastArgs<T, U> {
+        /// Elements.
+        value n: u64,
+        /// `n` elements.
+        read x: T [n as usize],
+        /// `n` elements.
+        write y: U [n as usize],
+    }
 }
 
-entries! {
-    vector_move_copy_4(CastArgs<u32, u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => copy::<u32, 4>;
-    vector_move_copy_8(CastArgs<u64, u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => copy::<u64, 2>;
-    vector_move_gather_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => gather::<u32>;
-    vector_move_gather_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => gather::<u64>;
-    vector_move_scatter_4(Args<u32>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 4 bytes." => scatter::<u32>;
-    vector_move_scatter_8(Args<u64>): None, u32, 1 lanes, BLOCK_SIZE, "Elements of 8 bytes." => scatter::<u64>;
-    vector_move_cast_f32_f64(CastArgs<f32, f64>): None, u32, 1 lanes, BLOCK_SIZE, "From `f32` to `f64`." => cast_from_f32;
-    vector_move_cast_f64_f32(CastArgs<f64, f32>): None, u32, 1 lanes, BLOCK_SIZE, "From `f64` to `f32`." => cast_from_f64;
-    vector_move_cast_u32_f32(CastArgs<u32, f32>): None, u32, 1 lanes, BLOCK_SIZE, "From `u32` to `f32`." => cast_from_u32::<f32>;
-    vector_move_cast_u32_f64(CastArgs<u32, f64>): None, u32, 1 lanes, BLOCK_SIZE, "From `u32` to `f64`." => cast_from_u32::<f64>;
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// A copy of elements of so many bytes, 4 or 8, with [`CastArgs`].
+    Copy {
+        /// Of an element.
+        bytes: usize,
+    },
+    /// Elements from where the indices say, with [`Args`].
+    Gather {
+        /// Of an element, 4 or 8.
+        bytes: usize,
+    },
+    /// Elements to where the indices say, with [`Args`].
+    Scatter {
+        /// Of an element, 4 or 8.
+        bytes: usize,
+    },
+    /// Elements of another type, with [`CastArgs`].
+    Cast {
+        /// What is read.
+        from: Number,
+        /// What is written.
+        to: Number,
+    },
+}
+
+/// A type that casts are from, or to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// `u32`.
+    U32,
+    /// `f32`.
+    F32,
+    /// `f64`.
+    F64,
+}
+
+family! {
+    "vector_move", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// What is done.
+        operation: Move,
+    }
+
+    vector_move_copy_4(Move::Copy { bytes: 4 }): CastArgs<u32, u32> => copy::<u32, 4>;
+    vector_move_copy_8(Move::Copy { bytes: 8 }): CastArgs<u64, u64> => copy::<u64, 2>;
+    vector_move_gather_4(Move::Gather { bytes: 4 }): Args<u32> => gather::<u32>;
+    vector_move_gather_8(Move::Gather { bytes: 8 }): Args<u64> => gather::<u64>;
+    vector_move_scatter_4(Move::Scatter { bytes: 4 }): Args<u32> => scatter::<u32>;
+    vector_move_scatter_8(Move::Scatter { bytes: 8 }): Args<u64> => scatter::<u64>;
+    vector_move_cast_f32_f64(Move::Cast { from: Number::F32, to: Number::F64 }): CastArgs<f32, f64> => cast_from_f32;
+    vector_move_cast_f64_f32(Move::Cast { from: Number::F64, to: Number::F32 }): CastArgs<f64, f32> => cast_from_f64;
+    vector_move_cast_u32_f32(Move::Cast { from: Number::U32, to: Number::F32 }): CastArgs<u32, f32> => cast_from_u32::<f32>;
+    vector_move_cast_u32_f64(Move::Cast { from: Number::U32, to: Number::F64 }): CastArgs<u32, f64> => cast_from_u32::<f64>;
 }
 
 /// Blocks for `n` elements, but for a copy.

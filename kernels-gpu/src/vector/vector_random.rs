@@ -24,29 +24,38 @@ use super::{
     chunk::{are_aligned, first, store},
     math::Math,
 };
-use crate::{DType, entries::entries, unroll::unroll};
+use crate::{DType, args::args, family::family, unroll::unroll};
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Elements.
-    pub n: u64,
-    /// The key.
-    pub seed: u64,
-    /// Added to the numbers, after the factor.
-    pub shift: T,
-    /// What numbers are multiplied by.
-    pub factor: T,
-    /// `n` elements.
-    pub y: *mut T,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Elements.
+        value n: u64,
+        /// The key.
+        value seed: u64,
+        /// Added to the numbers, after the factor.
+        value shift: T,
+        /// What numbers are multiplied by.
+        value factor: T,
+        /// `n` elements.
+        write y: T [n as usize],
+    }
 }
 
-entries! {
-    vector_random_uniform_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "Uniform numbers." => uniform::<f32, 4>;
-    vector_random_uniform_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "Uniform numbers." => uniform::<f64, 2>;
-    vector_random_normal_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "Normal numbers." => normal::<f32, 4>;
-    vector_random_normal_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "Normal numbers." => normal::<f64, 2>;
+family! {
+    "vector_random", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// The type of the elements.
+        dtype: DType,
+        /// Whether numbers are of the normal distribution, or else uniform.
+        normal: bool,
+    }
+
+    vector_random_uniform_f32(DType::F32, false): Args<f32> => uniform::<f32, 4>;
+    vector_random_uniform_f64(DType::F64, false): Args<f64> => uniform::<f64, 2>;
+    vector_random_normal_f32(DType::F32, true): Args<f32> => normal::<f32, 4>;
+    vector_random_normal_f64(DType::F64, true): Args<f64> => normal::<f64, 2>;
 }
 
 /// # Safety

@@ -28,41 +28,69 @@ use super::{
     chunk::{are_aligned, load},
     reduction::{AddProduct, BLOCKS_AT_A_TIME, CHUNKS, Extremum, Squares, State, Strides, Total, merged, over_grid},
 };
-use crate::{DType, Scalar, entries::entries, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, unroll::unroll};
 
-/// The arguments of every entry, passed by value.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Args<T> {
-    /// Elements.
-    pub n: u64,
-    /// `n` elements.
-    pub x: *const T,
-    /// `n` elements for the dot product; the others do not look at it.
-    pub y: *const T,
-    /// What has been found.
-    pub result: *mut T,
-    /// The place of the largest or the smallest element: `u64::MAX` of no elements; may be null.
-    pub index: *mut u64,
-    /// For what blocks have found.
-    pub workspace: Workspace,
+args! {
+    /// The arguments of every entry, passed by value.
+    pub struct Args<T> {
+        /// Elements.
+        value n: u64,
+        /// `n` elements.
+        read x: T [n as usize],
+        /// `n` elements for the dot product; the others do not look at it.
+        read y: T [null or n as usize],
+        /// What has been found.
+        write result: T [1],
+        /// The place of the largest or the smallest element: `u64::MAX` of no elements; may be null.
+        write index: u64 [null or 1],
+        /// For what blocks have found.
+        part workspace: Workspace<A>,
+    }
 }
 
-entries! {
-    vector_reduce_dot_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "`x * y`." => sum::<f32, 4, Dot>;
-    vector_reduce_dot_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "`x * y`." => sum::<f64, 2, Dot>;
-    vector_reduce_sum_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The sum of `x`." => sum::<f32, 4, Sum>;
-    vector_reduce_sum_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The sum of `x`." => sum::<f64, 2, Sum>;
-    vector_reduce_norm1_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The 1-norm of `x`." => sum::<f32, 4, Norm1>;
-    vector_reduce_norm1_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The 1-norm of `x`." => sum::<f64, 2, Norm1>;
-    vector_reduce_norm2_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The 2-norm of `x`." => sum::<f32, 4, Norm2>;
-    vector_reduce_norm2_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The 2-norm of `x`." => sum::<f64, 2, Norm2>;
-    vector_reduce_norm_inf_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The infinity norm of `x`." => extremum::<f32, 4, true, true>;
-    vector_reduce_norm_inf_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The infinity norm of `x`." => extremum::<f64, 2, true, true>;
-    vector_reduce_max_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The largest element." => extremum::<f32, 4, true, false>;
-    vector_reduce_max_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The largest element." => extremum::<f64, 2, true, false>;
-    vector_reduce_min_f32(Args<f32>): Some(DType::F32), u32, 1 lanes, BLOCK_SIZE, "The smallest element." => extremum::<f32, 4, false, false>;
-    vector_reduce_min_f64(Args<f64>): Some(DType::F64), u32, 1 lanes, BLOCK_SIZE, "The smallest element." => extremum::<f64, 2, false, false>;
+/// What is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// `x * y`.
+    Dot,
+    /// The sum of `x`.
+    Sum,
+    /// The 1-norm of `x`.
+    Norm1,
+    /// The 2-norm of `x`.
+    Norm2,
+    /// The infinity norm of `x`.
+    NormInf,
+    /// The largest element, and its place.
+    Max,
+    /// The smallest element, and its place.
+    Min,
+}
+
+family! {
+    "vector_reduce", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// What is found.
+        reduction: Reduction,
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    vector_reduce_dot_f32(Reduction::Dot, DType::F32): Args<f32> => sum::<f32, 4, Dot>;
+    vector_reduce_dot_f64(Reduction::Dot, DType::F64): Args<f64> => sum::<f64, 2, Dot>;
+    vector_reduce_sum_f32(Reduction::Sum, DType::F32): Args<f32> => sum::<f32, 4, Sum>;
+    vector_reduce_sum_f64(Reduction::Sum, DType::F64): Args<f64> => sum::<f64, 2, Sum>;
+    vector_reduce_norm1_f32(Reduction::Norm1, DType::F32): Args<f32> => sum::<f32, 4, Norm1>;
+    vector_reduce_norm1_f64(Reduction::Norm1, DType::F64): Args<f64> => sum::<f64, 2, Norm1>;
+    vector_reduce_norm2_f32(Reduction::Norm2, DType::F32): Args<f32> => sum::<f32, 4, Norm2>;
+    vector_reduce_norm2_f64(Reduction::Norm2, DType::F64): Args<f64> => sum::<f64, 2, Norm2>;
+    vector_reduce_norm_inf_f32(Reduction::NormInf, DType::F32): Args<f32> => extremum::<f32, 4, true, true>;
+    vector_reduce_norm_inf_f64(Reduction::NormInf, DType::F64): Args<f64> => extremum::<f64, 2, true, true>;
+    vector_reduce_max_f32(Reduction::Max, DType::F32): Args<f32> => extremum::<f32, 4, true, false>;
+    vector_reduce_max_f64(Reduction::Max, DType::F64): Args<f64> => extremum::<f64, 2, true, false>;
+    vector_reduce_min_f32(Reduction::Min, DType::F32): Args<f32> => extremum::<f32, 4, false, false>;
+    vector_reduce_min_f64(Reduction::Min, DType::F64): Args<f64> => extremum::<f64, 2, false, false>;
 }
 
 /// What is summed.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use cudarc::driver::{CudaStream, result};
-use kernels_gpu::cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, VARIANTS, dot_grid_size, jacobi_grid_size};
+use kernels_gpu::cg_ladder::{AlphaArgs, BetaArgs, DotArgs, JacobiArgs, Key, Step, dot_grid_size, jacobi_grid_size};
 use warpsparse::{Device, Kernel};
 
 use super::{Number, READ_EVERY, vectors::Addresses};
@@ -29,19 +29,17 @@ pub(super) struct Kernels<T> {
 impl<T: Number> Kernels<T> {
     pub(super) fn new() -> Result<Self, String> {
         Ok(Self {
-            alpha: kernel::<T, _>("alpha")?,
-            beta: kernel::<T, _>("beta")?,
-            jacobi: kernel::<T, _>("jacobi")?,
-            dot: kernel::<T, _>("dot")?,
+            alpha: kernel::<T, _>(Step::Alpha)?,
+            beta: kernel::<T, _>(Step::Beta)?,
+            jacobi: kernel::<T, _>(Step::Jacobi)?,
+            dot: kernel::<T, _>(Step::Dot)?,
         })
     }
 }
 
 /// The kernel for one step, in `T`.
-fn kernel<T, Args>(step: &str) -> Result<Kernel<Args>, String> {
-    let wanted = format!("cg_ladder_{step}_f{}", 8 * size_of::<T>());
-    let variant = VARIANTS.iter().find(|variant| variant.entry == wanted).ok_or(wanted)?;
-    Kernel::embedded("cg_ladder", variant.entry).map_err(|error| error.to_string())
+fn kernel<T: Number, Args>(step: Step) -> Result<Kernel<Args>, String> {
+    Kernel::embedded(Key { step, dtype: T::DTYPE }.entry()).map_err(|error| error.to_string())
 }
 
 /// Whose dot products.

@@ -1,0 +1,146 @@
+//! What a launch is given in place of the arrays of an argument struct.
+
+use std::ptr;
+
+use cuda_std::mem::DeviceValue;
+use kernels_gpu::args::{Arrays, Bind, Need};
+
+use super::{Array, Buffer, Device, DeviceSlice, DeviceSliceMut, DeviceVec, KernelLaunch, Mailbox};
+use crate::Element;
+
+/// Elements that a kernel only reads; by default none, which is a null pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readable<'a, T> {
+    /// With the device where it lives.
+    array: Option<(Array<'a, T>, &'a Device)>,
+    first: usize,
+    len: usize,
+}
+
+/// Elements that a kernel writes; by default none, which is a null pointer.
+#[derive(Debug)]
+pub(crate) struct Writable<'a, T> {
+    array: Target<'a, T>,
+    first: usize,
+    len: usize,
+}
+
+/// What a kernel writes to.
+#[derive(Debug)]
+enum Target<'a, T> {
+    None,
+    /// On the device where it lives.
+    Buffer(&'a mut Buffer<T>, &'a Device),
+    /// Words, so `T` is `u64`.
+    Mailbox(&'a mut Mailbox),
+}
+
+impl<T> Default for Readable<'_, T> {
+    fn default() -> Self {
+        Self { array: None, first: 0, len: 0 }
+    }
+}
+
+impl<T> Default for Writable<'_, T> {
+    fn default() -> Self {
+        Self { array: Target::None, first: 0, len: 0 }
+    }
+}
+
+impl<T> Readable<'_, T> {
+    /// Without so many elements at the beginning.
+    pub(crate) fn skip(self, elements: usize) -> Self {
+        Self { first: self.first + elements, len: self.len.saturating_sub(elements), ..self }
+    }
+}
+
+impl<T> Writable<'_, T> {
+    /// Without so many elements at the beginning.
+    pub(crate) fn skip(self, elements: usize) -> Self {
+        Self { first: self.first + elements, len: self.len.saturating_sub(elements), ..self }
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// For a kernel to read; `device` is where the buffer lives.
+    pub(crate) fn readable<'a>(&'a self, device: &'a Device) -> Readable<'a, T> {
+        Readable { array: Some((self.array(), device)), first: 0, len: self.len() }
+    }
+
+    /// For a kernel to write; `device` is where the buffer lives.
+    pub(crate) fn writable<'a>(&'a mut self, device: &'a Device) -> Writable<'a, T> {
+        let len = self.len();
+        Writable { array: Target::Buffer(self, device), first: 0, len }
+    }
+}
+
+impl Mailbox {
+    /// For a kernel to write, while the host reads.
+    pub(crate) fn writable(&mut self) -> Writable<'_, u64> {
+        let len = self.words_mut().len();
+        Writable { array: Target::Mailbox(self), first: 0, len }
+    }
+}
+
+impl<T: Element> DeviceVec<T> {
+    /// For a kernel to read.
+    pub(crate) fn readable(&self) -> Readable<'_, T> {
+        self.buffer().readable(self.device())
+    }
+
+    /// For a kernel to write.
+    pub(crate) fn writable(&mut self) -> Writable<'_, T> {
+        let (device, buffer) = self.parts_mut();
+        buffer.writable(device)
+    }
+}
+
+impl<'a, T: Element> DeviceSlice<'a, T> {
+    /// For a kernel to read.
+    pub(crate) fn readable(self) -> Readable<'a, T> {
+        let (vector, first) = self.parts();
+        Readable { first, len: self.len(), ..vector.readable() }
+    }
+}
+
+impl<'a, T: Element> DeviceSliceMut<'a, T> {
+    /// The queue, and the elements for a kernel to write.
+    pub(crate) fn into_writable(self) -> (&'a Device, Writable<'a, T>) {
+        let len = self.len();
+        let (queue, buffer, first) = self.into_parts();
+        (queue, Writable { first, len, ..buffer.writable(queue) })
+    }
+}
+
+impl<'a> Arrays for KernelLaunch<'a> {
+    type Read<T: DeviceValue> = Readable<'a, T>;
+    type Write<T: DeviceValue> = Writable<'a, T>;
+}
+
+impl<'a> Bind for KernelLaunch<'a> {
+    fn read<T: DeviceValue>(&mut self, name: &'static str, array: Readable<'a, T>, need: Need) -> *const T {
+        let Readable { array, first, len } = array;
+        self.check(name, array.is_some(), len, need);
+        array.map_or(ptr::null(), |(array, device)| self.read(name, array, device).wrapping_add(first))
+    }
+
+    fn write<T: DeviceValue>(&mut self, name: &'static str, array: Writable<'a, T>, need: Need) -> *mut T {
+        let Writable { array, first, len } = array;
+        self.check(name, !matches!(array, Target::None), len, need);
+        match array {
+            Target::None => ptr::null_mut(),
+            Target::Buffer(buffer, device) => self.write(name, buffer, device).wrapping_add(first),
+            Target::Mailbox(mailbox) => self.mailbox(mailbox).cast(),
+        }
+    }
+}
+
+impl KernelLaunch<'_> {
+    /// Panics if an array is shorter than its kernel's argument struct says: always in the emulator, on a GPU in debug builds.
+    fn check(&self, name: &str, is_there: bool, len: usize, Need { elements, or_null }: Need) {
+        if matches!(self, Self::Emulated(_)) || cfg!(debug_assertions) {
+            let is_enough = len >= elements || !is_there && or_null;
+            assert!(is_enough, "{name} has {len} elements, and the kernel takes {elements}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Products with dense matrices.
+
+use super::DeviceMatrix;
+use crate::{
+    DenseMut, DenseRef, Device, DeviceDense, Element, Error, KernelChoice, Order, Reduce, Result, Scalar, SpmmOptions,
+    Weights,
+    device::{self, check_length},
+    spmm::{Multiply, Product, Reduction},
+};
+
+impl<T: Scalar> DeviceMatrix<T> {
+    /// `C = alpha * A * B + beta * C`, with `B` of `ncols` rows and `C` of `nrows`, each in any [layout](crate::DenseLayout).
+    ///
+    /// With `beta` = 0 the old `C` is not read, so it may hold NaN. Elements between the rows of `C` stay as they are. The
+    /// sums are taken in a fixed order: the same input on the same device gives the same bits. `O(nnz * n)` work for `n` columns.
+    ///
+    /// On a GPU the product is queued on the queue of `C`, and nothing waits; but the first one for a number of columns
+    /// chooses the kernel and allocates what it needs: for a matrix with rows too long for one group of GPU threads it takes `n` elements for each
+    /// of their pieces, and waits for a copy of the row offsets to the host. To choose otherwise there is [`spmm_plan`](Self::spmm_plan).
+    ///
+    /// Row-major matrices are fastest. Column-major ones are transposed into temporary matrices of their size, on the device; the bits are the same.
+    /// One column whose elements lie one after the other is multiplied as by [`spmv`](Self::spmv).
+    ///
+    /// ```
+    /// # use warpsparse::{CsrMatrix, Device};
+    /// # let device = Device::auto();
+    /// // 1 0 2   times   1 2
+    /// // 0 3 0           3 4
+    /// //                 5 6
+    /// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+    /// let a = device.upload(&a)?;
+    /// let b = device.upload_dense((3, 2), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let mut c = device.zeros_dense((2, 2))?;
+    /// a.spmm(1.0, &b, 0.0, &mut c)?;
+    /// assert_eq!(c.to_vec()?, [11.0, 14.0, 9.0, 12.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch) if sizes do not fit; [`DeviceMismatch`](Error::DeviceMismatch) if one of
+    /// the three is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
+    /// in CSR on the device, and sizes beyond what a launch can have; [`OutOfMemory`](Error::OutOfMemory);
+    /// [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
+    pub fn spmm<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        let (b, mut c) = (b.into(), c.into());
+        self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
+        // Before the product with a vector, which every matrix has: what is supported does not depend on the columns.
+        let operator = self.dense_product()?;
+        if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
+            return self.spmv(alpha, x, beta, y);
+        }
+        by_rows(operator, Product { alpha, b, beta, c })
+    }
+
+    /// `C = alpha * A^T * B + beta * C`, with `B` of `nrows` rows and `C` of `ncols`, for a
+    /// [`CscMatrix`](crate::CscMatrix). What is said of [`spmm`](Self::spmm) holds otherwise.
+    ///
+    /// # Errors
+    /// As [`spmm`](Self::spmm); [`Unsupported`](Error::Unsupported) also for CSR matrices: upload the transpose, or
+    /// `CscMatrix::try_from(&matrix)`.
+    pub fn spmm_transposed<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        let (b, mut c) = (b.into(), c.into());
+        self.check_dense((self.nrows(), &b), (self.ncols(), &c))?;
+        let operator = self.dense_transposed()?;
+        if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
+            return self.spmv_transposed(alpha, x, beta, y);
+        }
+        by_rows(operator, Product { alpha, b, beta, c })
+    }
+
+    /// `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the entries `k` of row `i`, where `w[k]` is the entry's value or
+    /// 1: what a graph neural network gathers from the neighbours of a vertex. `B` has `ncols` rows and `C` `nrows`, each
+    /// in any [layout](crate::DenseLayout). Rows without entries give 0.
+    ///
+    /// For a maximum or minimum, writes the argmax or argmin to `entries`, as an index into the matrix's values, and
+    /// [`Reduce::NO_ENTRY`] for a row without entries. Of equal products the first counts. A NaN counts as larger (for a
+    /// minimum, smaller) than every number: the first one is the result.
+    ///
+    /// What [`spmm`](Self::spmm) says of order, bits and queues holds here; the first reduction for a number of columns
+    /// prepares it. The weighted sum alone is faster by [`spmm`](Self::spmm). `O(nnz * n)` work for `n` columns.
+    ///
+    /// ```
+    /// # use warpsparse::{CsrMatrix, Device, Reduce, Weights};
+    /// # let device = Device::auto();
+    /// // Vertex 0 has the neighbours 0 and 2, vertex 1 has none.
+    /// let graph = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 2], vec![0, 2], vec![1.0f32; 2])?;
+    /// let graph = device.upload(&graph)?;
+    /// let features = device.upload_dense((3, 2), &[1.0, 8.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let (mut most, mut of) = (device.zeros_dense((2, 2))?, device.zeros_dense((2, 2))?);
+    /// graph.spmm_reduce(Reduce::Max, Weights::Ones, &features, &mut most, Some(of.view_mut()))?;
+    /// assert_eq!(most.to_vec()?, [5.0, 8.0, 0.0, 0.0]);
+    /// assert_eq!(of.to_vec()?, [1, 0, Reduce::NO_ENTRY, Reduce::NO_ENTRY]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for the `entries` of a sum or mean;
+    /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix of 2³² - 1 entries and more.
+    pub fn spmm_reduce<'b, 'c>(
+        &self,
+        reduce: Reduce,
+        weights: Weights,
+        b: impl Into<DenseRef<'b, T>>,
+        c: impl Into<DenseMut<'c, T>>,
+        entries: Option<DenseMut<'_, u32>>,
+    ) -> Result<()> {
+        let (b, c) = (b.into(), c.into());
+        self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
+        if let Some(entries) = &entries {
+            if !reduce.is_extremum() {
+                return Err(Error::InvalidOption(format!(
+                    "the entries of a {reduce:?}: only extrema are of one entry"
+                )));
+            }
+            check_length("the column of the numbers of entries", self.nrows(), entries.nrows())?;
+            check_length("the row of the numbers of entries", c.ncols(), entries.ncols())?;
+            self.device().check_same("the numbers of entries", entries.device())?;
+        }
+        // Kernels number the entries in any case.
+        if reduce.is_extremum() && self.nnz() >= Reduce::NO_ENTRY as usize {
+            return Err(Error::Unsupported(format!("extrema of {} entries: their numbers have 32 bits", self.nnz())));
+        }
+        let operator = self.dense_product()?;
+        let copy = in_rows(c.device(), b)?;
+        let b = copy.as_ref().map_or(b, DeviceDense::view);
+        write_rows(c, false, |c| match entries {
+            None => operator.reduce(Reduction { reduce, weights, b, c, entries: None }),
+            Some(entries) => write_rows(entries, false, |entries| {
+                operator.reduce(Reduction { reduce, weights, b, c, entries: Some(entries) })
+            }),
+        })
+    }
+
+    /// Chooses the kernel for products with dense matrices of `cols` columns as the options say, and allocates what it needs: see
+    /// [`SpmmPlan`]. Of a CSC matrix it is for the products with the transpose.
+    ///
+    /// # Errors
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel, or one that they do not
+    /// allow.
+    pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
+        device::refuse("planning a product")?;
+        let (sizes, operator) = match self.dense_product() {
+            Ok(operator) => ((self.ncols(), self.nrows()), operator),
+            Err(_) => ((self.nrows(), self.ncols()), self.dense_transposed()?),
+        };
+        options.check(sizes.1)?;
+        let (operator, choice) = operator.plan(cols, options)?;
+        Ok(SpmmPlan { matrix: self, sizes, cols, operator, choice })
+    }
+
+    /// The bytes that a product with a dense matrix of `cols` columns must move at least: the arrays of the CSR matrix
+    /// once, `B` once and `C` once. Figures in GB/s count these bytes.
+    #[must_use]
+    pub fn spmm_bytes(&self, cols: usize) -> usize {
+        let vectors = (self.nrows() + self.ncols()) * size_of::<T>();
+        self.spmv_bytes() - vectors + vectors * cols
+    }
+
+    fn check_dense(
+        &self,
+        (b_rows, b): (usize, &DenseRef<'_, T>),
+        (c_rows, c): (usize, &DenseMut<'_, T>),
+    ) -> Result<()> {
+        check_length("the column of B", b_rows, b.nrows())?;
+        check_length("the column of C", c_rows, c.nrows())?;
+        check_length("the row of C", b.ncols(), c.ncols())?;
+        self.device().check_same("B", b.device())?;
+        self.device().check_same("C", c.device())
+    }
+}
+
+/// The products of a matrix with dense matrices of a number of columns, by a kernel chosen once.
+///
+/// ```
+/// use warpsparse::{CsrMatrix, Device, SpmmOptions};
+///
+/// let device = Device::auto();
+/// let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
+/// let a = device.upload(&a)?;
+/// let plan = a.spmm_plan(2, &SpmmOptions::default().autotune())?;
+/// println!("{}", plan.describe());
+/// let b = device.upload_dense((3, 2), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let mut c = device.zeros_dense((2, 2))?;
+/// plan.multiply(1.0, &b, 0.0, &mut c)?;
+/// assert_eq!(c.to_vec()?, [11.0, 14.0, 9.0, 12.0]);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// Memory: `cols` elements for each piece of a row that is too long for one group of GPU threads.
+#[derive(Debug)]
+pub struct SpmmPlan<'a, T> {
+    matrix: &'a DeviceMatrix<T>,
+    /// Rows of B and of C.
+    sizes: (usize, usize),
+    cols: usize,
+    operator: Box<dyn Multiply<T>>,
+    choice: KernelChoice,
+}
+
+impl<T: Scalar> SpmmPlan<'_, T> {
+    /// The kernel, and why it was chosen. It is the one for row-major matrices without gaps: where leading dimensions or offsets are no
+    /// multiples of its vector, another tile is chosen at the first product, with the same long rows and order of rows.
+    #[must_use]
+    pub fn describe(&self) -> &KernelChoice {
+        &self.choice
+    }
+
+    /// Where the matrix lives.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.matrix.device()
+    }
+
+    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. What is said of [`DeviceMatrix::spmm`] holds, but that atomic
+    /// [kernels](crate::SpmmKernel) add in an order that changes from run to run.
+    ///
+    /// # Errors
+    /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also for another number of columns than planned.
+    pub fn multiply<'b, 'c>(
+        &self,
+        alpha: T,
+        b: impl Into<DenseRef<'b, T>>,
+        beta: T,
+        c: impl Into<DenseMut<'c, T>>,
+    ) -> Result<()> {
+        let (b, c) = (b.into(), c.into());
+        check_length("the row of B", self.cols, b.ncols())?;
+        self.matrix.check_dense((self.sizes.0, &b), (self.sizes.1, &c))?;
+        by_rows(&*self.operator, Product { alpha, b, beta, c })
+    }
+}
+
+/// A product of matrices in any order, by an operator for row-major ones.
+fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_, T>) -> Result<()> {
+    let Product { alpha, b, beta, c } = product;
+    let copy = in_rows(c.device(), b)?;
+    let b = copy.as_ref().map_or(b, DeviceDense::view);
+    write_rows(c, beta != T::default(), |c| operator.multiply(Product { alpha, b, beta, c }))
+}
+
+/// A row-major copy of a column-major matrix.
+fn in_rows<T: Element>(device: &Device, matrix: DenseRef<'_, T>) -> Result<Option<DeviceDense<T>>> {
+    if matrix.order() == Order::RowMajor {
+        return Ok(None);
+    }
+    let mut rows = device.zeros_dense((matrix.nrows(), matrix.ncols()))?;
+    rows.assign(matrix)?;
+    Ok(Some(rows))
+}
+
+/// Has a row-major matrix written, which is then copied where the matrix is column-major. `reads` says whether the old elements are read.
+fn write_rows<T: Element>(
+    mut matrix: DenseMut<'_, T>,
+    reads: bool,
+    write: impl FnOnce(DenseMut<'_, T>) -> Result<()>,
+) -> Result<()> {
+    if matrix.order() == Order::RowMajor {
+        return write(matrix);
+    }
+    let mut rows = matrix.device().zeros_dense((matrix.nrows(), matrix.ncols()))?;
+    if reads {
+        rows.assign(&matrix)?;
+    }
+    write(rows.view_mut())?;
+    matrix.assign(&rows)
+}

@@ -1,0 +1,109 @@
+//! The families are those of the files, and stand alone: a family's PTX depends on its own files and on what all share.
+
+use std::{fs, path::Path};
+
+use kernels_gpu::{
+    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_tiles, spmm_csr, spmm_csr_reduce, spmm_ladder,
+    spmm_ladder::Rung, spmv_csr_adaptive, spmv_csr_vector,
+};
+
+/// The families' files, as (name, text): a file that declares a family, and for a folder also the files beside it.
+fn files() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    walk(Path::new(SOURCE_DIR), &mut files);
+    files
+}
+
+fn walk(dir: &Path, files: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, files);
+        } else {
+            let in_folder = path.with_file_name("mod.rs").exists();
+            let name = if in_folder { path.parent().unwrap() } else { &path }.file_stem().unwrap();
+            files.push((name.to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn every_file_that_declares_a_family_is_one() {
+    let declares = |text: &str| text.lines().any(|line| line.trim_start() == "family! {");
+    let mut declared: Vec<_> = files().into_iter().filter(|(_, text)| declares(text)).map(|(name, _)| name).collect();
+    declared.sort();
+    let families: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
+    assert_eq!(declared, families);
+}
+
+#[test]
+fn no_family_uses_another() {
+    for (name, text) in files() {
+        for other in FAMILIES.iter().map(|family| family.name).filter(|other| *other != name) {
+            let in_use = |line: &str| !line.trim_start().starts_with("//") && line.contains(&format!("{other}::"));
+            assert!(name == "lib" || !text.lines().any(in_use), "{name} uses {other}");
+        }
+    }
+}
+
+/// Where a key and the body beside it could tell different things, the name of the entry is their witness.
+#[test]
+fn names_are_those_of_the_keys() {
+    let of = |dtype| if dtype == DType::F32 { "f32" } else { "f64" };
+    let width = |offset_bytes| if offset_bytes == 4 { "" } else { "_o64" };
+    for key in spmv_csr_vector::KEYS {
+        let (dtype, offset, lanes) = (of(key.dtype), width(key.offset_bytes), key.lanes);
+        assert_eq!(key.entry().name, format!("spmv_csr_vector_{dtype}{offset}_t{lanes}"));
+    }
+    for key in spmv_csr_adaptive::KEYS {
+        let (dtype, offset, lanes) = (of(key.dtype), width(key.offset_bytes), key.lanes);
+        assert_eq!(key.entry().name, format!("spmv_csr_adaptive_{dtype}{offset}_t{lanes}"));
+    }
+    for key in cg_csr::KEYS {
+        let compensated = if key.compensated { "_compensated" } else { "" };
+        assert_eq!(key.entry().name, format!("cg_csr_{}_t{}{compensated}", of(key.dtype), key.lanes));
+    }
+    for key in cg_persistent::KEYS {
+        assert_eq!(key.entry().name, format!("cg_persistent_{}_t{}", of(key.dtype), key.lanes));
+    }
+    for key in spmm_csr::KEYS {
+        let spmm_csr::Key { dtype, tile } = *key;
+        let (vector, lanes, coarsening) = (tile.vector, tile.lanes, tile.coarsening);
+        assert_eq!(key.entry().name, format!("spmm_csr_{}_v{vector}_t{lanes}_c{coarsening}", of(dtype)));
+    }
+    for key in spmm_csr_reduce::KEYS {
+        let kind = if key.extremum { "extremum" } else { "sum" };
+        let (vector, lanes) = (key.tile.vector, key.tile.lanes);
+        assert_eq!(key.entry().name, format!("spmm_csr_reduce_{kind}_{}_v{vector}_t{lanes}", of(key.dtype)));
+    }
+    for key in spmm_ladder::KEYS {
+        let (rung, end) = match key.rung {
+            Rung::RowPerThread => ("row_per_thread", String::new()),
+            Rung::ElementPerThread => ("element_per_thread", String::new()),
+            Rung::RowCaching { tiles } => ("row_caching", format!("_c{tiles}")),
+        };
+        let (dtype, offset) = (of(key.dtype), width(key.offset_bytes));
+        assert_eq!(key.entry().name, format!("spmm_ladder_{rung}_{dtype}{offset}{end}"));
+    }
+    for key in gemm_tiles::KEYS {
+        let order = |by_rows| if by_rows { "rows" } else { "cols" };
+        let (dtype, rows, cols) = (of(key.dtype), key.tile.rows(), key.tile.cols());
+        let (a, b) = (order(key.a_by_rows), order(key.b_by_rows));
+        assert_eq!(key.entry().name, format!("gemm_tiles_{dtype}_{rows}x{cols}_a_{a}_b_{b}"));
+    }
+}
+
+/// Every key stands for an entry of its own.
+#[test]
+fn keys_are_unique() {
+    macro_rules! check {
+        ($($family:ident)*) => {$(
+            for (place, key) in kernels_gpu::$family::KEYS.iter().enumerate() {
+                assert_eq!(key.entry().name, kernels_gpu::$family::FAMILY.entries[place].name, "{key:?}");
+            }
+        )*};
+    }
+    check!(cg_csr cg_ladder cg_mixed cg_persistent cg_steps csr_diagonal csr_structure gemm_tiles sgemm_ladder spmm_atomic);
+    check!(spmm_csr spmm_csr_reduce spmm_ladder spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector spmv_dia);
+    check!(spmv_ell vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
+}
