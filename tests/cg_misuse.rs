@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("own_errors_end_the_solution", own_errors_end_the_solution));
     trials.extend(on_every_device("panics_leave_nothing_half_done", panics_leave_nothing_half_done));
     trials.extend(on_every_device("operators_may_change_size_and_queue", operators_may_change));
+    trials.extend(on_every_device("fickle_operators_are_safe", fickle_operators_are_safe));
     trials.extend(on_every_device("overflow_is_a_breakdown", overflow_is_a_breakdown));
     trials.extend(on_every_device("underflow_is_a_breakdown", underflow_is_a_breakdown));
     trials.push(on_gpu("a_stopped_solution_waits_for_nobody_else", a_stopped_solution_waits_for_nobody_else));
@@ -197,6 +198,60 @@ fn operators_may_change(device: &Device) {
         let other = operator.matrices.iter().map(DeviceMatrix::nrows).find(|&size| size != n).unwrap();
         let error = cg.solve(&device.zeros(other).unwrap(), &mut x).unwrap_err();
         assert!(matches!(error, Error::LengthMismatch { what: "b", .. }), "{error}");
+    }
+}
+
+/// An operator that answers otherwise whenever it is asked.
+struct Fickle {
+    matrices: [DeviceMatrix<f64>; 2],
+    asked: Cell<usize>,
+    size_changes: bool,
+    matrix_changes: bool,
+}
+
+impl Fickle {
+    fn matrix(&self, changes: bool) -> &DeviceMatrix<f64> {
+        self.asked.set(self.asked.get() + usize::from(changes));
+        &self.matrices[self.asked.get() % 2]
+    }
+}
+
+impl LinearOperator<f64> for Fickle {
+    fn nrows(&self) -> usize {
+        self.matrix(self.size_changes).nrows()
+    }
+    fn ncols(&self) -> usize {
+        self.matrix(false).ncols()
+    }
+    fn device(&self) -> &Device {
+        self.matrices[0].device()
+    }
+    fn apply(&self, x: DeviceSlice<'_, f64>, y: DeviceSliceMut<'_, f64>) -> Result<()> {
+        self.matrices.iter().find(|matrix| matrix.nrows() == y.len()).unwrap().spmv(1.0, x, 0.0, y)
+    }
+    fn can_be_recorded(&self) -> bool {
+        true
+    }
+    fn as_matrix(&self) -> Option<&DeviceMatrix<f64>> {
+        self.matrix_changes.then(|| self.matrix(true))
+    }
+}
+
+/// It is asked once: the answer fits or is an error, and no kernel gets vectors of another size than its matrix.
+fn fickle_operators_are_safe(device: &Device) {
+    for (size_changes, matrix_changes) in [(true, false), (false, true), (true, true)] {
+        let matrices = [4, 9].map(|n| device.upload(&io::generate::poisson2d(n).unwrap()).unwrap());
+        let operator = Fickle { matrices, asked: Cell::new(0), size_changes, matrix_changes };
+        for method in METHODS {
+            let mut cg = Cg::new(&operator).method(method);
+            for n in [16, 81, 16, 16, 81, 81] {
+                let (b, mut x) = (device.upload_vec(&vec![1.0; n]).unwrap(), device.zeros(n).unwrap());
+                match cg.solve(&b, &mut x) {
+                    Ok(info) => assert_eq!(info.reason, StopReason::Converged, "{method:?}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidInput, "{method:?}: {error}"),
+                }
+            }
+        }
     }
 }
 

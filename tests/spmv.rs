@@ -255,7 +255,7 @@ fn queues_are_ordered(device: &Device) {
     for step in 0..60 {
         let (from, to) = (step % 3, (step + 1) % 3);
         let [x, y] = vectors.get_disjoint_mut([from, to]).unwrap();
-        matrices[(step + 2) % 3].spmv(1.0, &*x, 0.0, y).unwrap();
+        matrices[(step + 2) % 3].spmv(1.0, x, 0.0, y).unwrap();
     }
     let expected: Vec<f64> = (0..n).map(|i| ((i + 60) % n) as f64).collect();
     assert!(vectors[0].to_vec().unwrap() == expected);

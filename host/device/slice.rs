@@ -210,6 +210,13 @@ impl<'a, T: Element> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
     }
 }
 
+/// As closures have them, those of [`Device::record_swapping`] for instance.
+impl<'a, T: Element> From<&'a mut DeviceVec<T>> for DeviceSlice<'a, T> {
+    fn from(vector: &'a mut DeviceVec<T>) -> Self {
+        vector.as_slice()
+    }
+}
+
 impl<'a, T: Element> From<&'a mut DeviceVec<T>> for DeviceSliceMut<'a, T> {
     fn from(vector: &'a mut DeviceVec<T>) -> Self {
         vector.as_slice_mut()

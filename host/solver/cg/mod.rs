@@ -25,7 +25,7 @@ use super::{
     operator::LinearOperator,
     preconditioner::Preconditioner,
 };
-use crate::{DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, device::check_length};
+use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, device::check_length};
 
 /// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b` with a symmetric positive definite matrix `A`, or what
 /// stands for one, with or without a preconditioner.
@@ -170,7 +170,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// # Errors
     /// As [`solve`](Self::solve).
     pub fn describe(&mut self) -> Result<KernelChoice> {
-        let prepared = self.prepare()?;
+        let (n, device) = self.size()?;
+        let prepared = self.prepare(n, device)?;
         let choice = match &prepared.form {
             Form::Plain => KernelChoice { kernel: "vector operations".into(), reason: self.why_plain().into() },
             Form::Fast(fast) => fast.describe(),
@@ -193,8 +194,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// [`InvalidOption`](Error::InvalidOption) for options that do not go together, and a tolerance that is negative or not finite; those of
     /// the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
-        self.check(b, x)?;
-        let mut prepared = self.prepare()?;
+        let (n, device) = self.check(b, x)?;
+        let mut prepared = self.prepare(n, device)?;
         let (operator, preconditioner) = (self.operator, self.preconditioner.clone());
         let info = match &mut prepared.form {
             Form::Plain => self.run(&mut Plain::new(operator, preconditioner.as_deref(), b, x)?),
@@ -209,14 +210,15 @@ impl<'a, T: Scalar> Cg<'a, T> {
         info
     }
 
-    fn check<V: Scalar>(&self, b: &DeviceVec<V>, x: &DeviceVec<V>) -> Result<()> {
-        let (n, device) = (self.operator.nrows(), self.operator.device());
-        check_length("the row of A", n, self.operator.ncols())?;
+    /// The size of the system and where it is, if all that is known of it fits.
+    fn check<V: Scalar>(&self, b: &DeviceVec<V>, x: &DeviceVec<V>) -> Result<(usize, &'a Device)> {
+        let (n, device) = self.size()?;
         check_length("b", n, b.len())?;
         check_length("x", n, x.len())?;
         device.check_same("b", b.device())?;
         device.check_same("x", x.device())?;
-        self.criterion.check()
+        self.criterion.check()?;
+        Ok((n, device))
     }
 
     fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
@@ -268,12 +270,12 @@ impl Cg<'_, f32> {
     /// As [`solve`](Self::solve); [`Unsupported`](Error::Unsupported) for anything but a CSR matrix with 32-bit offsets, and
     /// [`InvalidOption`](Error::InvalidOption) with [`CgMethod::Plain`].
     pub fn solve_mixed(&mut self, b: &DeviceVec<f64>, x: &mut DeviceVec<f64>) -> Result<SolveInfo> {
-        self.check(b, x)?;
-        let mut prepared = self.prepare()?;
+        let (n, device) = self.check(b, x)?;
+        let mut prepared = self.prepare(n, device)?;
         let Form::Fast(fast) = &mut prepared.form else {
             return Err(Error::InvalidOption("two precisions with the plain method".into()));
         };
-        let system = Mixed::new(self.operator.as_matrix(), b, x)?;
+        let system = Mixed::new(prepared.matrix, b, x)?;
         fast.workspace.x.fill(0.0)?;
         let info = self.run_fast(fast, system);
         self.keep(prepared, &info);
@@ -291,7 +293,7 @@ impl<T: Scalar> fmt::Debug for Cg<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CsrMatrix, Device};
+    use crate::CsrMatrix;
 
     /// On an emulated GPU, and on a real one where there is one: as if others had a part of it.
     #[test]

@@ -6,12 +6,12 @@ use super::{
     Cg, CgMethod,
     fast::Fast,
     persistent::{MOST_STREAMED, Persistent},
-    steps::Steps,
+    steps::{Multiply, Steps},
     symmetry,
     workspace::{Workspace, Z},
 };
 use crate::{
-    Device, DeviceMatrix, Error, Lanes, Result, Scalar, SolveInfo,
+    Device, DeviceMatrix, Error, Lanes, Preconditioner, Result, Scalar, SolveInfo,
     device::{Backend, check_length},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 pub(super) struct Prepared<'a, T: Scalar> {
     n: usize,
     device: Device,
-    matrix: Option<&'a DeviceMatrix<T>>,
+    pub(super) matrix: Option<&'a DeviceMatrix<T>>,
     pub(super) form: Form<'a, T>,
 }
 
@@ -30,11 +30,17 @@ pub(super) enum Form<'a, T: Scalar> {
 }
 
 impl<'a, T: Scalar> Cg<'a, T> {
-    /// What a solution needs: the last one's, where that was of such a system on the same queue. It is out of `self` while the
-    /// solution goes on, so that a panic of the user's operator or callback leaves nothing half done behind.
-    pub(super) fn prepare(&mut self) -> Result<Prepared<'a, T>> {
-        let (operator, n) = (self.operator, self.operator.nrows());
-        let (device, matrix) = (operator.device(), operator.as_matrix());
+    /// The size of systems, and where they are. An operator may answer otherwise when it is asked again, so it is not.
+    pub(super) fn size(&self) -> Result<(usize, &'a Device)> {
+        let n = self.operator.nrows();
+        check_length("the row of A", n, self.operator.ncols())?;
+        Ok((n, self.operator.device()))
+    }
+
+    /// What a solution of `n` equations on this queue needs: the last one's, where that was of such a system. It is out of `self`
+    /// while the solution goes on, so that a panic of the user's operator or callback leaves nothing half done behind.
+    pub(super) fn prepare(&mut self, n: usize, device: &Device) -> Result<Prepared<'a, T>> {
+        let matrix = self.operator.as_matrix();
         let fits = |prepared: &Prepared<'a, T>| {
             prepared.n == n
                 && prepared.device.is_same_queue(device)
@@ -43,7 +49,6 @@ impl<'a, T: Scalar> Cg<'a, T> {
         if let Some(prepared) = self.prepared.take().filter(fits) {
             return Ok(prepared);
         }
-        check_length("the row of A", n, operator.ncols())?;
         if u32::try_from(n).is_err() {
             return Err(Error::Unsupported(format!("a system of {n} equations: 2^32 and more")));
         }
@@ -55,25 +60,44 @@ impl<'a, T: Scalar> Cg<'a, T> {
                 symmetry::check(matrix)?;
             }
         }
-        if let Some(diagonal) = self.preconditioner.as_ref().and_then(|own| own.as_diagonal()) {
+        let diagonal = self.preconditioner.as_ref().and_then(|own| own.as_diagonal());
+        if let Some(diagonal) = diagonal {
             check_length("the preconditioner's diagonal", n, diagonal.len())?;
             device.check_same("the preconditioner's diagonal", diagonal.device())?;
         }
         self.check_lanes()?;
-        let form = if self.is_plain()? { Form::Plain } else { Form::Fast(Box::new(self.fast(n, device, matrix)?)) };
+        // A diagonal is part of the kernels.
+        let own = self.preconditioner.as_ref().filter(|_| diagonal.is_none());
+        let can_be_recorded = self.operator.can_be_recorded() && own.is_none_or(|own| own.can_be_recorded());
+        let form = match self.is_plain(device, can_be_recorded)? {
+            true => Form::Plain,
+            false => {
+                let z = match (diagonal, own) {
+                    (None, None) => Z::Residual,
+                    (None, Some(_)) => Z::Stored(device.zeros(n)?),
+                    (Some(diagonal), _) => {
+                        let mut copy = device.zeros(n)?;
+                        copy.copy_from_vec(diagonal)?;
+                        Z::Diagonal(copy)
+                    }
+                };
+                let workspace = Workspace::new(device, n, z, self.compensated)?;
+                Form::Fast(Box::new(self.fast(matrix, own.cloned(), can_be_recorded, workspace)?))
+            }
+        };
         Ok(Prepared { n, device: device.clone(), matrix, form })
     }
 
     /// Whether the method is computed by operations of vectors.
-    fn is_plain(&self) -> Result<bool> {
+    fn is_plain(&self, device: &Device, can_be_recorded: bool) -> Result<bool> {
         match self.method {
             CgMethod::Plain if self.compensated => {
                 Err(Error::InvalidOption("the plain method with dots computed with compensation".into()))
             }
             CgMethod::Plain => Ok(true),
             CgMethod::Auto => {
-                let is_cpu = matches!(self.operator.device().backend(), Backend::Cpu { .. });
-                Ok(!is_cpu && !self.can_be_recorded() && !self.compensated)
+                let is_cpu = matches!(device.backend(), Backend::Cpu { .. });
+                Ok(!is_cpu && !can_be_recorded && !self.compensated)
             }
             _ => Ok(false),
         }
@@ -86,30 +110,22 @@ impl<'a, T: Scalar> Cg<'a, T> {
         }
     }
 
-    fn can_be_recorded(&self) -> bool {
-        // A diagonal is part of the kernels.
-        let own = self.preconditioner.as_ref().filter(|own| own.as_diagonal().is_none());
-        self.operator.can_be_recorded() && own.is_none_or(|own| own.can_be_recorded())
-    }
-
-    /// The kernels, and what they work on.
-    fn fast(&self, n: usize, device: &Device, matrix: Option<&'a DeviceMatrix<T>>) -> Result<Fast<'a, T>> {
-        let (z, own) = match &self.preconditioner {
-            None => (Z::Residual, None),
-            Some(own) => match own.as_diagonal() {
-                None => (Z::Stored(device.zeros(n)?), Some(Rc::clone(own))),
-                Some(diagonal) => {
-                    let mut copy = device.zeros(n)?;
-                    copy.copy_from_vec(diagonal)?;
-                    (Z::Diagonal(copy), None)
-                }
-            },
+    /// The kernels that work there, with this preconditioner by itself.
+    fn fast(
+        &self,
+        matrix: Option<&'a DeviceMatrix<T>>,
+        own: Option<Rc<dyn Preconditioner<T> + 'a>>,
+        can_be_recorded: bool,
+        mut workspace: Workspace<T>,
+    ) -> Result<Fast<'a, T>> {
+        let persistent = self.persistent(matrix.filter(|_| own.is_none() && !self.compensated), &workspace.device)?;
+        let multiply = match matrix {
+            Some(matrix) => Multiply::by_matrix(matrix, self.lanes, self.compensated)?,
+            None => Multiply::Operator(self.operator),
         };
-        let persistent = self.persistent(matrix.filter(|_| own.is_none() && !self.compensated), device)?;
         let in_step = self.method == CgMethod::InStep;
-        let is_recorded = self.can_be_recorded() && !in_step && self.method != CgMethod::Launches;
-        let mut steps = Steps::new(self.operator, own, self.lanes, self.compensated, in_step, is_recorded)?;
-        let mut workspace = Workspace::new(device, n, z, self.compensated)?;
+        let is_recorded = can_be_recorded && !in_step && self.method != CgMethod::Launches;
+        let mut steps = Steps::new(multiply, own, in_step, is_recorded);
         if persistent.is_none() {
             steps.record(&mut workspace)?;
         }

@@ -33,7 +33,7 @@ pub(super) struct Steps<'a, T: Scalar> {
 }
 
 /// How the direction is multiplied by the matrix.
-enum Multiply<'a, T: Scalar> {
+pub(super) enum Multiply<'a, T: Scalar> {
     /// Together with the dot.
     Fused { csr: &'a Arc<CsrArrays<T, u32>>, key: Key },
     /// By the product that the matrix has.
@@ -45,29 +45,27 @@ enum Multiply<'a, T: Scalar> {
 /// The dot is computed with the product where no row has more entries than so many lanes take in a few steps.
 const LONGEST_ROW: usize = 1024;
 
+impl<'a, T: Scalar> Multiply<'a, T> {
+    pub(super) fn by_matrix(matrix: &'a DeviceMatrix<T>, lanes: Lanes, compensated: bool) -> Result<Self> {
+        let product = matrix.product()?;
+        Ok(match (product.csr(), lanes_of(matrix, lanes)) {
+            (Some(Csr::Device(csr)), Some(lanes)) => {
+                let compensated = compensated && T::DTYPE == DType::F64;
+                Self::Fused { csr, key: Key { dtype: T::DTYPE, lanes, compensated } }
+            }
+            _ => Self::Matrix(product),
+        })
+    }
+}
+
 impl<'a, T: Scalar> Steps<'a, T> {
     pub(super) fn new(
-        operator: &'a dyn LinearOperator<T>,
+        multiply: Multiply<'a, T>,
         preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
-        lanes: Lanes,
-        compensated: bool,
         in_step: bool,
         is_recorded: bool,
-    ) -> Result<Self> {
-        let multiply = match operator.as_matrix() {
-            None => Multiply::Operator(operator),
-            Some(matrix) => {
-                let product = matrix.product()?;
-                match (product.csr(), lanes_of(matrix, lanes)) {
-                    (Some(Csr::Device(csr)), Some(lanes)) => {
-                        let compensated = compensated && T::DTYPE == DType::F64;
-                        Multiply::Fused { csr, key: Key { dtype: T::DTYPE, lanes, compensated } }
-                    }
-                    _ => Multiply::Matrix(product),
-                }
-            }
-        };
-        Ok(Self { multiply, preconditioner, recording: None, in_step, is_recorded })
+    ) -> Self {
+        Self { multiply, preconditioner, recording: None, is_recorded, in_step }
     }
 
     pub(super) fn describe(&self) -> KernelChoice {
