@@ -152,7 +152,7 @@ impl Device {
     /// let (mut x, mut y) = (device.upload_vec(&[1.0, 0.0])?, device.zeros(2)?);
     /// device
     ///     .record_swapping(&mut x, &mut y, |x, y| {
-    ///         a.spmv(1.0, x, 0.0, y)?;
+    ///         a.spmv(1.0, &*x, 0.0, &mut *y)?;
     ///         y.scale(1.0 / &y.norm2()?)
     ///     })?
     ///     .launch(41)?;
