@@ -144,3 +144,48 @@ impl KernelLaunch<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kernels_gpu::vector_axpby::{Args, Key, grid_size};
+
+    use super::*;
+    use crate::{DType, device::launch};
+
+    /// `y = x + y` of so many elements, by the kernel alone.
+    fn add(n: u64, x: Readable<'_, f32>, y: Writable<'_, f32>, device: &Device) -> crate::Result<()> {
+        let one = || kernels_gpu::factor::Factor {
+            value: 1.0,
+            numerator: Readable::default(),
+            denominator: Readable::default(),
+        };
+        let args = Args { n, alpha: one(), x, beta: one(), y };
+        let entry = Key { dtype: DType::F32, dot: false }.entry();
+        // SAFETY: the emulator checks every access, and the lengths before.
+        unsafe { launch(device, entry, grid_size::<f32>(n) as u32, args) }
+    }
+
+    #[test]
+    fn arrays_may_be_longer_than_the_kernel_says_and_begin_later() {
+        let device = Device::emulated(0);
+        let (x, mut y) = (device.upload_vec(&[0.0, 1.0, 2.0, 3.0]).unwrap(), device.upload_vec(&[10.0; 3]).unwrap());
+        add(2, x.readable().skip(1), y.writable(), &device).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [11.0, 12.0, 10.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "x has 2 elements, and the kernel takes 3")]
+    fn an_array_that_is_too_short_is_found_before_the_launch() {
+        let device = Device::emulated(0);
+        let (x, mut y) = (device.zeros::<f32>(3).unwrap(), device.zeros::<f32>(3).unwrap());
+        let _ = add(3, x.readable().skip(1), y.writable(), &device);
+    }
+
+    #[test]
+    #[should_panic(expected = "y has 0 elements, and the kernel takes 3")]
+    fn an_array_that_is_not_there_is_found_before_the_launch() {
+        let device = Device::emulated(0);
+        let x = device.zeros::<f32>(3).unwrap();
+        let _ = add(3, x.readable(), Writable::default(), &device);
+    }
+}
