@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("operators_and_preconditioners_of_ones_own", ones_own));
     trials.extend(on_every_device("operators_that_are_recorded", operators_that_are_recorded));
     trials.extend(on_every_device("operators_that_wait_and_do_not_say_so", operators_that_wait));
+    trials.extend(on_every_device("matrices_on_another_queue", matrices_on_another_queue));
     trials.extend(on_every_device("diagonal_preconditioners_of_ones_own", diagonals_of_ones_own));
     trials.extend(on_every_device("plain_and_fast_agree_f32", plain_and_fast_agree::<f32>));
     trials.extend(on_every_device("plain_and_fast_agree_f64", plain_and_fast_agree::<f64>));
@@ -506,7 +507,7 @@ fn operators_that_wait(device: &Device) {
     let wrong = Hidden { waits: true, recorded: true, ..Hidden::new(&on_device) };
     for method in [CgMethod::Auto, CgMethod::Graph] {
         let error = solve(device, &mut Cg::new(&wrong).method(method), &b).unwrap_err();
-        assert!(error.to_string().contains("a copy to the host while a graph is recorded"), "{error}");
+        assert!(error.to_string().contains("a copy to the host cannot be recorded"), "{error}");
         // The queue is as before.
         assert_eq!(solve(device, &mut Cg::new(&honest), &b).unwrap().1, x);
     }
@@ -540,6 +541,51 @@ fn diagonals_of_ones_own(device: &Device) {
         let jacobi = solve(device, &mut Cg::new(&on_device).method(method).preconditioner(jacobi_of(&on_device)), &b);
         let own = solve(device, &mut Cg::new(&on_device).method(method).preconditioner(&scaled), &b);
         assert_eq!(own.unwrap(), jacobi.unwrap(), "{method:?}");
+    }
+}
+
+/// Half the identity.
+struct Halved;
+
+impl Preconditioner<f32> for Halved {
+    fn apply(&self, r: DeviceSlice<'_, f32>, mut z: DeviceSliceMut<'_, f32>) -> Result<()> {
+        z.axpby(0.5, r, 0.0)
+    }
+}
+
+/// A matrix on another queue than the operator's: its kernels are not taken, for only `apply` orders the two queues.
+struct Elsewhere<'a> {
+    matrix: &'a DeviceMatrix<f64>,
+    queue: Device,
+}
+
+impl LinearOperator<f64> for Elsewhere<'_> {
+    fn nrows(&self) -> usize {
+        self.matrix.nrows()
+    }
+    fn ncols(&self) -> usize {
+        self.matrix.ncols()
+    }
+    fn device(&self) -> &Device {
+        &self.queue
+    }
+    fn apply(&self, x: DeviceSlice<'_, f64>, y: DeviceSliceMut<'_, f64>) -> Result<()> {
+        self.matrix.spmv(1.0, x, 0.0, y)
+    }
+    fn as_matrix(&self) -> Option<&DeviceMatrix<f64>> {
+        Some(self.matrix)
+    }
+}
+
+fn matrices_on_another_queue(device: &Device) {
+    let matrix = dominant::<f64>(300, 10);
+    let on_device = device.upload(&matrix).unwrap();
+    let b: Vec<f64> = Random(7).vector(300);
+    let elsewhere = Elsewhere { matrix: &on_device, queue: device.new_queue().unwrap() };
+    for method in [CgMethod::Auto, CgMethod::Launches] {
+        let (info, x) = solve(&elsewhere.queue, &mut Cg::new(&elsewhere).method(method), &b).unwrap();
+        assert_eq!(info.reason, StopReason::Converged);
+        assert!(relative_residual(&matrix, &b, &x) < 1.1e-6, "{method:?}");
     }
 }
 
@@ -832,6 +878,13 @@ fn two_precisions(device: &Device) {
                 assert_eq!(info.history.len(), info.iterations + 1, "{case}");
             }
         }
+    }
+    // A preconditioner of one's own, which cannot be recorded.
+    let mut cg = Cg::new(&on_device).tolerance(Tolerance::relative(1e-12)).preconditioner(Halved);
+    let (b_on_device, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(200).unwrap());
+    for _ in 0..2 {
+        assert_eq!(cg.solve_mixed(&b_on_device, &mut x).unwrap().reason, StopReason::Converged);
+        assert!(relative_residual(&matrix.cast(), &b, &x.to_vec().unwrap()) < 1.02e-12);
     }
     // Solved to the last digit of f32 in two iterations: the direction after them is rounding alone.
     let two = device.upload(&from_rows::<f32>(2, vec![vec![(0, 4.0), (1, 1.0)], vec![(0, 1.0), (1, 3.0)]])).unwrap();

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         zeros_are_zeros_at_every_launch,
         graphs_keep_what_they_touch,
         what_a_graph_cannot_hold_is_an_error,
+        values_made_in_a_graph_stay_there,
         a_failed_recording_leaves_nothing_behind,
         graphs_prepare_products_themselves,
     );
@@ -182,7 +183,7 @@ fn what_a_graph_cannot_hold_is_an_error(device: &Device) {
         refusal(device, || device.record(|| Ok(())).map(drop)),
     ];
     for problem in &refused {
-        assert!(problem.contains("while a graph is recorded"), "{problem}");
+        assert!(problem.contains("cannot be recorded"), "{problem}");
     }
     if device.is_cuda() {
         let queue = device.new_queue().unwrap();
@@ -200,10 +201,42 @@ fn what_a_graph_cannot_hold_is_an_error(device: &Device) {
     assert_eq!(y.to_vec().unwrap(), [2.0; 30]);
 }
 
+/// On a GPU, where the graph would go on with the memory of the first call.
+fn values_made_in_a_graph_stay_there(device: &Device) {
+    let x = device.upload_vec(&[2.0f64; 30]).unwrap();
+    let mut sum = x.sum().unwrap();
+    let escapes = device.record(|| {
+        sum = x.sum()?;
+        Ok(())
+    });
+    assert_eq!(escapes.is_err(), device.is_cuda());
+    drop(escapes);
+    let (mut now, mut next) = (device.upload_vec(&[1.0f64; 30]).unwrap(), device.zeros::<f64>(30).unwrap());
+    let step = |now: &mut DeviceVec<f64>, next: &mut DeviceVec<f64>| {
+        *next = device.zeros(30)?;
+        next.axpy(2.0, &*now)
+    };
+    let launched = device.record_swapping(&mut now, &mut next, step).and_then(|mut graph| graph.launch(3));
+    match launched {
+        Err(error) => assert!(device.is_cuda() && error.to_string().contains("outlives it"), "{error}"),
+        Ok(()) => assert!(!device.is_cuda() && now.to_vec().unwrap() == [8.0; 30]),
+    }
+}
+
+/// Also where only the second of two recordings fails: the states are where they were.
 fn a_failed_recording_leaves_nothing_behind(device: &Device) {
     let (x, mut y) = (device.upload_vec(&[1.0f32; 30]).unwrap(), device.zeros::<f32>(30).unwrap());
     let stop = || Err(Error::InvalidOption("stop".into()));
     assert_eq!(refusal(device, stop), "stop");
+    let mut calls = 0;
+    let (mut now, mut next) = (device.upload_vec(&[1.0f32]).unwrap(), device.upload_vec(&[2.0f32]).unwrap());
+    let second_fails = |_: &mut DeviceVec<f32>, _: &mut DeviceVec<f32>| {
+        calls += 1;
+        if calls == 2 { Err(Error::InvalidOption("stop".into())) } else { Ok(()) }
+    };
+    let recorded = device.record_swapping(&mut now, &mut next, second_fails).map(drop);
+    assert_eq!(recorded.is_err(), device.is_cuda());
+    assert_eq!((now.to_vec().unwrap(), next.to_vec().unwrap()), (vec![1.0], vec![2.0]));
     let stopped = panic::catch_unwind(panic::AssertUnwindSafe(|| refusal(device, || panic!("stop"))));
     assert_eq!(stopped.unwrap_err().downcast_ref(), Some(&"stop"));
     device.record(|| y.axpy(1.0, &x)).unwrap().launch(3).unwrap();

@@ -321,7 +321,7 @@ fn what_does_not_fit(device: &Device) {
         ),
         (
             error(&uploaded, b.matrix(DenseLayout::row_major(60, 8).leading_dimension(7)), c_layout),
-            "invalid option: a leading dimension of 7 for 8 columns",
+            "invalid option: leading dimension 7 is less than the 8 columns of a row",
         ),
         (
             error(&uploaded, b.matrix(DenseLayout::row_major(1 << 60, 1 << 10)), c_layout),

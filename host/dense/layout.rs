@@ -113,16 +113,23 @@ impl DenseLayout {
         lines <= 1 || self.leading_dimension == line
     }
 
-    pub(super) fn check(&self, len: usize) -> Result<()> {
+    /// Fails unless the lines do not overlap.
+    pub(super) fn check_lines(&self) -> Result<()> {
         let (_, line) = self.lines();
         if self.leading_dimension < line {
             let least = match self.order {
-                Order::RowMajor => "columns",
-                Order::ColumnMajor => "rows",
+                Order::RowMajor => "columns of a row",
+                Order::ColumnMajor => "rows of a column",
             };
-            let problem = format!("a leading dimension of {} for {line} {least}", self.leading_dimension);
+            let problem = format!("leading dimension {} is less than the {line} {least}", self.leading_dimension);
             return Err(Error::InvalidOption(problem));
         }
+        Ok(())
+    }
+
+    /// Fails unless a vector of so many elements holds the matrix.
+    pub(super) fn check(&self, len: usize) -> Result<()> {
+        self.check_lines()?;
         match self.elements() {
             Some(elements) if elements <= len => Ok(()),
             elements => {

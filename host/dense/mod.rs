@@ -41,7 +41,7 @@ impl Device {
     /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
     pub fn zeros_dense<T: Element>(&self, layout: impl Into<DenseLayout>) -> Result<DeviceDense<T>> {
         let layout = layout.into();
-        layout.check(usize::MAX)?;
+        layout.check_lines()?;
         let vec = self.zeros(layout.elements().unwrap_or(usize::MAX))?;
         Ok(DeviceDense { vec, layout })
     }

@@ -215,8 +215,8 @@ impl<'a, T: Element> DenseMut<'a, T> {
         DenseMut { vec: self.vec, layout: self.layout }
     }
 
-    /// Overwrites the elements by those of a matrix of the same size in any layout; queued on this matrix's queue. Moves as many bytes as both
-    /// matrices have.
+    /// Overwrites the elements by those of a matrix of the same size in any layout; queued on this matrix's queue. Reads one matrix and writes
+    /// the other, once each.
     ///
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).

@@ -803,7 +803,9 @@ impl Stream {
         let graph = self.inside(|| recorder.end_capture());
         let recording = |graph| Recording { graph, queue: Arc::clone(self), kept: Kept::default() };
         let recording = graph.map(|graph| graph.map(recording));
-        let kept = kept.unwrap_or_else(|panic| panic::resume_unwind(panic))?;
+        // What a failed recording has kept goes now, that nothing is captured any more.
+        let (kept, worked) = kept.unwrap_or_else(|panic| panic::resume_unwind(panic));
+        worked?;
         let no_graph = || Error::Driver { call: "recording a graph".into(), message: "the driver made none".into() };
         let mut recording = recording.map_err(failed())?.ok_or_else(no_graph)?;
         recording.kept = kept;

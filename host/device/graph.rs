@@ -28,10 +28,10 @@ impl Recording {
 ///
 /// Made by [`Device::record`] and [`Device::record_swapping`].
 pub struct Graph<'a> {
+    /// In turn; none where the operations are called anew. They go before what they touch.
+    recordings: Vec<Recording>,
     /// They hold the borrows of what they touch.
     operations: Box<dyn Operations + 'a>,
-    /// In turn; none where the operations are called anew.
-    recordings: Vec<Recording>,
     /// Which recording is next.
     turn: usize,
 }
@@ -65,6 +65,22 @@ impl<S, F: FnMut(&mut S, &mut S) -> Result<()>> Operations for Swapping<'_, S, F
 
     fn turn(&mut self) {
         mem::swap(self.current, self.next);
+    }
+}
+
+/// Operations after a turn, which is taken back, whatever happens.
+struct Turned<'a, O: Operations>(&'a mut O);
+
+impl<'a, O: Operations> Turned<'a, O> {
+    fn new(operations: &'a mut O) -> Self {
+        operations.turn();
+        Self(operations)
+    }
+}
+
+impl<O: Operations> Drop for Turned<'_, O> {
+    fn drop(&mut self) {
+        self.0.turn();
     }
 }
 
@@ -126,7 +142,8 @@ impl Device {
     /// `operations` holds its borrows as long as the graph lives. What the host wants to read between launches, such as a norm by which it ends, goes
     /// into a [`RefCell`](std::cell::RefCell).
     ///
-    /// A GPU calls `operations` once, now: what it does on the host does not happen again. On the CPU and the emulated device `operations`
+    /// A GPU calls `operations` once, now: what it does on the host, in other threads or on other devices does not happen again. So it writes to
+    /// vectors and numbers that exist, by `assign` and `set`, and does not replace them by new ones: that is an error. On the CPU and the emulated device `operations`
     /// is kept, and called whenever the graph is launched.
     ///
     /// # Errors
@@ -139,8 +156,7 @@ impl Device {
     }
 
     /// Records `step`, which computes its second argument from the first, as a [`Graph`] in which the two trade places after every
-    /// step: an iteration `x[k + 1] = f(x[k])`, in which nothing is copied. `current` is the last state that was computed, whenever
-    /// the graph has been launched and dropped.
+    /// step: an iteration `x[k + 1] = f(x[k])`, in which nothing is copied. After the graph is dropped, `current` holds the last state computed.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};
@@ -172,11 +188,12 @@ impl Device {
         step: impl FnMut(&mut S, &mut S) -> Result<()> + 'a,
     ) -> Result<Graph<'a>> {
         let mut operations = Swapping { current, next, step };
-        let mut recordings = Vec::new();
-        for _ in 0..2 {
-            recordings.extend(self.recorded(|| operations.call())?);
-            operations.turn();
-        }
+        let first = self.recorded(|| operations.call())?;
+        let second = {
+            let turned = Turned::new(&mut operations);
+            self.recorded(|| turned.0.call())?
+        };
+        let recordings = first.into_iter().chain(second).collect();
         Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
     }
 
@@ -184,7 +201,8 @@ impl Device {
     /// [this device's stream](Self::cuda_stream).
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// As [`record`](Self::record); [`InvalidOption`](crate::Error::InvalidOption) also for the first sparse product with a number of columns, which
+    /// waits: multiply once before.
     ///
     /// # Safety
     /// 1. What another library lends or allocates is neither freed nor given back while the graph exists.

@@ -72,7 +72,8 @@ impl<'a, T> DeviceVecRef<'a, T> {
 }
 
 impl<'a, T> DeviceVecMut<'a, T> {
-    pub(crate) fn new(vector: DeviceVec<T>, give_back: impl FnMut(&mut DeviceVec<T>) + Send + Sync + 'a) -> Self {
+    pub(crate) fn new(mut vector: DeviceVec<T>, give_back: impl FnMut(&mut DeviceVec<T>) + Send + Sync + 'a) -> Self {
+        vector.lend();
         Self { vector, give_back: Box::new(give_back) }
     }
 

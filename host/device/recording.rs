@@ -14,7 +14,7 @@ use std::{
 
 use crate::{Error, Result};
 #[cfg(feature = "cuda")]
-pub(super) use tape::{Kept, Lent, keep, record, recorder, refuses_lent};
+pub(super) use tape::{Kept, Lent, keep, keep_new, record, recorder, refuses_lent};
 
 thread_local! {
     static CURRENT: RefCell<State> = const { RefCell::new(State::Idle) };
@@ -42,7 +42,8 @@ impl Before {
 
 impl Drop for Before {
     fn drop(&mut self) {
-        CURRENT.set(mem::replace(&mut self.0, State::Idle));
+        // What a tape keeps may look here when it goes.
+        drop(CURRENT.replace(mem::replace(&mut self.0, State::Idle)));
     }
 }
 
@@ -50,14 +51,17 @@ impl Drop for Before {
 pub(crate) fn refuse(what: &str) -> Result<()> {
     match CURRENT.with_borrow(|state| matches!(state, State::Idle)) {
         true => Ok(()),
-        false => Err(Error::InvalidOption(format!(
-            "{what} while a graph is recorded, which holds operations on the device alone"
-        ))),
+        false => Err(Error::InvalidOption(format!("{what} cannot be recorded: a graph holds device operations only"))),
     }
 }
 
-/// Does `work` as if nothing were recorded, for preparations that happen once.
-pub(crate) fn paused<R>(work: impl FnOnce() -> R) -> R {
+/// Does `work` as if nothing were recorded, for preparations that happen once. Fails while the queue itself is captured.
+pub(crate) fn paused<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    #[cfg(feature = "cuda")]
+    if tape::is_capture() {
+        let problem = "the first operation of this kind in a capture: call it once before";
+        return Err(Error::InvalidOption(problem.into()));
+    }
     let _before = Before::enter(State::Idle);
     work()
 }

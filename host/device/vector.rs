@@ -137,6 +137,8 @@ pub(crate) struct CudaBuffer<T> {
 #[derive(Debug)]
 struct Memory<T> {
     owner: Owner<T>,
+    /// Whether somebody else takes the memory back.
+    is_lent: bool,
     /// The queue in whose order the memory is freed: alive until that has been queued, so it comes last.
     queue: Arc<Stream>,
 }
@@ -179,13 +181,14 @@ impl<T> CudaBuffer<T> {
         Arc::clone(&self.memory) as _
     }
 
-    /// Whether somebody else may take the memory back.
+    /// Whether somebody else takes the memory back, so that a graph cannot keep it.
     pub(super) fn is_lent(&self) -> bool {
-        matches!(self.memory.owner, Owner::Lender)
+        self.memory.is_lent
     }
 
     fn new(address: CUdeviceptr, len: usize, owner: Owner<T>, queue: &Arc<Stream>) -> Self {
-        Self { address, len, memory: Arc::new(Memory { owner, queue: Arc::clone(queue) }) }
+        let is_lent = matches!(owner, Owner::Lender);
+        Self { address, len, memory: Arc::new(Memory { owner, is_lent, queue: Arc::clone(queue) }) }
     }
 
     /// The first `len` elements of an allocation on a queue of the same context.
@@ -208,11 +211,30 @@ impl<T> DeviceVec<T> {
         Self { device: Device::of_queue(Arc::clone(queue)), buffer }
     }
 
+    /// Notes that somebody takes the memory back.
+    pub(super) fn lend(&mut self) {
+        if let Buffer::Cuda(CudaBuffer { memory, .. }) = &mut self.buffer
+            && let Some(memory) = Arc::get_mut(memory)
+        {
+            memory.is_lent = true;
+        }
+    }
+
+    /// Fails while a graph uses the memory.
+    pub(crate) fn check_no_graph(&self) -> Result<()> {
+        match &self.buffer {
+            Buffer::Cuda(buffer) if Arc::strong_count(&buffer.memory) > 1 => {
+                Err(Error::InvalidOption("a graph still uses the vector: drop that first".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The vector's memory: its queue, its elements and who frees them. None where it is on no GPU, or a graph may touch it.
     pub(crate) fn owner_mut(&mut self) -> Option<(&Arc<Stream>, usize, &mut Owner<T>)> {
         match &mut self.buffer {
             Buffer::Cuda(CudaBuffer { len, memory, .. }) => {
-                let Memory { owner, queue } = Arc::get_mut(memory)?;
+                let Memory { owner, queue, .. } = Arc::get_mut(memory)?;
                 Some((queue, *len, owner))
             }
             _ => None,
@@ -243,7 +265,7 @@ impl<T: Element> Buffer<T> {
             Backend::Cuda(stream) => {
                 let slice = stream.zeros(len.max(1), byte_size::<T>(device, len.max(1))?)?;
                 let buffer = CudaBuffer::of_slice(stream, slice, len);
-                recording::keep(|| buffer.kept());
+                recording::keep_new(|| buffer.kept());
                 Ok(Self::Cuda(buffer))
             }
         }
@@ -387,6 +409,13 @@ impl<T: Element> DeviceVec<T> {
             (Buffer::Cuda(own), Buffer::Cuda(source), Backend::Cuda(stream), Backend::Cuda(foreign)) if own.len > 0 => {
                 let foreign: &[&Stream] = if stream.is(foreign) { &[] } else { &[foreign] };
                 assert_eq!(source.len, own.len);
+                if recording::recorder(stream)?.is_some() {
+                    let is_lent = (own.is_lent() || source.is_lent()) && recording::refuses_lent();
+                    if is_lent || !foreign.is_empty() {
+                        let problem = "a copy of memory that is lent, or on another queue, cannot be recorded";
+                        return Err(Error::InvalidOption(problem.into()));
+                    }
+                }
                 recording::keep(|| own.kept());
                 recording::keep(|| source.kept());
                 stream.with_joined(foreign, || {

@@ -83,8 +83,9 @@ impl<T: Element> DeviceVec<T> {
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) unless the vector is one of [`from_cudarc`](Self::from_cudarc), or
     /// was made on a device of [`Device::from_cudarc`]: cudarc would not order uses of other memory. The vector is
-    /// dropped then.
+    /// dropped then. [`InvalidOption`](Error::InvalidOption) while a graph uses it.
     pub fn into_cudarc(mut self) -> Result<CudaSlice<T>> {
+        self.check_no_graph()?;
         take(&mut self)?.ok_or_else(|| Error::DeviceMismatch {
             what: "the vector",
             expected: "a stream of cudarc's".into(),
@@ -169,21 +170,21 @@ fn take<T>(vector: &mut DeviceVec<T>) -> Result<Option<CudaSlice<T>>> {
     }
     let Owner::Slice(mut slice) = mem::replace(owner, Owner::Lender) else { return Ok(None) };
     let context = queue.queue().context();
-    if slice.len() != len {
-        slice = shortened(queue, slice, len)?;
+    if slice.len() != len || !Arc::ptr_eq(slice.stream(), queue.queue()) {
+        slice = rebuilt(queue, slice, len)?;
     }
     release(context, || drop(slice.device_ptr_mut(queue.queue())));
     Ok(Some(slice))
 }
 
-/// The allocation as a slice of so many elements: none, where a vector of none has an allocation all the same.
-fn shortened<T>(queue: &Stream, slice: CudaSlice<T>, len: usize) -> Result<CudaSlice<T>> {
+/// The allocation as a slice of the queue's, of so many elements: none, where a vector of none has an allocation all the same.
+fn rebuilt<T>(queue: &Stream, slice: CudaSlice<T>, len: usize) -> Result<CudaSlice<T>> {
     let context = queue.queue().context();
-    let shorten = || {
+    let rebuild = || {
         // cudarc makes events of its own next, and panics if it cannot.
         context.new_event(None)?;
         // SAFETY: the same allocation, which has as many elements.
         Ok(unsafe { queue.queue().upgrade_device_ptr(slice.leak(), len) })
     };
-    apart_from_errors(context, shorten).and_then(|shortened| shortened).map_err(driver("giving a vector back"))
+    apart_from_errors(context, rebuild).and_then(|rebuilt| rebuilt).map_err(driver("giving a vector back"))
 }

@@ -152,8 +152,9 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped
-    /// then.
+    /// then. [`InvalidOption`](Error::InvalidOption) while a graph uses it.
     pub fn into_cust(mut self) -> Result<DeviceBuffer<T>> {
+        self.check_no_graph()?;
         take(&mut self).ok_or_else(|| Error::DeviceMismatch {
             what: "the vector",
             expected: "a buffer of cust's".into(),

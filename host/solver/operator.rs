@@ -50,8 +50,8 @@ pub trait LinearOperator<T: Scalar> {
     fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()>;
 
     /// Whether [`apply`](Self::apply) does nothing but queue operations on the device, always the same ones: no copies to or from the host,
-    /// no waiting. Methods may then record it once and replay it. Otherwise, as by default, it is called for each product. What cannot be
-    /// recorded although this says so is an error.
+    /// no waiting. Methods may then record it once and replay it. Otherwise, as by default, it is called for each product. If this returns true and
+    /// `apply` does something else, solving fails.
     fn can_be_recorded(&self) -> bool {
         false
     }

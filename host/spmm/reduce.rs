@@ -10,7 +10,7 @@ use super::{
     shares::{Shares, alignment, row_bytes, row_offsets},
 };
 use crate::{
-    Error, Offset, Result, Scalar, Structure,
+    Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
     formats::CsrArrays,
 };
@@ -53,7 +53,7 @@ pub(super) fn reduce<T: Scalar, O: Offset>(
                 let tile = choice::tile(keys.map(|key| key.tile), vector, cols, u32::MAX, None)?;
                 let entry = Key { dtype: T::DTYPE, extremum, tile }.entry();
                 let shares = Shares::new(csr, structure, (tile, entry), cols, None, None)?;
-                Ok::<_, Error>(Plan {
+                Ok(Plan {
                     extremum,
                     one: Buffer::upload(&csr.device, &[T::from_f64(1.0)])?,
                     partials: Buffer::zeros(&csr.device, shares.room())?,

@@ -1,6 +1,7 @@
 //! A graph being recorded on a GPU, and what it keeps.
 
 use std::{
+    collections::{HashMap, HashSet},
     fmt, ptr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -16,6 +17,8 @@ pub(super) struct Tape {
     recorder: Arc<Stream>,
     lent: Lent,
     kept: Kept,
+    /// The places of memory that has been allocated meanwhile.
+    new: HashSet<usize>,
 }
 
 /// Whether launches may touch memory that another library lends, which a graph cannot keep.
@@ -29,8 +32,8 @@ pub(in super::super) enum Lent {
 /// What a graph keeps for as long as it exists.
 #[derive(Default)]
 pub(in super::super) struct Kept {
-    /// What the launches touch.
-    memory: Vec<Arc<dyn Send + Sync>>,
+    /// What the launches touch, by its place.
+    memory: HashMap<usize, Arc<dyn Send + Sync>>,
     /// Held while the graph is queued: whoever else queues what it touches holds them too. In one order in all graphs.
     locks: Vec<Arc<dyn Exclusive>>,
 }
@@ -48,22 +51,35 @@ impl<P: Send> Exclusive for Mutex<P> {
     }
 }
 
-/// Does `work`, whose launches on `queue` are recorded by `recorder`; what the graph has to keep.
+/// Does `work`, whose launches on `queue` are recorded by `recorder`; what the graph has to keep, also where it fails.
 pub(in super::super) fn record(
     queue: &Arc<Stream>,
     recorder: &Arc<Stream>,
     lent: Lent,
     work: impl FnOnce() -> Result<()>,
-) -> Result<Kept> {
-    let tape = Tape { queue: Arc::clone(queue), recorder: Arc::clone(recorder), lent, kept: Kept::default() };
+) -> (Kept, Result<()>) {
+    let (queue, recorder) = (Arc::clone(queue), Arc::clone(recorder));
+    let tape = Tape { queue, recorder, lent, kept: Kept::default(), new: HashSet::new() };
     let before = Before::enter(State::Recording(tape));
-    work()?;
+    let worked = work();
     let state = CURRENT.replace(State::Idle);
     drop(before);
-    let State::Recording(Tape { mut kept, .. }) = state else { unreachable!("whoever changes the state puts it back") };
+    let State::Recording(Tape { mut kept, new, .. }) = state else {
+        unreachable!("whoever changes the state puts it back")
+    };
     kept.locks.sort_by_key(|lock| ptr::from_ref(&**lock).addr());
     kept.locks.dedup_by_key(|lock| ptr::from_ref(&**lock).addr());
-    Ok(kept)
+    // The graph would go on with this memory, whatever becomes of the value.
+    let has_escaped =
+        new.iter().any(|place| kept.memory.get(place).is_some_and(|memory| Arc::strong_count(memory) > 1));
+    let problem = "a vector or number made in a graph outlives it: write to one that exists before, by assign or set";
+    let checked = if has_escaped { Err(Error::InvalidOption(problem.into())) } else { Ok(()) };
+    (kept, worked.and(checked))
+}
+
+/// Whether this thread captures the queue itself.
+pub(super) fn is_capture() -> bool {
+    CURRENT.with_borrow(|state| matches!(state, State::Recording(tape) if tape.recorder.is(&tape.queue)))
 }
 
 /// Where an operation on `queue` goes instead, if this thread records.
@@ -71,7 +87,7 @@ pub(in super::super) fn recorder(queue: &Stream) -> Result<Option<Arc<Stream>>> 
     CURRENT.with_borrow(|state| match state {
         State::Recording(tape) if tape.queue.is(queue) => Ok(Some(Arc::clone(&tape.recorder))),
         State::Recording(_) => {
-            let problem = "an operation on another queue than the one that the graph is recorded for";
+            let problem = "this operation runs on another queue than the one being recorded";
             Err(Error::InvalidOption(problem.into()))
         }
         State::Idle | State::Anew => Ok(None),
@@ -82,9 +98,27 @@ pub(in super::super) fn recorder(queue: &Stream) -> Result<Option<Arc<Stream>>> 
 pub(in super::super) fn keep(memory: impl FnOnce() -> Arc<dyn Send + Sync>) {
     CURRENT.with_borrow_mut(|state| {
         if let State::Recording(tape) = state {
-            tape.kept.memory.push(memory());
+            tape.keep(memory());
         }
     });
+}
+
+/// The same, of memory that has just been allocated.
+pub(in super::super) fn keep_new(memory: impl FnOnce() -> Arc<dyn Send + Sync>) {
+    CURRENT.with_borrow_mut(|state| {
+        if let State::Recording(tape) = state {
+            let place = tape.keep(memory());
+            tape.new.insert(place);
+        }
+    });
+}
+
+impl Tape {
+    fn keep(&mut self, memory: Arc<dyn Send + Sync>) -> usize {
+        let place = Arc::as_ptr(&memory).addr();
+        self.kept.memory.insert(place, memory);
+        place
+    }
 }
 
 /// Has the recording, if there is one, keep a lock.

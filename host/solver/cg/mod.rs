@@ -27,8 +27,8 @@ use super::{
 };
 use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, device::check_length};
 
-/// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b` with a symmetric positive definite matrix `A`, or what
-/// stands for one, with or without a preconditioner.
+/// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b` with a symmetric positive definite matrix `A`, or an operator that
+/// acts as one, with or without a preconditioner.
 ///
 /// ```
 /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};
@@ -171,7 +171,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// As [`solve`](Self::solve).
     pub fn describe(&mut self) -> Result<KernelChoice> {
         let (n, device) = self.size()?;
-        let prepared = self.prepare(n, device)?;
+        let prepared = self.prepare(n, device, false)?;
         let choice = match &prepared.form {
             Form::Plain => KernelChoice { kernel: "vector operations".into(), reason: self.why_plain().into() },
             Form::Fast(fast) => fast.describe(),
@@ -195,7 +195,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         let (n, device) = self.check(b, x)?;
-        let mut prepared = self.prepare(n, device)?;
+        let mut prepared = self.prepare(n, device, false)?;
         let (operator, preconditioner) = (self.operator, self.preconditioner.clone());
         let info = match &mut prepared.form {
             Form::Plain => self.run(&mut Plain::new(operator, preconditioner.as_deref(), b, x)?),
@@ -271,9 +271,10 @@ impl Cg<'_, f32> {
     /// [`InvalidOption`](Error::InvalidOption) with [`CgMethod::Plain`].
     pub fn solve_mixed(&mut self, b: &DeviceVec<f64>, x: &mut DeviceVec<f64>) -> Result<SolveInfo> {
         let (n, device) = self.check(b, x)?;
-        let mut prepared = self.prepare(n, device)?;
+        let mut prepared = self.prepare(n, device, true)?;
         let Form::Fast(fast) = &mut prepared.form else {
-            return Err(Error::InvalidOption("two precisions with the plain method".into()));
+            let problem = "mixed precision needs the fused kernels, which CgMethod::Plain rules out";
+            return Err(Error::InvalidOption(problem.into()));
         };
         let system = Mixed::new(prepared.matrix, b, x)?;
         fast.workspace.x.fill(0.0)?;

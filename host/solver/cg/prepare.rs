@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Device, DeviceMatrix, Error, Lanes, Preconditioner, Result, Scalar, SolveInfo,
-    device::{Backend, check_length},
+    device::{self, Backend, check_length},
 };
 
 /// What solutions of systems of one size use.
@@ -39,12 +39,16 @@ impl<'a, T: Scalar> Cg<'a, T> {
 
     /// What a solution of `n` equations on this queue needs: the last one's, where that was of such a system. It is out of `self`
     /// while the solution goes on, so that a panic of the user's operator or callback leaves nothing half done behind.
-    pub(super) fn prepare(&mut self, n: usize, device: &Device) -> Result<Prepared<'a, T>> {
-        let matrix = self.operator.as_matrix();
+    /// In two precisions there is no plain form.
+    pub(super) fn prepare(&mut self, n: usize, device: &Device, is_mixed: bool) -> Result<Prepared<'a, T>> {
+        device::refuse("the solution of a system")?;
+        // One on another queue is multiplied by as any other operator.
+        let matrix = self.operator.as_matrix().filter(|matrix| matrix.device().is_same_queue(device));
         let fits = |prepared: &Prepared<'a, T>| {
             prepared.n == n
                 && prepared.device.is_same_queue(device)
                 && prepared.matrix.map(ptr::from_ref) == matrix.map(ptr::from_ref)
+                && !(is_mixed && matches!(prepared.form, Form::Plain))
         };
         if let Some(prepared) = self.prepared.take().filter(fits) {
             return Ok(prepared);
@@ -55,7 +59,6 @@ impl<'a, T: Scalar> Cg<'a, T> {
         if let Some(matrix) = matrix {
             check_length("the operator's matrix", n, matrix.nrows())?;
             check_length("the row of A", n, matrix.ncols())?;
-            device.check_same("the operator's matrix", matrix.device())?;
             if !self.assume_symmetric {
                 symmetry::check(matrix)?;
             }
@@ -69,7 +72,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         // A diagonal is part of the kernels.
         let own = self.preconditioner.as_ref().filter(|_| diagonal.is_none());
         let can_be_recorded = self.operator.can_be_recorded() && own.is_none_or(|own| own.can_be_recorded());
-        let form = match self.is_plain(device, can_be_recorded)? {
+        let form = match self.is_plain(device, can_be_recorded || is_mixed)? {
             true => Form::Plain,
             false => {
                 let z = match (diagonal, own) {
@@ -89,7 +92,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
     }
 
     /// Whether the method is computed by operations of vectors.
-    fn is_plain(&self, device: &Device, can_be_recorded: bool) -> Result<bool> {
+    fn is_plain(&self, device: &Device, can_be_fast: bool) -> Result<bool> {
         match self.method {
             CgMethod::Plain if self.compensated => {
                 Err(Error::InvalidOption("the plain method with dots computed with compensation".into()))
@@ -97,7 +100,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
             CgMethod::Plain => Ok(true),
             CgMethod::Auto => {
                 let is_cpu = matches!(device.backend(), Backend::Cpu { .. });
-                Ok(!is_cpu && !can_be_recorded && !self.compensated)
+                Ok(!is_cpu && !can_be_fast && !self.compensated)
             }
             _ => Ok(false),
         }

@@ -6,7 +6,7 @@ pub use jacobi::Jacobi;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
 
-/// A linear map that is about the inverse of the matrix. For [`Cg`](crate::Cg) it is symmetric and positive definite.
+/// A linear map that approximates the inverse of the matrix. For [`Cg`](crate::Cg) it is symmetric and positive definite.
 pub trait Preconditioner<T: Scalar> {
     /// `z = M * r`, queued on `z`'s queue. The old `z` may hold anything.
     ///
@@ -20,7 +20,7 @@ pub trait Preconditioner<T: Scalar> {
     }
 
     /// The diagonal, if the preconditioner is a diagonal matrix: methods then use kernels that multiply by it on the way, in place of
-    /// [`apply`](Self::apply). They ask once, before the first solution.
+    /// [`apply`](Self::apply).
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {
         None
     }
