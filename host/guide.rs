@@ -6,7 +6,7 @@
 //! 4. [`precision`]: element types, errors, and when results are the same to the last bit
 //! 5. [`solvers`]: systems of equations, operators and methods of your own
 //! 6. [`without_a_gpu`]: the CPU, the emulator, and tests
-//! 7. [`cheat_sheet`]: from nalgebra-sparse, sprs and SciPy
+//! 7. [`cheat_sheet`]: from nalgebra-sparse, sprs, faer and SciPy
 
 #[doc = include_str!("../docs/guide/formats.md")]
 pub mod formats {}

@@ -44,7 +44,7 @@
 //! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
 //!
 //! [`guide`] tells which format and kernel to choose, what waits for what, what precision to expect, and has a cheat-sheet from
-//! nalgebra-sparse, sprs and SciPy.
+//! nalgebra-sparse, sprs, faer and SciPy.
 //!
 //! | feature | default | meaning |
 //! |---|---|---|
@@ -54,6 +54,7 @@
 //! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
 //! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
 //! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
+//! | `faer` | no | CSR and CSC matrices from and to those of faer, views of `u32` indices too; dense matrices to and from a device |
 //! | `cust` | no | work on streams and buffers of cust, and kernels in its modules. The program then links libcuda, which is looked for in CUDA toolkits and in `lib64` of the folder that the environment variable `CUDA_LIBRARY_PATH` names |
 //! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
 

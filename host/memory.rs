@@ -43,7 +43,8 @@ pub(crate) fn reserve_one<E>(array: &mut Vec<E>) -> Result<()> {
     array.try_reserve(1).map_err(|_| out_of_memory::<E>(array.len() + 1))
 }
 
-fn out_of_memory<E>(length: usize) -> Error {
+/// The error of an array of `length` elements for which the host has no memory.
+pub(crate) fn out_of_memory<E>(length: usize) -> Error {
     let requested = (length as u64).saturating_mul(size_of::<E>() as u64);
     Error::OutOfMemory { device: "the host".into(), requested, available: None }
 }

@@ -1,12 +1,14 @@
 //! Conversions from and to the matrices of other libraries, documents of matrices, and memory and streams of other
 //! libraries for GPUs. Each is a feature.
 
-#[cfg(any(feature = "nalgebra-sparse", feature = "sprs"))]
+#[cfg(any(feature = "faer", feature = "nalgebra-sparse", feature = "sprs"))]
 mod arrays;
 #[cfg(feature = "cuda")]
 mod cudarc;
 #[cfg(feature = "cust")]
 mod cust;
+#[cfg(feature = "faer")]
+mod faer;
 #[cfg(feature = "nalgebra-sparse")]
 mod nalgebra_sparse;
 #[cfg(feature = "serde")]

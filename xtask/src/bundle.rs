@@ -24,6 +24,7 @@ const BUILT: &[&str] = &[
     "--test=device",
     "--test=gemm",
     "--test=graph",
+    "--test=interop_faer",
     "--test=own_kernel",
     "--test=solver",
     "--test=spmv",
