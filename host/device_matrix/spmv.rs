@@ -18,7 +18,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// matrices in DIA, ELL, HYB and COO, and transposed products of CSR matrices, multiply into a temporary vector and copy.
     ///
     /// # Errors
-    /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` has not `ncols` or `y` not `nrows` elements; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` does not have `ncols` elements or `y` not `nrows`; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
     /// of the three is on another device; [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
     /// [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) allows its kernel; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
     pub fn spmv<'x, 'y>(

@@ -48,7 +48,7 @@ use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, devic
 ///
 /// The numbers that steer the method stay on the device, and dots are summed in `f64`, in a fixed order: the same input on the same device
 /// gives the same bits. The host does not wait inside an iteration. It queues iterations ahead and hears later which was the last: those
-/// after it change nothing, but products by an operator of your own are made, at most 6 too many (16 where iterations are recorded, 40 with
+/// after it change nothing, but up to 6 extra products by an operator of your own are made (16 where iterations are recorded, 40 with
 /// [`CgMethod::InStep`]).
 ///
 /// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
@@ -182,8 +182,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
 
     /// Solves `A * x = b`; `x` is the first guess, and then the solution. Waits until it is found.
     ///
-    /// If `b` is 0, so is `x`. An error of the method itself ([`Error::Breakdown`]) leaves in `x` the last iterate before, which of all so
-    /// far has the least error in the norm that belongs to `A`.
+    /// If `b` is 0, so is `x`. An error of the method itself ([`Error::Breakdown`]) leaves in `x` the last iterate before, the
+    /// best so far in the norm that belongs to `A`.
     ///
     /// `O(nnz + n)` work an iteration.
     ///
