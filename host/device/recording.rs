@@ -43,7 +43,7 @@ impl Before {
 impl Drop for Before {
     fn drop(&mut self) {
         // What a tape keeps may look here when it goes.
-        drop(CURRENT.replace(mem::replace(&mut self.0, State::Idle)));
+        let _after = CURRENT.replace(mem::replace(&mut self.0, State::Idle));
     }
 }
 
