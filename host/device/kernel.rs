@@ -207,7 +207,8 @@ impl<'a, Args: Copy> Launch<'a, Args> {
     /// `Args` is the struct that the kernel takes, its PTX as well as the Rust function, and the kernel's own rules hold
     /// for `args`. The pointers there come from this launch. On a GPU they may also be to other memory of this GPU, if it
     /// stays allocated until the launch has run, and what else touches it is ordered with the launch, such as by
-    /// [`Device::cuda_stream`].
+    /// [`Device::cuda_stream`]. A launch that is recorded runs whenever the graph is launched: its pointers are taken while recording, and
+    /// other memory stays allocated for as long as the graph exists.
     pub unsafe fn run(self, args: Args) -> Result<()> {
         let call = || match self.kernel.call {
             // SAFETY: the caller's promise.

@@ -223,7 +223,7 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         self.matrix.device()
     }
 
-    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. What is said of [`DeviceMatrix::spmm`] holds, but that atomic
+    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. What is said of [`DeviceMatrix::spmm`] holds, except that atomic
     /// [kernels](crate::SpmmKernel) add in an order that changes from run to run.
     ///
     /// # Errors

@@ -468,7 +468,7 @@ fn scatter<T: Element>(y: DeviceSliceMut<'_, T>, indices: &DeviceIndices, x: Dev
     y.device().check_same("the indices", indices.vector().device())?;
     indices.check_bound("the vector", y.len())?;
     if !indices.are_distinct() {
-        let problem = "scatter by indices of which one is there twice: which element would stay is not known";
+        let problem = "scatter with a repeated index: which value would stay is undefined";
         return Err(Error::InvalidOption(problem.into()));
     }
     if indices.is_empty() {
