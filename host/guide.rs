@@ -4,7 +4,7 @@
 //! 2. [`kernels`]: which kernel multiplies it, and what `describe()` says of that
 //! 3. [`queues`]: queues, graphs, and what waits for what
 //! 4. [`precision`]: element types, errors, and when results are the same to the last bit
-//! 5. [`solvers`]: systems of equations, operators and methods of your own
+//! 5. [`solvers`]: systems of equations, your own operators and methods
 //! 6. [`without_a_gpu`]: the CPU, the emulator, and tests
 //! 7. [`cheat_sheet`]: from nalgebra-sparse, sprs, faer and SciPy
 

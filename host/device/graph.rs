@@ -209,7 +209,7 @@ impl Device {
     /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
     #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
     pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
-        recording::refuse("the recording of another")?;
+        recording::refuse("another graph")?;
         let recordings = match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => vec![],
             #[cfg(feature = "cuda")]
@@ -221,7 +221,7 @@ impl Device {
     /// What `operations` queues on this queue, if it is a GPU's: no other is recorded, and `operations` not called there.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU records"))]
     pub(crate) fn recorded(&self, operations: impl FnOnce() -> Result<()>) -> Result<Option<Recording>> {
-        recording::refuse("the recording of another")?;
+        recording::refuse("another graph")?;
         match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(None),
             #[cfg(feature = "cuda")]

@@ -59,7 +59,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     }
 
     /// `C = alpha * A^T * B + beta * C`, with `B` of `nrows` rows and `C` of `ncols`, for a
-    /// [`CscMatrix`](crate::CscMatrix). What is said of [`spmm`](Self::spmm) holds otherwise.
+    /// [`CscMatrix`](crate::CscMatrix). Otherwise as [`spmm`](Self::spmm).
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`Unsupported`](Error::Unsupported) also for CSR matrices: upload the transpose, or
@@ -223,7 +223,7 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         self.matrix.device()
     }
 
-    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. What is said of [`DeviceMatrix::spmm`] holds, except that atomic
+    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`: as [`DeviceMatrix::spmm`], except that atomic
     /// [kernels](crate::SpmmKernel) add in an order that changes from run to run.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// With a [`CscMatrix`](crate::CscMatrix) that is as fast as [`spmv`](Self::spmv) with a CSR matrix, and gives the same
     /// bits for the same input. With a CSR matrix it is neither, and [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) has to allow it;
-    /// for many products it is better to upload the transpose. What is said of [`spmv`](Self::spmv) holds otherwise.
+    /// for many products it is better to upload the transpose. Otherwise as [`spmv`](Self::spmv).
     ///
     /// # Errors
     /// As [`spmv`](Self::spmv), with the lengths exchanged; [`InvalidOption`](crate::Error::InvalidOption) if only a

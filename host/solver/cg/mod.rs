@@ -48,7 +48,7 @@ use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, devic
 ///
 /// The numbers that steer the method stay on the device, and dots are summed in `f64`, in a fixed order: the same input on the same device
 /// gives the same bits. The host does not wait inside an iteration. It queues iterations ahead and hears later which was the last: those
-/// after it change nothing, but up to 6 extra products by an operator of your own are made (16 where iterations are recorded, 40 with
+/// after it change nothing, but up to 6 extra products by your own operator are made (16 where iterations are recorded, 40 with
 /// [`CgMethod::InStep`]).
 ///
 /// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
