@@ -106,6 +106,30 @@ macro_rules! accessors {
                 self.vec.device()
             }
 
+            /// The transpose: the same elements, rows for columns.
+            #[must_use]
+            pub fn transpose(self) -> Self {
+                Self { layout: self.layout.transpose(), ..self }
+            }
+
+            /// Some of the rows: `a.rows(10..20)?`.
+            ///
+            /// # Errors
+            /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
+            pub fn rows(self, range: impl RangeBounds<usize>) -> Result<Self> {
+                let rows = lines_within("rows", self.layout.nrows, range)?;
+                Ok(Self { layout: self.layout.part(rows, 0..self.layout.ncols), ..self })
+            }
+
+            /// Some of the columns.
+            ///
+            /// # Errors
+            /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
+            pub fn columns(self, range: impl RangeBounds<usize>) -> Result<Self> {
+                let cols = lines_within("columns", self.layout.ncols, range)?;
+                Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
+            }
+
             /// Where the elements lie, if they do one after the other and make up one column.
             fn one_column(&self) -> Option<Range<usize>> {
                 let DenseLayout { nrows, ncols, order, leading_dimension, offset } = self.layout;
@@ -118,30 +142,6 @@ macro_rules! accessors {
 accessors!(DenseRef, DenseMut);
 
 impl<'a, T: Element> DenseRef<'a, T> {
-    /// The transpose: the same elements, rows for columns.
-    #[must_use]
-    pub fn transpose(self) -> Self {
-        Self { layout: self.layout.transpose(), ..self }
-    }
-
-    /// Some of the rows: `a.rows(10..20)?`.
-    ///
-    /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
-    pub fn rows(self, range: impl RangeBounds<usize>) -> Result<Self> {
-        let rows = lines_within("rows", self.layout.nrows, range)?;
-        Ok(Self { layout: self.layout.part(rows, 0..self.layout.ncols), ..self })
-    }
-
-    /// Some of the columns.
-    ///
-    /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
-    pub fn columns(self, range: impl RangeBounds<usize>) -> Result<Self> {
-        let cols = lines_within("columns", self.layout.ncols, range)?;
-        Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
-    }
-
     /// A copy of the elements, row by row without gaps, after everything queued before has finished.
     ///
     /// # Errors
@@ -179,30 +179,6 @@ impl<'a, T: Element> DenseRef<'a, T> {
 }
 
 impl<'a, T: Element> DenseMut<'a, T> {
-    /// The transpose: the same elements, rows for columns.
-    #[must_use]
-    pub fn transpose(self) -> Self {
-        Self { layout: self.layout.transpose(), ..self }
-    }
-
-    /// Some of the rows, to write them.
-    ///
-    /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
-    pub fn rows(self, range: impl RangeBounds<usize>) -> Result<Self> {
-        let rows = lines_within("rows", self.layout.nrows, range)?;
-        Ok(Self { layout: self.layout.part(rows, 0..self.layout.ncols), ..self })
-    }
-
-    /// Some of the columns, to write them.
-    ///
-    /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
-    pub fn columns(self, range: impl RangeBounds<usize>) -> Result<Self> {
-        let cols = lines_within("columns", self.layout.ncols, range)?;
-        Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
-    }
-
     /// The same matrix, to read.
     #[must_use]
     pub fn view(&self) -> DenseRef<'_, T> {
