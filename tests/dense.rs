@@ -4,7 +4,7 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, matrices, on_every_device};
+use common::{Random, dense::Dense, matrices, on_every_device};
 use warpsparse::{
     CscMatrix, DenseLayout, Device, DeviceDense, Element, Error, Order, Reduce, Scalar, SpmmOptions, Weights, gemm,
 };
@@ -163,6 +163,8 @@ fn sparse_products_in_any_order(device: &Device) {
             // Of one column too it is the kernel for dense matrices.
             plan.multiply(1.5, &b, beta, &mut c).unwrap();
             let expected = bits(&c);
+            let bounds =
+                common::dense::reference(&matrix, 1.5, &rows_of(&x, 60, cols), f64::from(beta), &rows_of(&y, 45, cols));
             for b_layout in layouts(60, cols) {
                 for c_layout in layouts(45, cols) {
                     let b = of(b_layout, &x, 60);
@@ -176,15 +178,6 @@ fn sparse_products_in_any_order(device: &Device) {
                     if cols > 1 {
                         assert!(bits(&products[1]) == expected, "{case}");
                     }
-                    let reference = common::dense::Dense::new(60, cols, 0, 0, {
-                        let mut values = x.iter();
-                        move || f64::from(*values.next().unwrap())
-                    });
-                    let old = common::dense::Dense::new(45, cols, 0, 0, {
-                        let mut values = y.iter();
-                        move || f64::from(*values.next().unwrap())
-                    });
-                    let bounds = common::dense::reference(&matrix, 1.5, &reference, f64::from(beta), &old);
                     for product in &products[1..] {
                         common::assert_within(&case, &product.to_vec().unwrap(), &bounds);
                     }
@@ -192,6 +185,12 @@ fn sparse_products_in_any_order(device: &Device) {
             }
         }
     }
+}
+
+/// A matrix for the reference, of values row by row.
+fn rows_of(values: &[f32], nrows: usize, ncols: usize) -> Dense<f32> {
+    let mut values = values.iter();
+    Dense::new(nrows, ncols, 0, 0, || f64::from(*values.next().unwrap()))
 }
 
 fn bits<T: Scalar>(matrix: &DeviceDense<T>) -> Vec<u64> {

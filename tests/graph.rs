@@ -5,7 +5,7 @@ mod common;
 use std::{cell::RefCell, panic, process::ExitCode, rc::Rc};
 
 use common::{Random, matrices, on_every_device};
-use warpsparse::{CsrMatrix, Device, DeviceVec, Error, Result};
+use warpsparse::{Device, DeviceVec, Error, Result};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -26,32 +26,9 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-/// The 5-point stencil on `n * n` points.
-fn stencil(n: usize) -> CsrMatrix<f64> {
-    let row = |i: usize| {
-        let (x, y) = (i % n, i / n);
-        let mut entries = vec![];
-        if y > 0 {
-            entries.push((i - n, -1.0));
-        }
-        if x > 0 {
-            entries.push((i - 1, -1.0));
-        }
-        entries.push((i, 4.0));
-        if x + 1 < n {
-            entries.push((i + 1, -1.0));
-        }
-        if y + 1 < n {
-            entries.push((i + n, -1.0));
-        }
-        entries
-    };
-    matrices::from_rows(n * n, (0..n * n).map(row).collect())
-}
-
 /// Conjugate gradients as textbooks have them, a graph an iteration, against the same in f64 on the host.
 fn iterations_are_recorded_whole(device: &Device) {
-    let matrix = stencil(9);
+    let matrix = matrices::stencil(9);
     let a = device.upload(&matrix).unwrap();
     let b = Random(1).vector::<f64>(81);
     let (mut x, mut r, mut p) =
@@ -176,7 +153,7 @@ fn what_a_graph_cannot_hold_is_an_error(device: &Device) {
         refusal(device, || y.copy_from(&[0.0; 30])),
         refusal(device, || device.upload_vec(&[1.0]).map(drop)),
         refusal(device, || device.scalar(1.0).map(drop)),
-        refusal(device, || device.upload(&stencil(3)).map(drop)),
+        refusal(device, || device.upload(&matrices::stencil(3)).map(drop)),
         refusal(device, || device.synchronize()),
         refusal(device, || device.time_each(1, |_| Ok(())).map(drop)),
         refusal(device, || other.launch(1)),

@@ -5,12 +5,10 @@ mod common;
 use std::{f64::consts::TAU, process::ExitCode};
 
 use common::{
-    Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu,
+    Random, assert_exact, assert_within, matrices, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu,
     sums::{Sum, epsilon},
 };
-use warpsparse::{
-    CsrMatrix, Device, DeviceScalar, DeviceVec, Error, ErrorKind, Factor, Map, Reduction, Result, Scalar, Zip,
-};
+use warpsparse::{Device, DeviceScalar, DeviceVec, Error, ErrorKind, Factor, Map, Reduction, Result, Scalar, Zip};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -607,7 +605,7 @@ fn what_does_not_fit(device: &Device) {
     let twice = device.upload_indices(&[1, 0, 1], 5).unwrap();
     assert!(!twice.are_distinct());
     let mut target = device.zeros::<f32>(5).unwrap();
-    assert!(target.scatter(&twice, x.slice(..3).unwrap()).unwrap_err().to_string().contains("twice"));
+    assert!(target.scatter(&twice, x.slice(..3).unwrap()).unwrap_err().to_string().contains("repeated index"));
     let high = device.upload_indices(&[0, 1, 2, 3], 9).unwrap();
     assert!(matches!(target.scatter(&high, &x), Err(Error::LengthMismatch { expected: 9, found: 5, .. })));
     let mut four = device.zeros::<f32>(4).unwrap();
@@ -633,30 +631,9 @@ fn what_does_not_fit(device: &Device) {
     }
 }
 
-/// The 5-point stencil of a grid, which is symmetric positive definite.
-fn stencil(side: usize) -> CsrMatrix<f64> {
-    let (mut offsets, mut columns, mut values) = (vec![0u32], vec![], vec![]);
-    for i in 0..side * side {
-        let (row, col) = (i / side, i % side);
-        let mut entry = |there: bool, column: usize, value: f64| {
-            if there {
-                columns.push(column as u32);
-                values.push(value);
-            }
-        };
-        entry(row > 0, i.wrapping_sub(side), -1.0);
-        entry(col > 0, i.wrapping_sub(1), -1.0);
-        entry(true, i, 4.0);
-        entry(col + 1 < side, i + 1, -1.0);
-        entry(row + 1 < side, i + side, -1.0);
-        offsets.push(columns.len() as u32);
-    }
-    CsrMatrix::try_from_csr_data(side * side, side * side, offsets, columns, values).unwrap()
-}
-
 /// As a textbook has it, with no number on the host before the end.
 fn conjugate_gradients(device: &Device) {
-    let (a, n) = (device.upload(&stencil(12)).unwrap(), 144);
+    let (a, n) = (device.upload(&matrices::stencil(12)).unwrap(), 144);
     let b = device.upload_vec(&Random(6).vector::<f64>(n)).unwrap();
     let mut x = device.zeros::<f64>(n).unwrap();
     let [mut r, mut p, mut q] = [(); 3].map(|()| device.zeros::<f64>(n).unwrap());
@@ -681,7 +658,7 @@ fn conjugate_gradients(device: &Device) {
 
 /// Power iteration: each replay multiplies and scales to a norm of 1, on the device alone.
 fn iterations_in_a_graph(device: &Device) {
-    let a = device.upload(&stencil(8)).unwrap();
+    let a = device.upload(&matrices::stencil(8)).unwrap();
     let mut x = device.upload_vec(&Random(9).vector::<f64>(64)).unwrap();
     let (mut y, mut norm) = (device.zeros::<f64>(64).unwrap(), device.scalar(0.0).unwrap());
     let step = || {

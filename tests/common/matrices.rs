@@ -40,6 +40,22 @@ pub(crate) fn from_rows<T: Scalar>(ncols: usize, rows: Vec<Vec<(usize, f64)>>) -
     CsrMatrix::try_from_csr_data(rows.len(), ncols, row_offsets, columns, values).expect("a valid test matrix")
 }
 
+/// The 5-point stencil on `side * side` points: 4 on the diagonal, -1 for each neighbour.
+pub(crate) fn stencil(side: usize) -> CsrMatrix<f64> {
+    let row = |i: usize| {
+        let (row, col) = (i / side, i % side);
+        let mut entries = vec![];
+        let mut entry = |there: bool, column: usize, value| there.then(|| entries.push((column, value)));
+        entry(row > 0, i.wrapping_sub(side), -1.0);
+        entry(col > 0, i.wrapping_sub(1), -1.0);
+        entry(true, i, 4.0);
+        entry(col + 1 < side, i + 1, -1.0);
+        entry(row + 1 < side, i + side, -1.0);
+        entries
+    };
+    from_rows(side * side, (0..side * side).map(row).collect())
+}
+
 /// A matrix with empty, short and long rows, in which pieces of 16 entries have remainders of every kind.
 pub(crate) fn uneven<T: Scalar>() -> CsrMatrix<T> {
     let mut random = Random(11);
