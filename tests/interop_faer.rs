@@ -2,8 +2,10 @@
 //! copied. Dense matrices, and products compared with those of faer, on every device.
 
 mod common;
+#[path = "common/interop.rs"]
+mod interop;
 
-use std::{fmt::Debug, process::ExitCode};
+use std::process::ExitCode;
 
 use common::{Random, on_every_device, properties};
 use faer::{
@@ -13,11 +15,11 @@ use faer::{
         SymbolicSparseRowMatRef, Triplet,
     },
 };
+use interop::{Entries, VALUES, bits, text, value_bits};
 use libtest_mimic::Trial;
 use proptest::prelude::*;
 use warpsparse::{
-    CscMatrix, CscView, CsrMatrix, CsrView, DenseLayout, Device, Element, Error, ErrorKind, Offset, Result, Scalar,
-    strategies::csr_matrix,
+    CscMatrix, CscView, CsrMatrix, CsrView, DenseLayout, Device, Element, Error, Offset, Scalar, strategies::csr_matrix,
 };
 
 fn main() -> ExitCode {
@@ -50,30 +52,10 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-/// Entries as `(row, column, bits of the value)`.
-type Entries = Vec<(usize, usize, u64)>;
-
-fn bits<T: Scalar>(triplets: impl Iterator<Item = (usize, usize, T)>) -> Entries {
-    triplets.map(|(i, j, value)| (i, j, value.to_f64().to_bits())).collect()
-}
-
 fn their_bits<'a, T: Scalar>(triplets: impl Iterator<Item = Triplet<usize, usize, &'a T>>) -> Entries {
     bits(triplets.map(|Triplet { row, col, val }| (row, col, *val)))
 }
 
-fn value_bits(values: &[f64]) -> Vec<u64> {
-    values.iter().map(|value| value.to_bits()).collect()
-}
-
-/// The text of an error that is a mistake in the call.
-fn text<M: Debug>(result: Result<M>) -> String {
-    let error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    error.to_string()
-}
-
-/// Values that a comparison of numbers does not tell apart, or from anything.
-const VALUES: [f64; 5] = [-0.0, 0.0, f64::NAN, f64::NEG_INFINITY, 5e-324];
 const OFFSETS: [u32; 5] = [0, 2, 2, 3, 5];
 const COLUMNS: [u32; 5] = [3, 4, 0, 2, 4];
 const ROWS: [usize; 5] = [0, 0, 2, 3, 3];

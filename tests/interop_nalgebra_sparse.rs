@@ -1,37 +1,17 @@
 //! Matrices from and to nalgebra-sparse: the same entries, bit for bit and in the same order, the values not copied.
 
+#[path = "common/interop.rs"]
+mod interop;
 #[path = "common/properties.rs"]
 mod properties;
 
-use std::fmt::Debug;
-
+use interop::{Entries, VALUES, bits, text, value_bits};
 use nalgebra_sparse as theirs;
 use proptest::prelude::*;
-use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, ErrorKind, Offset, Result, Scalar, strategies::csr_matrix};
-
-/// Entries as `(row, column, bits of the value)`.
-type Entries = Vec<(usize, usize, u64)>;
-
-fn bits<T: Scalar>(triplets: impl Iterator<Item = (usize, usize, T)>) -> Entries {
-    triplets.map(|(i, j, value)| (i, j, value.to_f64().to_bits())).collect()
-}
+use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, Offset, Scalar, strategies::csr_matrix};
 
 fn their_bits<'a, T: Scalar>(triplets: impl Iterator<Item = (usize, usize, &'a T)>) -> Entries {
     bits(triplets.map(|(i, j, &value)| (i, j, value)))
-}
-
-/// The text of an error that is a mistake in the call.
-fn text<M: Debug>(result: Result<M>) -> String {
-    let error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    error.to_string()
-}
-
-/// Values that a comparison of numbers does not tell apart, or from anything.
-const VALUES: [f64; 5] = [-0.0, 0.0, f64::NAN, f64::NEG_INFINITY, 5e-324];
-
-fn value_bits() -> Vec<u64> {
-    VALUES.iter().map(|value| value.to_bits()).collect()
 }
 
 #[test]
@@ -43,12 +23,12 @@ fn coo_keeps_order_and_duplicates() {
     assert_eq!((coo.nrows(), coo.ncols(), coo.row_indices(), coo.col_indices()), {
         (4, 5, &[2, 0, 2, 0, 3usize][..], &[1, 4, 1, 0, 4usize][..])
     });
-    assert_eq!(coo.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits());
+    assert_eq!(coo.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits(&VALUES));
     assert_eq!(coo.values().as_ptr(), values);
 
     let ours = CooMatrix::try_from(coo).unwrap();
     assert_eq!((ours.nrows(), ours.ncols(), ours.row_indices(), ours.col_indices()), (4, 5, &rows[..], &columns[..]));
-    assert_eq!(ours.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits());
+    assert_eq!(ours.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits(&VALUES));
     assert_eq!(ours.values().as_ptr(), values);
 }
 
@@ -65,14 +45,14 @@ fn csr_keeps_its_entries<O: Offset>() {
     assert_eq!((matrix.nrows(), matrix.ncols()), (4, 5));
     assert_eq!(matrix.row_offsets(), [0, 2, 2, 3, 5]);
     assert_eq!(matrix.col_indices(), [3, 4, 0, 2, 4]);
-    assert_eq!(matrix.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits());
+    assert_eq!(matrix.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits(&VALUES));
     assert_eq!(matrix.values().as_ptr(), values);
 
     let ours = CsrMatrix::<f64, O>::try_from(matrix).unwrap();
     assert_eq!((ours.nrows(), ours.ncols()), (4, 5));
     assert_eq!(ours.row_offsets(), [0, 2, 2, 3, 5].map(O::from));
     assert_eq!(ours.col_indices(), [3, 4, 0, 2, 4]);
-    assert_eq!(ours.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits());
+    assert_eq!(ours.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits(&VALUES));
     assert_eq!(ours.values().as_ptr(), values);
 }
 
@@ -94,7 +74,7 @@ fn csc_keeps_its_entries() {
     assert_eq!((matrix.nrows(), matrix.ncols()), (5, 4));
     assert_eq!(matrix.col_offsets(), [0, 2, 2, 3, 5]);
     assert_eq!(matrix.row_indices(), [3, 4, 0, 2, 4]);
-    assert_eq!(matrix.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits());
+    assert_eq!(matrix.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>(), value_bits(&VALUES));
     assert_eq!(matrix.values().as_ptr(), values);
 
     let ours = CscMatrix::<f64>::try_from(matrix).unwrap();

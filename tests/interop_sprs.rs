@@ -1,45 +1,23 @@
 //! Matrices from and to sprs: the same entries, bit for bit and in the same order; arrays of the types of ours are not
 //! copied.
 
+#[path = "common/interop.rs"]
+mod interop;
 #[path = "common/properties.rs"]
 mod properties;
 
-use std::fmt::Debug;
-
+use interop::{Entries, VALUES, bits, text, value_bits};
 use proptest::prelude::*;
 use sprs::{CsMat, CsMatI, CsMatViewI, SpIndex, TriMat, TriMatI};
-use warpsparse::{
-    CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, ErrorKind, Offset, Result, Scalar,
-    strategies::csr_matrix,
-};
-
-/// Entries as `(row, column, bits of the value)`.
-type Entries = Vec<(usize, usize, u64)>;
-
-fn bits<T: Scalar>(triplets: impl Iterator<Item = (usize, usize, T)>) -> Entries {
-    triplets.map(|(i, j, value)| (i, j, value.to_f64().to_bits())).collect()
-}
+use warpsparse::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, Offset, Scalar, strategies::csr_matrix};
 
 fn their_bits<'a, T: Scalar, I: SpIndex>(entries: impl Iterator<Item = (&'a T, (I, I))>) -> Entries {
     bits(entries.map(|(&value, (i, j))| (i.index(), j.index(), value)))
 }
 
-/// The text of an error that is a mistake in the call.
-fn text<M: Debug>(result: Result<M>) -> String {
-    let error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    error.to_string()
-}
-
-/// Values that a comparison of numbers does not tell apart, or from anything.
-const VALUES: [f64; 5] = [-0.0, 0.0, f64::NAN, f64::NEG_INFINITY, 5e-324];
 const OFFSETS: [u32; 5] = [0, 2, 2, 3, 5];
 const COLUMNS: [u32; 5] = [3, 4, 0, 2, 4];
 const ROWS: [usize; 5] = [0, 0, 2, 3, 3];
-
-fn value_bits(values: &[f64]) -> Vec<u64> {
-    values.iter().map(|value| value.to_bits()).collect()
-}
 
 /// The 4 x 5 matrix of these arrays.
 fn csr<O: Offset>() -> CsrMatrix<f64, O> {
