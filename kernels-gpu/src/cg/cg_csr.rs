@@ -28,17 +28,14 @@
 //! 3. Nothing else accesses what the launch writes meanwhile.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{
-    mem, thread,
-    warp::{self, WARP_SIZE},
-};
+use cuda_std::{mem, thread, warp::WARP_SIZE};
 
 use crate::{
     DType, Scalar,
     args::args,
     cg_state::{State, counter, status},
     family::family,
-    row_sum::{self, Csr},
+    row_sum::{self, Csr, sum_of_group},
     sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
 };
 
@@ -154,12 +151,8 @@ unsafe fn rows<T: Scalar, const LANES: u32, const COMPENSATED: bool>(args: &Args
             }
         }
         // Lanes without a row stay for the shuffles of their warp.
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            // SAFETY: all 32 lanes are here, and `LANES` divides 32.
-            sum += unsafe { warp::warp_shuffle_down(u32::MAX, sum, distance, LANES).0 };
-            distance /= 2;
-        }
+        // SAFETY: all 32 lanes are here, and `LANES` divides 32.
+        unsafe { sum_of_group!(sum, LANES) };
         if ours && lane == 0 {
             // SAFETY: row < rows, and no other thread has this row and lane 0.
             unsafe {

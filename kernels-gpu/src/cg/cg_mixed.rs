@@ -25,14 +25,12 @@
 //! 2. `row_offsets` starts at 0 and never falls, and the entries that it names exist; every column index is below `rows`.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{
-    GpuFloat, mem, thread,
-    warp::{self, WARP_SIZE},
-};
+use cuda_std::{GpuFloat, mem, thread, warp::WARP_SIZE};
 
 use crate::{
     args::args,
     family::family,
+    row_sum::sum_of_group,
     sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
 };
 
@@ -134,11 +132,7 @@ unsafe fn residual(args: Args) {
                     entry += LANES as usize;
                 }
             }
-            let mut distance = LANES / 2;
-            while distance > 0 {
-                sum += warp::warp_shuffle_down(u32::MAX, sum, distance, LANES).0;
-                distance /= 2;
-            }
+            sum_of_group!(sum, LANES);
             if ours && lane == 0 {
                 let b = mem::load_readonly(args.b.add(row as usize));
                 let r = b - sum;

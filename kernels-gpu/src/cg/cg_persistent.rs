@@ -56,6 +56,7 @@ use crate::{
     args::args,
     cg_state::{self, State, counter, scalar, status},
     family::family,
+    row_sum::sum_of_group,
     unroll::unroll,
 };
 
@@ -354,11 +355,7 @@ impl<T: Scalar> Share<T> {
                         self.row_sum::<LANES, false>(args, begin + lane, end)
                     };
                 }
-                let mut distance = LANES / 2;
-                while distance > 0 {
-                    sum += warp::warp_shuffle_down(u32::MAX, sum, distance, LANES).0;
-                    distance /= 2;
-                }
+                sum_of_group!(sum, LANES);
                 if ours && lane == 0 {
                     self.q.store(row, sum);
                     dot = GpuFloat::mul_add(self.p.load(row).widen(), sum.widen(), dot);

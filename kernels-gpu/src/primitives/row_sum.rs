@@ -117,3 +117,19 @@ pub(crate) unsafe fn by_quads<T: Scalar, const LANES: u32>(
     }
     sum
 }
+
+/// `sum_of_group!(sum, LANES)` makes `sum` of the first lane of each group of `LANES` lanes, a power of two, the sum of the group's. A macro, since
+/// a function would be optimised before it is inlined, and the kernels get other code.
+///
+/// # Safety
+/// All 32 lanes of the warp are here.
+macro_rules! sum_of_group {
+    ($sum:ident, $lanes:expr) => {{
+        let mut distance = $lanes / 2;
+        while distance > 0 {
+            $sum += cuda_std::warp::warp_shuffle_down(u32::MAX, $sum, distance, $lanes).0;
+            distance /= 2;
+        }
+    }};
+}
+pub(crate) use sum_of_group;

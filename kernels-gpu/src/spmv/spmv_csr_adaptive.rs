@@ -47,7 +47,7 @@ use crate::{
     DType, Offset, Scalar,
     args::args,
     family::family,
-    row_sum::{self, Csr},
+    row_sum::{self, Csr, sum_of_group},
     unroll::unroll,
 };
 
@@ -199,12 +199,8 @@ unsafe fn add_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, blo
         }
     }
     // Lanes without a row of theirs stay for the shuffles of their warp.
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: all 32 lanes are here, and `LANES` divides 32.
-        sum += unsafe { warp::warp_shuffle_down(u32::MAX, sum, distance, LANES).0 };
-        distance /= 2;
-    }
+    // SAFETY: all 32 lanes are here, and `LANES` divides 32.
+    unsafe { sum_of_group!(sum, LANES) };
     if ours && lane == 0 {
         // SAFETY: row < rows, and no other thread has this row and lane 0; a long row is none of ours.
         unsafe { write(args, row as usize, sum) }

@@ -39,7 +39,7 @@ use crate::{
     DType, Offset, Scalar,
     args::args,
     family::family,
-    row_sum::{self, Csr},
+    row_sum::{self, Csr, sum_of_group},
 };
 
 /// Threads per block: eight blocks fill a multiprocessor of 2048 threads, so that at 32 registers a thread all of
@@ -156,12 +156,8 @@ unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
         // SAFETY: rules 1 and 2.
         unsafe { sum = partial_sum::<T, O, LANES>(&args, row as usize, lane) };
     }
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: all 32 lanes are here, and `LANES` divides 32.
-        sum += unsafe { warp::warp_shuffle_down(u32::MAX, sum, distance, LANES).0 };
-        distance /= 2;
-    }
+    // SAFETY: all 32 lanes are here, and `LANES` divides 32.
+    unsafe { sum_of_group!(sum, LANES) };
 
     if in_matrix && lane == 0 {
         // SAFETY: row < rows, and no other thread has this row and lane 0.

@@ -21,9 +21,9 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{atomic::atomic_fetch_min_u32_device, mem, thread, warp};
+use cuda_std::{atomic::atomic_fetch_min_u32_device, mem, thread};
 
-use crate::{DType, Scalar, args::args, family::family};
+use crate::{DType, Scalar, args::args, family::family, row_sum::sum_of_group};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -89,11 +89,7 @@ unsafe fn invert<T: Scalar>(args: Args<T>) {
                 entry += LANES as usize;
             }
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            sum += warp::warp_shuffle_down(u32::MAX, sum, distance, LANES).0;
-            distance /= 2;
-        }
+        sum_of_group!(sum, LANES);
         if ours && lane == 0 {
             let inverse = T::ONE / sum;
             mem::store(args.diagonal.add(row as usize), inverse);
