@@ -82,6 +82,7 @@ mod scalar;
 mod solver;
 mod spmm;
 mod spmv;
+mod stored;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod structure;
@@ -113,6 +114,7 @@ pub use scalar::{DType, Element, Scalar};
 pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
 pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
+pub use stored::HostMatrix;
 pub use structure::Structure;
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 

@@ -5,7 +5,8 @@ mod common;
 use std::{cell::Cell, ops::ControlFlow, process::ExitCode};
 
 use common::{
-    Random, matrices::from_rows, on_cpu_and_gpu, on_device, on_emulator_and_gpu, on_every_device, on_gpu, sums::epsilon,
+    Random, matrices::from_rows, on_cpu_and_gpu, on_device, on_emulator_and_gpu, on_every_device, on_gpu,
+    sums::epsilon, uploads::in_every_format,
 };
 use warpsparse::{
     Cg, CgMethod, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec,
@@ -630,24 +631,6 @@ fn every_format(device: &Device) {
             assert!(relative_residual(&matrix, &b, &x) < 1.1e-11, "{format:?}");
         }
     }
-}
-
-/// The matrix in every format, with products of its own or not.
-fn in_every_format<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(String, DeviceMatrix<T>)> {
-    let formats = [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Hyb];
-    let with = |options: SpmvOptions| device.upload_with(matrix, &options).unwrap();
-    let mut all: Vec<_> =
-        formats.map(|format| (format!("{format:?}"), with(SpmvOptions::default().format(format)))).into();
-    all.push(("adaptive".into(), with(SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(2))));
-    all.push(("64-bit offsets".into(), device.upload(&CsrMatrix::<T, u64>::from(matrix)).unwrap()));
-    let csc = CscMatrix::try_from(matrix).unwrap();
-    all.push(("CSC".into(), device.upload(&csc).unwrap()));
-    all.push((
-        "CSC, products too".into(),
-        device.upload_with(&csc, &SpmvOptions::default().nondeterministic()).unwrap(),
-    ));
-    all.push(("HYB of 2 slots".into(), device.upload(&HybMatrix::from_csr_with_width(matrix, 2).unwrap()).unwrap()));
-    all
 }
 
 fn jacobi_for_every_format<T: Scalar>(device: &Device) {

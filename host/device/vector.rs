@@ -99,6 +99,21 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.overwrite(&self.device, 0, source)
     }
 
+    /// A vector that nothing writes before it [owns](Self::own) its elements: copied to the memory of a GPU, otherwise shared.
+    pub(crate) fn share(device: &Device, values: &Arc<Vec<T>>) -> Result<Self> {
+        Ok(Self { device: device.clone(), buffer: Buffer::share(device, values)? })
+    }
+
+    /// Copies elements that are shared.
+    pub(crate) fn own(&mut self) -> Result<()> {
+        if let Buffer::Shared(values) = &self.buffer {
+            let mut copy = memory::room(values.len()).map_err(|error| of_device(&self.device, error))?;
+            copy.extend_from_slice(values);
+            self.buffer = Buffer::Host(copy);
+        }
+        Ok(())
+    }
+
     pub(crate) fn buffer(&self) -> &Buffer<T> {
         &self.buffer
     }

@@ -3,16 +3,16 @@
 mod spmm;
 mod spmv;
 mod upload;
+mod values;
 
 pub use spmm::SpmmPlan;
 pub use upload::Upload;
 
 use crate::{
-    Device, DeviceVec, Error, KernelChoice, Result, Scalar, Structure, device,
-    formats::Csr,
-    memory,
+    Device, Error, HostMatrix, KernelChoice, Result, Scalar, Structure, device,
     spmm::Spmm,
     spmv::{Chosen, Spmv, SpmvOptions},
+    stored::{Csr, Stored},
 };
 
 /// A sparse matrix on a device, with the kernels for its products chosen.
@@ -31,6 +31,9 @@ pub struct DeviceMatrix<T> {
 #[derive(Debug)]
 pub(crate) struct Parts<T> {
     pub(crate) structure: Option<Structure>,
+    pub(crate) stored: Stored<T>,
+    /// Whether it is the transpose that is stored.
+    pub(crate) is_transposed: bool,
     pub(crate) spmv_bytes: usize,
     pub(crate) products: Products<T>,
     /// Options that lead to the same kernels without a choice.
@@ -56,9 +59,10 @@ pub(crate) enum Dense<T> {
 
 impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
-    pub(crate) fn of_one_kernel(product: Chosen<T>, spmv_bytes: usize) -> Self {
+    pub(crate) fn of_one_kernel((product, stored): (Chosen<T>, Stored<T>), spmv_bytes: usize) -> Self {
         let products = Products { product: Some(product), transposed: None, dense: Dense::None };
-        Self { structure: None, spmv_bytes, products, options: SpmvOptions::default() }
+        let options = SpmvOptions::default();
+        Self { structure: None, stored, is_transposed: false, spmv_bytes, products, options }
     }
 }
 
@@ -148,29 +152,14 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.parts.spmv_bytes
     }
 
-    /// The elements on the diagonal, of which there are as many as rows or columns, whichever are fewer: sums where an entry is there twice,
-    /// zeros where there is none.
-    ///
-    /// The entries are copied to the host for this, of DIA those of the diagonal alone. `O(nnz)` work.
-    ///
-    /// # Errors
-    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
-    pub fn diagonal(&self) -> Result<DeviceVec<T>> {
-        self.device.upload_vec(&self.diagonal_on_host()?)
-    }
-
-    pub(crate) fn diagonal_on_host(&self) -> Result<Vec<T>> {
-        let Products { product, transposed, .. } = &self.parts.products;
-        // That of the transpose is the same.
-        let chosen = product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two");
-        let mut diagonal = memory::zeros(self.nrows.min(self.ncols))?;
-        chosen.operator.add_diagonal(&mut diagonal)?;
-        Ok(diagonal)
-    }
-
-    /// The matrix in CSR with 32-bit offsets, if that is how its products have it.
+    /// The matrix in CSR with 32-bit offsets, if that is how it is stored.
     pub(crate) fn csr(&self) -> Option<Csr<'_, T>> {
-        self.parts.products.product.as_ref()?.operator.csr()
+        match &self.parts.stored {
+            _ if self.parts.is_transposed => None,
+            Stored::Host(HostMatrix::Csr(matrix)) => Some(Csr::Host(matrix)),
+            Stored::Host(_) => None,
+            Stored::Device(arrays) => arrays.csr().map(Csr::Device),
+        }
     }
 
     pub(crate) fn product(&self) -> Result<&dyn Spmv<T>> {

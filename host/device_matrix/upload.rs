@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{Dense, DeviceMatrix, Parts, Products};
 use crate::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, FormatChoice, HybMatrix, KernelChoice,
-    Offset, Result, Scalar, SpmvOptions, Structure,
+    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, FormatChoice, HostMatrix, HybMatrix,
+    KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
     device::{Backend, cpu_threads},
-    formats::{CsrArrays, row_ends},
+    formats::row_ends,
     spmm::{self, GpuSpmm},
     spmv::{Chosen, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},
+    stored::{CsrArrays, Stored, with_matrix},
     structure::analyse_on_gpu,
 };
 
@@ -59,7 +60,11 @@ impl<T: Scalar, O: Offset> Upload for CscMatrix<T, O> {
             Dense::Transposed(_) | Dense::None => Dense::None,
         };
         let products = Products { product: transposed, transposed: product, dense };
-        let parts = Parts { structure: None, products, ..of_transpose };
+        let stored = match of_transpose.stored {
+            Stored::Host(matrix) => Stored::Host(matrix.into_transposed()),
+            arrays => arrays,
+        };
+        let parts = Parts { structure: None, stored, is_transposed: true, products, ..of_transpose };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
 }
@@ -86,6 +91,15 @@ as_they_are! {
     HybMatrix, "HYB", upload_hyb;
 }
 
+/// As the matrix in its format.
+impl<T: Scalar> Upload for HostMatrix<T> {
+    type Scalar = T;
+
+    fn upload_to(&self, device: &Device, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
+        with_matrix!(self, matrix => matrix.upload_to(device, options))
+    }
+}
+
 mod sealed {
     use super::*;
 
@@ -96,6 +110,7 @@ mod sealed {
     impl<T> Sealed for DiaMatrix<T> {}
     impl<T> Sealed for EllMatrix<T> {}
     impl<T> Sealed for HybMatrix<T> {}
+    impl<T> Sealed for HostMatrix<T> {}
 }
 
 fn upload_coo<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Parts<T>> {
@@ -127,7 +142,8 @@ fn upload_csr<T: Scalar, O: Offset>(
         let nondeterministic = options.nondeterministic;
         let options = SpmvOptions { nondeterministic, ..SpmvOptions::default() };
         let products = on_cpu(matrix, &options);
-        return Ok(Parts { structure: Some(matrix.structure()), spmv_bytes, products, options });
+        let (structure, stored) = (Some(matrix.structure()), Stored::Host(HostMatrix::of_csr(matrix)));
+        return Ok(Parts { structure, stored, is_transposed: false, spmv_bytes, products, options });
     }
     let arrays = Arc::new(CsrArrays::upload(device, matrix)?);
     let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
@@ -135,6 +151,7 @@ fn upload_csr<T: Scalar, O: Offset>(
         FormatChoice::Auto => dia_that_pays(device, matrix, &structure)?,
         _ => None,
     };
+    let (dia, stored_dia) = dia.unzip();
     let (product, spmv_bytes) = match (dia, options.autotune) {
         (Some(dia), false) => dia,
         (None, false) => (csr::choose(&arrays, matrix, &structure, options)?, spmv_bytes),
@@ -148,13 +165,16 @@ fn upload_csr<T: Scalar, O: Offset>(
     };
     let transposed = options.nondeterministic.then(|| csr_scatter::choose(&arrays, &structure));
     let options = SpmvOptions { nondeterministic: options.nondeterministic, ..product.options.clone() };
-    // Where the matrix is in another format now, its CSR arrays go.
-    let dense = match options.format {
-        FormatChoice::Csr => Dense::Product(Box::new(GpuSpmm::new(&arrays, &structure))),
-        _ => Dense::None,
+    // Where the matrix is in DIA now, its CSR arrays go.
+    let (dense, stored) = match stored_dia.filter(|_| options.format == FormatChoice::Dia) {
+        Some(stored) => (Dense::None, stored),
+        None => {
+            let dense = Dense::Product(Box::new(GpuSpmm::new(&arrays, &structure)) as _);
+            (dense, Stored::Device(Box::new(arrays) as _))
+        }
     };
     let products = Products { product: Some(product), transposed, dense };
-    Ok(Parts { structure: Some(structure), spmv_bytes, products, options })
+    Ok(Parts { structure: Some(structure), stored, is_transposed: false, spmv_bytes, products, options })
 }
 
 fn on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, options: &SpmvOptions) -> Products<T> {
@@ -168,7 +188,7 @@ fn on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, options: &SpmvOptions)
     Products { product, transposed, dense: Dense::Product(Box::new(spmm::OnCpu(matrix.clone()))) }
 }
 
-/// The matrix in DIA, if that pays back within [`FormatChoice::PAY_BACK`] products, and the bytes of a product.
+/// The matrix in DIA and the bytes of a product, if that pays back within [`FormatChoice::PAY_BACK`] products; and what is stored then.
 ///
 /// Products take the time of their bytes in either format, and a conversion as long as [`CONVERSION`] products in CSR: so it
 /// pays where DIA saves more than `CONVERSION / PAY_BACK` of the bytes.
@@ -176,7 +196,7 @@ fn dia_that_pays<T: Scalar, O: Offset>(
     device: &Device,
     matrix: &CsrMatrix<T, O>,
     structure: &Structure,
-) -> Result<Option<(Chosen<T>, usize)>> {
+) -> Result<Option<((Chosen<T>, usize), Stored<T>)>> {
     /// Products in CSR that take as long as the conversion on the host and its upload, and as much again, for hosts of fewer
     /// cores. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
     const CONVERSION: usize = 1250;
@@ -191,9 +211,9 @@ fn dia_that_pays<T: Scalar, O: Offset>(
         Err(Error::PaddingExceeded { .. } | Error::OutOfMemory { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut chosen = dia::upload(device, &dia)?;
+    let (mut chosen, stored) = dia::upload(device, &dia)?;
     chosen.options = chosen.options.format(FormatChoice::Dia);
     chosen.choice.reason =
         format!("{diagonals} diagonals, {}% of the bytes in CSR", (100.0 * in_dia as f64 / in_csr as f64).round());
-    Ok(Some((chosen, in_dia)))
+    Ok(Some(((chosen, in_dia), stored)))
 }

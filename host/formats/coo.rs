@@ -121,6 +121,12 @@ impl<T: Scalar> CooMatrix<T> {
 
     coo_accessors!(&Self, '_);
 
+    /// The same matrix with as many other values.
+    pub(crate) fn with_values(&self, values: Vec<T>) -> Self {
+        assert_eq!(values.len(), self.nnz());
+        Self { values: Arc::new(values), ..self.clone() }
+    }
+
     /// The matrix, its arrays borrowed.
     #[must_use]
     pub fn as_view(&self) -> CooView<'_, T> {

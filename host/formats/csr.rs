@@ -106,6 +106,17 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         }
     }
 
+    /// The same matrix with as many other values.
+    pub(crate) fn with_values(&self, values: Vec<T>) -> Self {
+        assert_eq!(values.len(), self.nnz());
+        Self {
+            ncols: self.ncols,
+            row_offsets: Arc::clone(&self.row_offsets),
+            col_indices: Arc::clone(&self.col_indices),
+            values: Arc::new(values),
+        }
+    }
+
     /// The same matrix with other offsets of the same values.
     fn with_offsets<P>(&self, row_offsets: Vec<P>) -> CsrMatrix<T, P> {
         CsrMatrix {

@@ -118,6 +118,28 @@ impl<T: Scalar> DiaMatrix<T> {
         Ok(Self::from_valid_parts(csr.nrows(), csr.ncols(), leading_dimension, nnz, offsets, values))
     }
 
+    /// As [`try_from_dia_data`](Self::try_from_dia_data); values outside of the matrix are ignored.
+    pub(crate) fn of_slots(
+        nrows: usize,
+        ncols: usize,
+        leading_dimension: usize,
+        offsets: Vec<i64>,
+        mut values: Vec<T>,
+    ) -> Result<Self> {
+        for (&offset, diagonal) in offsets.iter().zip(values.chunks_exact_mut(leading_dimension.max(1))) {
+            let rows = rows_of(nrows, ncols, offset);
+            diagonal[..rows.start].fill(T::default());
+            diagonal[rows.end..].fill(T::default());
+        }
+        Self::try_from_dia_data(nrows, ncols, leading_dimension, offsets, values)
+    }
+
+    /// The same matrix with as many other values; those outside of the matrix are ignored.
+    pub(crate) fn with_values(&self, values: Vec<T>) -> Result<Self> {
+        let Self { nrows, ncols, leading_dimension, .. } = *self;
+        Self::of_slots(nrows, ncols, leading_dimension, self.offsets.to_vec(), values)
+    }
+
     /// The two arrays, to share.
     pub(crate) fn arrays(&self) -> (&Arc<Vec<i64>>, &Arc<Vec<T>>) {
         (&self.offsets, &self.values)

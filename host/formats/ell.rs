@@ -114,6 +114,14 @@ impl<T: Scalar> EllMatrix<T> {
         Ok(Self::from_valid_parts(csr.nrows(), csr.ncols(), width, leading_dimension, nnz, col_indices, values))
     }
 
+    /// The same matrix with as many other values; those of padding are ignored.
+    pub(crate) fn with_values(&self, mut values: Vec<T>) -> Self {
+        assert_eq!(values.len(), self.values.len());
+        let columns = self.col_indices.iter().zip(&mut values);
+        columns.filter(|(column, _)| **column == Self::PADDING).for_each(|(_, value)| *value = T::default());
+        Self { values: Arc::new(values), ..self.clone() }
+    }
+
     /// The two arrays, to share.
     pub(crate) fn arrays(&self) -> (&Arc<Vec<u32>>, &Arc<Vec<T>>) {
         (&self.col_indices, &self.values)

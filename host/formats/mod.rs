@@ -1,6 +1,5 @@
-//! The sparse formats on the host, each a type that is valid by construction; and CSR on a device.
+//! The sparse formats on the host, each a type that is valid by construction.
 
-mod arrays;
 pub(crate) mod compressed;
 mod convert;
 pub(crate) mod coo;
@@ -16,7 +15,6 @@ mod padded;
 pub(crate) mod rows;
 mod view;
 
-pub(crate) use arrays::{Csr, CsrArrays, add_diagonal_of};
 pub use coo::CooMatrix;
 pub use csc::CscMatrix;
 pub use csr::CsrMatrix;

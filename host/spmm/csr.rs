@@ -21,8 +21,8 @@ use super::{
 use crate::{
     KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
-    formats::CsrArrays,
     memory::zeros,
+    stored::CsrArrays,
 };
 
 /// The tiles that there are kernels for.
@@ -155,6 +155,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         let (csr, Plan { shares, b_ahead, partials, .. }) = (&*self.csr, plan);
         let (entry, blocks) = (shares.entry, shares.blocks(csr.nrows)?);
         let row_bytes = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
+        let values = csr.values.read();
         let (queue, c) = c.into_writable();
         let args = Args {
             rows: shares.rows(csr, row_bytes),
@@ -162,7 +163,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
             b_rows: self.structure.ncols as u32,
             alpha,
             beta,
-            values: csr.values.readable(&csr.device),
+            values: values.readable(),
             b: b.readable(),
             c,
             partials: partials.writable(&csr.device),

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     CsrMatrix, DenseMut, Error, KernelChoice, Offset, Result, Scalar,
     device::{Buffer, launch},
-    formats::CsrArrays,
+    stored::CsrArrays,
 };
 
 /// Products by one kernel of these families, whatever the matrix is like.
@@ -76,8 +76,9 @@ impl<T: Scalar, O: Offset> Forced<T, O> {
     fn add(&self, task: Task, arrays: &Entries<T>, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, b, c, .. } = product;
         let csr = &*self.csr;
+        let own_values = csr.values.read();
         let (row_indices, col_indices, values) = match arrays {
-            Entries::ByRows { row_indices } => (row_indices, &csr.col_indices, &csr.values),
+            Entries::ByRows { row_indices } => (row_indices, &csr.col_indices, own_values.buffer()),
             Entries::ByColumns { row_indices, col_indices, values } => (row_indices, col_indices, values),
         };
         let entries = entries(csr)?;
@@ -134,7 +135,7 @@ fn by_rows<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>) -> Result<Entries<T>> {
 fn by_columns<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, ncols: usize) -> Result<Entries<T>> {
     entries(csr)?;
     let device = &csr.device;
-    let (columns, values) = (csr.col_indices.to_vec(device)?, csr.values.to_vec(device)?);
+    let (columns, values) = (csr.col_indices.to_vec(device)?, csr.values.read().to_vec()?);
     let offsets = csr.row_offsets.to_vec(device)?;
     let transpose = CsrMatrix::try_from_csr_data(csr.nrows as usize, ncols, offsets, columns, values)?.transpose()?;
     let (_, row_indices, values) = transpose.arrays();
@@ -154,6 +155,7 @@ fn launch_rung<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, rung: Rung, product:
     let cols = c.ncols() as u32;
     let (b_row_bytes, c_row_bytes) = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
     let blocks = grid(rung.grid_size(csr.nrows, cols), csr.nrows, cols)?;
+    let values = csr.values.read();
     let (queue, c) = c.into_writable();
     let args = spmm_ladder::Args {
         rows: csr.nrows,
@@ -164,7 +166,7 @@ fn launch_rung<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, rung: Rung, product:
         beta,
         row_offsets: csr.row_offsets.readable(&csr.device),
         col_indices: csr.col_indices.readable(&csr.device),
-        values: csr.values.readable(&csr.device),
+        values: values.readable(),
         b: b.readable(),
         c,
     };

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
-    formats::CsrArrays,
+    stored::CsrArrays,
 };
 
 /// A kernel, and what the groups of one launch tell one another.
@@ -73,6 +73,7 @@ fn launch<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, plan: &mut Plan<T>, reduc
     let (entry, blocks) = (shares.entry, shares.blocks(csr.nrows)?);
     let distances = (row_bytes::<T>(b.leading_dimension())?, row_bytes::<T>(c.leading_dimension())?);
     let entries_row_bytes = entries.as_ref().map_or(Ok(0), |entries| row_bytes::<u32>(entries.leading_dimension()))?;
+    let values = csr.values.read();
     let (queue, c) = c.into_writable();
     let args = Args {
         rows: shares.rows(csr, distances),
@@ -81,7 +82,7 @@ fn launch<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, plan: &mut Plan<T>, reduc
         entries_row_bytes,
         sign: T::from_f64(if reduce == Reduce::Min { -1.0 } else { 1.0 }),
         values: match weights {
-            Weights::Values => csr.values.readable(&csr.device),
+            Weights::Values => values.readable(),
             Weights::Ones => one.readable(&csr.device),
         },
         b: b.readable(),

@@ -9,8 +9,8 @@ use super::choice;
 use crate::{
     Error, Offset, Result, Scalar, Structure,
     device::{Buffer, KernelLaunch, Readable},
-    formats::CsrArrays,
     pieces::Pieces,
+    stored::CsrArrays,
 };
 
 /// A kernel with its tile, the pieces of the long rows, and the counters by which their groups meet.

@@ -6,20 +6,16 @@ use kernels_gpu::spmv_coo::{Args, CarryArgs, ENTRIES_PER_STEP, Key, Pass, grid_s
 
 use super::{Chosen, Product, Spmv, cpu::OnCpu, scale::scale};
 use crate::{
-    CooMatrix, Device, KernelChoice, Result, Scalar,
+    CooMatrix, Device, HostMatrix, KernelChoice, Result, Scalar,
     device::{self, Backend, Buffer, launch},
-    formats::add_diagonal_of,
+    stored::{CooArrays, Stored},
 };
 
 /// A COO matrix on a GPU or in the emulator, sorted by row.
 #[derive(Debug)]
 struct GpuCoo<T> {
-    device: Device,
-    entries: u32,
+    arrays: Arc<CooArrays<T>>,
     per_warp: u32,
-    row_indices: Buffer<u32>,
-    col_indices: Buffer<u32>,
-    values: Buffer<T>,
     run_rows: Buffer<u32>,
     run_starts: Buffer<u32>,
     /// What the first launch of a product leaves for the second. Products are ordered, whatever their queues, since each
@@ -36,30 +32,27 @@ fn entries_per_warp(nnz: usize) -> u32 {
 }
 
 /// Sorts by row where that is needed.
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Chosen<T>> {
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
     let sorted = matrix.is_row_sorted();
     let reason = format!("the format's only kernel; entries {} by row", if sorted { "came sorted" } else { "sorted" });
     let matrix = if sorted { matrix.clone() } else { matrix.sorted_by_row()? };
     if let Backend::Cpu { .. } = device.backend() {
-        return Ok(Chosen::new(OnCpu(matrix), KernelChoice { kernel: "cpu_coo".into(), reason }));
+        let choice = KernelChoice { kernel: "cpu_coo".into(), reason };
+        return Ok((Chosen::new(OnCpu(matrix.clone()), choice), Stored::Host(HostMatrix::Coo(matrix))));
     }
     let per_warp = entries_per_warp(matrix.nnz());
     let (run_rows, run_starts) = runs(matrix.row_indices(), per_warp as usize);
     let slots = 2 * matrix.nnz().div_ceil(per_warp as usize);
-    let (row_indices, col_indices, values) = matrix.arrays();
+    let arrays = Arc::new(CooArrays::upload(device, &matrix)?);
     let operator = GpuCoo {
-        device: device.clone(),
-        entries: matrix.nnz() as u32,
+        arrays: Arc::clone(&arrays),
         per_warp,
-        row_indices: Buffer::share(device, row_indices)?,
-        col_indices: Buffer::share(device, col_indices)?,
-        values: Buffer::share(device, values)?,
         run_rows: Buffer::upload(device, &run_rows)?,
         run_starts: Buffer::upload(device, &run_starts)?,
         carries: Arc::new(Mutex::new(Buffer::zeros(device, slots)?)),
     };
     let kernel = Key { pass: Pass::Segments, dtype: T::DTYPE }.entry().name.into();
-    Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
+    Ok((Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays))))
 }
 
 /// The bytes that a product must move at least: every entry once, `x` and `y` once.
@@ -89,20 +82,12 @@ impl<T: Scalar> Spmv<T> for GpuCoo<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, mut y } = product;
         scale(beta, y.as_slice_mut())?;
-        if self.entries == 0 {
+        if self.arrays.entries == 0 {
             return Ok(());
         }
         let carries = &mut *device::lock(&self.carries);
         self.add_segments(Product { alpha, x, beta, y: y.as_slice_mut() }, carries)?;
         self.add_carries(Product { alpha, x, beta, y }, carries)
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        let (rows, columns) = (self.row_indices.to_vec(&self.device)?, self.col_indices.to_vec(&self.device)?);
-        let values = self.values.to_vec(&self.device)?;
-        let entries = rows.iter().zip(&columns).zip(&values);
-        add_diagonal_of(entries.map(|((&row, &column), &value)| (row as usize, column as usize, value)), diagonal);
-        Ok(())
     }
 
     fn needs_alignment(&self) -> bool {
@@ -114,18 +99,20 @@ impl<T: Scalar> GpuCoo<T> {
     fn add_segments(&self, product: Product<'_, T>, carries: &mut Buffer<T>) -> Result<()> {
         let Product { alpha, x, y, .. } = product;
         let entry = Key { pass: Pass::Segments, dtype: T::DTYPE }.entry();
+        let arrays = &*self.arrays;
+        let values = arrays.values.read();
         let (queue, y) = y.into_writable();
-        let blocks = grid_size(self.entries.div_ceil(self.per_warp));
+        let blocks = grid_size(arrays.entries.div_ceil(self.per_warp));
         let args = Args {
-            entries: self.entries,
+            entries: arrays.entries,
             per_warp: self.per_warp,
             alpha,
-            row_indices: self.row_indices.readable(&self.device),
-            col_indices: self.col_indices.readable(&self.device),
-            values: self.values.readable(&self.device),
+            row_indices: arrays.row_indices.readable(&arrays.device),
+            col_indices: arrays.col_indices.readable(&arrays.device),
+            values: values.readable(),
             x: x.readable(),
             y,
-            carries: carries.writable(&self.device),
+            carries: carries.writable(&self.arrays.device),
         };
         // SAFETY: the arrays are a valid COO matrix, sorted by row, and vectors of fitting lengths;
         // `y` and `carries` are borrowed mutably, so they overlap none of the others. A share of a warp is a multiple
@@ -142,9 +129,9 @@ impl<T: Scalar> GpuCoo<T> {
         let args = CarryArgs {
             runs,
             alpha,
-            run_rows: self.run_rows.readable(&self.device),
-            run_starts: self.run_starts.readable(&self.device),
-            carries: carries.readable(&self.device),
+            run_rows: self.run_rows.readable(&self.arrays.device),
+            run_starts: self.run_starts.readable(&self.arrays.device),
+            carries: carries.readable(&self.arrays.device),
             y,
         };
         // SAFETY: the runs are those of the slots, which the launch before has filled on the same queue; the rows are

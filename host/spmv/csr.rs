@@ -8,7 +8,7 @@ use kernels_gpu::{
 };
 
 use super::{Chosen, CsrKernel, Lanes, SpmvOptions, csr_adaptive, csr_vector};
-use crate::{CsrMatrix, Offset, Result, Scalar, Structure, formats::CsrArrays};
+use crate::{CsrMatrix, Offset, Result, Scalar, Structure, stored::CsrArrays};
 
 /// The bytes that a product must move at least: values, columns and offsets once, `x` and `y` once.
 pub(crate) fn spmv_bytes<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize {

@@ -7,12 +7,12 @@ use std::{
 
 use kernels_gpu::spmv_csr_adaptive::{Args, Key, grid_size};
 
-use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
+use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, launch},
-    formats::{Csr, CsrArrays},
     pieces::Pieces,
+    stored::CsrArrays,
 };
 
 /// Entries of a piece: few in small matrices, so that there are many warps; in large ones as many as a warp of a full GPU
@@ -126,6 +126,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
             return Ok(());
         }
         let exchange = &mut *device::lock(&self.exchange);
+        let values = csr.values.read();
         let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
@@ -136,7 +137,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
             entries: csr.nnz,
             row_offsets: csr.row_offsets.readable(&csr.device),
             col_indices: csr.col_indices.readable(&csr.device),
-            values: csr.values.readable(&csr.device),
+            values: values.readable(),
             x: x.readable(),
             y,
             piece_rows: self.piece_rows.readable(&csr.device),
@@ -150,13 +151,5 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
         // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
         // entry for `T` and `O` takes.
         unsafe { launch(queue, entry, blocks, args) }
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        self.csr.add_diagonal(diagonal)
-    }
-
-    fn csr(&self) -> Option<Csr<'_, T>> {
-        as_type(&self.csr).map(Csr::Device)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kernels_gpu::spmv_csr_scatter::{Args, Key, grid_size};
 
 use super::{Chosen, Product, Spmv, scale::scale};
-use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch, formats::CsrArrays};
+use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch, stored::CsrArrays};
 
 /// Rows of more entries than this on the mean get a warp each, others 4 lanes: so that neither has most lanes idle. Not tuned.
 const LONG_ROWS: f64 = 16.0;
@@ -35,23 +35,20 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrScatter<T, O> {
         if blocks == 0 {
             return Ok(());
         }
+        let values = csr.values.read();
         let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
             alpha,
             row_offsets: csr.row_offsets.readable(&csr.device),
             col_indices: csr.col_indices.readable(&csr.device),
-            values: csr.values.readable(&csr.device),
+            values: values.readable(),
             x: x.readable(),
             y,
         };
         // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths; `y` is borrowed mutably, so it overlaps
         // none of the others. `Args<T, O>` is what the entry for `T` and `O` takes.
         unsafe { launch(queue, entry, blocks, args) }
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        self.csr.add_diagonal(diagonal)
     }
 
     fn needs_alignment(&self) -> bool {

@@ -4,12 +4,8 @@ use std::sync::Arc;
 
 use kernels_gpu::spmv_csr_vector::{Args, Key, grid_size};
 
-use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, as_type, csr};
-use crate::{
-    KernelChoice, Offset, Result, Scalar, Structure,
-    device::launch,
-    formats::{Csr, CsrArrays},
-};
+use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
+use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch, stored::CsrArrays};
 
 /// A kernel of the family, and the matrix.
 #[derive(Debug)]
@@ -47,6 +43,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         if blocks == 0 {
             return Ok(());
         }
+        let values = csr.values.read();
         let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
@@ -54,20 +51,12 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
             beta,
             row_offsets: csr.row_offsets.readable(&csr.device),
             col_indices: csr.col_indices.readable(&csr.device),
-            values: csr.values.readable(&csr.device),
+            values: values.readable(),
             x: x.readable(),
             y,
         };
         // SAFETY: the arrays are a valid CSR matrix and vectors of fitting lengths; `y` is borrowed mutably, so it overlaps
         // none of the others. `Args<T, O>` is what the entry for `T` and `O` takes.
         unsafe { launch(queue, entry, blocks, args) }
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        self.csr.add_diagonal(diagonal)
-    }
-
-    fn csr(&self) -> Option<Csr<'_, T>> {
-        as_type(&self.csr).map(Csr::Device)
     }
 }

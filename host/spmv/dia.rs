@@ -1,47 +1,30 @@
 //! DIA matrices on a device: the kernel family `spmv_dia`.
 
+use std::sync::Arc;
+
 use kernels_gpu::spmv_dia::{Args, Key, MAX_DIAGONALS};
 
 use super::{Chosen, Product, Spmv, cpu::OnCpu};
 use crate::{
-    Device, DiaMatrix, Error, KernelChoice, Result, Scalar,
-    device::{Backend, Buffer, launch},
+    Device, DiaMatrix, HostMatrix, KernelChoice, Result, Scalar,
+    device::{Backend, launch},
+    stored::{DiaArrays, Stored},
 };
 
 /// A DIA matrix on a GPU or in the emulator.
 #[derive(Debug)]
-struct GpuDia<T> {
-    device: Device,
-    nrows: u32,
-    ncols: u32,
-    leading_dimension: u64,
-    /// In two's complement.
-    offsets: Buffer<u64>,
-    values: Buffer<T>,
-}
+struct GpuDia<T>(Arc<DiaArrays<T>>);
 
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<Chosen<T>> {
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
     let reason = format!("{} diagonals", matrix.offsets().len());
     if let Backend::Cpu { .. } = device.backend() {
         let choice = KernelChoice { kernel: "cpu_dia".into(), reason };
-        return Ok(Chosen::new(OnCpu(matrix.clone()), choice));
+        return Ok((Chosen::new(OnCpu(matrix.clone()), choice), Stored::Host(HostMatrix::Dia(matrix.clone()))));
     }
-    let diagonals = matrix.offsets().len();
-    if diagonals > MAX_DIAGONALS as usize {
-        return Err(Error::Unsupported(format!("{diagonals} diagonals on a GPU")));
-    }
-    let (offsets, values) = matrix.arrays();
-    let offsets: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
-    let operator = GpuDia {
-        device: device.clone(),
-        nrows: matrix.nrows() as u32,
-        ncols: matrix.ncols() as u32,
-        leading_dimension: matrix.leading_dimension() as u64,
-        offsets: Buffer::upload(device, &offsets)?,
-        values: Buffer::share(device, values)?,
-    };
+    let arrays = Arc::new(DiaArrays::upload(device, matrix, MAX_DIAGONALS)?);
+    let operator = GpuDia(Arc::clone(&arrays));
     let kernel = operator.key().entry().name.into();
-    Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
+    Ok((Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays))))
 }
 
 /// The bytes that a product must move at least: every slot of the rows once, `x` and `y` once.
@@ -51,42 +34,36 @@ pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, diagonals: usize
 
 impl<T: Scalar> GpuDia<T> {
     fn key(&self) -> Key {
-        Key::fastest(T::DTYPE, self.offsets.len() as u32)
+        Key::fastest(T::DTYPE, self.0.offsets.len() as u32)
     }
 }
 
 impl<T: Scalar> Spmv<T> for GpuDia<T> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, y } = product;
-        let key = self.key();
-        let blocks = key.grid_size(self.nrows);
+        let (key, arrays) = (self.key(), &*self.0);
+        let blocks = key.grid_size(arrays.nrows);
         if blocks == 0 {
             return Ok(());
         }
         let entry = key.entry();
+        let values = arrays.values.read();
         let (queue, y) = y.into_writable();
         let args = Args {
-            rows: self.nrows,
-            cols: self.ncols,
-            diagonals: self.offsets.len() as u32,
+            rows: arrays.nrows,
+            cols: arrays.ncols,
+            diagonals: arrays.offsets.len() as u32,
             alpha,
             beta,
-            leading_dimension: self.leading_dimension,
-            offsets: self.offsets.readable(&self.device),
-            values: self.values.readable(&self.device),
+            leading_dimension: arrays.leading_dimension,
+            offsets: arrays.offsets.readable(&arrays.device),
+            values: values.readable(),
             x: x.readable(),
             y,
         };
         // SAFETY: the arrays are a valid DIA matrix, aligned as allocations are, and vectors of fitting lengths; `y` is
         // aligned as `needs_alignment` asks, and borrowed mutably, so it overlaps none of the others.
         unsafe { launch(queue, entry, blocks, args) }
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        match self.offsets.to_vec(&self.device)?.iter().position(|&offset| offset == 0) {
-            Some(main) => self.values.download(&self.device, main * self.leading_dimension as usize, diagonal),
-            None => Ok(()),
-        }
     }
 
     fn needs_alignment(&self) -> bool {

@@ -1,7 +1,10 @@
 //! HYB matrices on a device: a product of the ELL part, then the COO part added to it.
 
 use super::{Chosen, Product, Spmv, coo, ell};
-use crate::{Device, HybMatrix, KernelChoice, Result, Scalar};
+use crate::{
+    Device, HostMatrix, HybMatrix, KernelChoice, Result, Scalar,
+    stored::{HybArrays, Stored},
+};
 
 /// A HYB matrix on any device.
 #[derive(Debug)]
@@ -11,12 +14,17 @@ struct Hyb<T> {
     entries_in_coo: usize,
 }
 
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<Chosen<T>> {
-    let (ell, coo) = (ell::upload(device, matrix.ell())?, coo::upload(device, matrix.coo())?);
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
+    let ((ell, ell_stored), (coo, coo_stored)) =
+        (ell::upload(device, matrix.ell())?, coo::upload(device, matrix.coo())?);
     let (width, in_ell, in_coo) = (matrix.ell().width(), matrix.ell().nnz(), matrix.coo().nnz());
     let kernel = format!("{} + {}", ell.choice.kernel, coo.choice.kernel);
     let reason = format!("the format's only kernels; {in_ell} entries in {width} slots a row, {in_coo} behind them");
-    Ok(Chosen::new(Hyb { ell, coo, entries_in_coo: in_coo }, KernelChoice { kernel, reason }))
+    let stored = match (ell_stored, coo_stored) {
+        (Stored::Device(ell), Stored::Device(coo)) => Stored::Device(Box::new(HybArrays { ell, coo })),
+        _ => Stored::Host(HostMatrix::Hyb(matrix.clone())),
+    };
+    Ok((Chosen::new(Hyb { ell, coo, entries_in_coo: in_coo }, KernelChoice { kernel, reason }), stored))
 }
 
 /// The bytes that a product must move at least: both parts once, `x` and `y` once.
@@ -33,11 +41,6 @@ impl<T: Scalar> Spmv<T> for Hyb<T> {
             0 => Ok(()),
             _ => self.coo.operator.spmv(Product { alpha, x, beta: T::from_f64(1.0), y }),
         }
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        self.ell.operator.add_diagonal(diagonal)?;
-        self.coo.operator.add_diagonal(diagonal)
     }
 
     fn needs_alignment(&self) -> bool {

@@ -14,27 +14,19 @@ mod mul;
 mod options;
 mod scale;
 
-use std::{any::Any, fmt};
+use std::fmt;
 
 #[cfg(feature = "rayon")]
 pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 
-use crate::{DeviceSlice, DeviceSliceMut, KernelChoice, Result, formats::Csr};
+use crate::{DeviceSlice, DeviceSliceMut, KernelChoice, Result};
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
     /// Queues the launches of the product; the CPU computes it at once.
     fn spmv(&self, product: Product<'_, T>) -> Result<()>;
-
-    /// Adds the elements on the diagonal, on the host.
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()>;
-
-    /// The matrix in CSR with 32-bit offsets, if that is how it is stored.
-    fn csr(&self) -> Option<Csr<'_, T>> {
-        None
-    }
 
     /// Whether it writes several elements of `y` at a time, so that `y` has to begin at a multiple of 16 bytes.
     fn needs_alignment(&self) -> bool {
@@ -64,9 +56,4 @@ impl<T> Chosen<T> {
     pub(crate) fn new(operator: impl Spmv<T> + 'static, choice: KernelChoice) -> Self {
         Self { operator: Box::new(operator), choice, options: SpmvOptions::default() }
     }
-}
-
-/// A value as one of the type `U`, if it is.
-fn as_type<U: 'static>(value: &impl Any) -> Option<&U> {
-    (value as &dyn Any).downcast_ref()
 }

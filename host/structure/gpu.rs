@@ -3,7 +3,7 @@
 use kernels_gpu::csr_structure::{Args, FIGURES, Key, LENGTH_CLASSES, figure, grid_size};
 
 use super::Structure;
-use crate::{DeviceVec, Offset, Result, device, formats::CsrArrays};
+use crate::{DeviceVec, Offset, Result, device, stored::CsrArrays};
 
 /// The structure of a matrix of `ncols` columns on a GPU or in the emulator. Waits for the result.
 pub(crate) fn analyse<T, O: Offset>(csr: &CsrArrays<T, O>, ncols: usize) -> Result<Structure> {

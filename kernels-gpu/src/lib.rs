@@ -58,14 +58,16 @@ pub mod cg_mixed;
 pub mod cg_persistent;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
-#[path = "structure/csr_diagonal.rs"]
-pub mod csr_diagonal;
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[path = "stored/matrix_diagonal.rs"]
+pub mod matrix_diagonal;
+#[path = "stored/matrix_scale.rs"]
+pub mod matrix_scale;
 #[path = "ladders/sgemm_ladder/mod.rs"]
 pub mod sgemm_ladder;
 #[path = "ladders/spmm_atomic.rs"]
@@ -104,10 +106,11 @@ pub const FAMILIES: &[Family] = &[
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
-    csr_diagonal::FAMILY,
     csr_structure::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
+    matrix_diagonal::FAMILY,
+    matrix_scale::FAMILY,
     sgemm_ladder::FAMILY,
     spmm_atomic::FAMILY,
     spmm_csr::FAMILY,

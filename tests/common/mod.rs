@@ -8,6 +8,7 @@ pub(crate) mod integers;
 pub(crate) mod matrices;
 pub(crate) mod properties;
 pub(crate) mod sums;
+pub(crate) mod uploads;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use super::{cpu::replace_residual, fast::System, workspace::Workspace};
 use crate::{
     DeviceMatrix, DeviceVec, Error, Result,
     device::{Writable, launch},
-    formats::{Csr, CsrArrays},
+    stored::{Csr, CsrArrays},
 };
 
 /// What is left of a residual when it is replaced. With more it is replaced oftener than need be, with less the iterations go astray: of
@@ -39,12 +39,12 @@ impl<'a> Mixed<'a> {
         let Workspace { device, x: dx, r, state, .. } = workspace;
         let blocks = grid_size(csr.nrows, device.multiprocessors());
         for step in [Step::Add, Step::Residual] {
-            let entry = Key { step }.entry();
+            let (entry, values) = (Key { step }.entry(), csr.values.read());
             let args = Args {
                 rows: csr.nrows,
                 row_offsets: csr.row_offsets.readable(device),
                 col_indices: csr.col_indices.readable(device),
-                values: csr.values.readable(device),
+                values: values.readable(),
                 b: self.b.readable(),
                 x: self.x.writable(),
                 dx: if step == Step::Add { dx.writable() } else { Writable::default() },

@@ -15,7 +15,7 @@ use super::workspace::{Workspace, Z};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
     device::{Buffer, KernelLaunch, Readable},
-    formats::{Csr, CsrArrays},
+    stored::{Csr, CsrArrays},
 };
 
 /// The most iterations of a launch. What a launch costs, the fetching of the matrix foremost, is a few iterations' time.
@@ -123,6 +123,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
         let Self { csr, entry, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
         let Workspace { device, x, r, p, z, state, .. } = workspace;
+        let values = csr.values.read();
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
             iterations: ITERATIONS,
@@ -131,7 +132,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             shares: shares.readable(device),
             row_offsets: csr.row_offsets.readable(device),
             columns: columns.readable(device),
-            values: csr.values.readable(device),
+            values: values.readable(),
             halo: halo.readable(device),
             diagonal: match z {
                 Z::Diagonal(diagonal) => diagonal.readable(),

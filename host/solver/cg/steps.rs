@@ -8,8 +8,8 @@ use super::workspace::{Step, Workspace, Z};
 use crate::{
     DType, DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
     device::{Backend, Recording, anew, launch},
-    formats::{Csr, CsrArrays},
     spmv::{Product, Spmv},
+    stored::{Csr, CsrArrays},
 };
 
 /// Iterations of a graph: enough that the host keeps ahead.
@@ -48,7 +48,7 @@ const LONGEST_ROW: usize = 1024;
 impl<'a, T: Scalar> Multiply<'a, T> {
     pub(super) fn by_matrix(matrix: &'a DeviceMatrix<T>, lanes: Lanes, compensated: bool) -> Result<Self> {
         let product = matrix.product()?;
-        Ok(match (product.csr(), lanes_of(matrix, lanes)) {
+        Ok(match (matrix.csr(), lanes_of(matrix, lanes)) {
             (Some(Csr::Device(csr)), Some(lanes)) => {
                 let compensated = compensated && T::DTYPE == DType::F64;
                 Self::Fused { csr, key: Key { dtype: T::DTYPE, lanes, compensated } }
@@ -168,12 +168,13 @@ fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut 
     let Workspace { device, p, q, state, .. } = workspace;
     let blocks = grid_size(csr.nrows, key.lanes, device.multiprocessors());
     let (state, partials) = state.writable(device);
+    let values = csr.values.read();
     let args = Args {
         rows: csr.nrows,
         entries: csr.nnz,
         row_offsets: csr.row_offsets.readable(device),
         col_indices: csr.col_indices.readable(device),
-        values: csr.values.readable(device),
+        values: values.readable(),
         p: p.readable(),
         q: q.writable(),
         state,

@@ -1,12 +1,11 @@
 //! Jacobi's preconditioner.
 
-use kernels_gpu::csr_diagonal::{Args, Key, grid_size};
+use kernels_gpu::matrix_diagonal::{InvertArgs, Key, Operation, grid_size};
 
 use super::Preconditioner;
 use crate::{
     DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar, Zip,
-    device::{Buffer, check_length, launch},
-    formats::{Csr, CsrArrays},
+    device::{Backend, Buffer, check_length, launch},
 };
 
 /// Jacobi's preconditioner: the inverse of a matrix's diagonal. For matrices in every format.
@@ -30,21 +29,23 @@ pub struct Jacobi<T> {
 impl<T: Scalar> Jacobi<T> {
     /// Inverts the diagonal of a matrix. Duplicate entries are summed. `O(nnz)` work; waits until it is done.
     ///
-    /// A matrix in CSR with 32-bit offsets stays on its device, those in other formats are copied to the host for this.
-    ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown), naming the first such row,
     /// if an element on the diagonal is missing, zero or not finite, or has no finite inverse; [`OutOfMemory`](Error::OutOfMemory) and
     /// [`Driver`](Error::Driver).
     pub fn new(matrix: &DeviceMatrix<T>) -> Result<Self> {
         check_length("the row of A", matrix.nrows(), matrix.ncols())?;
-        if let Some(Csr::Device(csr)) = matrix.csr() {
-            return inverted_by_kernel(csr);
+        let mut inverse = matrix.diagonal()?;
+        match invert(&mut inverse)? {
+            None => Ok(Self { inverse }),
+            Some(row) => {
+                let element = "the element on the diagonal is missing, zero or not finite, or has no finite inverse";
+                Err(Error::Breakdown {
+                    iteration: 0,
+                    problem: format!("Jacobi's preconditioner, row {row}: {element}"),
+                })
+            }
         }
-        let invert = |element: &T| T::from_f64(1.0 / element.to_f64());
-        let inverse: Vec<T> = matrix.diagonal_on_host()?.iter().map(invert).collect();
-        check_inverse(&inverse)?;
-        Ok(Self { inverse: matrix.device().upload_vec(&inverse)? })
     }
 }
 
@@ -62,38 +63,23 @@ impl<T: Scalar> Preconditioner<T> for Jacobi<T> {
     }
 }
 
-fn inverted_by_kernel<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<Jacobi<T>> {
-    let device = &csr.device;
-    let mut inverse = device.zeros::<T>(csr.nrows as usize)?;
-    let mut suspect = Buffer::upload(device, &[u32::MAX])?;
-    if csr.nrows > 0 {
-        let entry = Key { dtype: T::DTYPE }.entry();
-        let args = Args {
-            rows: csr.nrows,
-            row_offsets: csr.row_offsets.readable(device),
-            col_indices: csr.col_indices.readable(device),
-            values: csr.values.readable(device),
-            diagonal: inverse.writable(),
-            bad_row: suspect.writable(device),
-        };
-        // SAFETY: a valid matrix, a vector of its rows, and a word; the entry is for `T`.
-        unsafe { launch(device, entry, grid_size(csr.nrows), args) }?;
+/// Inverts every element. Returns the first that is zero or not finite, or has no finite inverse.
+fn invert<T: Scalar>(diagonal: &mut DeviceVec<T>) -> Result<Option<usize>> {
+    let device = diagonal.device().clone();
+    if let Backend::Cpu { .. } = device.backend() {
+        let elements = diagonal.parts_mut().1.on_cpu_mut();
+        elements.iter_mut().for_each(|element| *element = T::from_f64(1.0 / element.to_f64()));
+        // The inverse of 0 is an infinity, that of an infinity 0, and that of NaN is NaN.
+        return Ok(elements.iter().position(|inverse| *inverse == T::default() || !inverse.to_f64().is_finite()));
     }
-    // The kernel also names elements that are negative, which are none of the bad ones here.
-    if suspect.to_vec(device)?[0] != u32::MAX {
-        check_inverse(&inverse.to_vec()?)?;
+    let rows = u32::try_from(diagonal.len()).expect("a matrix has at most u32::MAX rows");
+    let mut bad_row = Buffer::upload(&device, &[u32::MAX])?;
+    if rows > 0 {
+        let entry = Key { operation: Operation::Invert, dtype: T::DTYPE }.entry();
+        let args = InvertArgs { rows, diagonal: diagonal.writable(), bad_row: bad_row.writable(&device) };
+        // SAFETY: a vector of so many elements and a word, both borrowed mutably; the entry is for `T`.
+        unsafe { launch(&device, entry, grid_size(rows, 1), args) }?;
     }
-    Ok(Jacobi { inverse })
-}
-
-/// The inverse of 0 is an infinity, that of an infinity 0, and that of NaN is NaN.
-fn check_inverse<T: Scalar>(inverse: &[T]) -> Result<()> {
-    let is_bad = |inverse: &T| *inverse == T::default() || !inverse.to_f64().is_finite();
-    match inverse.iter().position(is_bad) {
-        None => Ok(()),
-        Some(row) => {
-            let element = "the element on the diagonal is missing, zero or not finite, or has no finite inverse";
-            Err(Error::Breakdown { iteration: 0, problem: format!("Jacobi's preconditioner, row {row}: {element}") })
-        }
-    }
+    let bad_row = bad_row.to_vec(&device)?[0];
+    Ok((bad_row != u32::MAX).then_some(bad_row as usize))
 }

@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use super::{CpuSpmv, output};
-use crate::{
-    CooMatrix, Scalar,
-    formats::{add_diagonal_of, rows::join},
-};
+use crate::{CooMatrix, Scalar, formats::rows::join};
 
 /// Work below which rows are not split further, in entries plus rows.
 const GRAIN: usize = 1 << 14;
@@ -14,10 +11,6 @@ const GRAIN: usize = 1 << 14;
 impl<T: Scalar> CpuSpmv<T> for CooMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         spmv_rows(self, 0..y.len(), 0..self.nnz(), alpha, x, beta, y);
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) {
-        add_diagonal_of(self.triplets(), diagonal);
     }
 }
 

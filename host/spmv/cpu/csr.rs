@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{super::as_type, CpuSpmv, output};
-use crate::{CsrMatrix, Offset, Scalar, formats::add_diagonal_of};
+use super::{CpuSpmv, output};
+use crate::{CsrMatrix, Offset, Scalar};
 
 /// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
 #[cfg(feature = "rayon")]
@@ -13,14 +13,6 @@ impl<T: Scalar, O: Offset> CpuSpmv<T> for CsrMatrix<T, O> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         assert!(x.len() == self.ncols() && y.len() == self.nrows());
         spmv_rows(self, 0..self.nrows(), alpha, x, beta, y);
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) {
-        add_diagonal_of(self.triplets(), diagonal);
-    }
-
-    fn csr(&self) -> Option<&CsrMatrix<T>> {
-        as_type(self)
     }
 }
 

@@ -1,15 +1,11 @@
 //! The product with a DIA matrix.
 
 use super::{CpuSpmv, by_row_blocks};
-use crate::{DiaMatrix, Scalar, formats::add_diagonal_of};
+use crate::{DiaMatrix, Scalar};
 
 impl<T: Scalar> CpuSpmv<T> for DiaMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         by_row_blocks(y, alpha, beta, |first, sums| add_rows(self, first, x, sums));
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) {
-        add_diagonal_of(self.triplets(), diagonal);
     }
 }
 

@@ -1,15 +1,11 @@
 //! The product with an ELL matrix.
 
 use super::{CpuSpmv, by_row_blocks};
-use crate::{EllMatrix, Scalar, formats::add_diagonal_of};
+use crate::{EllMatrix, Scalar};
 
 impl<T: Scalar> CpuSpmv<T> for EllMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         by_row_blocks(y, alpha, beta, |first, sums| add_rows(self, first, x, sums));
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) {
-        add_diagonal_of(self.triplets(), diagonal);
     }
 }
 

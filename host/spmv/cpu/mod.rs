@@ -13,21 +13,13 @@ mod scatter;
 pub(crate) use csr::middle_row;
 pub(crate) use scatter::Transposed;
 
-use super::{Csr, Product, Spmv};
-use crate::{CsrMatrix, Result, Scalar, formats::rows::for_blocks};
+use super::{Product, Spmv};
+use crate::{Result, Scalar, formats::rows::for_blocks};
 
 /// A matrix in host memory. A COO matrix is sorted by row.
 pub(super) trait CpuSpmv<T>: std::fmt::Debug + Send + Sync {
     /// `y = alpha * A * x + beta * y`; the lengths fit.
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]);
-
-    /// Adds the elements on the diagonal.
-    fn add_diagonal(&self, diagonal: &mut [T]);
-
-    /// The matrix itself, if it is in CSR with 32-bit offsets.
-    fn csr(&self) -> Option<&CsrMatrix<T>> {
-        None
-    }
 }
 
 /// The operator of a matrix on the CPU.
@@ -39,15 +31,6 @@ impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
         let Product { alpha, x, beta, y, .. } = product;
         self.0.spmv(alpha, x.on_cpu(), beta, y.on_cpu_mut());
         Ok(())
-    }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) -> Result<()> {
-        self.0.add_diagonal(diagonal);
-        Ok(())
-    }
-
-    fn csr(&self) -> Option<Csr<'_, T>> {
-        self.0.csr().map(Csr::Host)
     }
 }
 

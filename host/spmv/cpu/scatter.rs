@@ -22,10 +22,6 @@ impl<T: Scalar, O: Offset> CpuSpmv<T> for Transposed<T, O> {
             *y = output(alpha, sum, beta, *y);
         }
     }
-
-    fn add_diagonal(&self, diagonal: &mut [T]) {
-        self.0.add_diagonal(diagonal);
-    }
 }
 
 /// What some rows add to each element of the product.

@@ -28,8 +28,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "spmv",
         "spmv/spmv_csr_vector.rs",
         "half of a row's lanes are not added",
-        "let mut distance = LANES / 2;",
-        "let mut distance = LANES / 4;",
+        "sum_of_group!(sum, LANES) };",
+        "sum_of_group!(sum, LANES / 2) };",
     ),
     mutant(
         "spmv",
@@ -235,14 +235,66 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if (low >> 32) as u32 == epoch && (high >> 32) as u32 == epoch {",
         "if (low >> 32) as u32 == epoch {",
     ),
-    mutant("cg", "cg/cg_mixed.rs", "what is added to the solution is added again", "mem::store(dx, 0.0);", ""),
+    mutant(
+        "matrix_values",
+        "stored/matrix_diagonal.rs",
+        "of duplicates on the diagonal the last one of a lane counts",
+        "sum += mem::load_readonly(args.values.add(entry));
+                }
+                entry += CSR_LANES",
+        "sum = mem::load_readonly(args.values.add(entry));
+                }
+                entry += CSR_LANES",
+    ),
+    mutant(
+        "matrix_values",
+        "stored/matrix_diagonal.rs",
+        "every entry of a row looks for its diagonal",
+        "args.row_indices.add(first as usize - 1)) == row {",
+        "args.row_indices.add(first as usize - 1)) > row {",
+    ),
+    mutant(
+        "matrix_values",
+        "stored/matrix_diagonal.rs",
+        "the last slot of ELL is left out",
+        "while slot < args.width {",
+        "while slot + 1 < args.width {",
+    ),
+    mutant(
+        "matrix_values",
+        "stored/matrix_scale.rs",
+        "the first entry of a row gets the factor of the row before",
+        "if begin > entry { high = middle }",
+        "if begin >= entry { high = middle }",
+    ),
+    mutant(
+        "matrix_values",
+        "stored/matrix_scale.rs",
+        "rows and columns change places",
+        "Factors { rows: args.row_factors, cols: args.col_factors };
+    // SAFETY: entry < entries, and each thread has an entry of its own.
+    unsafe {
+        let col = mem::load_streaming(args.col_indices.add(entry)) as usize;",
+        "Factors { rows: args.col_factors, cols: args.row_factors };
+    // SAFETY: entry < entries, and each thread has an entry of its own.
+    unsafe {
+        let col = mem::load_streaming(args.col_indices.add(entry)) as usize;",
+    ),
+    mutant(
+        "matrix_values",
+        "stored/matrix_scale.rs",
+        "what is outside of the matrix stays",
+        "mem::store(value, T::ZERO);",
+        "",
+    ),
     mutant(
         "cg",
-        "structure/csr_diagonal.rs",
-        "of duplicates on the diagonal the last one counts",
-        "sum += mem::load_readonly(args.values.add(entry));",
-        "sum = mem::load_readonly(args.values.add(entry));",
+        "stored/matrix_diagonal.rs",
+        "a diagonal without an inverse is no error",
+        "if inverse == T::ZERO || !inverse.widen().is_finite() {",
+        "if inverse == T::ZERO {",
     ),
+    mutant("cg", "cg/cg_mixed.rs", "what is added to the solution is added again", "mem::store(dx, 0.0);", ""),
     mutant(
         "cg",
         "primitives/sums.rs",

@@ -57,8 +57,8 @@ impl Operation {
             Self::Spmm => &["csr_structure", "spmv_csr_vector", "spmm_csr"],
             Self::SpmmMax => &["csr_structure", "spmv_csr_vector", "spmm_csr_reduce"],
             Self::Gemm => &["gemm_tiles"],
-            Self::CgLaunches => &["csr_structure", "spmv_csr_vector", "csr_diagonal", "cg_csr", "cg_steps"],
-            Self::CgPersistent => &["csr_structure", "spmv_csr_vector", "csr_diagonal", "cg_steps", "cg_persistent"],
+            Self::CgLaunches => &["csr_structure", "spmv_csr_vector", "matrix_diagonal", "cg_csr", "cg_steps"],
+            Self::CgPersistent => &["csr_structure", "spmv_csr_vector", "matrix_diagonal", "cg_steps", "cg_persistent"],
         }
     }
 

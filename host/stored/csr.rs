@@ -1,0 +1,113 @@
+//! CSR matrices on a device.
+
+use std::{any::Any, sync::Arc};
+
+use kernels_gpu::{
+    matrix_diagonal::{self, CSR_LANES, Operation},
+    matrix_scale::{self, Format},
+};
+
+use super::{Arrays, Factors, HostMatrix, Values};
+use crate::{
+    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Offset, Result, Scalar,
+    device::{Buffer, launch},
+};
+
+/// The arrays of a CSR matrix on a GPU or in the emulator.
+#[derive(Debug)]
+pub(crate) struct CsrArrays<T, O> {
+    pub(crate) device: Device,
+    pub(crate) nrows: u32,
+    pub(crate) ncols: u32,
+    pub(crate) nnz: O,
+    pub(crate) row_offsets: Buffer<O>,
+    pub(crate) col_indices: Buffer<u32>,
+    pub(crate) values: Values<T>,
+}
+
+/// A stored matrix in CSR with 32-bit offsets.
+#[derive(Debug)]
+pub(crate) enum Csr<'a, T> {
+    Host(&'a CsrMatrix<T>),
+    /// On a GPU or in the emulator.
+    Device(&'a Arc<CsrArrays<T, u32>>),
+}
+
+impl<T: Scalar, O: Offset> CsrArrays<T, O> {
+    /// On a GPU the arrays are copied.
+    pub(crate) fn upload(device: &Device, matrix: &CsrMatrix<T, O>) -> Result<Self> {
+        let (row_offsets, col_indices, values) = matrix.arrays();
+        Ok(Self {
+            device: device.clone(),
+            nrows: u32::try_from(matrix.nrows()).expect("a CSR matrix has at most u32::MAX rows"),
+            ncols: u32::try_from(matrix.ncols()).expect("a CSR matrix has at most u32::MAX columns"),
+            nnz: row_offsets[matrix.nrows()],
+            row_offsets: Buffer::share(device, row_offsets)?,
+            col_indices: Buffer::share(device, col_indices)?,
+            values: Values::upload(device, values)?,
+        })
+    }
+}
+
+impl<T: Scalar, O: Offset> Arrays<T> for Arc<CsrArrays<T, O>> {
+    fn add_diagonal(&self, diagonal: DeviceSliceMut<'_, T>) -> Result<()> {
+        let rows = self.nrows.min(self.ncols);
+        let blocks = matrix_diagonal::grid_size(rows, CSR_LANES);
+        if blocks == 0 {
+            return Ok(());
+        }
+        let operation = Operation::Csr { offset_bytes: size_of::<O>() };
+        let (values, (queue, diagonal)) = (self.values.read(), diagonal.into_writable());
+        let args = matrix_diagonal::CsrArgs {
+            rows,
+            row_offsets: self.row_offsets.readable(&self.device),
+            col_indices: self.col_indices.readable(&self.device),
+            values: values.readable(),
+            diagonal,
+        };
+        // SAFETY: a valid matrix, and a vector of the elements on its diagonal, borrowed mutably; the entry is for `T` and `O`.
+        unsafe { launch(queue, matrix_diagonal::Key { operation, dtype: T::DTYPE }.entry(), blocks, args) }
+    }
+
+    fn scale(&self, factors: Factors<'_, T>) -> Result<()> {
+        let entries = self.nnz.index() as u64;
+        if entries == 0 {
+            return Ok(());
+        }
+        let format = Format::Csr { offset_bytes: size_of::<O>() };
+        let mut values = self.values.write()?;
+        let args = matrix_scale::CsrArgs {
+            rows: self.nrows,
+            entries,
+            row_offsets: self.row_offsets.readable(&self.device),
+            col_indices: self.col_indices.readable(&self.device),
+            row_factors: factors.rows.map(DeviceSlice::readable).unwrap_or_default(),
+            col_factors: factors.cols.map(DeviceSlice::readable).unwrap_or_default(),
+            values: values.writable(),
+        };
+        let blocks = u32::try_from(matrix_scale::grid_size(entries)).expect("fewer entries than any memory holds");
+        // SAFETY: a valid matrix, whose values nothing else accesses, and a factor for each row and column; the entry is for `T`
+        // and `O`.
+        unsafe { launch(&self.device, matrix_scale::Key { format, dtype: T::DTYPE }.entry(), blocks, args) }
+    }
+
+    fn values_len(&self) -> usize {
+        self.nnz.index()
+    }
+
+    fn assign(&self, values: DeviceSlice<'_, T>) -> Result<()> {
+        self.values.write()?.assign(values)
+    }
+
+    fn download(&self) -> Result<HostMatrix<T>> {
+        let (offsets, columns) = (self.row_offsets.to_vec(&self.device)?, self.col_indices.to_vec(&self.device)?);
+        let (nrows, ncols, values) = (self.nrows as usize, self.ncols as usize, self.values.read().to_vec()?);
+        // SAFETY: the offsets and columns are those of the valid matrix that was uploaded.
+        let matrix = unsafe { CsrMatrix::from_csr_data_unchecked(nrows, ncols, offsets, columns, values) };
+        Ok(HostMatrix::of_csr(&matrix))
+    }
+
+    fn csr(&self) -> Option<&Arc<CsrArrays<T, u32>>> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
