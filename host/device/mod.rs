@@ -266,7 +266,7 @@ impl Device {
         Self { backend: Backend::Cuda(queue) }
     }
 
-    /// Returns the queue if this is a GPU; the error says that `what` is elsewhere.
+    /// Returns the queue if this is a GPU; otherwise an error about the argument `what`.
     #[cfg(feature = "cuda")]
     pub(crate) fn queue_for(&self, what: &'static str) -> Result<&Arc<Stream>> {
         match &self.backend {

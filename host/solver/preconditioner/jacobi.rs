@@ -1,4 +1,4 @@
-//! Jacobi's preconditioner.
+//! The Jacobi preconditioner.
 
 use kernels_gpu::csr_diagonal::{Args, Key, grid_size};
 
@@ -9,7 +9,7 @@ use crate::{
     formats::{Csr, CsrArrays},
 };
 
-/// Jacobi's preconditioner: the inverse of a matrix's diagonal. For matrices in every format.
+/// The Jacobi preconditioner: the inverse of the diagonal of a matrix in any format.
 ///
 /// ```
 /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi};
@@ -28,14 +28,14 @@ pub struct Jacobi<T> {
 }
 
 impl<T: Scalar> Jacobi<T> {
-    /// Inverts the diagonal of a matrix. Duplicate entries are summed. `O(nnz)` work; waits until it is done.
+    /// Inverts the diagonal of a matrix. Duplicate entries are summed. `O(nnz)` work; waits for the result.
     ///
-    /// A matrix in CSR with 32-bit offsets stays on its device, those in other formats are copied to the host for this.
+    /// A CSR matrix with 32-bit offsets is processed on its device; other formats are copied to the host.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown), naming the first such row,
-    /// if an element on the diagonal is missing, zero or not finite, or has no finite inverse; [`OutOfMemory`](Error::OutOfMemory) and
-    /// [`Driver`](Error::Driver).
+    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown),
+    /// naming the first such row, if a diagonal element is missing, zero or not finite, or has no finite inverse;
+    /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn new(matrix: &DeviceMatrix<T>) -> Result<Self> {
         check_length("the row of A", matrix.nrows(), matrix.ncols())?;
         if let Some(Csr::Device(csr)) = matrix.csr() {
@@ -79,14 +79,14 @@ fn inverted_by_kernel<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<Jacobi<T>> {
         // SAFETY: a valid matrix, a vector of its rows, and a word; the entry is for `T`.
         unsafe { launch(device, entry, grid_size(csr.nrows), args) }?;
     }
-    // The kernel also names elements that are negative, which are none of the bad ones here.
+    // The kernel also reports negative elements, which are valid here.
     if suspect.to_vec(device)?[0] != u32::MAX {
         check_inverse(&inverse.to_vec()?)?;
     }
     Ok(Jacobi { inverse })
 }
 
-/// The inverse of 0 is an infinity, that of an infinity 0, and that of NaN is NaN.
+/// The inverse of 0 is infinity, the inverse of infinity is 0, and the inverse of NaN is NaN.
 fn check_inverse<T: Scalar>(inverse: &[T]) -> Result<()> {
     let is_bad = |inverse: &T| *inverse == T::default() || !inverse.to_f64().is_finite();
     match inverse.iter().position(is_bad) {
