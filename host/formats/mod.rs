@@ -1,4 +1,4 @@
-//! The sparse formats on the host, each a type that is valid by construction; and CSR on a device.
+//! Sparse formats on the host, each a type that is valid by construction, and CSR on a device.
 
 mod arrays;
 pub(crate) mod compressed;
