@@ -30,7 +30,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Resul
     }
     // Without rows there may be any number of empty columns.
     let width = if matrix.nrows() == 0 { 0 } else { matrix.width() };
-    // The kernel counts them in 32 bits, a step beyond the last.
+    // The kernel counts them in 32 bits, up to one step beyond the last.
     if width > (u32::MAX - STEP) as usize {
         return Err(Error::Unsupported(format!("{width} slots a row on a GPU")));
     }
@@ -47,7 +47,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Resul
     Ok(Chosen::new(operator, KernelChoice { kernel, reason }))
 }
 
-/// The bytes that a product must move at least: every slot of the rows once, `x` and `y` once.
+/// Returns the minimum bytes of a product: every slot of the rows once, `x` and `y` once.
 pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, width: usize) -> usize {
     width * nrows * (4 + size_of::<T>()) + (nrows + ncols) * size_of::<T>()
 }
