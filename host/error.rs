@@ -1,15 +1,15 @@
-//! The one error type of the crate.
+//! The error type of the crate.
 
 use std::{io, path::PathBuf};
 
-/// The result of everything here that can fail.
+/// The result of every function that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong and where. [`kind`](Error::kind) sorts errors by what a caller can do about them.
+/// What went wrong, and where. [`kind`](Error::kind) groups errors by how a caller can respond.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The data handed to a matrix constructor is no such matrix; the text names the first violation.
+    /// The arguments of a matrix constructor are not a valid matrix; the text names the first violation.
     #[error("invalid {format} matrix: {problem}")]
     InvalidMatrix {
         /// The format: "CSR", "COO", "DIA".
@@ -18,51 +18,51 @@ pub enum Error {
         problem: String,
     },
 
-    /// A format that pads would store many more slots than the matrix has entries.
+    /// A padded format would store many more slots than the matrix has entries.
     #[error("{format} would take at least {slots} slots for {entries} entries, and the limit is {limit}")]
     PaddingExceeded {
         /// The format: "DIA", "ELL" or "HYB".
         format: &'static str,
-        /// The slots of the format; of DIA the first number beyond the limit, where the count of diagonals ends.
+        /// The number of slots; for DIA the first number beyond the limit, where counting stops.
         slots: usize,
-        /// The entries of the matrix.
+        /// The number of entries.
         entries: usize,
-        /// The most slots that are accepted.
+        /// The maximum number of slots.
         limit: usize,
     },
 
-    /// A vector's length does not fit the matrix.
+    /// A length does not match the operation.
     #[error("{what} has {found} elements where the operation needs {expected}")]
     LengthMismatch {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
-        /// The length that the operation needs.
+        /// The expected length.
         expected: usize,
-        /// The length it got.
+        /// The actual length.
         found: usize,
     },
 
-    /// An argument lives on another device than the one that the operation runs on.
+    /// An argument is on another device than the operation.
     #[error("{what} is on {found}, but the operation runs on {expected}: move it there first")]
     DeviceMismatch {
-        /// Which argument.
+        /// The argument.
         what: &'static str,
-        /// Where the operation runs.
+        /// The device of the operation.
         expected: String,
-        /// Where the argument is.
+        /// The device of the argument.
         found: String,
     },
 
-    /// An option has a value that it cannot have.
+    /// An option has an invalid value.
     #[error("invalid option: {0}")]
     InvalidOption(String),
 
-    /// A file breaks its format.
+    /// A file violates its format.
     #[error("{}:{line}: {problem}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// The line number, starting at 1.
         line: u64,
         /// What is wrong there.
         problem: String,
@@ -90,21 +90,21 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// There is no such device, or it cannot be used.
+    /// The device does not exist, or cannot be used.
     #[error("no {wanted}: {reason}")]
     NoDevice {
-        /// The device that was asked for.
+        /// The requested device.
         wanted: String,
-        /// Why it cannot be had.
+        /// Why it is unavailable.
         reason: String,
     },
 
-    /// The driver is too old for these kernels.
+    /// The driver is too old for this crate's kernels.
     #[error("the NVIDIA driver is too old: it supports CUDA {}.{}, and {needs}", .driver.0, .driver.1)]
     DriverTooOld {
         /// The CUDA version that the driver supports, major and minor.
         driver: (u32, u32),
-        /// What needs a newer one.
+        /// What requires a newer one.
         needs: String,
     },
 
@@ -113,44 +113,44 @@ pub enum Error {
     OutOfMemory {
         /// The device.
         device: String,
-        /// Bytes asked for.
+        /// The number of bytes requested.
         requested: u64,
-        /// Bytes free at the time and bytes in all, where the device tells.
+        /// The free and total bytes, if the device reports them.
         available: Option<(u64, u64)>,
     },
 
-    /// An iterative method cannot go on: the matrix is not of the kind that it is for, or numbers overflow.
+    /// An iterative method broke down: the matrix does not satisfy its requirements, or numbers overflow.
     #[error("iteration {iteration}: {problem}")]
     Breakdown {
-        /// The iteration that failed, counted from 1; 0 before the first.
+        /// The iteration that failed, starting at 1; 0 before the first.
         iteration: usize,
         /// What was found.
         problem: String,
     },
 
-    /// A kernel on the emulated device did what a kernel must not do.
+    /// A kernel broke a rule on the emulated device.
     #[error("{0}")]
     KernelCheck(Box<cuda_std::emulator::Finding>),
 
     /// Any other failure of the CUDA driver.
     #[error("CUDA driver, {call}: {message}")]
     Driver {
-        /// What was being done.
+        /// The operation that failed.
         call: String,
-        /// The driver's name and text for the error.
+        /// The driver's name and description of the error.
         message: String,
     },
 }
 
-/// The kinds of [`Error`], by what a caller can do about them.
+/// The kinds of [`Error`], by how a caller can respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Data, lengths, options or devices that do not fit together: a mistake in the call.
+    /// Data, lengths, options or devices do not match: a mistake in the call.
     InvalidInput,
-    /// A valid call for something that this crate, or this device, does not compute.
+    /// A valid call that this crate, or this device, does not support.
     Unsupported,
-    /// A file that is broken or of an unsupported kind.
+    /// A file that is invalid or of an unsupported kind.
     InvalidFile,
     /// The operating system refused a file.
     Io,
@@ -158,7 +158,7 @@ pub enum ErrorKind {
     NoDevice,
     /// Not enough memory, on the device or the host.
     OutOfMemory,
-    /// An iterative method cannot go on.
+    /// An iterative method broke down.
     Breakdown,
     /// A kernel broke a rule on the emulated device.
     KernelCheck,
@@ -167,7 +167,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// What kind of error this is.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -1,12 +1,12 @@
-//! A guide to the library: what to choose, what to expect, and what other libraries call it.
+//! A guide to the library.
 //!
-//! 1. [`formats`]: which format a matrix should be in
-//! 2. [`kernels`]: which kernel multiplies it, and what `describe()` says of that
-//! 3. [`queues`]: queues, graphs, and what waits for what
-//! 4. [`precision`]: element types, errors, and when results are the same to the last bit
-//! 5. [`solvers`]: systems of equations, your own operators and methods
+//! 1. [`formats`]: choosing a matrix format
+//! 2. [`kernels`]: the kernels, their names, and how to override the choice
+//! 3. [`queues`]: queues, graphs, and which calls wait
+//! 4. [`precision`]: element types, error bounds and reproducibility
+//! 5. [`solvers`]: solving systems, and writing operators and solvers
 //! 6. [`without_a_gpu`]: the CPU, the emulator, and tests
-//! 7. [`cheat_sheet`]: from nalgebra-sparse, sprs, faer and SciPy
+//! 7. [`cheat_sheet`]: for users of nalgebra-sparse, sprs, faer and SciPy
 
 #[doc = include_str!("../docs/guide/formats.md")]
 pub mod formats {}

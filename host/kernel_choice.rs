@@ -1,14 +1,14 @@
-//! The kernel of an operation, in words.
+//! Descriptions of chosen kernels.
 
 use std::fmt;
 
-/// Which kernel a [`DeviceMatrix`](crate::DeviceMatrix) uses, and why.
+/// The kernel that a [`DeviceMatrix`](crate::DeviceMatrix) uses, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelChoice {
-    /// The kernel's name; on a GPU the entry point in the PTX.
+    /// The kernel's name; on a GPU, its entry point in the PTX.
     pub kernel: String,
-    /// What decided.
+    /// Why it was chosen.
     pub reason: String,
 }
 

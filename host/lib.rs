@@ -1,7 +1,7 @@
-//! Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU with the same API.
+//! Sparse and dense linear algebra on NVIDIA GPUs with every kernel written in Rust, and the same API on the CPU.
 //!
-//! Today that is the product of a sparse matrix with a dense vector, `y = alpha * A * x + beta * y`, for matrices in six
-//! formats, and with a dense matrix, `C = alpha * A * B + beta * C`, for CSR, that of two dense matrices, and the solution of
+//! The crate multiplies sparse matrices in six formats by vectors, `y = alpha * A * x + beta * y`, and CSR matrices by dense
+//! matrices, `C = alpha * A * B + beta * C`. It multiplies dense matrices, has the usual vector operations, and solves
 //! `A * x = b` by conjugate gradients; all in `f32` and `f64`.
 //!
 //! ```
@@ -11,7 +11,7 @@
 //! // 0 3 0
 //! let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 2, 3], vec![0, 2, 1], vec![1.0f32, 2.0, 3.0])?;
 //! let device = Device::auto(); // the first GPU, else the CPU: device.describe() says which and why
-//! let a = device.upload(&a)?; // chooses the kernel: a.describe() names it and gives the reason
+//! let a = device.upload(&a)?; // chooses the kernel: a.describe() says which and why
 //! let x = device.upload_vec(&[10.0, 20.0, 30.0])?;
 //! let mut y = device.zeros(2)?;
 //! a.spmv(1.0, &x, 0.0, &mut y)?;
@@ -19,44 +19,45 @@
 //! # Ok::<(), warpsparse::Error>(())
 //! ```
 //!
-//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`] and [`HybMatrix`] hold a matrix on the host,
-//!   valid by construction, and convert into one another by `From` and `TryFrom`; [`CsrView`] and its like borrow their
-//!   arrays. The module `io` reads and writes Matrix Market files and generates matrices.
-//! - [`Device`] is a GPU, the CPU, or a GPU emulated on the CPU, for tests: that one runs the GPU's kernels, checks every
-//!   access they make, and gives the GPU's bits. It uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`], by way of
-//!   [`PinnedVec`] where the copies have to be fast), and measures how long operations take.
-//! - [`Structure`] tells a matrix's row lengths, bandwidths, diagonals and locality; the upload of a CSR matrix finds it on
-//!   the device.
-//! - [`CsrMatrix::cluster_rows`] and [`CsrMatrix::reverse_cuthill_mckee`] find orders of rows and columns in which a product
-//!   finds more in the caches.
-//! - [`DeviceMatrix::spmv`] multiplies, [`DeviceMatrix::spmv_transposed`] by the transpose; [`SpmvOptions`] overrules the
-//!   choice of format and kernel, or has it made by timing. A [`Graph`] is any number of operations, recorded once
-//!   ([`Device::record`]) and queued many times.
-//! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, a [`DeviceDense`] in any [`DenseLayout`], and
-//!   [`DeviceMatrix::spmm_reduce`] takes the mean, maximum or minimum of neighbours instead of the sum.
-//! - [`gemm`] multiplies dense matrices, by rows or by columns; [`gemm_with`] by a kernel of [`GemmOptions`], the fastest by [`gemm_autotune`].
-//! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix, or an operator of your own ([`LinearOperator`]), with
-//!   [`Jacobi`]'s preconditioner or another ([`Preconditioner`]). [`Tolerance`] says when it ends, [`SolveInfo`] how it went.
-//! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers. Their
-//!   numbers may be the host's or the device's ([`DeviceScalar`]), so that nothing waits for a dot product.
-//! - [`Kernel`] is a kernel of your own, written with `cuda_std`, for the same devices and vectors.
-//! - [`Device::from_cudarc`](Device) and its like work on the streams and memory of programs that use cudarc or cust.
-//! - Everything that can fail returns an [`Error`], which tells what was wrong and where.
+//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`] and [`HybMatrix`] store a matrix on the host.
+//!   They are valid by construction, and convert into one another by `From` and `TryFrom`. [`CsrView`], [`CscView`] and [`CooView`]
+//!   borrow their arrays. The module `io` reads and writes Matrix Market files and generates matrices.
+//! - [`Device`] is a GPU, the CPU, or, for tests, a GPU emulated on the CPU, which runs the GPU's kernels, checks every memory
+//!   access, and computes the GPU's bits. A device uploads matrices ([`DeviceMatrix`]) and vectors ([`DeviceVec`]; copies from a
+//!   [`PinnedVec`] are fastest), and times operations.
+//! - [`DeviceMatrix::spmv`] multiplies by a vector, [`DeviceMatrix::spmv_transposed`] multiplies the transpose by a vector.
+//!   [`SpmvOptions`] overrides the choice of format and kernel, or makes it by timing.
+//! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, a [`DeviceDense`] in any [`DenseLayout`].
+//!   [`DeviceMatrix::spmm_reduce`] computes the mean, maximum or minimum over neighbours instead of the sum.
+//! - [`gemm`] multiplies dense matrices, row-major or column-major; [`gemm_with`] uses the kernel chosen by [`GemmOptions`], and
+//!   [`gemm_autotune`] finds the fastest one.
+//! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers.
+//!   Scalars may be on the host or on the device ([`DeviceScalar`]), so nothing waits for a dot product.
+//! - [`Device::record`] records any number of operations once, as a [`Graph`] that queues them many times.
+//! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix or your own [`LinearOperator`], preconditioned by
+//!   [`Jacobi`] or your own [`Preconditioner`]. [`Tolerance`] sets the stopping criterion, [`SolveInfo`] reports the result.
+//! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
+//!   device.
+//! - [`CsrMatrix::cluster_rows`] and [`CsrMatrix::reverse_cuthill_mckee`] compute orders of rows and columns in which products
+//!   hit the caches more often.
+//! - [`Kernel`] is your own kernel, written with `cuda_std`, for the same devices and vectors.
+//! - [`Device::from_cudarc`](Device) and similar functions use the streams and memory of programs that use cudarc or cust.
+//! - Every function that can fail returns an [`Error`], which says what was wrong and where.
 //!
-//! [`guide`] tells which format and kernel to choose, what waits for what, what precision to expect, and has a cheat-sheet from
-//! nalgebra-sparse, sprs, faer and SciPy.
+//! The [`guide`] explains which format and kernel to choose, what waits for what, and what precision to expect. It has a cheat sheet for
+//! users of nalgebra-sparse, sprs, faer and SciPy.
 //!
-//! | feature | default | meaning |
+//! | feature | default | enables |
 //! |---|---|---|
-//! | `cuda` | yes | GPUs; the driver is looked for at run time, so the program also runs where there is none |
-//! | `rayon` | yes | the CPU's products use all cores |
+//! | `cuda` | yes | GPUs; the driver is loaded at run time, so the program also runs without one |
+//! | `rayon` | yes | all cores on the CPU |
 //! | `io` | yes | the module `io` |
-//! | `proptest` | no | the module `strategies`: sparse matrices that are hard on kernels, for property tests |
-//! | `nalgebra-sparse` | no | COO, CSR and CSC matrices from and to those of nalgebra-sparse |
-//! | `sprs` | no | COO, CSR and CSC matrices from and to those of sprs; views too, of `u32` indices |
-//! | `faer` | no | CSR and CSC matrices from and to those of faer, views of `u32` indices too; dense matrices to and from a device |
-//! | `cust` | no | work on streams and buffers of cust, and kernels in its modules. The program then links libcuda, which is looked for in CUDA toolkits and in `lib64` of the folder that the environment variable `CUDA_LIBRARY_PATH` names |
-//! | `serde` | no | matrices of every format are `Serialize` and `Deserialize`; what is read is checked |
+//! | `proptest` | no | the module `strategies`: difficult sparse matrices for property tests |
+//! | `nalgebra-sparse` | no | conversions of COO, CSR and CSC matrices from and to nalgebra-sparse |
+//! | `sprs` | no | conversions of COO, CSR and CSC matrices from and to sprs, including views with `u32` indices |
+//! | `faer` | no | conversions of CSR and CSC matrices from and to faer, including views with `u32` indices; copies of dense matrices to and from a device |
+//! | `cust` | no | streams, buffers and modules of cust. The program then links libcuda, which the build searches for in CUDA toolkits and in `$CUDA_LIBRARY_PATH/lib64` |
+//! | `serde` | no | `Serialize` and `Deserialize` for matrices of every format; deserialised matrices are validated |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -88,10 +89,10 @@ pub mod strategies;
 mod structure;
 mod vector;
 
-/// The bindings of the CUDA driver, in the version whose types are in this interface.
+/// The CUDA driver bindings, in the version whose types this API uses.
 #[cfg(feature = "cuda")]
 pub use cudarc;
-/// The crate, in the version whose types are in this interface.
+/// The crate cust, in the version whose types this API uses.
 #[cfg(feature = "cust")]
 pub use cust;
 pub use dense::{DenseLayout, DenseMut, DenseRef, DeviceDense, Order};
@@ -107,7 +108,7 @@ pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choi
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
 pub use kernel_choice::KernelChoice;
-/// The kernels as Rust functions: their families, entry points and argument structs.
+/// The kernels as Rust functions: families, entry points and argument structs.
 pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
@@ -118,7 +119,7 @@ pub use stored::HostMatrix;
 pub use structure::Structure;
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 
-/// The README's example is a test.
+/// Tests the example in the README.
 #[cfg(all(doctest, feature = "io"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

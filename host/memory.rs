@@ -1,12 +1,12 @@
-//! Arrays in host memory, of which there may be too little: their sizes come from arguments and files.
+//! Arrays in host memory that may not fit: their sizes come from arguments and files.
 
 use std::alloc::{Layout, alloc_zeroed};
 
 use crate::{Element, Error, Result};
 
-/// An array of `length` zeros.
+/// Allocates `length` zeros.
 ///
-/// The system hands out zeroed pages when they are first touched, so that threads that fill the array share that work.
+/// The system zeroes pages when they are first touched, so threads that fill the array share that work.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -25,7 +25,7 @@ pub(crate) fn zeros<E: Element>(length: usize) -> Result<Vec<E>> {
     Ok(unsafe { Vec::from_raw_parts(memory, length, length) })
 }
 
-/// An empty array with room for `length` elements.
+/// Allocates an empty array with room for `length` elements.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -35,7 +35,7 @@ pub(crate) fn room<E>(length: usize) -> Result<Vec<E>> {
     Ok(array)
 }
 
-/// Makes room for another element; what room there is grows by factors.
+/// Makes room for another element, with geometric growth.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -43,7 +43,7 @@ pub(crate) fn reserve_one<E>(array: &mut Vec<E>) -> Result<()> {
     array.try_reserve(1).map_err(|_| out_of_memory::<E>(array.len() + 1))
 }
 
-/// The error of an array of `length` elements for which the host has no memory.
+/// The error of an array of `length` elements that does not fit in the host's memory.
 pub(crate) fn out_of_memory<E>(length: usize) -> Error {
     let requested = (length as u64).saturating_mul(size_of::<E>() as u64);
     Error::OutOfMemory { device: "the host".into(), requested, available: None }

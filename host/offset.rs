@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use crate::Element;
 
-/// `u32` or `u64`: what the row offsets of a [`CsrMatrix`](crate::CsrMatrix) are. 32 bits are enough for fewer than 2³²
+/// The type of a [`CsrMatrix`](crate::CsrMatrix)'s row offsets: `u32` or `u64`. 32 bits suffice for fewer than 2³²
 /// entries, and take half the memory.
 ///
-/// The trait is sealed: kernels exist for these types alone.
+/// The trait is sealed: only these types have kernels.
 pub trait Offset: kernels_gpu::Offset + Element + Ord + Display + From<u32> + TryFrom<usize> + sealed::Sealed {}
 
 impl Offset for u32 {}

@@ -1,9 +1,9 @@
-//! Long rows of a CSR matrix, cut into pieces that groups of GPU threads share.
+//! Long rows of a CSR matrix, split into pieces that groups of GPU threads share.
 
 use crate::Offset;
 
-/// The pieces of a matrix's long rows, as kernels want them: of each its row, the first piece of that row, how many pieces
-/// the row has, and 0; and its first entry, and the one after its last.
+/// The pieces of a matrix's long rows in the form that kernels expect. For each piece: its row, the first piece of that
+/// row, the number of pieces of the row, and 0; and the range of its entries.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Pieces {
     pub(crate) rows: Vec<u32>,
@@ -13,13 +13,14 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Those of a matrix without long rows.
+    /// Returns the pieces of a matrix without long rows.
     pub(crate) fn none() -> Self {
         Self { rows: vec![], bounds: vec![], long_rows: 0, long_entries: 0 }
     }
 
-    /// Cuts the rows of more than `long_row` entries at multiples of `piece_entries`, counted from the multiple of 4 at
-    /// or below the row's first entry, so that each piece but the first begins with a whole quad. Reads the offsets once.
+    /// Splits the rows of more than `long_row` entries at multiples of `piece_entries`, counted from the multiple of 4
+    /// at or below the row's first entry, so that each piece but the first begins with a whole quad. Reads the offsets
+    /// once.
     ///
     /// # Panics
     /// If `piece_entries` is not a multiple of 4, for then pieces could be empty.

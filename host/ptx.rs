@@ -1,5 +1,5 @@
-//! The kernels, compiled into the library: one module per kernel family and architecture, as PTX, and where an assembler
-//! has made it, as machine code too.
+//! The compiled kernels in the library: one module per kernel family and architecture, as PTX and, if an assembler has
+//! produced it, also as machine code.
 
 use std::io::Read;
 
@@ -16,17 +16,17 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 pub(crate) struct EmbeddedModule {
     /// The kernel family, as in `kernels_gpu::FAMILIES`.
     pub(crate) family: &'static str,
-    /// The oldest device that it runs on: ten times the major compute capability, plus the minor one.
+    /// The oldest device that runs it: ten times the major compute capability plus the minor one.
     pub(crate) arch: u32,
     /// Its PTX, compressed; if it begins with an empty line, each empty line stands for the same line of the module of the
     /// family for the next older architecture.
     ptx: &'static [u8],
-    /// Its machine code, compressed: a driver loads it in a millisecond, where it takes tenths of a second to compile PTX.
+    /// Its compressed machine code: a driver loads it in a millisecond, while compiling PTX takes tenths of a second.
     cubin: Option<&'static [u8]>,
 }
 
 impl EmbeddedModule {
-    /// The PTX, with no NUL at its end.
+    /// Returns the PTX, without a NUL at the end.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8(inflate(self.ptx)).expect("PTX is text");
         if !text.starts_with('\n') {
@@ -38,7 +38,8 @@ impl EmbeddedModule {
         lines.flat_map(|(line, same)| [if line.is_empty() { same } else { line }, "\n"]).collect()
     }
 
-    /// What gives the machine code, if there is some that a device of this major compute capability runs: not newer ones.
+    /// Returns a function that decompresses the machine code, if a device of this major compute capability, and not a
+    /// newer one, can run it.
     pub(crate) fn machine_code(&self, major: u32) -> Option<impl FnOnce() -> Vec<u8> + use<>> {
         self.cubin.filter(|_| self.arch / 10 == major).map(|cubin| || inflate(cubin))
     }
@@ -50,14 +51,14 @@ fn inflate(deflated: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The PTX ISA that a driver must know to load a module, such as `7.0`.
+/// Returns the PTX ISA that a driver must support to load a module, such as `7.0`.
 pub(crate) fn isa(text: &str) -> &str {
     let version = text.lines().find_map(|line| line.strip_prefix(".version "));
     version.map_or("of unknown version", str::trim)
 }
 
-/// The module of this family to load on a device of this compute capability (major, minor): the one for the newest
-/// architecture that the device understands. `None` where the device is older than all of them.
+/// Returns the module of this family for a device of this compute capability (major, minor): the one for the newest
+/// architecture that the device supports. `None` if the device is older than all of them.
 pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&'static EmbeddedModule> {
     best_of(EMBEDDED, family, compute_capability)
 }

@@ -12,7 +12,7 @@ use kernels_gpu::vector_random::{normal_numbers, uniform_numbers};
 
 /// `f32` or `f64`: a type that every format, device and operation handles.
 ///
-/// The trait is sealed: kernels exist for these types alone.
+/// The trait is sealed: only these types have kernels.
 pub trait Scalar:
     kernels_gpu::Scalar
     + Element
@@ -33,7 +33,7 @@ pub trait Scalar:
 {
     /// Rounds an `f64` to this type.
     fn from_f64(value: f64) -> Self;
-    /// The value as an `f64`, exactly.
+    /// Converts the value to an `f64`, exactly.
     fn to_f64(self) -> f64;
     /// The random numbers that a block of the generator gives: those of 16 bytes, then zeros.
     #[doc(hidden)]
@@ -57,13 +57,13 @@ macro_rules! scalars {
 }
 scalars!(f32, f64);
 
-/// What device vectors hold: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
+/// An element type of device vectors: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(feature = "cuda")]
 pub trait Element:
     sealed::Sealed + cuda_std::mem::DeviceValue + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits
 {
 }
-/// What device vectors hold: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
+/// An element type of device vectors: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(not(feature = "cuda"))]
 pub trait Element: sealed::Sealed + cuda_std::mem::DeviceValue {}
 

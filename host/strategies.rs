@@ -1,5 +1,5 @@
-//! Strategies for property tests with [proptest](https://docs.rs/proptest): sparse matrices whose structure is hard on
-//! kernels, and vectors to go with them.
+//! Strategies for property tests with [proptest](https://docs.rs/proptest): sparse matrices with difficult structures,
+//! and vectors to multiply them by.
 //!
 //! ```
 //! use proptest::prelude::*;
@@ -14,23 +14,23 @@ use proptest::{collection::vec, prelude::*, sample::select};
 
 use crate::{CsrMatrix, DType, Scalar};
 
-/// The most rows that [`csr_matrix`] makes: beyond a block of 256 threads with one row each, twice.
+/// The maximum number of rows of [`csr_matrix`]: more than two blocks of 256 threads with one row per thread.
 pub const MAX_ROWS: usize = 520;
 
-/// The longest row that [`csr_matrix`] makes.
+/// The maximum row length of [`csr_matrix`].
 pub const MAX_ROW_LENGTH: usize = 3000;
 
-/// Any sparse matrix of up to [`MAX_ROWS`] rows: without rows, columns or entries; with even rows, rows whose lengths
-/// lie around powers of two, one huge row, lengths by a power law; diagonal, banded, in blocks or scattered, with
-/// duplicates, columns out of order and explicit zeros.
+/// Generates sparse matrices of up to [`MAX_ROWS`] rows: without rows, columns or entries; with even rows, with row
+/// lengths around powers of two, with one huge row, with lengths by a power law; diagonal, banded, blocked or
+/// scattered; with duplicates, unsorted columns and explicit zeros.
 ///
-/// It shrinks to fewer and shorter rows.
+/// They shrink to fewer and shorter rows.
 pub fn csr_matrix<T: Scalar>() -> impl Strategy<Value = CsrMatrix<T>> {
     (row_lengths(), ncols(), layout(), any::<u64>())
         .prop_map(|(lengths, ncols, layout, seed)| fill(&lengths, ncols, layout, seed))
 }
 
-/// As [`csr_matrix`], with values that are huge, tiny, denormal, infinite or NaN among the others.
+/// Generates matrices like [`csr_matrix`], including values that are huge, tiny, denormal, infinite or NaN.
 pub fn csr_matrix_with_extremes<T: Scalar>() -> impl Strategy<Value = CsrMatrix<T>> {
     (csr_matrix::<T>(), extremes(), any::<u64>()).prop_map(|(matrix, extremes, seed)| {
         let mut values = matrix.values().to_vec();
@@ -41,7 +41,7 @@ pub fn csr_matrix_with_extremes<T: Scalar>() -> impl Strategy<Value = CsrMatrix<
     })
 }
 
-/// As [`vector`], with numbers that are huge, tiny, denormal, infinite or NaN among the others.
+/// Generates vectors like [`vector`], including numbers that are huge, tiny, denormal, infinite or NaN.
 pub fn vector_with_extremes<T: Scalar>(len: usize) -> impl Strategy<Value = Vec<T>> {
     (vector::<T>(len), extremes(), any::<u64>()).prop_map(|(mut values, extremes, seed)| {
         extremes.put_into(&mut values, seed);
@@ -49,7 +49,7 @@ pub fn vector_with_extremes<T: Scalar>(len: usize) -> impl Strategy<Value = Vec<
     })
 }
 
-/// A vector of `len` numbers in [-1, 1].
+/// Generates vectors of `len` numbers in [-1, 1].
 pub fn vector<T: Scalar>(len: usize) -> impl Strategy<Value = Vec<T>> {
     // From one seed: a strategy for every element would take longer than the test.
     any::<u64>().prop_map(move |seed| (0..len).map(|i| T::from_f64(unit(seed, i as u64))).collect())
@@ -115,7 +115,7 @@ impl Extremes {
     }
 }
 
-/// A factor such as alpha and beta: 0, 1, -1 or another.
+/// Generates factors such as alpha and beta: 0, 1, -1 or another number.
 pub fn factor<T: Scalar>() -> impl Strategy<Value = T> {
     prop_oneof![Just(0.0), Just(1.0), Just(-1.0), -4.0..4.0].prop_map(T::from_f64)
 }

@@ -1,4 +1,4 @@
-//! The structure of a sparse matrix in figures: what the choice of a format and of a kernel looks at.
+//! The structure of a sparse matrix, which decides the choice of formats and kernels.
 
 mod cpu;
 mod gpu;
@@ -10,39 +10,39 @@ use kernels_gpu::csr_structure::{LENGTH_CLASSES, MAX_DIAGONALS};
 use crate::{CsrMatrix, Offset, Scalar};
 pub(crate) use gpu::analyse as analyse_on_gpu;
 
-/// Size, row lengths and places of the entries of a sparse matrix. The values play no part.
+/// Size, row lengths and sparsity pattern of a matrix, in figures. The values do not matter.
 ///
-/// Every device finds the same figures.
+/// Every device computes the same figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Structure {
-    /// Number of rows.
+    /// The number of rows.
     pub nrows: usize,
-    /// Number of columns.
+    /// The number of columns.
     pub ncols: usize,
-    /// Number of entries; duplicates and explicit zeros count, here and below.
+    /// The number of stored entries, including duplicates and explicit zeros, here and below.
     pub nnz: usize,
-    /// Entries in the shortest row; 0 without rows.
+    /// The length of the shortest row; 0 without rows.
     pub min_row: usize,
-    /// Entries in the longest row; 0 without rows.
+    /// The length of the longest row; 0 without rows.
     pub max_row: usize,
-    /// How many rows have a length of 0, 1, 2 or 3, 4 to 7, and so on by powers of two; the last element counts all
-    /// rows of 2³¹ entries and more.
+    /// The number of rows of length 0, 1, 2 to 3, 4 to 7, and so on by powers of two; the last element counts all rows
+    /// of 2³¹ entries or more.
     pub row_histogram: [usize; LENGTH_CLASSES],
-    /// How far entries lie below the diagonal, row minus column, at most; 0 if none do.
+    /// The lower bandwidth: the maximum of row minus column; 0 if there are no entries below the diagonal.
     pub lower_bandwidth: usize,
-    /// How far entries lie above the diagonal, column minus row, at most; 0 if none do.
+    /// The upper bandwidth: the maximum of column minus row; 0 if there are no entries above the diagonal.
     pub upper_bandwidth: usize,
-    /// How many diagonals hold entries; `None` beyond [`MAX_DIAGONALS`](Self::MAX_DIAGONALS).
+    /// The number of diagonals with entries; `None` beyond [`MAX_DIAGONALS`](Self::MAX_DIAGONALS).
     pub diagonals: Option<usize>,
-    /// How many entries are near the entry that is stored before them in their row: in the same group of 32 columns or
-    /// in an adjacent one. See [`locality`](Self::locality).
+    /// The number of entries near the preceding entry of their row: in the same group of 32 columns or an adjacent one.
+    /// See [`locality`](Self::locality).
     pub near_entries: usize,
 }
 
 impl Structure {
-    /// The most [`diagonals`](Self::diagonals) that are counted: formats by diagonals want few, and in a matrix of many
-    /// the count would be the dearest figure.
+    /// The maximum of [`diagonals`](Self::diagonals) that is counted. Diagonal formats need few of them, and counting
+    /// many would be the most expensive part of the analysis.
     pub const MAX_DIAGONALS: usize = MAX_DIAGONALS as usize;
 
     /// The figure `diagonals` for this count.
@@ -50,7 +50,7 @@ impl Structure {
         (diagonals <= Self::MAX_DIAGONALS).then_some(diagonals)
     }
 
-    /// The mean number of entries in a row; 0 without rows.
+    /// Returns the mean row length; 0 without rows.
     #[must_use]
     pub fn mean_row(&self) -> f64 {
         if self.nrows == 0 { 0.0 } else { self.nnz as f64 / self.nrows as f64 }
@@ -74,12 +74,13 @@ impl Structure {
         if entries == 0.0 { 1.0 } else { squares * rows / (entries * entries) }
     }
 
-    /// The fraction of entries, the first of each row left out, that are near the entry before them; 1 where there are
-    /// none.
+    /// Returns the fraction of entries, excluding the first of each row, that are near the preceding entry; 1 if there
+    /// are none.
     ///
     /// A product gathers an element of the vector for each entry. Threads that share a row gather for consecutive
-    /// entries at a time: where those are near one another, one cache line serves several, and close to 1 the gathers
-    /// are almost as good as coalesced loads. Close to 0, every entry costs an access to memory of its own. How much
+    /// entries at a time. Close to 1, one cache line serves several of them, and gathers are almost as good as
+    /// coalesced loads. Close to 0, every entry costs a separate memory access. The figure does not measure locality
+    /// between rows.
     /// rows share with one another the figure does not tell.
     #[must_use]
     pub fn locality(&self) -> f64 {
@@ -92,7 +93,7 @@ impl Structure {
 }
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// The matrix's structure in figures. Reads the row offsets and the column indices, on all cores with the feature
+    /// Analyses the matrix's structure. Reads the row offsets and the column indices, on all cores with the feature
     /// `rayon`.
     #[must_use]
     pub fn structure(&self) -> Structure {

@@ -1,4 +1,4 @@
-//! `warpsparse convert`: a matrix into a Matrix Market file.
+//! `warpsparse convert`: converts a matrix to a Matrix Market file.
 
 use std::{
     fs,
@@ -13,15 +13,15 @@ use crate::{Outcome, emit, measure::DTypeName, source};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as `spmv` takes them.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
-    /// The file to write: .mtx, or .mtx.gz for a compressed one. Rows are sorted by column, duplicates summed.
+    /// The file to write: .mtx, or .mtx.gz to compress it. Rows are sorted by column, duplicates are summed.
     #[arg(value_parser = parse_out)]
     out: PathBuf,
-    /// The element type: values are rounded to it, and written with the digits that it takes.
+    /// The element type: values are rounded to it, and written with the digits that it needs.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
-    /// Overwrite a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
     /// Print JSON.
@@ -37,7 +37,7 @@ pub(crate) fn parse_out(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// What was written; its JSON form is stable within a version.
+/// The report; its JSON form is stable within a version.
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     emit(&serde_json::to_string_pretty(&report)?)
 }
 
-/// Fails if there is something of this name.
+/// Fails if the file exists.
 pub(crate) fn check_absent(path: &Path) -> std::result::Result<(), String> {
     // Also a link that leads nowhere: it would be replaced.
     match path.symlink_metadata() {

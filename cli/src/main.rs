@@ -21,33 +21,34 @@ use std::{
 use clap::Parser;
 use warpsparse::{Error, ErrorKind};
 
-/// Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU.
+/// Sparse and dense linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU.
 ///
-/// Exit status: 0 done, 1 failure, 2 wrong usage, 3 not converged, 4 no such device.
+/// Exit status: 0 success, 1 failure, 2 wrong usage, 3 not converged, 4 no such device.
 #[derive(Parser)]
 #[command(name = "warpsparse", version)]
 enum Command {
-    /// Shows the driver, the devices, the kernels they would run, and why a GPU is not used.
+    /// Shows the driver, the devices, the kernels they run, and why a GPU is not used.
     Info(info::Options),
-    /// Solves a system of equations by conjugate gradients: iterations, residual and time.
+    /// Solves a linear system by conjugate gradients; reports iterations, residual and time.
     Solve(solve::Options),
-    /// Multiplies a sparse matrix by a vector: the kernel chosen, its time, bandwidth and error.
+    /// Multiplies a sparse matrix by a vector; reports the kernel, its time, bandwidth and error.
     Spmv(spmv::Options),
-    /// Multiplies a sparse matrix by a dense one: the kernel chosen, its time, bandwidth, speed and error.
+    /// Multiplies a sparse matrix by a dense one; reports the kernel, its time, bandwidth, speed and error.
     ///
-    /// C = A B with A in CSR, a random B of N columns, and B and C row-major: `warpsparse spmm gen:rmat:17:8 -n 64`.
+    /// Computes C = A B with A in CSR, a random B of N columns, and B and C row-major: `warpsparse spmm gen:rmat:17:8
+    /// -n 64`.
     Spmm(spmm::Options),
-    /// Multiplies two dense matrices: the kernel chosen, its time, speed and error.
+    /// Multiplies two dense matrices; reports the kernel, its time, speed and error.
     ///
-    /// C = A B, random and row-major: `warpsparse sgemm -m 1024 -n 512 -k 2048`.
+    /// Computes C = A B with random row-major matrices: `warpsparse sgemm -m 1024 -n 512 -k 2048`.
     Sgemm(sgemm::Options),
-    /// Writes a matrix into a Matrix Market file.
+    /// Converts a matrix to a Matrix Market file.
     Convert(convert::Options),
-    /// Brings near to one another what a matrix has in common, and writes it into a Matrix Market file.
+    /// Reorders a matrix for better locality, and writes it to a Matrix Market file.
     Reorder(reorder::Options),
-    /// Draws where a matrix has entries.
+    /// Draws the sparsity pattern of a matrix.
     Spy(spy::Options),
-    /// Measures products over many matrices, beside other libraries, and compares such measurements.
+    /// Benchmarks products against other libraries, and compares the reports.
     #[command(subcommand)]
     Bench(bench::Command),
 }
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a subcommand returns: any error, to be shown on stderr.
+/// The result of a subcommand: errors are shown on stderr.
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
@@ -87,7 +88,7 @@ fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
     }
 }
 
-/// Writes a command's result to stdout. A reader that has gone away, as in `warpsparse … | head`, is no failure.
+/// Writes a command's result to stdout. A closed pipe, as in `warpsparse … | head`, is not a failure.
 fn emit(result: &str) -> Outcome {
     match writeln!(io::stdout(), "{}", result.trim_end()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

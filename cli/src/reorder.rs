@@ -1,4 +1,4 @@
-//! `warpsparse reorder`: a matrix with its rows and columns in another order.
+//! `warpsparse reorder`: permutes the rows and columns of a matrix.
 
 use std::{
     fmt, fs,
@@ -14,27 +14,27 @@ use crate::{Outcome, convert, emit, measure::DTypeName, source, spy};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as `spmv` takes them.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
-    /// The file to write: .mtx, or .mtx.gz for a compressed one. Duplicates are summed.
+    /// The file to write: .mtx, or .mtx.gz to compress it. Duplicates are summed.
     #[arg(value_parser = convert::parse_out)]
     out: PathBuf,
-    /// How to find the order.
+    /// The reordering method.
     #[arg(long, value_enum, default_value = "cluster")]
     method: Method,
-    /// Permute the rows alone, as is done where there are more rows or fewer than columns.
+    /// Permute only the rows, as for a matrix that is not square.
     #[arg(long)]
     rows: bool,
-    /// Write the order as text: for each row from the first on, its number in the old order, counted from 0.
+    /// Write the order as text: for each new row, its number in the old order, starting at 0.
     #[arg(long, value_name = "FILE")]
     order_out: Option<PathBuf>,
-    /// Draw the matrix before and after, each .png or .svg.
+    /// Draw the matrix before and after, as two .png or .svg files.
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], value_parser = spy::parse_out)]
     spy: Option<Vec<spy::Out>>,
-    /// The element type: values are rounded to it, and written with the digits that it takes.
+    /// The element type: values are rounded to it, and written with the digits that it needs.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
-    /// Overwrite OUT and the order's file if they are there.
+    /// Overwrite OUT and the order's file if they exist.
     #[arg(long)]
     force: bool,
     /// Print JSON.
@@ -47,14 +47,14 @@ pub(crate) struct Options {
 enum Method {
     /// Reverse Cuthill-McKee: a small bandwidth, for square matrices.
     Rcm,
-    /// Rows that share columns close together, for products with dense matrices.
+    /// Clustering: rows that share columns close together, for products with dense matrices.
     Cluster,
 }
 
-/// The pictures' pixels in either direction, at most.
+/// The maximum size of the pictures in either direction, in pixels.
 const PICTURE_SIZE: u16 = 800;
 
-/// What was found; its JSON form is stable within a version.
+/// The report; its JSON form is stable within a version.
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
@@ -62,9 +62,9 @@ struct Report {
     source: String,
     out: String,
     method: Method,
-    /// Whether the columns are as they were.
+    /// Whether only the rows were permuted.
     rows_only: bool,
-    /// The time that finding the order took.
+    /// The time to compute the order.
     seconds: f64,
     rows: usize,
     columns: usize,
@@ -151,17 +151,17 @@ fn write_order(path: &Path, order: &[u32]) -> std::result::Result<(), String> {
     fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// How near to one another a matrix's entries are.
+/// The locality of a matrix.
 #[derive(Serialize)]
 struct Figures {
-    /// The largest distance of an entry from the diagonal, in rows or columns.
+    /// The maximum distance of an entry from the diagonal, in rows or columns.
     bandwidth: usize,
-    /// The mean of all entries' distances; 0 without entries.
+    /// The mean distance of entries from the diagonal; 0 without entries.
     mean_distance: f64,
-    /// The different columns that 64 rows have, which follow one another: the mean, 0 without rows. For these many rows
-    /// of the dense matrix a product needs from memory.
+    /// The mean number of distinct columns in 64 successive rows; 0 without rows. A product reads this many rows of the
+    /// dense matrix from memory.
     columns_of_64_rows: f64,
-    /// The same of 4096 rows.
+    /// The same for 4096 rows.
     columns_of_4096_rows: f64,
 }
 
@@ -178,7 +178,7 @@ impl Figures {
     }
 }
 
-/// The mean number of different columns in groups of so many rows.
+/// The mean number of distinct columns in groups of `size` successive rows.
 fn group_columns<T: Scalar>(matrix: &CsrMatrix<T>, size: usize) -> f64 {
     let groups = matrix.nrows().div_ceil(size);
     // The last group that had each column, counted from 1.

@@ -1,4 +1,4 @@
-//! `warpsparse sgemm`: one product of dense matrices, measured and checked.
+//! `warpsparse sgemm`: computes, times and checks one product of dense matrices.
 
 use std::fmt;
 
@@ -13,40 +13,40 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Rows of A and C.
+    /// Number of rows of A and C.
     #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
     m: u32,
-    /// Columns of B and C.
+    /// Number of columns of B and C.
     #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
     n: u32,
-    /// Columns of A and rows of B.
+    /// Number of columns of A and rows of B.
     #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
     k: u32,
-    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
-    /// The kernel on a GPU: tiles, or a rung of the ladder, such as naive, which are for f32 and matrices as they are.
+    /// The GPU kernel: tiles, or a rung of the ladder, such as naive; the ladder takes only f32 and untransposed matrices.
     #[arg(long, default_value = "tiles", value_parser = parse_kernel)]
     kernel: GemmKernel,
-    /// Rows and columns of C that a block of GPU threads computes, such as 128x64 [default: what suits the sizes]
+    /// Rows and columns of C per thread block, such as 128x64 [default: chosen by the sizes].
     #[arg(long, value_name = "RxC", value_parser = parse_tile)]
     tile: Option<(u32, u32)>,
-    /// Blocks of GPU threads that share the sums of a tile [default: what suits the sizes]
+    /// Thread blocks that split the sums of a tile [default: chosen by the sizes].
     #[arg(long)]
     splits: Option<u32>,
-    /// Try every tile, and take the fastest.
+    /// Time every tile, and use the fastest.
     #[arg(long, conflicts_with_all = ["kernel", "tile", "splits"])]
     autotune: bool,
-    /// Take for A the transpose of a row-major matrix.
+    /// Use the transpose of a row-major matrix as A.
     #[arg(long)]
     transpose_a: bool,
-    /// Take for B the transpose of a row-major matrix.
+    /// Use the transpose of a row-major matrix as B.
     #[arg(long)]
     transpose_b: bool,
-    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
+    /// Number of samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Everything that the command finds out; its JSON form is stable within a version.
+/// The report; its JSON form is stable within a version.
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
@@ -65,7 +65,7 @@ struct Report {
     transpose_b: bool,
     device: String,
     dtype: DTypeName,
-    /// Bytes a second of a large copy on the device, read and written bytes counted.
+    /// The bandwidth of a large copy on the device in bytes per second, counting bytes read and written.
     copy_gb_per_s: f64,
     #[serde(flatten)]
     product: GemmReport,
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(report.product.product.check()?)
 }
 
-/// Two numbers of the form `128x64`.
+/// Parses two numbers such as `128x64`.
 fn parse_tile(text: &str) -> std::result::Result<(u32, u32), String> {
     let numbers = text.split_once('x').and_then(|(rows, cols)| Some((rows.parse().ok()?, cols.parse().ok()?)));
     numbers.ok_or_else(|| "a tile has the form 128x64: rows x columns".into())

@@ -1,4 +1,4 @@
-//! `warpsparse solve`: one system of equations, solved by conjugate gradients and timed.
+//! `warpsparse solve`: solves one linear system by conjugate gradients, and times it.
 
 mod course;
 mod history;
@@ -31,15 +31,17 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as `spmv` takes them: symmetric and positive definite.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a symmetric positive
+    /// definite matrix.
     matrix: MatrixSource,
-    /// The right-hand side: ones, random (numbers from -1 to 1, always the same), or a Matrix Market file of one column.
+    /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), or a Matrix Market file with
+    /// one column.
     #[arg(long, default_value = "ones", value_name = "FILE|ones|random")]
     rhs: Rhs,
-    /// How small the norm of the residual is to become, relative to that of the right-hand side.
+    /// The tolerance of the residual norm, relative to the norm of the right-hand side.
     #[arg(long, default_value = "1e-6", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tol: f64,
-    /// The most iterations [default: ten times the rows].
+    /// The maximum number of iterations [default: ten times the number of rows].
     #[arg(long, value_name = "N")]
     max_iters: Option<usize>,
     /// The preconditioner; jacobi is the inverse of the diagonal.
@@ -51,13 +53,13 @@ pub(crate) struct Options {
     /// How iterations are launched on a GPU.
     #[arg(long, value_enum, default_value = "auto")]
     method: MethodName,
-    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
     /// Write the solution, .mtx or .mtx.gz, as a Matrix Market array that reads back to the same bits.
     #[arg(long, value_name = "FILE", value_parser = convert::parse_out)]
     x_out: Option<PathBuf>,
-    /// Write the residual's norm after each iteration as a table, .csv, or draw it, .svg.
+    /// Write the residual norm after each iteration as a table (.csv) or a plot (.svg).
     #[arg(long, value_name = "FILE", value_parser = history::parse_out)]
     history: Option<HistoryOut>,
     /// Print JSON.
@@ -75,11 +77,11 @@ enum PreconditionerName {
 #[derive(Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum MethodName {
-    /// Persistent where the caches hold the system, otherwise graph.
+    /// Persistent if the caches hold the system, otherwise graph.
     Auto,
-    /// Three kernels an iteration, launched one by one.
+    /// Three kernels per iteration, launched one by one.
     Launches,
-    /// The same as a CUDA graph.
+    /// The same kernels as a CUDA graph.
     Graph,
     /// One launch for many iterations.
     Persistent,
@@ -103,7 +105,7 @@ fn parse_tolerance(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The method ended without a residual as small as asked for: not an error of the library, but of exit status 3.
+/// The residual did not reach the tolerance: not an error of the library, but exit status 3.
 #[derive(Debug)]
 pub(crate) struct NotConverged(String);
 
@@ -209,7 +211,7 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     }
 }
 
-/// Writes what was asked for in files.
+/// Writes the requested files.
 fn write_files<T: Scalar>(options: &Options, b_norm: f64, norms: &[f64], x: &[T]) -> Result<(), String> {
     if let Some(path) = &options.x_out {
         vector::write(path, x).map_err(|error| format!("{}: {error}", path.display()))?;

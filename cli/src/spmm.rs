@@ -1,4 +1,4 @@
-//! `warpsparse spmm`: one sparse matrix times one dense one, or another reduction of the two, measured and checked.
+//! `warpsparse spmm`: computes, times and checks one sparse-dense product or reduction.
 
 use std::fmt;
 
@@ -16,37 +16,37 @@ use crate::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as for `warpsparse spmv`.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
-    /// Columns of the dense matrix, 1 to 65536.
+    /// Number of columns of the dense matrix, 1 to 65536.
     #[arg(short, value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
     n: u32,
-    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
-    /// What becomes of the products of a row's entries with rows of the dense matrix, in place of the product: what a
-    /// graph network gathers from the neighbours of a vertex.
+    /// Compute this reduction over the neighbours of each vertex instead of the product, as graph neural networks do.
     #[arg(long, value_enum, conflicts_with_all = ["kernel", "tile", "long_row", "autotune"])]
     reduce: Option<ReduceName>,
-    /// Take 1 for the value of every entry.
+    /// Use 1 as the value of every entry.
     #[arg(long, requires = "reduce")]
     unweighted: bool,
-    /// The kernel on a GPU.
+    /// The GPU kernel.
     #[arg(long, value_enum, default_value = "tiles")]
     kernel: KernelName,
-    /// GPU threads that share a row, and vectors of columns that each of them has, such as 16x2 [default: what suits N]
+    /// GPU threads per row, and vectors of columns per thread, such as 16x2 [default: chosen by N].
     #[arg(long, value_name = "LxC", value_parser = parse_tile)]
     tile: Option<(u32, u32)>,
-    /// Cut rows of more entries than this into pieces, for several groups of GPU threads [default: what suits the matrix]
+    /// Split rows of more entries than this into pieces, for several groups of GPU threads [default: chosen by the
+    /// matrix].
     #[arg(long, value_name = "ENTRIES")]
     long_row: Option<u32>,
-    /// Choose the kernel by timing those that the other options leave.
+    /// Choose the kernel by timing all that match the other options.
     #[arg(long)]
     autotune: bool,
-    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
+    /// Number of samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -74,7 +74,7 @@ impl From<ReduceName> for Reduce {
     }
 }
 
-/// The most columns of a dense matrix.
+/// The maximum number of columns of a dense matrix.
 pub(crate) const MOST_COLUMNS: i64 = 1 << 16;
 
 fn parse_tile(text: &str) -> std::result::Result<(u32, u32), String> {
@@ -82,21 +82,21 @@ fn parse_tile(text: &str) -> std::result::Result<(u32, u32), String> {
     tile.ok_or_else(|| "a tile is lanes x vectors, such as 16x2".into())
 }
 
-/// Everything that the command finds out; its JSON form is stable within a version.
+/// The report; its JSON form is stable within a version.
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
     version: u32,
     matrix: MatrixReport,
-    /// Columns of the dense matrix.
+    /// The number of columns of the dense matrix.
     n: u32,
-    /// What is taken in place of the product.
+    /// The reduction, if not the product.
     reduce: Option<ReduceName>,
-    /// Whether 1 is taken for the value of every entry.
+    /// Whether every value counts as 1.
     unweighted: bool,
     device: String,
     dtype: DTypeName,
-    /// Bytes a second of a large copy on the device, read and written bytes counted.
+    /// The bandwidth of a large copy on the device in bytes per second, counting bytes read and written.
     copy_gb_per_s: f64,
     #[serde(flatten)]
     product: DenseReport,

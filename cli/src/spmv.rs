@@ -1,4 +1,4 @@
-//! `warpsparse spmv`: one sparse matrix times one vector, measured and checked.
+//! `warpsparse spmv`: computes, times and checks one sparse matrix-vector product.
 
 use std::fmt;
 
@@ -14,28 +14,28 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Options {
     /// A Matrix Market file (.mtx, .mtx.gz) or a generator: gen:poisson2d:N, gen:poisson3d:N, gen:stencil27:N,
-    /// gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES, gen:communities:ROWS:NNZ,
-    /// gen:standin:NAME (a made-up graph of the size of a published one: arxiv, reddit and others).
+    /// gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES, gen:communities:ROWS:NNZ, gen:standin:NAME
+    /// (a synthetic graph of the size of a published one: arxiv, reddit and others).
     matrix: MatrixSource,
-    /// auto, cpu, cuda, cuda:N, or emulated: the GPU's kernels on the CPU, slowly and under checks.
+    /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
-    /// The format on the device; auto is csr, or dia where a conversion pays.
+    /// The format on the device; auto is csr, or dia if a conversion pays off.
     #[arg(long, value_enum, default_value = "csr")]
     format: FormatName,
-    /// GPU threads that share a row of CSR: auto, 1, 2, 4, 8, 16, 32, or all for a table of all of them.
+    /// GPU threads per row of CSR: auto, 1, 2, 4, 8, 16, 32, or all for a table of all of them.
     #[arg(long, default_value = "auto", value_parser = parse_lanes)]
     lanes: LaneChoice,
     /// The family of GPU kernels for CSR.
     #[arg(long, value_enum, default_value = "auto")]
     kernel: KernelName,
-    /// Choose the kernel by timing those that the other options leave.
+    /// Choose the kernel by timing all that match the other options.
     #[arg(long)]
     autotune: bool,
-    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
+    /// Number of samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Print JSON.
@@ -75,7 +75,7 @@ fn parse_lanes(text: &str) -> std::result::Result<LaneChoice, String> {
     }
 }
 
-/// Everything that the command finds out; its JSON form is stable within a version.
+/// The report; its JSON form is stable within a version.
 #[derive(Serialize)]
 struct Report {
     schema: &'static str,
@@ -83,7 +83,7 @@ struct Report {
     matrix: MatrixReport,
     device: String,
     dtype: DTypeName,
-    /// Bytes a second of a large copy on the device, read and written bytes counted.
+    /// The bandwidth of a large copy on the device in bytes per second, counting bytes read and written.
     copy_gb_per_s: f64,
     repeats: u32,
     products: Vec<ProductReport>,

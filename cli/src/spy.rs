@@ -1,4 +1,4 @@
-//! `warpsparse spy`: a picture of where a matrix has entries.
+//! `warpsparse spy`: draws the sparsity pattern of a matrix.
 
 mod bitmap;
 mod grid;
@@ -18,20 +18,20 @@ use crate::{Outcome, measure::DTypeName, source};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator, as `spmv` takes them.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     /// The picture: .png or .svg.
     #[arg(long, value_parser = parse_out)]
     out: Out,
-    /// The most pixels that the matrix takes in either direction.
+    /// The maximum size of the matrix in the picture in either direction, in pixels.
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u16).range(16..=2048))]
     size: u16,
-    /// The element type to read values as: it takes more or less memory, and the picture is the same.
+    /// The element type for reading the values: it affects memory use, not the picture.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
 }
 
-/// A picture's file.
+/// The format of a picture file.
 #[derive(Clone)]
 pub(crate) struct Out {
     path: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) fn parse_out(text: &str) -> Result<Out, String> {
     Ok(Out { path: text.into(), format })
 }
 
-/// SVG beyond this many bytes is slow to show: then the bins are made coarser.
+/// The size in bytes beyond which SVG is slow to show; the bins are made coarser then.
 const LARGEST_SVG: usize = 2_000_000;
 
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -74,7 +74,7 @@ fn draw<T: Scalar>(options: &Options) -> Outcome {
     write_picture(&matrix, &options.matrix.to_string(), options.size, &options.out)
 }
 
-/// Draws a matrix in at most `size` pixels in either direction, the title and its structure's figures beneath.
+/// Draws a matrix in at most `size` pixels in either direction, with a title and the figures of its structure.
 pub(crate) fn write_picture<T: Scalar>(matrix: &CsrMatrix<T>, title: &str, size: u16, out: &Out) -> Outcome {
     let Out { path, format } = out;
     let mut axes = Axis::pair(matrix.nrows(), matrix.ncols(), size.into());

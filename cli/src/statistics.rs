@@ -1,4 +1,4 @@
-//! Spread of repeated measurements.
+//! Statistics of repeated measurements.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ impl Spread {
         Self { median: at(0.5), min: at(0.0), q1: at(0.25), q3: at(0.75), max: at(1.0) }
     }
 
-    /// Half the distance of the quartiles, in percent of the median.
+    /// Half the interquartile range, in percent of the median.
     pub(crate) fn percent(&self) -> f64 {
         50.0 * (self.q3 - self.q1) / self.median
     }
 }
 
-/// The geometric mean: what ratios are averaged by. `None` of nothing.
+/// The geometric mean, for averaging ratios. `None` if there are none.
 pub(crate) fn geometric_mean(ratios: &[f64]) -> Option<f64> {
     let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
     (!ratios.is_empty()).then(|| (logarithms / ratios.len() as f64).exp())

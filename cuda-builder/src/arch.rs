@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::CudaBuilderError;
 
-/// The architecture that PTX is generated for: PTX for one runs on it and on every newer one.
+/// The architecture that PTX is generated for. The PTX runs on it and on every newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Arch {
@@ -26,7 +26,7 @@ impl Arch {
     /// Every architecture, oldest first.
     pub const ALL: &[Self] = &[Self::Sm75, Self::Sm80, Self::Sm86, Self::Sm89, Self::Sm90, Self::Sm100];
 
-    /// The name that rustc, PTX and ptxas use: `sm_80`.
+    /// Returns the name that rustc, PTX and ptxas use: `sm_80`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Arch {
         }
     }
 
-    /// Ten times the major compute capability, plus the minor one: 80 for `sm_80`.
+    /// Returns ten times the major compute capability plus the minor one: 80 for `sm_80`.
     #[must_use]
     pub const fn compute_capability(self) -> u32 {
         match self {

@@ -1,4 +1,4 @@
-//! Runs cargo and rustc on a kernel crate.
+//! Builds a kernel crate by cargo and rustc.
 
 use std::{
     env, fs,
@@ -23,8 +23,8 @@ const TARGET: &str = "nvptx64-nvidia-cuda";
 /// # }
 /// ```
 ///
-/// The crate needs only a `[lib]`; whatever its manifest or its workspace say about crate types and profiles, it is
-/// built as one optimised module. The build has a target directory of its own, so it may run inside a build script.
+/// The crate needs only a `[lib]`. Whatever its manifest or workspace says about crate types and profiles, it is built
+/// as one optimised module. The build uses its own target directory, so it can run inside a build script.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is built before `build`"]
 pub struct CudaBuilder {
@@ -40,8 +40,8 @@ pub struct CudaBuilder {
 }
 
 impl CudaBuilder {
-    /// A builder for the crate in this directory; a relative one is seen from the working directory, which for a
-    /// build script is its own crate.
+    /// Creates a builder for the crate in this directory. A relative path is resolved against the working directory,
+    /// which for a build script is its own crate.
     pub fn new(path_to_crate_root: impl AsRef<Path>) -> Self {
         Self {
             krate: path_to_crate_root.as_ref().to_owned(),
@@ -56,72 +56,75 @@ impl CudaBuilder {
         }
     }
 
-    /// The architecture to generate code for: by default `sm_75`, the oldest.
+    /// Sets the target architecture. The default is `sm_75`, the oldest.
     pub fn arch(mut self, arch: Arch) -> Self {
         self.arch = arch;
         self
     }
 
-    /// Whether to optimise fully and drop debug assertions and overflow checks: by default, yes.
+    /// Sets whether to optimise fully and drop debug assertions and overflow checks. The default is `true`.
     pub fn release(mut self, release: bool) -> Self {
         self.release = release;
         self
     }
 
-    /// Additional arguments to cargo, such as `--features`.
+    /// Adds arguments to cargo, such as `--features`.
     pub fn build_args(mut self, args: &[impl AsRef<str>]) -> Self {
         self.build_args.extend(args.iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
-    /// Sets `cfg(name = "value")` in the crate, and in none that it depends on: unlike a feature it is declared in no manifest.
+    /// Sets `cfg(name = "value")` in the crate, but not in its dependencies. Unlike a feature, it is declared in no
+    /// manifest.
     pub fn cfg(mut self, name: &str, value: &str) -> Self {
         self.cfgs.push(format!("--cfg={name}=\"{value}\""));
         self
     }
 
-    /// Whether to write the LLVM IR too, beside the PTX and with the extension `.ll`.
+    /// Sets whether to write the LLVM IR too, next to the PTX with the extension `.ll`.
     pub fn emit_llvm_ir(mut self, emit_llvm_ir: bool) -> Self {
         self.emit_llvm_ir = emit_llvm_ir;
         self
     }
 
-    /// Whether to accept PTX in which [`faults`](fn@crate::faults) finds some, for kernels that are wrong on purpose: by default, no.
+    /// Sets whether to accept PTX with [`faults`](fn@crate::faults), for kernels that are wrong on purpose. The default
+    /// is `false`.
     pub fn allow_faults(mut self, allow_faults: bool) -> Self {
         self.allow_faults = allow_faults;
         self
     }
 
-    /// Copies the PTX to this file; missing directories are created.
+    /// Copies the PTX to this file; creates missing directories.
     pub fn copy_to(mut self, path: impl AsRef<Path>) -> Self {
         self.copy_to = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Where cargo keeps the compiled `core` and dependencies, so that the next build takes a second or two.
+    /// Sets where cargo keeps the compiled `core` and dependencies, so that the next build takes a second or two.
     ///
-    /// By default `CUDA_BUILDER_TARGET_DIR`; else `cuda-builder` in the target directory that this program, such as a
-    /// build script, was built in; else `target/cuda-builder` in the kernel crate.
+    /// The default is `CUDA_BUILDER_TARGET_DIR`, or else `cuda-builder` in the target directory in which this program,
+    /// such as a build script, was built, or else `target/cuda-builder` in the kernel crate.
     pub fn target_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.target_dir = Some(path.as_ref().to_owned());
         self
     }
 
-    /// Builds, and returns the path of the PTX: that of [`copy_to`](Self::copy_to) where one was given.
+    /// Builds the crate, and returns the path of the PTX: that of [`copy_to`](Self::copy_to) if set.
     ///
     /// # Errors
-    /// Where no toolchain is found, the crate does not compile, it has no kernel, or a kernel has a [`Fault`](crate::Fault).
+    /// If no toolchain is found, the crate does not compile, it has no kernel, or a kernel has a
+    /// [`Fault`](crate::Fault).
     pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
         self.build_with(&KernelToolchain::find()?)
     }
 
-    /// [`build`](Self::build) with this toolchain.
+    /// Calls [`build`](Self::build) with this toolchain.
     ///
     /// # Errors
-    /// As `build`.
+    /// As [`build`](Self::build).
     pub fn build_with(self, toolchain: &KernelToolchain) -> Result<PathBuf, CudaBuilderError> {
         let krate = self.krate.canonicalize().map_err(CudaBuilderError::io("find the kernel crate", &self.krate))?;
-        // One directory an architecture: the flags differ, and cargo would rebuild `core` at every change.
+        // One directory per architecture: the flags differ, and cargo would rebuild `core` at every change.
         let target_dir = std::path::absolute(self.target_dir_or_default(&krate).join(self.arch.as_str()))
             .map_err(CudaBuilderError::io("find", &self.krate))?;
         let out_dir = target_dir.join("ptx");
@@ -143,7 +146,7 @@ impl CudaBuilder {
         }
     }
 
-    /// Everything that decides what the PTX of a given source looks like, but for the architecture and the compiler.
+    /// Everything that determines the PTX of a given source, except the architecture and the compiler.
     pub(crate) fn recipe(&self) -> Vec<String> {
         let mut recipe = vec![TARGET.to_owned()];
         recipe.extend(self.profile());
@@ -168,7 +171,7 @@ impl CudaBuilder {
         ]
     }
 
-    /// Cargo leaves the output of a fresh build alone, so each crate and set of arguments has a file of its own.
+    /// Cargo does not rewrite the output of a fresh build, so each crate and set of arguments has its own file.
     fn file_name(&self, krate: &Path) -> String {
         let mut hash = Sha256::new();
         hash.update(krate.as_os_str().as_encoded_bytes());
@@ -186,7 +189,7 @@ impl CudaBuilder {
         let of_environment = || env::var_os("CUDA_BUILDER_TARGET_DIR").map(PathBuf::from);
         let of_program = || {
             let inside = env::var_os("OUT_DIR").map(PathBuf::from).or_else(|| env::current_exe().ok())?;
-            // Cargo keeps what it knows of rustc at the root of its target directory, and only there.
+            // Cargo keeps its facts about rustc at the root of its target directory, and only there.
             let target = inside.ancestors().find(|dir| dir.join(".rustc_info.json").is_file())?;
             Some(target.join("cuda-builder"))
         };
@@ -209,13 +212,13 @@ impl CudaBuilder {
         }
         let of_arch = [
             format!("-Ctarget-cpu={}", self.arch),
-            // What C++ calls `__CUDA_ARCH__`, for what older architectures lack.
+            // Like C++'s `__CUDA_ARCH__`, for features that older architectures lack.
             format!("--cfg=cuda_arch=\"{}\"", self.arch.compute_capability()),
         ];
         let rustflags = [of_arch.as_slice(), RUSTFLAGS.map(str::to_owned).as_slice()].concat();
         cargo
             .env("RUSTC", &toolchain.rustc)
-            // The GPU target's features are unstable; with this, a stable compiler will do.
+            // Enables the GPU target's unstable features in a stable compiler.
             .env("RUSTC_BOOTSTRAP", "1")
             .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\u{1f}"))
             .env("CARGO_BUILD_BUILD_DIR", target_dir)
@@ -242,8 +245,8 @@ impl CudaBuilder {
         })
     }
 
-    /// Refuses PTX with faults, and replaces the marks of `cuda_std`. A file that is refused keeps its marks: cargo does not write it
-    /// again, and the next build has to find the same faults.
+    /// Rejects PTX with faults, and replaces the marks of `cuda_std`. A rejected file keeps its marks: cargo does not
+    /// rewrite it, and the next build must find the same faults.
     fn finish(&self, ptx: &Path) -> Result<(), CudaBuilderError> {
         let text = fs::read_to_string(ptx).map_err(CudaBuilderError::io("read", ptx))?;
         if !self.allow_faults {
@@ -286,7 +289,7 @@ fn emit(kind: &str, path: &Path) -> std::ffi::OsString {
     argument
 }
 
-/// Whether a variable steers the cargo around a build script and must not reach the one within.
+/// Returns whether a variable controls the cargo around a build script and must not reach the inner one.
 fn is_of_outer_build(name: &str) -> bool {
     const KEPT: [&str; 6] =
         ["CARGO_HOME", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_"];

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The error type.
 
 use std::{
     io,
@@ -37,19 +37,19 @@ pub enum CudaBuilderError {
         diagnostics: String,
     },
 
-    /// The build went through and left no PTX.
+    /// The build succeeded without writing PTX.
     #[error("cargo built {krate} but did not write {ptx}: remove {target_dir} and build again",
         krate = .krate.display(), ptx = .ptx.display(), target_dir = .target_dir.display())]
     NoPtx {
         /// The kernel crate's directory.
         krate: PathBuf,
-        /// The file that was expected.
+        /// The expected file.
         ptx: PathBuf,
         /// The directory to remove.
         target_dir: PathBuf,
     },
 
-    /// The PTX has no kernel in it.
+    /// The PTX contains no kernel.
     #[error("{} compiles to PTX without an entry point: does it have a #[kernel] function, and its feature enabled?",
         .0.display())]
     NoEntries(PathBuf),
@@ -59,11 +59,11 @@ pub enum CudaBuilderError {
     Faults {
         /// The file.
         ptx: PathBuf,
-        /// What is wrong with it.
+        /// The faults.
         faults: Vec<Fault>,
     },
 
-    /// The text is not the PTX that rustc writes.
+    /// The text is not PTX as rustc writes it.
     #[error("not readable as PTX: {0}")]
     BadPtx(String),
 
@@ -72,7 +72,7 @@ pub enum CudaBuilderError {
     BadPtxFile {
         /// The file.
         file: PathBuf,
-        /// What is wrong in it.
+        /// What is wrong with it.
         source: Box<CudaBuilderError>,
     },
 
@@ -81,7 +81,7 @@ pub enum CudaBuilderError {
     BadManifest {
         /// The manifest.
         file: PathBuf,
-        /// What is wrong in it.
+        /// What is wrong with it.
         source: serde_json::Error,
     },
 
@@ -92,11 +92,11 @@ pub enum CudaBuilderError {
         file: PathBuf,
         /// Its schema.
         found: u32,
-        /// The schema of this version.
+        /// The schema that this version reads.
         expected: u32,
     },
 
-    /// A name that is no architecture.
+    /// The name is not that of an architecture.
     #[error("unknown GPU architecture {0:?}: known are {known}",
         known = Arch::ALL.iter().map(|arch| arch.as_str()).collect::<Vec<_>>().join(", "))]
     UnknownArch(String),
@@ -104,11 +104,11 @@ pub enum CudaBuilderError {
     /// A file or program could not be used.
     #[error("cannot {action} {path}: {source}", path = .path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Compiles Rust GPU kernels to PTX from a build script, as rust-cuda's `cuda_builder` does, over rustc's own
+//! Compiles Rust GPU kernels to PTX from a build script, like rust-cuda's `cuda_builder`, but with rustc's own
 //! `nvptx64-nvidia-cuda` target: no LLVM tools, no linker, no CUDA toolkit.
 //!
 //! ```no_run
@@ -13,13 +13,13 @@
 //! }
 //! ```
 //!
-//! It takes a rustc with its own library sources: the `rust-src` component of a rustup toolchain, or a distribution's
+//! It needs a rustc with its library sources: the `rust-src` component of a rustup toolchain, or a distribution's
 //! packages ([`KernelToolchain`] says where it looks). A crate that ships its PTX spares its users even that:
-//! [`Prebuilt`] keeps deflated PTX files, detects which of them no longer match the kernel sources, and rebuilds only those. It also
-//! keeps the machine code (cubins) that `ptxas` made from them, which a driver loads without compiling anything.
+//! [`Prebuilt`] stores deflated PTX files, detects which of them no longer match the kernel sources, and rebuilds only
+//! those. It also stores the machine code (cubins) that `ptxas` made from them, which a driver loads without compiling.
 //!
-//! The PTX is checked for barriers that not all threads of a block execute, and for shared arrays that were duplicated, see [`faults`](fn@faults):
-//! with either, the build fails.
+//! The build fails if the PTX has barriers that not all threads of a block execute, or duplicated shared arrays: see
+//! [`faults`](fn@faults).
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -49,5 +49,5 @@ pub use ptx::PtxInfo;
 pub use sources::SourceTree;
 pub use toolchain::{KernelToolchain, Rejected};
 
-/// The variables that steer the builds of this crate: a build script should rerun when one changes.
+/// The variables that affect the builds of this crate: a build script should rerun when one changes.
 pub const VARIABLES: &[&str] = &["CUDA_BUILDER_RUSTC", "CUDA_BUILDER_CARGO", "CUDA_BUILDER_TARGET_DIR"];

@@ -12,30 +12,30 @@ use crate::{
 /// The manifest of a directory of prebuilt PTX.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of this format: [`Manifest::SCHEMA`].
+    /// The format version: [`Manifest::SCHEMA`].
     pub schema: u32,
     /// The PTX files by name.
     pub files: BTreeMap<String, FileRecord>,
 }
 
-/// What is known of one PTX file.
+/// The record of one PTX file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// SHA-256 of the sources and the flags that it was built from.
+    /// SHA-256 of the sources and flags from which it was built.
     pub source_hash: String,
     /// SHA-256 of its text.
     pub ptx_hash: String,
     /// The compiler's version.
     pub rustc: String,
-    /// What the PTX says of itself.
+    /// The facts parsed from the PTX.
     #[serde(flatten)]
     pub info: PtxInfo,
-    /// Its machine code, where that is kept beside it.
+    /// Its machine code, if stored with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cubin: Option<CubinRecord>,
 }
 
-/// What is known of the machine code that an assembler made of a PTX file.
+/// The record of the machine code that an assembler produced from a PTX file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CubinRecord {
     /// SHA-256 of its bytes.
@@ -45,7 +45,7 @@ pub struct CubinRecord {
 }
 
 impl FileRecord {
-    /// Whether this is the text that it speaks of.
+    /// Returns whether the record is about this text.
     #[must_use]
     pub fn is_of(&self, text: &str) -> bool {
         self.ptx_hash == hash_text(text)
@@ -53,13 +53,13 @@ impl FileRecord {
 }
 
 impl Manifest {
-    /// The version of the format that this crate reads and writes.
+    /// The format version that this crate reads and writes.
     pub const SCHEMA: u32 = 1;
 
-    /// Reads a manifest; a missing file is one without entries.
+    /// Reads a manifest; a missing file is an empty manifest.
     ///
     /// # Errors
-    /// Where the file cannot be read, is malformed or has another schema.
+    /// If the file cannot be read, is malformed or has another schema.
     pub fn read(file: &Path) -> Result<Self, CudaBuilderError> {
         #[derive(Deserialize)]
         struct Head {
@@ -78,10 +78,10 @@ impl Manifest {
         serde_json::from_str(&text).map_err(bad)
     }
 
-    /// Writes the manifest: keys in order, one a line, a newline at the end.
+    /// Writes the manifest, with sorted keys, one per line, and a final newline.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), CudaBuilderError> {
         let bad = |source| CudaBuilderError::BadManifest { file: file.to_owned(), source };
         let text = serde_json::to_string_pretty(self).map_err(bad)? + "\n";

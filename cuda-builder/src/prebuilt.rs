@@ -1,4 +1,4 @@
-//! PTX that a crate ships, so that its users need no kernel toolchain, and the machine code made of it.
+//! PTX that a crate ships, so that its users need no kernel toolchain, and machine code made from it.
 
 use std::{
     collections::BTreeMap,
@@ -11,19 +11,20 @@ use crate::{
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
 };
 
-/// A directory of prebuilt PTX: one file a kernel family and architecture, deflated, and a manifest that says what each
-/// was built from.
+/// A directory of prebuilt PTX: one deflated file per kernel family and architecture, and a manifest that records the
+/// sources of each.
 ///
-/// Few lines of a family's PTX, or none but the header's, depend on the architecture. So a text may be kept as its
-/// differences from that for the next older architecture: it then begins with an empty line, and each empty line stands
-/// for the same line there. [`text`](Self::text) gives the whole.
+/// At most a few lines of a family's PTX, apart from the header, depend on the architecture. So a text may be stored as
+/// its difference from that for the next older architecture: it then begins with an empty line, and each empty line
+/// stands for the same line there. [`text`](Self::text) returns the whole text.
 ///
-/// A family `foo` is `foo.rs` and the folder `foo`, wherever below `src`; the crate's other files belong to all families. It is
-/// built with `cfg(kernel_family = "foo")`, and nothing in the files of other families may change its PTX then. A file is stale when its family's sources, or the flags it is built with, are not the ones
-/// in the manifest; neither the compiler's version nor where the sources lie plays a part in that.
+/// A family `foo` is `foo.rs` and the folder `foo`, anywhere below `src`; the crate's other files belong to all
+/// families. It is built with `cfg(kernel_family = "foo")`, and files of other families must not affect its PTX then. A
+/// file is stale if its family's sources, or its build flags, differ from those in the manifest; the compiler's version
+/// and the location of the sources do not matter.
 ///
-/// Beside `foo.sm_80.ptx.deflate` may lie `foo.sm_80.cubin.deflate`, what an assembler made of it: it is used as long as
-/// the PTX is the one that it was made of, and never rebuilt here.
+/// `foo.sm_80.ptx.deflate` may be accompanied by `foo.sm_80.cubin.deflate`, the output of an assembler. It is used as
+/// long as it was made from this PTX, and never rebuilt here.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Prebuilt {
@@ -35,7 +36,7 @@ pub struct Prebuilt {
     target_dir: Option<PathBuf>,
 }
 
-/// One PTX file: a family, for an architecture.
+/// One PTX file: a family for an architecture.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PtxFile {
     /// The kernel family.
@@ -45,13 +46,13 @@ pub struct PtxFile {
 }
 
 impl PtxFile {
-    /// The name in the manifest: `foo.sm_80.ptx`. In the directory, `.deflate` follows.
+    /// Returns the name in the manifest: `foo.sm_80.ptx`. In the directory, `.deflate` is appended.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}.ptx", self.family, self.arch)
     }
 
-    /// The name of its machine code: `foo.sm_80.cubin`. In the directory, `.deflate` follows.
+    /// Returns the name of its machine code: `foo.sm_80.cubin`. In the directory, `.deflate` is appended.
     #[must_use]
     pub fn cubin_name(&self) -> String {
         format!("{}.{}.cubin", self.family, self.arch)
@@ -69,13 +70,13 @@ impl PtxFile {
 /// A PTX file to embed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyFile {
-    /// Which one.
+    /// The family and architecture.
     pub file: PtxFile,
     /// Its text.
     pub text: String,
-    /// Where it lies, deflated, perhaps as [differences](Prebuilt) from that for the next older architecture.
+    /// The path of the deflated text, possibly a [difference](Prebuilt) from that for the next older architecture.
     pub ptx: PathBuf,
-    /// Where its machine code lies, deflated, if there is some.
+    /// The path of the deflated machine code, if there is any.
     pub cubin: Option<PathBuf>,
 }
 
@@ -86,7 +87,7 @@ fn deflated(name: &str) -> String {
     format!("{name}.deflate")
 }
 
-/// A file that must be built again, and why.
+/// A file that must be rebuilt, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     /// The file.
@@ -99,11 +100,11 @@ pub struct Stale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StaleReason {
-    /// The manifest does not know the file.
+    /// The manifest does not contain the file.
     NotRecorded,
     /// The kernel sources or the flags have changed since.
     SourcesChanged,
-    /// The file is not there.
+    /// The file is missing.
     Missing,
     /// The file is not the one that was built.
     FileChanged,
@@ -122,7 +123,7 @@ impl fmt::Display for Stale {
 }
 
 impl Prebuilt {
-    /// The PTX of a kernel crate, kept in `dir`.
+    /// Describes the PTX of a kernel crate, stored in `dir`.
     pub fn new(dir: impl AsRef<Path>, kernel_crate: impl AsRef<Path>) -> Self {
         Self {
             dir: dir.as_ref().to_owned(),
@@ -134,20 +135,20 @@ impl Prebuilt {
         }
     }
 
-    /// All the families of the crate.
+    /// Sets all families of the crate.
     pub fn families(mut self, families: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.families = families.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The architectures to keep PTX for.
+    /// Sets the architectures.
     pub fn archs(mut self, archs: &[Arch]) -> Self {
         self.archs = archs.to_vec();
         self.archs.sort_unstable();
         self
     }
 
-    /// Sources besides the kernel crate's own that every family depends on.
+    /// Adds sources outside of the kernel crate on which every family depends.
     pub fn shared_sources(mut self, sources: SourceTree) -> Self {
         self.shared.push(sources);
         self
@@ -159,26 +160,26 @@ impl Prebuilt {
         self
     }
 
-    /// The directory.
+    /// Returns the directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Every directory whose files decide what the PTX looks like.
+    /// Returns every directory whose files affect the PTX.
     pub fn source_dirs(&self) -> impl Iterator<Item = PathBuf> + '_ {
         let shared = self.shared.iter().map(|tree| tree.dir().to_owned());
         std::iter::once(self.kernel_crate.join("src")).chain(shared)
     }
 
-    /// The files that belong in the directory.
+    /// Returns the files that belong in the directory.
     #[must_use]
     pub fn files(&self) -> Vec<PtxFile> {
         let of_arch = |&arch| self.families.iter().map(move |family| PtxFile { family: family.clone(), arch });
         self.archs.iter().flat_map(of_arch).collect()
     }
 
-    /// The manifest; an empty one where there is no file yet.
+    /// Returns the manifest, which is empty if there is no file yet.
     ///
     /// # Errors
     /// As [`Manifest::read`].
@@ -186,28 +187,28 @@ impl Prebuilt {
         Manifest::read(&self.manifest_path())
     }
 
-    /// The PTX of a file of the directory.
+    /// Returns the PTX of a file of the directory.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub fn text(&self, file: &PtxFile) -> Result<String, CudaBuilderError> {
         let text = self.texts_of(&file.family)?.remove(file);
         text.ok_or_else(|| unreadable(&file.ptx_in(&self.dir)))
     }
 
-    /// The machine code of a file of the directory, whether or not it is the one of the manifest.
+    /// Returns the machine code of a file of the directory, whether or not it is the one in the manifest.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub fn machine_code(&self, file: &PtxFile) -> Result<Vec<u8>, CudaBuilderError> {
         let path = file.cubin_in(&self.dir);
         kept::read(&path)?.ok_or_else(|| unreadable(&path))
     }
 
-    /// The files that must be built again.
+    /// Returns the files that must be rebuilt.
     ///
     /// # Errors
-    /// Where the manifest or the sources cannot be read.
+    /// If the manifest or the sources cannot be read.
     pub fn stale(&self) -> Result<Vec<Stale>, CudaBuilderError> {
         self.stale_of(&self.manifest()?, &self.texts()?)
     }
@@ -230,14 +231,14 @@ impl Prebuilt {
         Ok(stale)
     }
 
-    /// What is wrong with the directory, as far as that can be told without building: stale files, facts in the
-    /// manifest that are not the file's, [divergent barriers](crate::Fault::DivergentBarrier), files that belong to no family.
+    /// Returns the problems of the directory that can be found without building: stale files, facts in the manifest
+    /// that differ from the file, [divergent barriers](crate::Fault::DivergentBarrier), files that belong to no family.
     ///
-    /// Barriers only: the marks that tell of duplicated shared arrays are gone from prebuilt PTX. [`build`](Self::build) refuses
-    /// those.
+    /// Prebuilt PTX no longer has the marks of shared arrays, so duplicated ones are not found here;
+    /// [`build`](Self::build) rejects them.
     ///
     /// # Errors
-    /// Where something cannot be read at all.
+    /// If something cannot be read.
     pub fn verify(&self) -> Result<Vec<String>, CudaBuilderError> {
         let (manifest, texts) = (self.manifest()?, self.texts()?);
         let mut problems: Vec<_> = self.stale_of(&manifest, &texts)?.iter().map(Stale::to_string).collect();
@@ -270,7 +271,7 @@ impl Prebuilt {
         Ok(problems)
     }
 
-    /// Builds one file: its text, and what the manifest should say of it.
+    /// Builds one file; returns its text and its record for the manifest.
     ///
     /// # Errors
     /// As [`CudaBuilder::build`].
@@ -290,8 +291,8 @@ impl Prebuilt {
         Ok((text, record))
     }
 
-    /// Builds these files anew in the directory, brings the manifest up to date, and removes files and records that
-    /// belong to no family. Machine code of what has changed is removed.
+    /// Rebuilds these files in the directory, updates the manifest, and removes files and records that belong to no
+    /// family, and machine code of changed PTX.
     ///
     /// # Errors
     /// As [`CudaBuilder::build`]; families built before the failure are written, and stay stale in the manifest.
@@ -323,10 +324,10 @@ impl Prebuilt {
         manifest.write(&self.manifest_path())
     }
 
-    /// Keeps what an assembler of this version made of PTX files of the directory.
+    /// Stores the machine code that an assembler of this version made from PTX files of the directory.
     ///
     /// # Errors
-    /// Where something cannot be read or written.
+    /// If something cannot be read or written.
     pub fn keep_cubins(&self, cubins: &[(PtxFile, Vec<u8>)], ptxas: &str) -> Result<(), CudaBuilderError> {
         let mut manifest = self.manifest()?;
         for (file, bytes) in cubins {
@@ -338,11 +339,11 @@ impl Prebuilt {
         manifest.write(&self.manifest_path())
     }
 
-    /// Every file, for a build script to embed: from the directory where its family is fresh, otherwise from `out_dir`, with
-    /// what is stale built anew.
+    /// Returns every file, for a build script to embed: from the directory if its family is fresh, otherwise from
+    /// `out_dir`, after rebuilding what is stale.
     ///
     /// # Errors
-    /// As [`CudaBuilder::build`], where anything is stale.
+    /// As [`CudaBuilder::build`], if anything is stale.
     pub fn load_or_build(&self, out_dir: &Path) -> Result<Vec<ReadyFile>, CudaBuilderError> {
         let (manifest, mut texts) = (self.manifest()?, self.texts()?);
         let stale = self.stale_of(&manifest, &texts)?;
@@ -371,7 +372,7 @@ impl Prebuilt {
         Ok(ready)
     }
 
-    /// The machine code of a file, if it is the one of the record.
+    /// Returns the machine code of a file, if it is the one of the record.
     fn cubin(&self, file: &PtxFile, record: &FileRecord) -> Result<Option<PathBuf>, CudaBuilderError> {
         let path = file.cubin_in(&self.dir);
         let (Some(recorded), Some(bytes)) = (&record.cubin, kept::read(&path)?) else {
@@ -380,7 +381,7 @@ impl Prebuilt {
         Ok((hash_bytes(&bytes) == recorded.hash).then_some(path))
     }
 
-    /// A family's files, for the oldest architecture first.
+    /// Returns a family's files, oldest architecture first.
     fn files_of(&self, family: &str) -> impl Iterator<Item = PtxFile> {
         self.archs.iter().map(move |&arch| PtxFile { family: family.to_owned(), arch })
     }
@@ -446,7 +447,8 @@ impl Prebuilt {
         self.files().iter().map(PtxFile::name).collect()
     }
 
-    /// The PTX and the machine code in the directory that are not of these families and architectures, or not deflated.
+    /// Finds PTX and machine code in the directory that does not belong to these families and architectures, or is not
+    /// deflated.
     fn strangers(&self) -> Result<Vec<String>, CudaBuilderError> {
         let known: Vec<_> = self.files().iter().flat_map(|file| [file.name(), file.cubin_name()]).collect();
         let read = fs::read_dir(&self.dir).map_err(CudaBuilderError::io("read", &self.dir))?;

@@ -1,4 +1,4 @@
-//! Reads the facts that matter to a loader out of PTX text.
+//! Parses the facts that a loader needs from PTX text.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::CudaBuilderError;
 
-/// What a PTX module says of itself.
+/// Facts about a PTX module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PtxInfo {
     /// The `.version`: the PTX ISA, which sets the oldest driver that can load the module.
@@ -21,16 +21,16 @@ impl PtxInfo {
     /// Parses a PTX file.
     ///
     /// # Errors
-    /// Where the file cannot be read, or as [`parse`](Self::parse).
+    /// If the file cannot be read, or as [`parse`](Self::parse).
     pub fn read(file: &Path) -> Result<Self, CudaBuilderError> {
         let text = fs::read_to_string(file).map_err(CudaBuilderError::io("read", file))?;
         Self::parse(&text).map_err(CudaBuilderError::in_ptx(file))
     }
 
-    /// Parses PTX as LLVM writes it: one parameter a line.
+    /// Parses PTX as LLVM writes it: one parameter per line.
     ///
     /// # Errors
-    /// `BadPtx` where a `.version` or `.target` is missing or a parameter has an unknown type.
+    /// `BadPtx` if a `.version` or `.target` is missing or a parameter has an unknown type.
     pub fn parse(text: &str) -> Result<Self, CudaBuilderError> {
         let directive = |name: &str| {
             let mut values = text.lines().filter_map(|line| line.strip_prefix(name));

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{CudaBuilderError, builder::hex};
 
-/// A directory of source files under the name that stands for it in hashes.
+/// A directory of source files, and the name that represents it in hashes.
 #[derive(Clone, Debug)]
 pub struct SourceTree {
     name: String,
@@ -18,25 +18,25 @@ pub struct SourceTree {
 }
 
 impl SourceTree {
-    /// The `.rs` files under a directory, at any depth.
+    /// Selects the `.rs` files below a directory, at any depth.
     pub fn new(name: impl Into<String>, dir: impl AsRef<Path>) -> Self {
         Self { name: name.into(), dir: dir.as_ref().to_owned(), excluded: Vec::new() }
     }
 
-    /// Leaves out files and folders of these names, at any depth: those that the GPU build does not compile.
+    /// Excludes files and folders with these names, at any depth: those that the GPU build does not compile.
     #[must_use]
     pub fn except(mut self, names: &[impl AsRef<str>]) -> Self {
         self.excluded.extend(names.iter().map(|name| name.as_ref().to_owned()));
         self
     }
 
-    /// The directory.
+    /// Returns the directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The files as (hashed name, path), in the order of the names.
+    /// Returns the files as (hashed name, path), sorted by name.
     fn files(&self) -> Result<Vec<(String, PathBuf)>, CudaBuilderError> {
         let mut files = Vec::new();
         self.walk(&self.dir, "", &mut files)?;
@@ -62,7 +62,7 @@ impl SourceTree {
     }
 }
 
-/// The hash of these files and of the recipe that they are built by.
+/// Hashes these files and the recipe of their build.
 pub(crate) fn hash_sources(trees: &[SourceTree], recipe: &[String]) -> Result<String, CudaBuilderError> {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
@@ -79,17 +79,17 @@ pub(crate) fn hash_sources(trees: &[SourceTree], recipe: &[String]) -> Result<St
     Ok(hex(&hash.finalize()))
 }
 
-/// The hash of a text whose lines end in `\n`.
+/// Hashes a text whose lines end in `\n`.
 pub(crate) fn hash_text(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-/// The hash of the bytes of a file.
+/// Hashes the bytes of a file.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// A file's text, its lines ending in `\n` whatever the checkout made of them.
+/// Reads a file's text, with lines ending in `\n` whatever the checkout did to them.
 pub(crate) fn read_text(path: &Path) -> Result<String, CudaBuilderError> {
     let text = fs::read_to_string(path).map_err(CudaBuilderError::io("read", path))?;
     Ok(text.replace("\r\n", "\n"))

@@ -1,4 +1,4 @@
-//! Finds a rustc that can build for the GPU: one that comes with its own library sources.
+//! Finds a rustc that can build for the GPU: one with its library sources.
 
 use std::{
     env::{self, consts::EXE_SUFFIX},
@@ -19,18 +19,18 @@ pub struct KernelToolchain {
     pub rustc: PathBuf,
     /// The cargo that drives it.
     pub cargo: PathBuf,
-    /// What `rustc --version` prints.
+    /// The output of `rustc --version`.
     pub version: String,
 }
 
-/// A place where a toolchain was looked for, and what was wrong there.
+/// A place that was searched for a toolchain, and what was wrong there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The place, in words: the variable or the path.
     pub place: String,
     /// What was wrong.
     pub problem: String,
-    /// The rustup toolchain that it is, where it is one.
+    /// The name of the toolchain, if it is one of rustup.
     pub rustup_toolchain: Option<String>,
 }
 
@@ -45,18 +45,18 @@ impl fmt::Display for Rejected {
 pub(crate) struct Search {
     /// Each candidate's name for messages, and its rustc.
     candidates: Vec<(String, PathBuf)>,
-    /// The cargo to use instead of the one beside the rustc.
+    /// The cargo to use instead of the one next to the rustc.
     cargo: Option<PathBuf>,
-    /// The cargo to use where none is beside the rustc.
+    /// The cargo to use if there is none next to the rustc.
     fallback_cargo: Vec<PathBuf>,
 }
 
 impl KernelToolchain {
-    /// The first usable of: `CUDA_BUILDER_RUSTC`; the toolchain in force (which for a build script is the one that
+    /// Finds the first usable of: `CUDA_BUILDER_RUSTC`; the active toolchain (which for a build script is the one that
     /// compiled it); the system's.
     ///
     /// # Errors
-    /// `NoToolchain`, with every place tried.
+    /// `NoToolchain`, with every place searched.
     pub fn find() -> Result<Self, CudaBuilderError> {
         Search::of_this_process().run()
     }
@@ -66,7 +66,7 @@ impl Search {
     fn of_this_process() -> Self {
         let var = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(rustc) = var("CUDA_BUILDER_RUSTC") {
-            // Asked for by name: nothing else will do.
+            // Requested explicitly: use no other.
             return Self {
                 candidates: vec![(format!("CUDA_BUILDER_RUSTC={}", rustc.display()), rustc)],
                 cargo: var("CUDA_BUILDER_CARGO"),
@@ -99,7 +99,7 @@ impl Search {
         Err(CudaBuilderError::NoToolchain(tried))
     }
 
-    /// The toolchain of this rustc, or what is wrong with it and its sysroot.
+    /// Returns the toolchain of this rustc, or the problem and the sysroot.
     fn check(&self, rustc: &Path) -> Result<KernelToolchain, (String, Option<PathBuf>)> {
         if rustc.as_os_str().is_empty() {
             return Err(("not set".to_owned(), None));

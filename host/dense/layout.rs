@@ -1,10 +1,10 @@
-//! How dense matrices lie in memory.
+//! Layouts of dense matrices in memory.
 
 use std::ops::Range;
 
 use crate::{Error, Result};
 
-/// In which direction the elements of a dense matrix follow one another.
+/// The storage order of a dense matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Row by row, as in C.
@@ -13,9 +13,9 @@ pub enum Order {
     ColumnMajor,
 }
 
-/// Where the elements of a dense matrix lie in a vector.
+/// The layout of a dense matrix in a vector.
 ///
-/// A pair `(nrows, ncols)` is the layout of a row-major matrix without gaps, from the vector's beginning.
+/// A pair `(nrows, ncols)` converts to the layout of a row-major matrix without gaps, at the beginning of the vector.
 ///
 /// ```
 /// use warpsparse::DenseLayout;
@@ -32,33 +32,33 @@ pub struct DenseLayout {
 }
 
 impl DenseLayout {
-    /// Row by row, without gaps.
+    /// Returns the row-major layout without gaps.
     #[must_use]
     pub fn row_major(nrows: usize, ncols: usize) -> Self {
         Self { nrows, ncols, order: Order::RowMajor, leading_dimension: ncols, offset: 0 }
     }
 
-    /// Column by column, without gaps.
+    /// Returns the column-major layout without gaps.
     #[must_use]
     pub fn column_major(nrows: usize, ncols: usize) -> Self {
         Self { nrows, ncols, order: Order::ColumnMajor, leading_dimension: nrows, offset: 0 }
     }
 
-    /// Sets the distance from one row to the next, in elements; of a column-major matrix that from one column to the next.
+    /// Sets the leading dimension: the distance between rows, in elements, or between columns of a column-major matrix.
     #[must_use]
     pub fn leading_dimension(mut self, elements: usize) -> Self {
         self.leading_dimension = elements;
         self
     }
 
-    /// Sets where in the vector the first element is.
+    /// Sets the index of the first element in the vector.
     #[must_use]
     pub fn offset(mut self, elements: usize) -> Self {
         self.offset = elements;
         self
     }
 
-    /// The layout of the transpose: the same elements, rows for columns.
+    /// Returns the layout of the transpose: the same elements with rows and columns exchanged.
     #[must_use]
     pub fn transpose(self) -> Self {
         let order = match self.order {
@@ -68,7 +68,7 @@ impl DenseLayout {
         Self { nrows: self.ncols, ncols: self.nrows, order, ..self }
     }
 
-    /// How many elements a vector must have to hold the matrix; `None` if that is beyond counting.
+    /// Returns the minimum length of a vector that holds the matrix; `None` if it overflows.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
         let (lines, line) = self.lines();
@@ -78,7 +78,7 @@ impl DenseLayout {
         }
     }
 
-    /// The number of rows, and the length of each; or of columns.
+    /// Returns the number and length of rows, or of columns if column-major.
     pub(super) fn lines(&self) -> (usize, usize) {
         match self.order {
             Order::RowMajor => (self.nrows, self.ncols),
@@ -86,19 +86,19 @@ impl DenseLayout {
         }
     }
 
-    /// The layout of these rows and columns alone: of a part of the matrix.
+    /// Returns the layout of a submatrix.
     pub(super) fn part(self, rows: Range<usize>, cols: Range<usize>) -> Self {
         let (line, at) = match self.order {
             Order::RowMajor => (rows.start, cols.start),
             Order::ColumnMajor => (cols.start, rows.start),
         };
-        // A part of nothing may begin anywhere, and so begins where the matrix does.
+        // An empty part may begin anywhere, so let it begin where the matrix does.
         let is_empty = rows.is_empty() || cols.is_empty();
         let offset = self.offset + if is_empty { 0 } else { line * self.leading_dimension + at };
         Self { nrows: rows.len(), ncols: cols.len(), offset, ..self }
     }
 
-    /// Where in the vector an element is.
+    /// Returns the index of an element in the vector.
     pub(super) fn index(&self, row: usize, col: usize) -> usize {
         let (line, at) = match self.order {
             Order::RowMajor => (row, col),
@@ -107,13 +107,13 @@ impl DenseLayout {
         self.offset + line * self.leading_dimension + at
     }
 
-    /// Whether there is nothing between the lines.
+    /// Returns whether rows (columns) are contiguous.
     pub(super) fn is_without_gaps(&self) -> bool {
         let (lines, line) = self.lines();
         lines <= 1 || self.leading_dimension == line
     }
 
-    /// Fails unless the lines do not overlap.
+    /// Fails unless rows (columns) are disjoint.
     pub(super) fn check_lines(&self) -> Result<()> {
         let (_, line) = self.lines();
         if self.leading_dimension < line {
@@ -127,7 +127,7 @@ impl DenseLayout {
         Ok(())
     }
 
-    /// Fails unless a vector of so many elements holds the matrix.
+    /// Fails unless a vector of `len` elements holds the matrix.
     pub(super) fn check(&self, len: usize) -> Result<()> {
         self.check_lines()?;
         match self.elements() {

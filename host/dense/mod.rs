@@ -11,7 +11,7 @@ pub use view::{DenseMut, DenseRef};
 
 use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result};
 
-/// A dense matrix in a device's memory, by rows or by columns.
+/// A dense matrix in device memory, row-major or column-major.
 ///
 /// ```
 /// use warpsparse::{DenseLayout, Device, Map};
@@ -34,11 +34,11 @@ pub struct DeviceDense<T> {
 }
 
 impl Device {
-    /// A matrix of zeros: `device.zeros_dense((nrows, ncols))`, or with any other [`DenseLayout`].
+    /// Creates a matrix of zeros: `device.zeros_dense((nrows, ncols))`, or with any other [`DenseLayout`].
     ///
     /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
-    /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than the length of a row (of a
+    /// column, if column-major); [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
     pub fn zeros_dense<T: Element>(&self, layout: impl Into<DenseLayout>) -> Result<DeviceDense<T>> {
         let layout = layout.into();
         layout.check_lines()?;
@@ -46,13 +46,14 @@ impl Device {
         Ok(DeviceDense { vec, layout })
     }
 
-    /// A matrix with these elements, which lie as the layout says: `device.upload_dense((nrows, ncols), &values)` is row by row without gaps.
-    /// Waits until they are copied.
+    /// Uploads a matrix: `device.upload_dense((nrows, ncols), &values)` for row-major elements without gaps, or with
+    /// any other layout. Waits for the copy.
     ///
     /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
-    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless there are as many values as the layout has
-    /// [`elements`](DenseLayout::elements); [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver).
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than the length of a row (of a
+    /// column, if column-major); [`LengthMismatch`](crate::Error::LengthMismatch) unless there are as many values as
+    /// the layout has [`elements`](DenseLayout::elements); [`OutOfMemory`](crate::Error::OutOfMemory);
+    /// [`Driver`](crate::Error::Driver).
     pub fn upload_dense<T: Element>(&self, layout: impl Into<DenseLayout>, values: &[T]) -> Result<DeviceDense<T>> {
         let layout = layout.into();
         check_exact(&layout, values.len())?;
@@ -61,66 +62,67 @@ impl Device {
 }
 
 impl<T: Element> DeviceDense<T> {
-    /// The matrix of a vector's elements; nothing is copied.
+    /// Creates a matrix from the elements of a vector, without a copy.
     ///
     /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) for a leading dimension that is less than a line is long;
-    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless the vector has as many elements as the layout.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than the length of a row (of a
+    /// column, if column-major); [`LengthMismatch`](crate::Error::LengthMismatch) unless the vector has as many
+    /// elements as the layout.
     pub fn from_vec(layout: impl Into<DenseLayout>, vec: DeviceVec<T>) -> Result<Self> {
         let layout = layout.into();
         check_exact(&layout, vec.len())?;
         Ok(Self { vec, layout })
     }
 
-    /// The elements as a vector, as the layout has them; nothing is copied.
+    /// Returns the elements as a vector, in the order of the layout, without a copy.
     #[must_use]
     pub fn into_vec(self) -> DeviceVec<T> {
         self.vec
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {
         self.layout.nrows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn ncols(&self) -> usize {
         self.layout.ncols
     }
 
-    /// How the elements lie in memory.
+    /// Returns the layout of the elements in memory.
     #[must_use]
     pub fn layout(&self) -> DenseLayout {
         self.layout
     }
 
-    /// Where the matrix lives, and the queue that operations writing it run on.
+    /// Returns the device that holds the matrix, whose queue runs the operations that write it.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.vec.device()
     }
 
-    /// The matrix, to read from.
+    /// Returns a read-only view of the matrix.
     #[must_use]
     pub fn view(&self) -> DenseRef<'_, T> {
         self.vec.matrix(self.layout).expect("the vector has been made for the layout")
     }
 
-    /// The matrix, to write to.
+    /// Returns a mutable view of the matrix.
     #[must_use]
     pub fn view_mut(&mut self) -> DenseMut<'_, T> {
         self.vec.matrix_mut(self.layout).expect("the vector has been made for the layout")
     }
 
-    /// The transpose: the same elements, rows for columns.
+    /// Returns the transpose as a view of the same elements.
     #[must_use]
     pub fn transpose(&self) -> DenseRef<'_, T> {
         self.view().transpose()
     }
 
-    /// Some of the rows.
+    /// Returns a range of rows.
     ///
     /// # Errors
     /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
@@ -128,7 +130,7 @@ impl<T: Element> DeviceDense<T> {
         self.view().rows(range)
     }
 
-    /// Some of the columns.
+    /// Returns a range of columns.
     ///
     /// # Errors
     /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
@@ -136,19 +138,20 @@ impl<T: Element> DeviceDense<T> {
         self.view().columns(range)
     }
 
-    /// All elements, as the layout has them, gaps included: for elementwise operations and reductions.
+    /// Returns all elements in the order of the layout, including gaps, for elementwise operations and reductions.
     #[must_use]
     pub fn elements(&self) -> DeviceSlice<'_, T> {
         (&self.vec).into()
     }
 
-    /// The same, to write them.
+    /// Returns the same elements, to write them.
     #[must_use]
     pub fn elements_mut(&mut self) -> DeviceSliceMut<'_, T> {
         (&mut self.vec).into()
     }
 
-    /// A copy of the elements, row by row without gaps whatever the layout, after everything queued before has finished.
+    /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the queue have
+    /// finished.
     ///
     /// # Errors
     /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
@@ -156,7 +159,7 @@ impl<T: Element> DeviceDense<T> {
         self.view().to_vec()
     }
 
-    /// Overwrites the elements by those of a matrix of the same size in any layout: see [`DenseMut::assign`].
+    /// Overwrites the elements with those of a matrix of the same size in any layout: see [`DenseMut::assign`].
     ///
     /// # Errors
     /// As [`DenseMut::assign`].

@@ -1,4 +1,4 @@
-//! Dense matrices in vectors, borrowed.
+//! Views of dense matrices in vectors.
 
 use std::ops::{Range, RangeBounds};
 
@@ -11,9 +11,10 @@ use crate::{
     device::{Readable, Writable, within},
 };
 
-/// A dense matrix in a vector, to read from.
+/// A read-only dense matrix in a vector.
 ///
-/// Made by [`DeviceVec::matrix`] and [`DeviceDense::view`]. Where a function takes `impl Into<DenseRef>`, a `&DeviceDense` will do.
+/// Created by [`DeviceVec::matrix`] and [`DeviceDense::view`]. Functions that take `impl Into<DenseRef>` also accept a
+/// `&DeviceDense`.
 #[derive(Debug)]
 pub struct DenseRef<'a, T> {
     vec: &'a DeviceVec<T>,
@@ -28,10 +29,10 @@ impl<T> Clone for DenseRef<'_, T> {
 
 impl<T> Copy for DenseRef<'_, T> {}
 
-/// A dense matrix in a vector, to write to. Elements between its rows, or columns, stay as they are.
+/// A mutable dense matrix in a vector. Writing it leaves the elements between its rows (columns) unchanged.
 ///
-/// Made by [`DeviceVec::matrix_mut`] and [`DeviceDense::view_mut`]. Where a function takes `impl Into<DenseMut>`, a `&mut DeviceDense`
-/// will do.
+/// Created by [`DeviceVec::matrix_mut`] and [`DeviceDense::view_mut`]. Functions that take `impl Into<DenseMut>` also
+/// accept a `&mut DeviceDense`.
 #[derive(Debug)]
 pub struct DenseMut<'a, T> {
     vec: &'a mut DeviceVec<T>,
@@ -39,18 +40,18 @@ pub struct DenseMut<'a, T> {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// The elements as a dense matrix: `b.matrix((nrows, ncols))`, or with any other [`DenseLayout`].
+    /// Views the elements as a dense matrix: `b.matrix((nrows, ncols))`, or with any other [`DenseLayout`].
     ///
     /// # Errors
-    /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than a row is long, or a column of a column-major matrix;
-    /// [`LengthMismatch`](crate::Error::LengthMismatch) if the vector is too short.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than the length of a row (of a
+    /// column, if column-major); [`LengthMismatch`](crate::Error::LengthMismatch) if the vector is too short.
     pub fn matrix(&self, layout: impl Into<DenseLayout>) -> Result<DenseRef<'_, T>> {
         let layout = layout.into();
         layout.check(self.len())?;
         Ok(DenseRef { vec: self, layout })
     }
 
-    /// As [`matrix`](Self::matrix), to write to.
+    /// Views the elements as a mutable dense matrix: see [`matrix`](Self::matrix).
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix).
@@ -64,55 +65,55 @@ impl<T: Element> DeviceVec<T> {
 macro_rules! accessors {
     ($($matrix:ident),*) => {$(
         impl<T: Element> $matrix<'_, T> {
-            /// Number of rows.
+            /// Returns the number of rows.
             #[must_use]
             pub fn nrows(&self) -> usize {
                 self.layout.nrows
             }
 
-            /// Number of columns.
+            /// Returns the number of columns.
             #[must_use]
             pub fn ncols(&self) -> usize {
                 self.layout.ncols
             }
 
-            /// By rows or by columns.
+            /// Returns the storage order.
             #[must_use]
             pub fn order(&self) -> Order {
                 self.layout.order
             }
 
-            /// From one row to the next, in elements; or from one column to the next.
+            /// Returns the distance between rows, in elements; between columns if column-major.
             #[must_use]
             pub fn leading_dimension(&self) -> usize {
                 self.layout.leading_dimension
             }
 
-            /// Where in the vector the first element is.
+            /// Returns the index of the first element in the vector.
             #[must_use]
             pub fn offset(&self) -> usize {
                 self.layout.offset
             }
 
-            /// Where in the vector all elements are.
+            /// Returns the range of the matrix in the vector.
             #[must_use]
             pub fn layout(&self) -> DenseLayout {
                 self.layout
             }
 
-            /// Where the matrix lives.
+            /// Returns the device that holds the matrix.
             #[must_use]
             pub fn device(&self) -> &Device {
                 self.vec.device()
             }
 
-            /// The transpose: the same elements, rows for columns.
+            /// Returns the transpose as a view of the same elements.
             #[must_use]
             pub fn transpose(self) -> Self {
                 Self { layout: self.layout.transpose(), ..self }
             }
 
-            /// Some of the rows: `a.rows(10..20)?`.
+            /// Returns a range of rows: `a.rows(10..20)?`.
             ///
             /// # Errors
             /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
@@ -121,7 +122,7 @@ macro_rules! accessors {
                 Ok(Self { layout: self.layout.part(rows, 0..self.layout.ncols), ..self })
             }
 
-            /// Some of the columns.
+            /// Returns a range of columns.
             ///
             /// # Errors
             /// [`InvalidOption`](crate::Error::InvalidOption) if the range is not within the matrix.
@@ -130,7 +131,7 @@ macro_rules! accessors {
                 Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
             }
 
-            /// Where the elements lie, if they do one after the other and make up one column.
+            /// Returns the range of the elements if they form one contiguous column.
             fn one_column(&self) -> Option<Range<usize>> {
                 let DenseLayout { nrows, ncols, order, leading_dimension, offset } = self.layout;
                 let is_slice = ncols == 1 && (order == Order::ColumnMajor || leading_dimension == 1 || nrows <= 1);
@@ -142,7 +143,8 @@ macro_rules! accessors {
 accessors!(DenseRef, DenseMut);
 
 impl<'a, T: Element> DenseRef<'a, T> {
-    /// A copy of the elements, row by row without gaps, after everything queued before has finished.
+    /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the queue have
+    /// finished.
     ///
     /// # Errors
     /// As [`DeviceVec::to_vec`].
@@ -167,32 +169,32 @@ impl<'a, T: Element> DenseRef<'a, T> {
         self.vec
     }
 
-    /// For a kernel to read, from the first element on.
+    /// Returns the matrix for a kernel to read, from the first element on.
     pub(crate) fn readable(self) -> Readable<'a, T> {
         self.vec.readable().skip(self.layout.offset)
     }
 
-    /// The one column, if its elements lie one after the other.
+    /// Returns the only column, if its elements are contiguous.
     pub(crate) fn as_vector(&self) -> Option<DeviceSlice<'a, T>> {
         self.one_column().map(|range| self.vec.slice(range).expect("a vector holds its matrix"))
     }
 }
 
 impl<'a, T: Element> DenseMut<'a, T> {
-    /// The same matrix, to read.
+    /// Returns the same matrix, read-only.
     #[must_use]
     pub fn view(&self) -> DenseRef<'_, T> {
         DenseRef { vec: self.vec, layout: self.layout }
     }
 
-    /// The same matrix, to write it for a while.
+    /// Reborrows the matrix.
     #[must_use]
     pub fn view_mut(&mut self) -> DenseMut<'_, T> {
         DenseMut { vec: self.vec, layout: self.layout }
     }
 
-    /// Overwrites the elements by those of a matrix of the same size in any layout; queued on this matrix's queue. Reads one matrix and writes
-    /// the other, once each.
+    /// Overwrites the elements with those of a matrix of the same size in any layout. Queued on this matrix's queue;
+    /// reads one matrix and writes the other once.
     ///
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
@@ -204,13 +206,13 @@ impl<'a, T: Element> DenseMut<'a, T> {
         self.vec
     }
 
-    /// The queue, and the matrix for a kernel to write, from the first element on.
+    /// Returns the queue, and the matrix for a kernel to write, from the first element on.
     pub(crate) fn into_writable(self) -> (&'a Device, Writable<'a, T>) {
         let (queue, vec) = self.vec.as_slice_mut().into_writable();
         (queue, vec.skip(self.layout.offset))
     }
 
-    /// The one column, if its elements lie one after the other.
+    /// Returns the only column, if its elements are contiguous.
     pub(crate) fn as_vector_mut(&mut self) -> Option<DeviceSliceMut<'_, T>> {
         self.one_column().map(|range| self.vec.slice_mut(range).expect("a vector holds its matrix"))
     }

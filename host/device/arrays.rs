@@ -1,4 +1,4 @@
-//! What a launch is given in place of the arrays of an argument struct.
+//! The arrays of an argument struct, as a launch receives them.
 
 use std::ptr;
 
@@ -8,7 +8,7 @@ use kernels_gpu::args::{Arrays, Bind, Need};
 use super::{Array, Buffer, Device, DeviceSlice, DeviceSliceMut, DeviceVec, KernelLaunch, Mailbox};
 use crate::Element;
 
-/// Elements that a kernel only reads; by default none, which is a null pointer.
+/// Elements that a kernel only reads. The default is a null pointer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readable<'a, T> {
     /// With the device where it lives.
@@ -17,7 +17,7 @@ pub(crate) struct Readable<'a, T> {
     len: usize,
 }
 
-/// Elements that a kernel writes; by default none, which is a null pointer.
+/// Elements that a kernel writes. The default is a null pointer.
 #[derive(Debug)]
 pub(crate) struct Writable<'a, T> {
     array: Target<'a, T>,
@@ -25,7 +25,7 @@ pub(crate) struct Writable<'a, T> {
     len: usize,
 }
 
-/// What a kernel writes to.
+/// The target of a kernel's writes.
 #[derive(Debug)]
 enum Target<'a, T> {
     None,
@@ -48,14 +48,14 @@ impl<T> Default for Writable<'_, T> {
 }
 
 impl<T> Readable<'_, T> {
-    /// Without so many elements at the beginning.
+    /// Drops the first `elements` elements.
     pub(crate) fn skip(self, elements: usize) -> Self {
         Self { first: self.first + elements, len: self.len.saturating_sub(elements), ..self }
     }
 }
 
 impl<T> Writable<'_, T> {
-    /// Without so many elements at the beginning.
+    /// Drops the first `elements` elements.
     pub(crate) fn skip(self, elements: usize) -> Self {
         Self { first: self.first + elements, len: self.len.saturating_sub(elements), ..self }
     }
@@ -136,7 +136,8 @@ impl<'a> Bind for KernelLaunch<'a> {
 }
 
 impl KernelLaunch<'_> {
-    /// Panics if an array is shorter than its kernel's argument struct says: always in the emulator, on a GPU in debug builds.
+    /// Panics if an array is shorter than its kernel's argument struct declares: always in the emulator, on a GPU in
+    /// debug builds.
     fn check(&self, name: &str, is_there: bool, len: usize, Need { elements, or_null }: Need) {
         if matches!(self, Self::Emulated(_)) || cfg!(debug_assertions) {
             let is_enough = len >= elements || !is_there && or_null;

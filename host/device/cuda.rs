@@ -1,16 +1,16 @@
 //! CUDA devices: contexts, streams, modules loaded on first use, launches, and the driver's errors.
 //!
-//! Everything is ordered by streams alone. cudarc's own event tracking is off: it would cost events on every launch and
-//! could not be captured in a graph. In its place a [`Stream`] joins the streams of foreign arguments before a launch,
-//! and has them join it afterwards (see [`Stream::with_joined`]).
+//! Streams alone order everything. cudarc's own event tracking is off: it would cost events on every launch and could
+//! not be captured in a graph. Instead, a [`Stream`] joins the streams of foreign arguments before a launch, and makes
+//! them join it afterwards (see [`Stream::with_joined`]).
 //!
-//! A stream of the caller's own brings a context object of theirs, where tracking may be on. Kernels are launched
-//! without it there too; what is borrowed from a caller waits for its events once, and records them when it is given
-//! back (see interop/cudarc.rs).
+//! A caller's stream comes with the caller's context object, which may have tracking on. Kernels are launched without
+//! it there too; memory borrowed from a caller waits for its events once, and records them when it is returned (see
+//! interop/cudarc.rs).
 //!
-//! cudarc keeps an error that a destructor meets in its context object, and its next call there returns that error
-//! before it does anything. What must happen once something has been queued (waiting for a copy, ordering another
-//! queue, ending a capture) therefore goes to the driver directly.
+//! If a destructor fails, cudarc stores the error in its context object, and its next call there returns that error
+//! instead of doing its work. Steps that must follow queued work (waiting for a copy, ordering another queue, ending a
+//! capture) therefore call the driver directly.
 
 use std::{
     any::Any,
@@ -54,29 +54,29 @@ struct Gpu {
     shared_bytes: u32,
     /// Whether PTX is compiled even where there is machine code.
     compile_all: bool,
-    /// Users' modules, and this crate's own as machine code. Of PTX, each entry point of theirs is a module by itself.
+    /// Users' modules, and this crate's own as machine code. For PTX, each entry point is a separate module.
     modules: Mutex<HashMap<ModuleSource, Arc<CudaModule>>>,
     functions: Mutex<HashMap<(ModuleSource, &'static str), CudaFunction>>,
-    /// The workspaces of each stream, by its handle: those who borrow a stream of the caller's share them.
+    /// The workspaces of each stream, by its handle: all who borrow a caller's stream share them.
     workspaces: Mutex<HashMap<usize, Weak<Workspaces>>>,
-    /// Slices of nothing are freed here, if ever: by way of an object of the context that is for them alone, since
-    /// cudarc keeps the error of it there for the next call.
+    /// Empty slices are freed here, if ever: through a separate object of the context, because cudarc stores the
+    /// resulting error there for the next call.
     of_nothing: Arc<CudaStream>,
 }
 
 /// A queue of operations on a GPU.
 #[derive(Clone)]
 pub(crate) struct Stream {
-    /// Those of all with the same handle. First, so that they are freed before the stream goes.
+    /// Shared by all streams with the same handle. First, so that they are freed before the stream.
     workspaces: Arc<Workspaces>,
     queue: Arc<CudaStream>,
-    /// Of a stream that another library made: destroys it.
+    /// Destroys a stream that another library created.
     _owner: Option<Arc<dyn Any + Send + Sync>>,
     /// Last, so that the context outlives the stream.
     gpu: Arc<Gpu>,
 }
 
-/// How many devices the driver shows.
+/// Returns the number of devices that the driver shows.
 pub(super) fn device_count() -> Result<usize> {
     require_driver("CUDA device")?;
     visible_devices()
@@ -106,7 +106,7 @@ fn require_driver(wanted: &str) -> Result<()> {
     })
 }
 
-/// The CUDA version that the driver supports.
+/// Returns the CUDA version that the driver supports.
 fn driver_version() -> Result<(u32, u32)> {
     let mut version = 0;
     // SAFETY: writes the one integer; allowed before initialisation.
@@ -115,7 +115,7 @@ fn driver_version() -> Result<(u32, u32)> {
 }
 
 impl Gpu {
-    /// The one of a device.
+    /// Returns the GPU with this device number.
     fn of_device(index: usize) -> Result<Arc<Self>> {
         static GPUS: OnceLock<Mutex<HashMap<usize, Weak<Gpu>>>> = OnceLock::new();
         let mut gpus = GPUS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,14 +127,14 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// That of a device whose primary context is `context`: there is none for other contexts.
+    /// Returns the GPU whose primary context is `context`; fails for other contexts.
     fn of_context(index: usize, context: sys::CUcontext) -> Result<Arc<Self>> {
         let current = result::ctx::get_current().map_err(driver("reading the current context"))?;
         let gpu = Self::of_device(index)?;
         if gpu.context.cu_ctx() == context {
             return Ok(gpu);
         }
-        // Whoever works in a context of their own goes on there.
+        // The caller continues in its own context.
         // SAFETY: it was current before.
         unsafe { result::ctx::set_current(current.unwrap_or(std::ptr::null_mut())) }
             .map_err(driver("going back to the context before"))?;
@@ -192,7 +192,7 @@ impl Gpu {
     }
 }
 
-/// Asks the driver something in this context, which is live. The thread's current one stays what it was.
+/// Calls the driver in this context, which is live. The thread's current context stays the same.
 fn inside<R>(
     context: sys::CUcontext,
     ask: impl FnOnce() -> std::result::Result<R, DriverError>,
@@ -206,8 +206,9 @@ fn inside<R>(
     answer
 }
 
-/// Runs `work`, which is cudarc's, in this context: the null stream is that of the current one. Errors that cudarc has kept
-/// are set aside meanwhile, since they would make it leave out half of the work; those that it keeps now are the result.
+/// Runs `work`, which calls cudarc, in this context, because the null stream belongs to the current one. Errors that
+/// cudarc has stored are set aside meanwhile, because they would make it skip half of the work; errors that it stores
+/// now are returned.
 pub(crate) fn apart_from_errors<R>(
     context: &CudaContext,
     work: impl FnOnce() -> R,
@@ -219,7 +220,7 @@ pub(crate) fn apart_from_errors<R>(
     done
 }
 
-/// The same in a destructor: cudarc keeps the error for the next call.
+/// Does the same in a destructor: cudarc stores the error for the next call.
 pub(crate) fn release(context: &CudaContext, work: impl FnOnce()) {
     context.record_err(apart_from_errors(context, work));
 }
@@ -234,7 +235,7 @@ fn device_of(context: sys::CUcontext) -> std::result::Result<usize, DriverError>
     Ok(index.ok_or(DriverError(CUresult::CUDA_ERROR_INVALID_DEVICE))? as usize)
 }
 
-/// The handle that names another stream in each thread: work from two threads would be in no order.
+/// Rejects the handle that means a different stream in each thread: work of two threads would not be ordered.
 fn refuse_per_thread(stream: sys::CUstream) -> Result<()> {
     if stream as usize == 2 {
         return Err(Error::InvalidOption("a device of the per-thread default stream: take a stream of its own".into()));
@@ -247,7 +248,7 @@ impl Stream {
         Self { workspaces: gpu.workspaces_of(&queue), queue, _owner: owner, gpu }
     }
 
-    /// The one default queue of a device.
+    /// Returns the default queue of a device.
     pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
         static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
         let mut streams = DEFAULT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +262,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// A queue of the caller's own.
+    /// Creates a queue on a caller's stream.
     pub(crate) fn of_cudarc(queue: Arc<CudaStream>) -> Result<Arc<Self>> {
         refuse_per_thread(queue.cu_stream())?;
         let gpu = Gpu::of_context(queue.context().ordinal(), queue.context().cu_ctx())?;
@@ -297,7 +298,7 @@ impl Stream {
         self.gpu.context.ordinal()
     }
 
-    /// Whether the two are one queue.
+    /// Returns whether the two are the same queue.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.queue == other.queue
     }
@@ -306,20 +307,21 @@ impl Stream {
         self.device_index() == other.device_index()
     }
 
-    /// Waits for the queue, then reports what cudarc has kept in this crate's own context: a failure to free, say.
+    /// Waits for the queue, then reports errors that cudarc has stored in this crate's own context, such as a failure
+    /// to free.
     pub(super) fn synchronize(&self) -> Result<()> {
         self.wait()?;
         self.gpu.context.check_err().map_err(driver("freeing memory or another object"))
     }
 
-    /// Waits until everything queued here has finished, whatever errors cudarc keeps.
+    /// Waits until everything queued here has finished, whatever errors cudarc has stored.
     pub(crate) fn wait(&self) -> Result<()> {
         self.enter()?;
         // SAFETY: the queue is live.
         unsafe { result::stream::synchronize(self.queue.cu_stream()) }.map_err(driver("waiting for the queue"))
     }
 
-    /// Whether the host reaches memory at this address too.
+    /// Returns whether the host can access memory at this address too.
     pub(crate) fn is_managed(&self, address: sys::CUdeviceptr) -> Result<bool> {
         if address == 0 {
             return Ok(false);
@@ -340,18 +342,18 @@ impl Stream {
         &self.workspaces
     }
 
-    /// Whether the queue is of a context object of the caller's, with event tracking as they have it.
+    /// Returns whether the queue belongs to a caller's context object, with event tracking as the caller has set it.
     pub(crate) fn is_of_callers_context(&self) -> bool {
         !Arc::ptr_eq(self.queue.context(), &self.gpu.context)
     }
 
-    /// The stream of slices of nothing.
+    /// Returns the stream of empty slices.
     pub(crate) fn of_nothing(&self) -> &Arc<CudaStream> {
         &self.gpu.of_nothing
     }
 
-    /// Fails unless memory at this address belongs to this context, or to the GPU, as memory of pools does. Address 0
-    /// is that of no memory.
+    /// Fails unless memory at this address belongs to this context, or to the GPU, like memory of pools. Address 0
+    /// stands for no memory.
     pub(crate) fn check_memory(&self, address: sys::CUdeviceptr) -> Result<()> {
         if address == 0 {
             return Ok(());
@@ -380,7 +382,7 @@ impl Stream {
         Err(self.gpu.other_context("the memory"))
     }
 
-    /// Whether the queue is ordered with the default stream, where copies run that name no stream.
+    /// Returns whether the queue is ordered with the default stream, which runs copies without an explicit stream.
     #[cfg(feature = "cust")]
     pub(crate) fn follows_default_stream(&self) -> Result<bool> {
         let mut flags = 0;
@@ -426,7 +428,8 @@ impl Stream {
         unsafe { result::memcpy_dtod_async(to, from, bytes, stream) }.map_err(driver("copying on the device"))
     }
 
-    /// `len` zeros, of so many bytes. While a graph is recorded the memory is allocated at once, and cleared whenever the graph runs.
+    /// Allocates `len` zeros of this many bytes. While a graph is recorded, the memory is allocated at once, and
+    /// cleared in every launch of the graph.
     pub(super) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize, bytes: usize) -> Result<CudaSlice<T>> {
         let Some(recorder) = recording::recorder(self)? else {
             return self.queue.alloc_zeros(len).map_err(|error| self.allocation_error(error, bytes));
@@ -440,7 +443,7 @@ impl Stream {
         Ok(zeros)
     }
 
-    /// Makes the context the current one of this thread.
+    /// Makes the context current in this thread.
     pub(super) fn enter(&self) -> Result<()> {
         let context = self.gpu.context.cu_ctx();
         let entered = result::ctx::get_current().and_then(|current| match current == Some(context) {
@@ -478,12 +481,12 @@ impl Stream {
         self.gpu.multiprocessors
     }
 
-    /// The most shared memory of a block.
+    /// Returns the maximum shared memory per block.
     pub(super) fn shared_bytes(&self) -> u32 {
         self.gpu.shared_bytes
     }
 
-    /// The error of an allocation of `bytes`, with the sizes if memory is what lacks.
+    /// Returns the error of an allocation of `bytes`, with the sizes if memory is short.
     pub(super) fn allocation_error(&self, error: DriverError, bytes: usize) -> Error {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return driver("allocating memory")(error);
@@ -496,8 +499,8 @@ impl Stream {
         }
     }
 
-    /// `len` zeros, of so many bytes, which are freed in the order of this queue. They are allocated on a stream of their own,
-    /// for this one may be captured.
+    /// Allocates `len` zeros of this many bytes, which are freed in the order of this queue. They are allocated on a
+    /// separate stream, because this one may be captured.
     pub(super) fn allocate_zeros_apart<T: DeviceRepr + ValidAsZeroBits>(
         &self,
         len: usize,
@@ -515,21 +518,21 @@ impl Stream {
         }
     }
 
-    /// Runs `queue_work`, which queues work here that touches data of the queues `others`: after all that is queued
-    /// there now, and before all that will be.
+    /// Runs `queue_work`, which queues work here that accesses data of the queues `others`: after everything queued
+    /// there now, and before everything queued there later.
     pub(super) fn with_joined(&self, others: &[&Stream], queue_work: impl FnOnce() -> Result<()>) -> Result<()> {
         let failed = || driver("ordering two queues");
         others.iter().try_for_each(|other| self.join(other)).map_err(failed())?;
         let queued = queue_work();
         let joined = others.iter().try_for_each(|other| other.join(self));
         if joined.is_err() {
-            // What cannot be ordered is waited for.
+            // Wait for what cannot be ordered.
             self.wait()?;
         }
         queued.and(joined.map_err(failed()))
     }
 
-    /// Asks the driver something in this queue's context. The thread's current one stays what it was.
+    /// Calls the driver in this queue's context. The thread's current context stays the same.
     pub(super) fn inside<R>(
         &self,
         ask: impl FnOnce() -> std::result::Result<R, DriverError>,
@@ -537,7 +540,7 @@ impl Stream {
         inside(self.gpu.context.cu_ctx(), ask)
     }
 
-    /// Has what will be queued here wait for what is queued on `other` now.
+    /// Makes work queued here later wait for everything queued on `other` now.
     fn join(&self, other: &Stream) -> std::result::Result<(), DriverError> {
         self.inside(|| {
             let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
@@ -583,7 +586,8 @@ impl Stream {
         .map_err(|error| driver(entry)(error))
     }
 
-    /// The entry point, loaded if this is the first use, for launches with so much dynamic shared memory, always the same.
+    /// Returns the entry point, loaded at its first use, for launches with this much dynamic shared memory, always the
+    /// same.
     fn function(&self, module: ModuleSource, entry: &'static str, dynamic_shared_bytes: u32) -> Result<CudaFunction> {
         let functions = || self.gpu.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let known = functions().get(&(module, entry)).cloned();

@@ -1,4 +1,4 @@
-//! Operations recorded once and queued many times.
+//! Operations that are recorded once and queued many times.
 
 use std::{fmt, mem};
 
@@ -21,27 +21,27 @@ impl Recording {
     }
 }
 
-/// Operations that are queued again and again, with the same arguments.
+/// A recorded sequence of operations that can be queued many times, with the same arguments.
 ///
-/// On a GPU it is a CUDA graph: the driver has checked and prepared the operations once, and queues all of them in one
-/// call. On the CPU and the emulated device the operations are called anew.
+/// On a GPU this is a CUDA graph: the driver checks and prepares the operations once, and queues all of them in one
+/// call. On the CPU and the emulated device every launch calls the operations again.
 ///
-/// Made by [`Device::record`] and [`Device::record_swapping`].
+/// Created by [`Device::record`] and [`Device::record_swapping`].
 pub struct Graph<'a> {
-    /// In turn; none where the operations are called anew. They go before what they touch.
+    /// Launched in turn; empty if every launch calls the operations. Dropped before what they access.
     recordings: Vec<Recording>,
-    /// They hold the borrows of what they touch.
+    /// Hold the borrows of everything they access.
     operations: Box<dyn Operations + 'a>,
-    /// Which recording is next.
+    /// The index of the next recording.
     turn: usize,
 }
 
-/// What a graph does.
+/// The operations of a graph.
 trait Operations {
     /// Queues or records them.
     fn call(&mut self) -> Result<()>;
 
-    /// What follows them on the host.
+    /// Runs on the host after the operations.
     fn turn(&mut self) {}
 }
 
@@ -51,7 +51,7 @@ impl<F: FnMut() -> Result<()>> Operations for F {
     }
 }
 
-/// A step from one state to the next, which trade places after it.
+/// A step between two states that swap after it.
 struct Swapping<'a, S, F> {
     current: &'a mut S,
     next: &'a mut S,
@@ -68,7 +68,7 @@ impl<S, F: FnMut(&mut S, &mut S) -> Result<()>> Operations for Swapping<'_, S, F
     }
 }
 
-/// Operations after a turn, which is taken back, whatever happens.
+/// Operations after a swap, which is undone on drop.
 struct Turned<'a, O: Operations>(&'a mut O);
 
 impl<'a, O: Operations> Turned<'a, O> {
@@ -85,11 +85,11 @@ impl<O: Operations> Drop for Turned<'_, O> {
 }
 
 impl Graph<'_> {
-    /// Queues the operations `times` times, one after the other. On a GPU nothing is allocated, and nothing waits.
+    /// Queues the operations `times` times in succession. On a GPU nothing is allocated, and nothing waits.
     ///
     /// # Errors
-    /// [`Driver`](crate::Error::Driver); [`InvalidOption`](crate::Error::InvalidOption) while another graph is recorded; not on a
-    /// GPU, those of the operations.
+    /// [`Driver`](crate::Error::Driver); [`InvalidOption`](crate::Error::InvalidOption) while another graph is being
+    /// recorded; on the CPU and the emulated device, the errors of the operations.
     pub fn launch(&mut self, times: usize) -> Result<()> {
         recording::refuse("the launch of a graph")?;
         for _ in 0..times {
@@ -113,8 +113,8 @@ impl fmt::Debug for Graph<'_> {
 }
 
 impl Device {
-    /// Records what `operations` queues on this queue, as a [`Graph`] that queues all of it at once, any number of times. On a GPU
-    /// nothing of it runs now.
+    /// Records what `operations` queues on this queue as a [`Graph`], which queues all of it in one call, any number of
+    /// times. A GPU runs nothing while recording.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};
@@ -135,28 +135,29 @@ impl Device {
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
-    /// `operations` may call anything that only queues work on this device: products, vector operations, reductions whose results stay
-    /// there, kernels of the caller's own. New vectors of zeros and the results of reductions have the same memory whenever the graph runs.
-    /// The graph keeps all memory that it touches, even if `operations` drops it.
+    /// `operations` may call anything that only queues work on this device: products, vector operations, reductions
+    /// whose results stay there, your own kernels. New vectors of zeros and the results of reductions have the same
+    /// memory in every launch. The graph keeps all memory that it accesses alive, even if `operations` drops it.
     ///
-    /// `operations` holds its borrows as long as the graph lives. What the host wants to read between launches, such as a norm by which it ends, goes
-    /// into a [`RefCell`](std::cell::RefCell).
+    /// `operations` keeps its borrows as long as the graph lives. To read something on the host between launches, such
+    /// as a residual norm, put it into a [`RefCell`](std::cell::RefCell).
     ///
-    /// A GPU calls `operations` once, now: what it does on the host, in other threads or on other devices does not happen again. So it writes to
-    /// vectors and numbers that exist, by `assign` and `set`, and does not replace them by new ones: that is an error. On the CPU and the emulated device `operations`
-    /// is kept, and called whenever the graph is launched.
+    /// A GPU calls `operations` once, while recording: what it does on the host, in other threads or on other devices
+    /// is not repeated. So it must write to existing vectors and scalars, by `assign` and `set`; replacing them by new
+    /// ones is an error. The CPU and the emulated device keep `operations`, and call it in every launch.
     ///
     /// # Errors
-    /// Those of `operations`; [`InvalidOption`](crate::Error::InvalidOption) for what a graph cannot hold: copies to or from the host, waiting,
-    /// another queue or its data, memory that another library lends, the launch of another graph. On the CPU and the emulated device
-    /// [`launch`](Graph::launch) reports these. [`Driver`](crate::Error::Driver).
+    /// Those of `operations`; [`InvalidOption`](crate::Error::InvalidOption) for what a graph cannot hold: copies to or
+    /// from the host, waiting, another queue or its data, memory lent by another library, the launch of another graph.
+    /// On the CPU and the emulated device [`launch`](Graph::launch) reports these. [`Driver`](crate::Error::Driver).
     pub fn record<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
         let recordings = self.recorded(&mut operations)?.into_iter().collect();
         Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
     }
 
-    /// Records `step`, which computes its second argument from the first, as a [`Graph`] in which the two trade places after every
-    /// step: an iteration `x[k + 1] = f(x[k])`, in which nothing is copied. After the graph is dropped, `current` holds the last state computed.
+    /// Records `step`, which computes its second argument from the first, as a [`Graph`] in which the two swap after
+    /// every step: an iteration `x[k + 1] = f(x[k])` without copies. After the graph is dropped, `current` holds the
+    /// last state computed.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};
@@ -177,7 +178,7 @@ impl Device {
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
-    /// The states may be vectors, or tuples or structs of several. For what `step` may do see [`record`](Self::record).
+    /// The states may be vectors, or tuples or structs of vectors. [`record`](Self::record) says what `step` may do.
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -197,15 +198,15 @@ impl Device {
         Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
     }
 
-    /// As [`record`](Self::record), also for memory that another library lends, and for operations of other libraries that are queued on
-    /// [this device's stream](Self::cuda_stream).
+    /// Records like [`record`](Self::record), and also accepts memory lent by other libraries, and their work if they
+    /// queue it on [this device's stream](Self::cuda_stream).
     ///
     /// # Errors
-    /// As [`record`](Self::record); [`InvalidOption`](crate::Error::InvalidOption) also for the first sparse product with a number of columns, which
-    /// waits: multiply once before.
+    /// As [`record`](Self::record); [`InvalidOption`](crate::Error::InvalidOption) also for the first sparse product
+    /// with a given number of columns, which waits: compute such a product once beforehand.
     ///
     /// # Safety
-    /// 1. What another library lends or allocates is neither freed nor given back while the graph exists.
+    /// 1. Memory that another library lends or allocates is neither freed nor returned while the graph exists.
     /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
     #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
     pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
@@ -218,7 +219,8 @@ impl Device {
         Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
     }
 
-    /// What `operations` queues on this queue, if it is a GPU's: no other is recorded, and `operations` not called there.
+    /// Records what `operations` queues on this queue. Returns nothing, and does not call `operations`, unless this is
+    /// a GPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU records"))]
     pub(crate) fn recorded(&self, operations: impl FnOnce() -> Result<()>) -> Result<Option<Recording>> {
         recording::refuse("another graph")?;

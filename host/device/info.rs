@@ -1,23 +1,23 @@
-//! What a device is.
+//! Facts about devices.
 
 use std::fmt;
 
 use super::{Backend, Device};
 use crate::Result;
 
-/// Facts about a device, as its driver or the operating system tells them.
+/// Facts about a device, as reported by its driver or the operating system.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// The vendor's name for the device.
+    /// The vendor's name of the device.
     pub name: String,
-    /// Multiprocessors of a GPU, threads that the CPU backend uses.
+    /// The number of multiprocessors of a GPU, or of threads that the CPU backend uses.
     pub parallel_units: usize,
     /// Memory in bytes; `None` for the CPU.
     pub memory_bytes: Option<u64>,
-    /// Size of the second-level cache in bytes; `None` for the CPU.
+    /// The size of the L2 cache in bytes; `None` for the CPU.
     pub l2_bytes: Option<u64>,
-    /// What only a GPU has.
+    /// Facts that only a GPU has.
     pub cuda: Option<CudaInfo>,
 }
 
@@ -29,12 +29,12 @@ pub struct CudaInfo {
     pub compute_capability: (u32, u32),
     /// The CUDA version that the driver supports, major and minor.
     pub driver_cuda: (u32, u32),
-    /// The architecture of the kernels used here, such as 90 for `sm_90`.
+    /// The architecture of the kernels that run on this device, such as 90 for `sm_90`.
     pub kernel_arch: u32,
 }
 
 impl Device {
-    /// Facts about the device.
+    /// Returns facts about the device.
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).

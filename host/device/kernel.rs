@@ -1,4 +1,4 @@
-//! Kernels of the user's own, and this crate's with arguments of the user's own.
+//! Launches of user-defined kernels, and of this crate's kernels with the user's arguments.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::cuda::ModuleSource;
 use super::{Backend, Device, DeviceSlice, DeviceSliceMut, KernelLaunch, launch::Shape};
 use crate::{Element, Error, Result};
 
-/// A kernel of your own, written with `cuda_std`: what a launch must know of it.
+/// A user-defined kernel, written with `cuda_std`, and what a launch needs to know about it.
 ///
-/// It runs on the emulated device as the Rust function that it is, under all checks, and on a GPU from its PTX. The
-/// kernel takes one `#[repr(C)]` struct `Args` by value.
+/// The emulated device calls it as a Rust function, with all checks; a GPU runs its PTX. The kernel takes one
+/// `#[repr(C)]` struct `Args` by value.
 ///
 /// ```
 /// use cuda_std::{kernel, mem, thread};
@@ -41,7 +41,7 @@ use crate::{Element, Error, Result};
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// The kernels of this crate can be launched in the same way: see [`embedded`](Self::embedded).
+/// This crate's kernels can be launched in the same way: see [`embedded`](Self::embedded).
 pub struct Kernel<Args> {
     entry: &'static str,
     call: Call<Args>,
@@ -49,7 +49,7 @@ pub struct Kernel<Args> {
     ptx: Ptx,
 }
 
-/// The kernel as a function of the host, for the emulator.
+/// The kernel as a host function, for the emulator.
 #[derive(Clone, Copy)]
 enum Call<Args> {
     ByValue(unsafe fn(Args)),
@@ -57,32 +57,32 @@ enum Call<Args> {
     ByPointer(unsafe fn(*const ())),
 }
 
-/// Where the PTX comes from that a GPU runs.
+/// The source of the PTX that a GPU runs.
 #[derive(Clone, Copy)]
 enum Ptx {
     None,
     Text(&'static str),
-    /// The PTX of a family of this crate, for the GPU at hand.
+    /// The PTX of a family of this crate, for the current GPU.
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU runs PTX"))]
     Family(&'static str),
 }
 
 impl<Args> Kernel<Args> {
-    /// The kernel `call`, whose name in the PTX is `entry`, for blocks of `block_size` threads.
+    /// Creates a kernel from the function `call`, whose name in the PTX is `entry`, for blocks of `block_size` threads.
     #[must_use]
     pub const fn new(entry: &'static str, call: unsafe fn(Args), block_size: u32) -> Self {
         Self { entry, call: Call::ByValue(call), block_size, ptx: Ptx::None }
     }
 
-    /// The same kernel with the PTX that a GPU runs it from, such as `cuda_builder` makes.
+    /// Sets the PTX that a GPU runs, such as `cuda_builder` produces.
     #[must_use]
     pub const fn with_ptx(mut self, ptx: &'static str) -> Self {
         self.ptx = Ptx::Text(ptx);
         self
     }
 
-    /// A kernel of this crate, which has its PTX with it: an entry point of a family of `kernels_gpu`. The family's module has
-    /// the keys of its entries, `Args`, the size of the grid, and the rules of safety.
+    /// Returns a kernel of this crate, including its PTX: an entry point of a family of `kernels_gpu`. The family's
+    /// module has the entry keys, `Args`, the grid size, and the safety rules.
     ///
     /// ```
     /// use kernels_gpu::cg_ladder::{JacobiArgs, Key, Step, jacobi_grid_size};
@@ -106,8 +106,8 @@ impl<Args> Kernel<Args> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the entry's arguments have another size than `Args`, or if it takes dynamic shared memory, which
-    /// launches here have none of.
+    /// [`Error::InvalidOption`] if the size of the entry's arguments is not that of `Args`, or if the entry takes
+    /// dynamic shared memory, which these launches do not provide.
     pub fn embedded(entry: &'static Entry) -> Result<Self> {
         let Entry { family, name, block_size, dynamic_shared_bytes, args_bytes, call } = *entry;
         let invalid = |problem: String| Err(Error::InvalidOption(format!("kernel {name}: {problem}")));
@@ -128,10 +128,10 @@ impl<Args> fmt::Debug for Kernel<Args> {
 }
 
 impl Device {
-    /// Prepares a launch of `kernel` on `blocks` blocks, in one dimension, in this queue.
+    /// Prepares a launch of `kernel` with a one-dimensional grid of `blocks` blocks, on this queue.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] on the CPU, which runs no kernels; for no blocks, or blocks without threads or of more
+    /// [`Error::InvalidOption`] on the CPU, which runs no kernels; for zero blocks, zero threads per block, or more
     /// than 1024; for a NUL in the entry's name or the PTX; on a GPU for a kernel without PTX.
     pub fn launch<'a, Args: Copy>(&'a self, kernel: &'a Kernel<Args>, blocks: u32) -> Result<Launch<'a, Args>> {
         let Kernel { entry, block_size, .. } = *kernel;
@@ -163,7 +163,8 @@ impl Device {
     }
 }
 
-/// A launch being prepared: name the vectors that the kernel touches, and [`run`](Self::run) it.
+/// A launch in preparation: [`read`](Self::read) and [`write`](Self::write) register the vectors that the kernel
+/// accesses, [`run`](Self::run) queues it.
 pub struct Launch<'a, Args> {
     device: &'a Device,
     kernel: &'a Kernel<Args>,
@@ -171,7 +172,8 @@ pub struct Launch<'a, Args> {
 }
 
 impl<'a, Args: Copy> Launch<'a, Args> {
-    /// The address of a vector, or a slice of one, that the kernel only reads, known as `name` in reports.
+    /// Registers a vector, or a slice of one, that the kernel only reads, and returns its address. Reports call it
+    /// `name`.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`].
@@ -182,7 +184,7 @@ impl<'a, Args: Copy> Launch<'a, Args> {
         Ok(self.launch.read(name, vector.buffer().array(), vector.device()).wrapping_add(first))
     }
 
-    /// The address of a vector, or a slice of one, that the kernel writes, known as `name` in reports.
+    /// Registers a vector, or a slice of one, that the kernel writes, and returns its address. Reports call it `name`.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`].
@@ -204,11 +206,11 @@ impl<'a, Args: Copy> Launch<'a, Args> {
     /// [`Error::DriverTooOld`] on a GPU.
     ///
     /// # Safety
-    /// `Args` is the struct that the kernel takes, its PTX as well as the Rust function, and the kernel's own rules hold
-    /// for `args`. The pointers there come from this launch. On a GPU they may also be to other memory of this GPU, if it
-    /// stays allocated until the launch has run, and what else touches it is ordered with the launch, such as by
-    /// [`Device::cuda_stream`]. A launch that is recorded runs whenever the graph is launched: its pointers are taken while recording, and
-    /// other memory stays allocated for as long as the graph exists.
+    /// `Args` is the struct that the kernel takes, in the PTX and in the Rust function, and `args` satisfies the
+    /// kernel's safety rules. Its pointers come from this launch. On a GPU they may also point to other memory of this
+    /// GPU, if it stays allocated until the launch has run, and other accesses to it are ordered with the launch, for
+    /// example by [`Device::cuda_stream`]. A recorded launch runs in every launch of the graph: its pointers are taken
+    /// while recording, and other memory stays allocated as long as the graph exists.
     pub unsafe fn run(self, args: Args) -> Result<()> {
         let call = || match self.kernel.call {
             // SAFETY: the caller's promise.

@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// A launch being prepared: name the arrays that the kernel reads and writes, put the addresses got into its argument
-/// struct, and [`run`](Self::run) it. Grid and block have one dimension.
+/// A launch in preparation: register the arrays that the kernel reads and writes, put the returned addresses into its
+/// argument struct, and [`run`](Self::run) it. Grids and blocks are one-dimensional.
 #[derive(Debug)]
 pub(crate) enum KernelLaunch<'a> {
-    /// The launch knows the arrays, and so finds any other access.
+    /// Knows the arrays, and so finds any other access.
     Emulated(emulator::Launch<'a>),
     #[cfg(feature = "cuda")]
     Cuda(CudaLaunch<'a>),
@@ -29,24 +29,24 @@ pub(crate) struct CudaLaunch<'a> {
     module: ModuleSource,
     entry: &'static str,
     shape: Shape,
-    /// Other queues whose data the kernel touches.
+    /// Other queues whose data the kernel accesses.
     foreign: Vec<&'a Stream>,
-    /// Whether the kernel touches memory that is lent and the graph being recorded could not keep.
+    /// Whether the kernel accesses lent memory, which the graph being recorded cannot keep.
     refused: bool,
 }
 
-/// Blocks, threads of each, and bytes of its dynamic shared memory.
+/// The number of blocks, threads per block, and bytes of dynamic shared memory per block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) blocks: u32,
     pub(crate) block_size: u32,
     pub(crate) dynamic_shared_bytes: u32,
-    /// Whether all blocks run at the same time.
+    /// Whether all blocks run concurrently.
     pub(crate) cooperative: bool,
 }
 
 impl<'a> KernelLaunch<'a> {
-    /// A launch of a kernel of this crate on the queue of `device`, which is not the CPU.
+    /// Prepares a launch of a kernel of this crate on the queue of `device`, which is not the CPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU loads modules"))]
     pub(crate) fn of_entry(device: &'a Device, entry: &'static Entry, blocks: u32) -> Self {
         let Entry { family, name, block_size, dynamic_shared_bytes, .. } = *entry;
@@ -70,7 +70,7 @@ impl<'a> KernelLaunch<'a> {
         Self::Cuda(CudaLaunch { stream, module, entry, shape, foreign: Vec::new(), refused: false })
     }
 
-    /// The address of an array that the kernel only reads. `owner` is where the array lives.
+    /// Registers an array that the kernel only reads, and returns its address. `owner` is the array's device.
     pub(crate) fn read<T: DeviceValue>(&mut self, name: &str, array: Array<'a, T>, owner: &'a Device) -> *const T {
         self.join(owner);
         match (self, array) {
@@ -82,7 +82,7 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// The address of an array that the kernel writes. `owner` is where the array lives.
+    /// Registers an array that the kernel writes, and returns its address. `owner` is the array's device.
     pub(crate) fn write<T: DeviceValue>(&mut self, name: &str, buffer: &'a mut Buffer<T>, owner: &'a Device) -> *mut T {
         self.join(owner);
         match (self, buffer) {
@@ -95,7 +95,7 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// The address of words that the kernel writes and the host reads meanwhile.
+    /// Registers words that the kernel writes while the host reads them, and returns their address.
     pub(crate) fn mailbox(&mut self, mailbox: &'a mut Mailbox) -> *mut u64 {
         match self {
             Self::Emulated(launch) => launch.borrow_mut("mailbox", mailbox.words_mut()),
@@ -104,12 +104,12 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// The same with all blocks running at the same time, each with so many bytes of dynamic shared memory, always the same for a
+    /// Makes all blocks run concurrently, each with this much dynamic shared memory, which is always the same for a
     /// kernel on a device.
     ///
     /// # Errors
-    /// [`Error::Driver`] if an emulated GPU does not hold so many blocks at once: one a multiprocessor. A GPU says so when the
-    /// launch is [run](Self::run).
+    /// [`Error::Driver`] if an emulated GPU cannot hold so many blocks at once: one per multiprocessor. A GPU reports
+    /// this when the launch is [run](Self::run).
     pub(crate) fn cooperative(
         device: &'a Device,
         entry: &'static Entry,
@@ -130,7 +130,7 @@ impl<'a> KernelLaunch<'a> {
         })
     }
 
-    /// Has the launch ordered with the queue of `owner`.
+    /// Orders the launch with the queue of `owner`.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU has queues"))]
     fn join(&mut self, owner: &'a Device) {
         #[cfg(feature = "cuda")]
@@ -142,7 +142,7 @@ impl<'a> KernelLaunch<'a> {
         }
     }
 
-    /// [`run`](Self::run) for a kernel of this crate.
+    /// Calls [`run`](Self::run) for a kernel of this crate.
     ///
     /// # Safety
     /// `Args` is the struct that this entry takes, and the kernel's own rules hold for `args`.
@@ -155,7 +155,7 @@ impl<'a> KernelLaunch<'a> {
     /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid.
     ///
     /// # Safety
-    /// `Args` is the struct that the kernel takes, the kernel's own rules hold for `args`, and `call` is the kernel with
+    /// `Args` is the struct that the kernel takes, `args` satisfies its safety rules, and `call` calls the kernel with
     /// these arguments.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU takes the struct"))]
     pub(crate) unsafe fn run<Args: Copy>(self, args: &Args, call: impl Fn()) -> Result<()> {
@@ -201,7 +201,7 @@ pub(crate) unsafe fn launch<'a, Args: Arguments<KernelLaunch<'a>>>(
 
 #[cfg(feature = "cuda")]
 impl CudaLaunch<'_> {
-    /// The address of memory that the kernel touches.
+    /// Returns the address of memory that the kernel accesses.
     fn touch<T: DeviceValue>(&mut self, buffer: &CudaBuffer<T>) -> *mut T {
         self.refused |= buffer.is_lent() && recording::refuses_lent();
         recording::keep(|| buffer.kept());

@@ -12,34 +12,34 @@ use cudarc::driver::SyncOnDrop;
 use super::{Device, DeviceVec, Owner, Stream, release};
 use crate::{Element, Error, Result};
 
-/// A vector to read from in GPU memory that another library lends: a [`DeviceVec`] for as long as the borrow lives.
+/// A read-only vector in GPU memory lent by another library: a [`DeviceVec`] for the duration of the borrow.
 ///
-/// Made by [`from_cudarc`](Self::from_cudarc), with the feature `cust` by `from_cust`, and for any other library by
+/// Created by [`from_cudarc`](Self::from_cudarc), with the feature `cust` by `from_cust`, and for any other library by
 /// [`from_raw`](Self::from_raw). Nothing is copied.
 pub struct DeviceVecRef<'a, T> {
     vector: DeviceVec<T>,
-    /// What the end of the borrow has to do.
+    /// What must happen when the borrow ends.
     loan: Loan<'a>,
 }
 
-/// How a lender learns that memory has been read.
+/// How the lender learns that memory has been read.
 pub(crate) enum Loan<'a> {
-    /// By a promise of the caller's: nothing is to be done.
+    /// The caller promises it: nothing to do.
     Promised,
     /// By cudarc's events.
     Tracked(Option<SyncOnDrop<'a>>),
-    /// It does not: all reading ends with the loan.
+    /// Not at all: the end of the borrow waits for all reads.
     Untracked,
 }
 
-/// A vector to write in GPU memory that another library lends: a [`DeviceVec`] for as long as the borrow lives.
+/// A mutable vector in GPU memory lent by another library: a [`DeviceVec`] for the duration of the borrow.
 ///
-/// Made by [`from_cudarc`](Self::from_cudarc), with the feature `cust` by `from_cust`, and for any other library by
+/// Created by [`from_cudarc`](Self::from_cudarc), with the feature `cust` by `from_cust`, and for any other library by
 /// [`from_raw`](Self::from_raw). Nothing is copied.
 ///
-/// Meanwhile the vector owns the memory, and the lender's variable is empty; when this is dropped, the memory goes back
-/// there. So whoever forgets this, as by [`std::mem::forget`], has an empty variable. Whoever swaps the vector in here
-/// for another one gets that one's memory back, or an empty variable where it is of another kind.
+/// During the borrow the vector owns the memory, and the lender's variable is empty. Dropping this value returns the
+/// memory. So the variable stays empty if this value is forgotten, as by [`std::mem::forget`]. If the vector in it is
+/// swapped for another one, the variable gets that one's memory, or stays empty if that memory is of another kind.
 pub struct DeviceVecMut<'a, T> {
     vector: DeviceVec<T>,
     give_back: GiveBack<'a, T>,
@@ -53,14 +53,14 @@ impl<'a, T> DeviceVecRef<'a, T> {
         Self { vector, loan }
     }
 
-    /// A vector of the `len` elements from `address` on, on the queue of `device`.
+    /// Returns a vector of the `len` elements from `address` on, on the queue of `device`.
     ///
     /// # Errors
     /// Those of [`DeviceVecMut::from_raw`].
     ///
     /// # Safety
-    /// For as long as `'a`, the elements are there, and nothing writes them except in an order with the queue of
-    /// `device`: on the same stream, or on one that is made to wait.
+    /// During `'a` the elements are valid, and all writes to them are ordered with the queue of `device`: on the same
+    /// stream, or on one that waits for it.
     pub unsafe fn from_raw(device: &Device, address: *const T, len: usize) -> Result<Self>
     where
         T: Element,
@@ -77,7 +77,7 @@ impl<'a, T> DeviceVecMut<'a, T> {
         Self { vector, give_back: Box::new(give_back) }
     }
 
-    /// A vector of the `len` elements from `address` on, on the queue of `device`.
+    /// Returns a vector of the `len` elements from `address` on, on the queue of `device`.
     ///
     /// ```no_run
     /// # use warpsparse::{Device, DeviceVecMut};
@@ -90,14 +90,14 @@ impl<'a, T> DeviceVecMut<'a, T> {
     /// ```
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the memory belongs to another GPU or another
-    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if the address is not a multiple of 16,
-    /// or is null where there are elements; [`Driver`](Error::Driver) if it is no address of a GPU's memory.
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is not a GPU, or the memory belongs to another GPU or to a
+    /// context other than the primary one; [`InvalidOption`](Error::InvalidOption) if the address is not a multiple of
+    /// 16, or is null although `len` is not 0; [`Driver`](Error::Driver) if it is not an address of GPU memory.
     ///
     /// # Safety
-    /// For as long as `'a`, the elements are there, and nothing touches them except in an order with the queue of
-    /// `device`: on the same stream, or on one that is made to wait. The vector is not moved out of this, as by
-    /// [`std::mem::swap`], for it would outlive `'a`. No other vector has elements of these.
+    /// During `'a` the elements are valid, and all accesses to them are ordered with the queue of `device`: on the same
+    /// stream, or on one that waits for it. The vector is not moved out, as by [`std::mem::swap`], because it would
+    /// outlive `'a`. No other vector overlaps these elements.
     pub unsafe fn from_raw(device: &Device, address: *mut T, len: usize) -> Result<Self>
     where
         T: Element,
@@ -121,7 +121,7 @@ unsafe fn lent<T: Element>(device: &Device, address: u64, len: usize) -> Result<
     Ok(unsafe { DeviceVec::of_parts(queue, address, len, Owner::Lender) })
 }
 
-/// Kernels read 16 bytes at a time from where they take a vector to begin.
+/// Kernels read 16 bytes at a time from the beginning of a vector.
 pub(crate) fn check_alignment(address: u64) -> Result<()> {
     if address.is_multiple_of(16) {
         return Ok(());
@@ -131,18 +131,17 @@ pub(crate) fn check_alignment(address: u64) -> Result<()> {
 }
 
 impl Device {
-    /// A device that queues on a stream which another library made: the counterpart of
+    /// Returns a device that queues on a stream of another library: the counterpart of
     /// [`cuda_stream`](Self::cuda_stream). `stream` is a `CUstream`; null is the default stream of the current context.
     ///
-    /// For streams of cudarc there is [`from_cudarc`](Self::from_cudarc), and for those of cust `from_cust`, both safe.
+    /// For streams of cudarc use [`from_cudarc`](Self::from_cudarc), for those of cust `from_cust`; both are safe.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one of its GPU;
-    /// [`InvalidOption`](Error::InvalidOption) for the per-thread default stream; those of [`cuda`](Self::cuda).
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream belongs to a context other than the primary one of its
+    /// GPU; [`InvalidOption`](Error::InvalidOption) for the per-thread default stream; those of [`cuda`](Self::cuda).
     ///
     /// # Safety
-    /// The stream is live, and stays so until every handle of this device has been dropped, and every vector and
-    /// matrix on it.
+    /// The stream stays valid until every handle of this device, and every vector and matrix on it, has been dropped.
     pub unsafe fn from_raw_stream(stream: *mut c_void) -> Result<Self> {
         // SAFETY: the caller's promise.
         unsafe { Stream::of_raw(stream, None) }.map(Self::of_queue)

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{Device, PinnedVec};
 use crate::Result;
 
-/// 64-bit words in pinned host memory, which a kernel reaches at the same address. Each is read and written as a whole, and in
-/// no order with others.
+/// 64-bit words in pinned host memory, which a kernel accesses at the same address. Each is read and written
+/// atomically, without order among words.
 #[derive(Debug)]
 pub(crate) struct Mailbox(PinnedVec<u64>);
 
 impl Mailbox {
-    /// So many words, all 0.
+    /// Allocates `len` words, all 0.
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self> {
         device.pinned_zeros(len).map(Self)
     }
@@ -20,12 +20,12 @@ impl Mailbox {
         self.0.word(index).load(Relaxed)
     }
 
-    /// Nothing that is queued may write the word.
+    /// Sets a word. No queued operation may write it.
     pub(crate) fn set(&mut self, index: usize, word: u64) {
         self.0.word(index).store(word, Relaxed);
     }
 
-    /// Where no kernel runs meanwhile.
+    /// Returns all words. No kernel may be running.
     pub(super) fn words_mut(&mut self) -> &mut [u64] {
         &mut self.0
     }

@@ -13,8 +13,8 @@ use {
 use super::{Backend, Device};
 use crate::Result;
 
-/// A place in a device's queue: after all that was queued when it was last [`set`](Self::set). Whoever waits for it does
-/// not wait for what others have queued since. Elsewhere than on a GPU nothing is ever left to wait for.
+/// A position in a device's queue: after everything queued when it was last [`set`](Self::set). Waiting for it does not
+/// wait for later operations. On other devices than GPUs it has always been reached.
 #[derive(Debug)]
 pub(crate) enum Mark {
     Past,

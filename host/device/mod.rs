@@ -52,14 +52,15 @@ use crate::{Error, Result};
 
 /// A device to compute on, and a queue of operations on it.
 ///
-/// On a GPU operations are queued and run in order, while the host goes on; reading a result waits for it. Every
-/// handle got by [`cuda`](Self::cuda) or [`auto`](Self::auto) is the same queue of that GPU, and
-/// [`new_queue`](Self::new_queue) makes another one. An operation runs on the queue of the vector that it writes. Work
-/// on data of another queue of the same GPU is ordered after all that was queued there, and before all that will be.
+/// On a GPU the queue is a CUDA stream: operations run in order while the host continues; reading a result waits for
+/// it. All handles returned by [`cuda`](Self::cuda) or [`auto`](Self::auto) are the same queue of that GPU;
+/// [`new_queue`](Self::new_queue) creates another one. An operation runs on the queue of the vector that it writes. If
+/// it uses data of another queue of the same GPU, it waits for the earlier work on that queue, and later work there
+/// waits for it.
 ///
 /// On the CPU every operation has finished when its call returns.
 ///
-/// A handle is cheap to clone.
+/// Cloning a handle is cheap.
 #[derive(Clone, Debug)]
 pub struct Device {
     backend: Backend,
@@ -67,17 +68,17 @@ pub struct Device {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Backend {
-    /// The host itself, and why it was chosen where a GPU had been preferred.
+    /// The host, and why it was chosen if a GPU was preferred.
     Cpu { no_gpu: Option<std::sync::Arc<str>> },
-    /// The GPU's kernels in the grid emulator, threads and blocks in the order that the seed gives.
+    /// The GPU's kernels in the grid emulator; the seed sets the order of threads and blocks.
     Emulated { seed: u64 },
     #[cfg(feature = "cuda")]
     Cuda(Arc<Stream>),
 }
 
 impl Device {
-    /// The first CUDA device, or the CPU where there is none or it cannot be used; [`describe`](Self::describe) says
-    /// which and why. Never fails.
+    /// Returns the first CUDA device, or the CPU if there is no usable GPU; [`describe`](Self::describe) says which and
+    /// why. Never fails.
     #[must_use]
     pub fn auto() -> Self {
         Self::cuda(0).unwrap_or_else(|error| {
@@ -89,29 +90,30 @@ impl Device {
         })
     }
 
-    /// The CPU: all threads of rayon's pool, or the calling thread without the feature `rayon`.
+    /// Returns the CPU: all threads of rayon's pool, or the calling thread without the feature `rayon`.
     #[must_use]
     pub fn cpu() -> Self {
         Self { backend: Backend::Cpu { no_gpu: None } }
     }
 
-    /// A GPU emulated on the CPU: runs the kernels that a GPU runs, under checks, with the GPU's bits as the result
-    /// wherever a kernel uses no floating-point atomics. For tests: thousands of times slower than a GPU.
+    /// Returns a GPU emulated on the CPU. It runs the GPU's kernels with checks, and computes the GPU's bits unless a
+    /// kernel uses floating-point atomics. For tests: it is thousands of times slower than a GPU.
     ///
-    /// An operation whose kernel reads or writes where it must not, races, or breaks a rule of the warp or the block,
-    /// fails with [`Error::KernelCheck`], which names kernel, thread, array and source line.
+    /// An operation fails with [`Error::KernelCheck`] if its kernel accesses memory out of bounds, has a race, or
+    /// breaks a rule of warps or blocks. The error names the kernel, thread, array and source line.
     ///
-    /// `seed` sets the order in which threads and blocks run: 0 for their natural order.
+    /// `seed` sets the order in which threads and blocks run; 0 is their natural order.
     #[must_use]
     pub fn emulated(seed: u64) -> Self {
         Self { backend: Backend::Emulated { seed } }
     }
 
-    /// The CUDA device number `index`, in the driver's order.
+    /// Returns the CUDA device number `index`, in the driver's order.
     ///
-    /// The first call for a device creates its context, which takes tenths of a second. Kernels are loaded when first used: as machine
-    /// code in a millisecond or two on GPUs of compute capability 8.x and 9.x, elsewhere, or with a driver older than CUDA 13.0, or
-    /// where the environment variable `WARPSPARSE_PTX` is 1, compiled by the driver, which keeps what it compiles.
+    /// The first call for a device creates its context, which takes tenths of a second. Kernels are loaded at their
+    /// first use. On GPUs of compute capability 8.x and 9.x they are machine code, which loads in a millisecond or two.
+    /// On other GPUs, with a driver older than CUDA 13.0, or if the environment variable `WARPSPARSE_PTX` is 1, the
+    /// driver compiles them and caches the result.
     ///
     /// # Errors
     /// [`Error::NoDevice`] if there is no driver, no such device, or the crate was built without the feature `cuda`;
@@ -126,10 +128,10 @@ impl Device {
         });
     }
 
-    /// How many CUDA devices the driver shows.
+    /// Returns the number of CUDA devices that the driver shows.
     ///
     /// # Errors
-    /// As [`cuda`](Self::cuda), where there is no usable driver.
+    /// As [`cuda`](Self::cuda), if there is no usable driver.
     pub fn cuda_count() -> Result<usize> {
         #[cfg(feature = "cuda")]
         return cuda::device_count();
@@ -137,10 +139,10 @@ impl Device {
         return Ok(0);
     }
 
-    /// The device of a name: `auto`, `cpu`, `emulated` (with seed 0), `cuda` (the first) or `cuda:N`.
+    /// Returns the device with a name: `auto`, `cpu`, `emulated` (with seed 0), `cuda` (the first GPU) or `cuda:N`.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for any other name; for `cuda` those of [`cuda`](Self::cuda).
+    /// [`Error::InvalidOption`] for any other name; for `cuda`, the errors of [`cuda`](Self::cuda).
     pub fn from_name(name: &str) -> Result<Self> {
         let index = match name {
             "auto" => return Ok(Self::auto()),
@@ -158,7 +160,8 @@ impl Device {
         }
     }
 
-    /// A new queue on the same device, whose operations may overlap with those of other queues. The CPU has one queue.
+    /// Creates a new queue on the same device, whose operations may overlap with those of other queues. The CPU has one
+    /// queue.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -170,7 +173,7 @@ impl Device {
         }
     }
 
-    /// Waits until everything queued here has finished.
+    /// Waits until all operations on this queue have finished.
     ///
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
@@ -183,7 +186,7 @@ impl Device {
         }
     }
 
-    /// Whether this is a GPU.
+    /// Returns whether this is a GPU.
     #[must_use]
     pub fn is_cuda(&self) -> bool {
         match &self.backend {
@@ -193,9 +196,9 @@ impl Device {
         }
     }
 
-    /// The driver's handle of this queue, a `CUstream`, for other libraries that work on the GPU: what they queue on it
-    /// runs in one order with the operations here. It is of the device's primary context, and lives as long as a handle
-    /// of this queue or a vector on it. None where this is no GPU.
+    /// Returns the driver's handle of this queue, a `CUstream`, for other libraries: work that they queue on it runs in
+    /// order with the operations of this crate. The stream belongs to the device's primary context, and lives as long
+    /// as a handle of this queue or a vector on it. `None` if this is not a GPU.
     #[must_use]
     pub fn cuda_stream(&self) -> Option<*mut std::ffi::c_void> {
         match &self.backend {
@@ -205,7 +208,7 @@ impl Device {
         }
     }
 
-    /// Multiprocessors, for choosing kernels: without a GPU as many as a large one has.
+    /// Returns the number of multiprocessors, for choosing kernels: without a GPU, that of a large one.
     pub(crate) fn multiprocessors(&self) -> u32 {
         match &self.backend {
             Backend::Cpu { .. } | Backend::Emulated { .. } => 132,
@@ -214,7 +217,7 @@ impl Device {
         }
     }
 
-    /// The most shared memory that a block can have, for choosing kernels: without a GPU as much as on a large one.
+    /// Returns the maximum shared memory per block, for choosing kernels: without a GPU, that of a large one.
     pub(crate) fn shared_bytes(&self) -> u32 {
         match &self.backend {
             Backend::Cpu { .. } | Backend::Emulated { .. } => 227 << 10,
@@ -223,7 +226,7 @@ impl Device {
         }
     }
 
-    /// Whether the two are one queue. The CPU has one, and so has the emulated device.
+    /// Returns whether the two are the same queue. The CPU and the emulated device have one each.
     pub(crate) fn is_same_queue(&self, other: &Self) -> bool {
         match (&self.backend, &other.backend) {
             #[cfg(feature = "cuda")]
@@ -232,7 +235,7 @@ impl Device {
         }
     }
 
-    /// Whether data on `other` can take part in operations here: the same GPU, or both the CPU, or both emulated.
+    /// Returns whether operations here can use data on `other`: both are the same GPU, both the CPU, or both emulated.
     #[must_use]
     pub fn shares_memory_with(&self, other: &Self) -> bool {
         match (&self.backend, &other.backend) {
@@ -243,7 +246,7 @@ impl Device {
         }
     }
 
-    /// One line for people: the device, and where it is the CPU for want of a GPU, why.
+    /// Describes the device in one line; for the CPU, also says why no GPU is used.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.backend {
@@ -257,13 +260,13 @@ impl Device {
         }
     }
 
-    /// The handle of a queue.
+    /// Returns the device of a queue.
     #[cfg(feature = "cuda")]
     pub(crate) fn of_queue(queue: Arc<Stream>) -> Self {
         Self { backend: Backend::Cuda(queue) }
     }
 
-    /// The queue, if this is a GPU; `what` is on it otherwise.
+    /// Returns the queue if this is a GPU; otherwise an error about the argument `what`.
     #[cfg(feature = "cuda")]
     pub(crate) fn queue_for(&self, what: &'static str) -> Result<&Arc<Stream>> {
         match &self.backend {
@@ -276,7 +279,7 @@ impl Device {
         &self.backend
     }
 
-    /// Fails unless `found`, the place of the argument `what`, shares memory with this device.
+    /// Fails unless the argument `what`, which is on `found`, shares memory with this device.
     pub(crate) fn check_same(&self, what: &'static str, found: &Self) -> Result<()> {
         if self.shares_memory_with(found) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Host memory that the GPU copies from and to at full speed.
+//! Pinned host memory, for fast copies from and to the GPU.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -16,10 +16,10 @@ use {
 use super::{Device, vector::host_zeros};
 use crate::{Element, Result};
 
-/// A slice of host memory that is pinned (page-locked), so that copies to and from the GPU run at the full speed of the
-/// bus. On the CPU it is an ordinary vector.
+/// Pinned (page-locked) host memory. Copies to and from the GPU run at the full speed of the bus. On the CPU this is an
+/// ordinary vector.
 ///
-/// Pinned memory is scarce: keep a buffer and use it again.
+/// Pinned memory is scarce: reuse it.
 #[derive(Debug)]
 pub struct PinnedVec<T>(Memory<T>);
 
@@ -56,11 +56,11 @@ unsafe impl<T: Send> Send for PinnedVec<T> {}
 unsafe impl<T: Sync> Sync for PinnedVec<T> {}
 
 impl Device {
-    /// `len` zeros in pinned host memory.
+    /// Allocates `len` zeros in pinned host memory.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not as much memory, and
-    /// [`Error::Driver`](crate::Error::Driver) if the operating system pins no more.
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not enough memory, and
+    /// [`Error::Driver`](crate::Error::Driver) if the operating system cannot pin more.
     pub fn pinned_zeros<T: Element>(&self, len: usize) -> Result<PinnedVec<T>> {
         let memory = match self.backend() {
             #[cfg(feature = "cuda")]
@@ -97,7 +97,7 @@ impl PinnedVec<u64> {
     }
 }
 
-// Copies from and to pinned memory wait until they are done, so that the GPU is never at it during a borrow.
+// Copies from and to pinned memory wait until they are done, so the GPU never accesses it during a borrow.
 impl<T> Deref for PinnedVec<T> {
     type Target = [T];
 

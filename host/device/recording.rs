@@ -1,7 +1,8 @@
-//! What this thread records, if it does: operations look here for where their launches go.
+//! What this thread records, if anything: operations look here for the stream of their launches.
 //!
-//! A recording keeps whatever its launches touch, so that a graph never touches memory that has been freed, whoever owned it. It
-//! also keeps the locks under which operations queue launches that share memory: they are held while the graph is queued.
+//! A recording keeps everything that its launches access, so a graph never accesses freed memory, whoever owned it. It
+//! also keeps the locks under which operations queue launches that share memory; they are held while the graph is
+//! queued.
 
 #[cfg(feature = "cuda")]
 mod tape;
@@ -20,18 +21,18 @@ thread_local! {
     static CURRENT: RefCell<State> = const { RefCell::new(State::Idle) };
 }
 
-/// What this thread does with the operations that it meets.
+/// What this thread does with operations.
 enum State {
     /// They are queued.
     Idle,
-    /// They are queued, as those of a graph of the CPU or the emulator, which refuses what a GPU's graph would.
+    /// Queues them as the operations of a graph on the CPU or the emulator, and rejects what a GPU's graph would.
     Anew,
     /// They are recorded.
     #[cfg(feature = "cuda")]
     Recording(tape::Tape),
 }
 
-/// Puts the state before back, whatever happens.
+/// Restores the previous state on drop.
 struct Before(State);
 
 impl Before {
@@ -42,12 +43,12 @@ impl Before {
 
 impl Drop for Before {
     fn drop(&mut self) {
-        // What a tape keeps may look here when it goes.
+        // What a tape keeps may look here when it is dropped.
         let _after = CURRENT.replace(mem::replace(&mut self.0, State::Idle));
     }
 }
 
-/// Fails while this thread records: `what` is nothing that a graph can hold.
+/// Fails while this thread records, because a graph cannot hold `what`.
 pub(crate) fn refuse(what: &str) -> Result<()> {
     match CURRENT.with_borrow(|state| matches!(state, State::Idle)) {
         true => Ok(()),
@@ -55,7 +56,7 @@ pub(crate) fn refuse(what: &str) -> Result<()> {
     }
 }
 
-/// Does `work` as if nothing were recorded, for preparations that happen once. Fails while the queue itself is captured.
+/// Does `work` as if nothing were recorded, for one-time preparations. Fails while the queue itself is captured.
 pub(crate) fn paused<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     #[cfg(feature = "cuda")]
     if tape::is_capture() {
@@ -66,7 +67,7 @@ pub(crate) fn paused<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     work()
 }
 
-/// Does `work`, the operations of a graph that are called anew.
+/// Does `work`, which calls the operations of a graph again.
 pub(crate) fn anew<R>(work: impl FnOnce() -> R) -> R {
     let _before = Before::enter(State::Anew);
     work()

@@ -1,4 +1,4 @@
-//! Parts of vectors.
+//! Slices of vectors.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -7,9 +7,10 @@ use super::{Buffer, Device, DeviceVec, check_length};
 use super::{DeviceVecMut, DeviceVecRef};
 use crate::{Element, Error, Result};
 
-/// Consecutive elements of a [`DeviceVec`], to read.
+/// A read-only slice of a [`DeviceVec`].
 ///
-/// Made by [`DeviceVec::slice`]. Operations on slices that do not begin at a multiple of 16 bytes take somewhat longer than on others.
+/// Created by [`DeviceVec::slice`]. Operations are somewhat slower on slices that do not begin at a multiple of 16
+/// bytes.
 #[derive(Debug)]
 pub struct DeviceSlice<'a, T> {
     vector: &'a DeviceVec<T>,
@@ -25,9 +26,9 @@ impl<T> Clone for DeviceSlice<'_, T> {
 
 impl<T> Copy for DeviceSlice<'_, T> {}
 
-/// Consecutive elements of a [`DeviceVec`], to read and write.
+/// A mutable slice of a [`DeviceVec`].
 ///
-/// Made by [`DeviceVec::slice_mut`].
+/// Created by [`DeviceVec::slice_mut`].
 #[derive(Debug)]
 pub struct DeviceSliceMut<'a, T> {
     vector: &'a mut DeviceVec<T>,
@@ -36,7 +37,7 @@ pub struct DeviceSliceMut<'a, T> {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// The elements of a range of indices: `x.slice(10..20)?`.
+    /// Returns the elements in a range of indices: `x.slice(10..20)?`.
     ///
     /// ```
     /// use warpsparse::Device;
@@ -56,7 +57,7 @@ impl<T: Element> DeviceVec<T> {
         self.as_slice().slice(range)
     }
 
-    /// The elements of a range of indices, to write them.
+    /// Returns the elements in a range of indices, to write them.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the vector.
@@ -76,25 +77,25 @@ impl<T: Element> DeviceVec<T> {
 }
 
 impl<'a, T: Element> DeviceSlice<'a, T> {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the slice is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the vector lives.
+    /// Returns the device that holds the vector.
     #[must_use]
     pub fn device(&self) -> &'a Device {
         self.vector.device()
     }
 
-    /// A part of it.
+    /// Returns a part of the slice.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the slice.
@@ -103,7 +104,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Ok(Self { vector: self.vector, first: self.first + first, len })
     }
 
-    /// A copy of the elements, after everything queued before has finished.
+    /// Copies the elements to the host, after all earlier operations on the queue have finished.
     ///
     /// # Errors
     /// As [`DeviceVec::to_vec`].
@@ -117,48 +118,48 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         *self
     }
 
-    /// The vector that it is part of, and the first index there.
+    /// Returns the vector and the index of the slice's first element in it.
     pub(crate) fn parts(self) -> (&'a DeviceVec<T>, usize) {
         (self.vector, self.first)
     }
 
-    /// The elements, of a vector of the CPU device.
+    /// Returns the elements of a vector on the CPU device.
     pub(crate) fn on_cpu(self) -> &'a [T] {
         &self.vector.buffer().on_cpu()[self.first..][..self.len]
     }
 }
 
 impl<T: Element> DeviceSliceMut<'_, T> {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the slice is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the vector lives.
+    /// Returns the device that holds the vector.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.vector.device()
     }
 
-    /// The same elements, to read.
+    /// Returns the same elements, read-only.
     #[must_use]
     pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice { vector: self.vector, first: self.first, len: self.len }
     }
 
-    /// The same elements, to write them for a while.
+    /// Reborrows the slice.
     pub(crate) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         DeviceSliceMut { vector: self.vector, first: self.first, len: self.len }
     }
 
-    /// A copy of the elements, after everything queued before has finished.
+    /// Copies the elements to the host, after all earlier operations on the queue have finished.
     ///
     /// # Errors
     /// As [`DeviceVec::to_vec`].
@@ -166,7 +167,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
         self.as_slice().to_vec()
     }
 
-    /// Overwrites all elements by `source`. Waits until the copy is done.
+    /// Overwrites all elements with `source`. Waits for the copy.
     ///
     /// # Errors
     /// As [`DeviceVec::copy_from`].
@@ -176,7 +177,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
         buffer.overwrite(device, self.first, source)
     }
 
-    /// A part of it.
+    /// Returns a part of the slice.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] if the range is not within the slice.
@@ -187,18 +188,19 @@ impl<T: Element> DeviceSliceMut<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    /// The queue, the memory of the vector that it is part of, and the first index there.
+    /// Returns the queue, the vector's memory, and the index of the slice's first element in it.
     pub(crate) fn into_parts(self) -> (&'a Device, &'a mut Buffer<T>, usize) {
         let (queue, buffer) = self.vector.parts_mut();
         (queue, buffer, self.first)
     }
 
-    /// The elements, of a vector of the CPU device.
+    /// Returns the elements of a vector on the CPU device.
     pub(crate) fn on_cpu_mut(self) -> &'a mut [T] {
         &mut self.vector.parts_mut().1.on_cpu_mut()[self.first..][..self.len]
     }
 
-    /// Whether they begin where an allocation could, at a multiple of 16 bytes: what kernels need that write several at a time.
+    /// Returns whether the slice begins at a multiple of 16 bytes, as kernels that write several elements at a time
+    /// require.
     pub(crate) fn is_aligned(&self) -> bool {
         (self.first * size_of::<T>()).is_multiple_of(16)
     }
@@ -210,7 +212,7 @@ impl<'a, T: Element> From<&'a DeviceVec<T>> for DeviceSlice<'a, T> {
     }
 }
 
-/// As closures have them, those of [`Device::record_swapping`] for instance.
+/// For closures, such as those of [`Device::record_swapping`].
 impl<'a, T: Element> From<&'a mut DeviceVec<T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a mut DeviceVec<T>) -> Self {
         vector.as_slice()
@@ -229,7 +231,7 @@ impl<'a, T: Element> From<&'a mut DeviceSliceMut<'_, T>> for DeviceSliceMut<'a, 
     }
 }
 
-/// Memory that another library lends.
+/// Memory lent by another library.
 #[cfg(feature = "cuda")]
 impl<'a, T: Element> From<&'a mut DeviceVecMut<'_, T>> for DeviceSliceMut<'a, T> {
     fn from(vector: &'a mut DeviceVecMut<'_, T>) -> Self {
@@ -237,7 +239,7 @@ impl<'a, T: Element> From<&'a mut DeviceVecMut<'_, T>> for DeviceSliceMut<'a, T>
     }
 }
 
-/// Memory that another library lends.
+/// Memory lent by another library.
 #[cfg(feature = "cuda")]
 impl<'a, T: Element> From<&'a DeviceVecRef<'_, T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVecRef<'_, T>) -> Self {
@@ -245,7 +247,7 @@ impl<'a, T: Element> From<&'a DeviceVecRef<'_, T>> for DeviceSlice<'a, T> {
     }
 }
 
-/// Memory that another library lends.
+/// Memory lent by another library.
 #[cfg(feature = "cuda")]
 impl<'a, T: Element> From<&'a DeviceVecMut<'_, T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVecMut<'_, T>) -> Self {
@@ -259,7 +261,7 @@ impl<'a, T: Element> From<&'a DeviceSliceMut<'_, T>> for DeviceSlice<'a, T> {
     }
 }
 
-/// The first index of a range among `len` of what there are, and how many it has.
+/// Returns the first index and the length of a range within `len` items.
 pub(crate) fn within(what: &str, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
     let first = match range.start_bound() {
         Bound::Included(&first) => Some(first),

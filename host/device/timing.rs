@@ -1,4 +1,4 @@
-//! Timing by the device's own clock.
+//! Timing of operations on the device.
 
 #[cfg(feature = "cuda")]
 mod events;
@@ -9,16 +9,16 @@ use super::{Backend, Device, recording, vector::host_zeros};
 use crate::Result;
 
 impl Device {
-    /// Runs `operation` `repeats` times, with the number of the repeat, and returns how long each took on the device.
+    /// Runs `operation` `repeats` times, passing the number of the repeat, and returns the device time of each run.
     ///
-    /// On a GPU the queue is held back while up to 64 operations are queued with an event between each two, and then
-    /// released: the times are those between events, and the time that the host takes to queue an operation is not in
-    /// them. The operations must be queued on this device. Call the operation once beforehand, because the first use of a
-    /// kernel loads it. On the CPU and the emulated device it is the wall time of each call.
+    /// On a GPU the queue is blocked while up to 64 operations are queued, with an event between each two, and then
+    /// released. The times are those between events, without the host time for queueing. The operations must be queued
+    /// on this device. Call the operation once beforehand, because the first use of a kernel loads it. On the CPU and
+    /// the emulated device the result is the wall time of each call.
     ///
-    /// The queue is held for a tenth of a second at most. If an operation waits for the device, here or in another thread, or
-    /// the driver's queue fills up, the queue runs on after that time, and the measured times may include host time. To time
-    /// such operations record them in a [`Graph`](crate::Graph), or take the wall time of many.
+    /// The queue is blocked for a tenth of a second at most. If an operation waits for the device, here or in another
+    /// thread, or the driver's queue fills up, the queue continues after that time, and the measured times may include
+    /// host time. To time such operations, record them in a [`Graph`](crate::Graph), or measure the wall time of many.
     ///
     /// # Errors
     /// Those of `operation`; [`Error::Driver`](crate::Error::Driver).
@@ -37,8 +37,9 @@ impl Device {
         }
     }
 
-    /// The bandwidth of a large copy within the device's memory, in bytes a second, counting bytes read and bytes
-    /// written: the median of 20 copies of up to 1 GiB on a GPU, of 10 copies of 256 MiB by all threads on the CPU.
+    /// Measures the bandwidth of a large copy within the device's memory, in bytes per second, counting bytes read and
+    /// bytes written: the median of 20 copies of up to 1 GiB on a GPU, of 10 copies of 256 MiB by all threads on the
+    /// CPU.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).

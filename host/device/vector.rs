@@ -1,4 +1,4 @@
-//! Vectors and other arrays in a device's memory.
+//! Vectors and other arrays in device memory.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use {
     std::{any::Any, mem},
 };
 
-/// A dense vector in a device's memory, of as many bytes as its elements have.
+/// A dense vector in device memory, without padding.
 ///
-/// Made by [`Device::upload_vec`] and [`Device::zeros`].
+/// Created by [`Device::upload_vec`] and [`Device::zeros`].
 #[derive(Debug)]
 pub struct DeviceVec<T> {
     device: Device,
@@ -23,7 +23,7 @@ pub struct DeviceVec<T> {
 }
 
 impl Device {
-    /// A vector on this device with a copy of `values`. Waits until the copy is done.
+    /// Copies `values` to a new vector on this device. Waits for the copy.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
@@ -31,7 +31,7 @@ impl Device {
         Ok(DeviceVec { device: self.clone(), buffer: Buffer::upload(self, values)? })
     }
 
-    /// A vector of `len` zeros on this device.
+    /// Creates a vector of `len` zeros on this device.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
@@ -41,25 +41,25 @@ impl Device {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the vector is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where the vector lives, and the queue that operations writing it run on.
+    /// Returns the device that holds the vector, whose queue runs the operations that write it.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A copy of the elements, after everything queued before has finished.
+    /// Copies the elements to the host, after all earlier operations on the queue have finished.
     ///
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
@@ -67,7 +67,7 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.to_vec(&self.device)
     }
 
-    /// Copies the elements into `target`, after everything queued before has finished.
+    /// Copies the elements to `target`, after all earlier operations on the queue have finished.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Driver`], also for a failure of an operation queued earlier.
@@ -76,12 +76,12 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.download(&self.device, 0, target)
     }
 
-    /// Copies the elements from number `first` on into `target`, as many as that has, after everything queued before has
-    /// finished.
+    /// Copies `target.len()` elements, from index `first` on, to `target`, after all earlier operations on the queue
+    /// have finished.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] if the vector ends before; [`Error::Driver`], also for a failure of an operation queued
-    /// earlier.
+    /// [`Error::LengthMismatch`] if the range exceeds the vector; [`Error::Driver`], also for a failure of an operation
+    /// queued earlier.
     pub fn copy_range_to(&self, first: usize, target: &mut [T]) -> Result<()> {
         let end = first.saturating_add(target.len());
         if end > self.len() {
@@ -90,7 +90,7 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.download(&self.device, first, target)
     }
 
-    /// Overwrites all elements by `source`. Waits until the copy is done.
+    /// Overwrites all elements with `source`. Waits for the copy.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`], [`Error::Driver`].
@@ -127,34 +127,34 @@ pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) ->
     if expected == found { Ok(()) } else { Err(Error::LengthMismatch { what, expected, found }) }
 }
 
-/// An array in a device's memory.
+/// An array in device memory.
 #[derive(Debug)]
 pub(crate) enum Buffer<T> {
     Host(Vec<T>),
-    /// To read from alone: an array of the user's matrix.
+    /// Read-only: an array of the user's matrix.
     Shared(Arc<Vec<T>>),
     #[cfg(feature = "cuda")]
     Cuda(CudaBuffer<T>),
 }
 
-/// Memory on a GPU. Whoever uses it orders the use by streams.
+/// Memory on a GPU. Its users order their accesses by streams.
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 pub(crate) struct CudaBuffer<T> {
     address: CUdeviceptr,
     len: usize,
-    /// Graphs whose launches touch the memory share it.
+    /// Shared with graphs whose launches access the memory.
     memory: Arc<Memory<T>>,
 }
 
-/// Somebody's memory, freed when nobody uses it any more.
+/// Memory and its owner, freed after its last use.
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 struct Memory<T> {
     owner: Owner<T>,
-    /// Whether somebody else takes the memory back.
+    /// Whether another library borrows the memory and will return it.
     is_lent: bool,
-    /// The queue in whose order the memory is freed: alive until that has been queued, so it comes last.
+    /// The queue in whose order the memory is freed. Comes last, because it must live until the free has been queued.
     queue: Arc<Stream>,
 }
 
@@ -162,18 +162,19 @@ struct Memory<T> {
 #[cfg(feature = "cuda")]
 #[derive(Debug)]
 pub(crate) enum Owner<T> {
-    /// An allocation of cudarc's. One of this crate holds at least one element, for the driver has no empty ones.
+    /// An allocation by cudarc. This crate's own hold at least one element, because the driver has no empty
+    /// allocations.
     Slice(CudaSlice<T>),
-    /// A value of another library's.
+    /// A value of another library.
     #[cfg_attr(not(feature = "cust"), expect(dead_code, reason = "cust has such values"))]
     Other(Box<dyn Any + Send + Sync>),
-    /// The queue, as a workspace of its launches.
+    /// The queue, which owns it as a workspace for its launches.
     Queue,
-    /// Somebody who has lent it.
+    /// Another library, which has lent the memory.
     Lender,
 }
 
-/// An array in a device's memory to read from, whoever owns it.
+/// A read-only array in device memory, whoever owns it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Array<'a, T> {
     Host(&'a [T]),
@@ -188,7 +189,7 @@ impl<T> CudaBuffer<T> {
         self.address as *mut T
     }
 
-    /// What a graph keeps that touches the memory.
+    /// Returns what a graph that accesses the memory must keep alive.
     pub(super) fn kept(&self) -> Arc<dyn Send + Sync>
     where
         T: DeviceValue,
@@ -196,7 +197,7 @@ impl<T> CudaBuffer<T> {
         Arc::clone(&self.memory) as _
     }
 
-    /// Whether somebody else takes the memory back, so that a graph cannot keep it.
+    /// Returns whether another library will take the memory back, so that a graph cannot keep it.
     pub(super) fn is_lent(&self) -> bool {
         self.memory.is_lent
     }
@@ -206,9 +207,9 @@ impl<T> CudaBuffer<T> {
         Self { address, len, memory: Arc::new(Memory { owner, is_lent, queue: Arc::clone(queue) }) }
     }
 
-    /// The first `len` elements of an allocation on a queue of the same context.
+    /// Returns the first `len` elements of an allocation on a queue of the same context.
     fn of_slice(queue: &Arc<Stream>, slice: CudaSlice<T>, len: usize) -> Self {
-        // cudarc's events are left out: see the head of cuda.rs.
+        // Bypasses cudarc's events: see the head of cuda.rs.
         let address = slice.device_ptr(slice.stream()).0;
         Self::new(address, len, Owner::Slice(slice), queue)
     }
@@ -217,16 +218,16 @@ impl<T> CudaBuffer<T> {
 /// Vectors in memory that this crate has not allocated.
 #[cfg(feature = "cuda")]
 impl<T> DeviceVec<T> {
-    /// `len` elements from `address` on, which `owner` frees.
+    /// Returns `len` elements from `address` on, which `owner` frees.
     ///
     /// # Safety
-    /// They are there while the vector is, and whatever else touches them is ordered with the queue.
+    /// The elements live as long as the vector, and all other accesses to them are ordered with the queue.
     pub(crate) unsafe fn of_parts(queue: &Arc<Stream>, address: CUdeviceptr, len: usize, owner: Owner<T>) -> Self {
         let buffer = Buffer::Cuda(CudaBuffer::new(address, len, owner, queue));
         Self { device: Device::of_queue(Arc::clone(queue)), buffer }
     }
 
-    /// Notes that somebody takes the memory back.
+    /// Marks the memory as lent.
     pub(super) fn lend(&mut self) {
         if let Buffer::Cuda(CudaBuffer { memory, .. }) = &mut self.buffer
             && let Some(memory) = Arc::get_mut(memory)
@@ -245,7 +246,8 @@ impl<T> DeviceVec<T> {
         }
     }
 
-    /// The vector's memory: its queue, its elements and who frees them. None where it is on no GPU, or a graph may touch it.
+    /// Returns the queue, length and owner of the vector's memory. `None` if it is not on a GPU, or a graph may access
+    /// it.
     pub(crate) fn owner_mut(&mut self) -> Option<(&Arc<Stream>, usize, &mut Owner<T>)> {
         match &mut self.buffer {
             Buffer::Cuda(CudaBuffer { len, memory, .. }) => {
@@ -262,10 +264,10 @@ impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
         let owner = mem::replace(&mut self.owner, Owner::Lender);
         match owner {
-            // Nobody frees it here.
+            // Freed elsewhere.
             Owner::Lender | Owner::Queue => return,
             Owner::Slice(_) => {}
-            // How it frees the memory is not known: at once, perhaps. Errors will be those of the next call.
+            // The owner may free the memory at once, so wait. Errors surface in the next call.
             Owner::Other(_) => drop(self.queue.wait()),
         }
         release(self.queue.queue().context(), || drop(owner));
@@ -306,7 +308,7 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// The array, copied to the memory of a GPU, otherwise shared.
+    /// Copies the array to a GPU's memory, or shares it on other devices.
     pub(crate) fn share(device: &Device, values: &Arc<Vec<T>>) -> Result<Self> {
         match device.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Shared(Arc::clone(values))),
@@ -324,7 +326,7 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// The elements, where they are in host memory.
+    /// Returns the elements if they are in host memory.
     pub(crate) fn as_host(&self) -> Option<&[T]> {
         match self {
             Self::Host(values) => Some(values),
@@ -343,23 +345,23 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// The elements of an array of the CPU device.
+    /// Returns the elements of an array on the CPU device.
     ///
     /// # Panics
-    /// Where the array is on a GPU.
+    /// If the array is on a GPU.
     pub(crate) fn on_cpu(&self) -> &[T] {
         self.as_host().expect(IN_HOST_MEMORY)
     }
 
-    /// The elements of an array of the CPU device, to write them.
+    /// Returns the elements of an array on the CPU device, to write them.
     ///
     /// # Panics
-    /// Where the array is on a GPU, or shared.
+    /// If the array is on a GPU, or shared.
     pub(crate) fn on_cpu_mut(&mut self) -> &mut [T] {
         self.as_host_mut().expect(IN_HOST_MEMORY)
     }
 
-    /// The array to read from.
+    /// Returns a read-only view of the array.
     pub(crate) fn array(&self) -> Array<'_, T> {
         match self {
             Self::Host(values) => Array::Host(values),
@@ -369,14 +371,14 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// A copy of the elements, after everything queued before has finished.
+    /// Copies the elements to the host, after all earlier operations have finished.
     pub(crate) fn to_vec(&self, device: &Device) -> Result<Vec<T>> {
         let mut values = host_zeros(device, self.len())?;
         self.download(device, 0, &mut values)?;
         Ok(values)
     }
 
-    /// Copies elements from number `first` on, after everything queued before has finished.
+    /// Copies elements from index `first` on, after all earlier operations have finished.
     pub(crate) fn download(&self, device: &Device, first: usize, target: &mut [T]) -> Result<()> {
         recording::refuse("a copy to the host")?;
         let range = first..first + target.len();
@@ -395,7 +397,7 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Overwrites as many elements from number `first` on. Waits until the copy is done.
+    /// Overwrites elements from index `first` on. Waits for the copy.
     pub(crate) fn overwrite(&mut self, device: &Device, first: usize, source: &[T]) -> Result<()> {
         recording::refuse("a copy from the host")?;
         match (self, device.backend()) {
@@ -416,8 +418,8 @@ impl<T: Element> Buffer<T> {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// Overwrites all elements by those of a vector of the same length on the same device, by a copy of the driver's, which needs no kernel.
-    /// Queued there, nothing waits.
+    /// Overwrites all elements with those of a vector of the same length on the same device. A copy by the driver,
+    /// without a kernel; queued on this vector's queue, without waiting.
     pub(crate) fn copy_from_vec(&mut self, source: &Self) -> Result<()> {
         match (&mut self.buffer, &source.buffer, self.device.backend(), source.device.backend()) {
             #[cfg(feature = "cuda")]
@@ -450,12 +452,12 @@ impl<T: Element> DeviceVec<T> {
 
 const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
 
-/// Zeros in the host memory that a device has for its own.
+/// Allocates zeros in the host memory that a device uses as its own.
 pub(super) fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {
     memory::zeros(len).map_err(|error| of_device(device, error))
 }
 
-/// Names the device whose memory it is that lacks.
+/// Names the device that is out of memory.
 fn of_device(device: &Device, error: Error) -> Error {
     match error {
         Error::OutOfMemory { requested, available, .. } => {
@@ -465,7 +467,7 @@ fn of_device(device: &Device, error: Error) -> Error {
     }
 }
 
-/// The bytes of `len` elements; what no machine can address is out of memory at once.
+/// Returns the size of `len` elements in bytes; a size beyond the address space is out of memory at once.
 #[cfg(feature = "cuda")]
 pub(super) fn byte_size<T>(device: &Device, len: usize) -> Result<usize> {
     let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok());

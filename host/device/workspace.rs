@@ -1,4 +1,4 @@
-//! Memory that the operations of one queue work in, one after the other.
+//! Scratch memory that the operations of one queue share.
 
 #[cfg(feature = "cuda")]
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,11 +25,12 @@ pub(crate) enum Found {
 }
 
 impl Device {
-    /// `len` elements for launches on this queue to work in.
+    /// Returns a workspace of `len` elements for launches on this queue.
     ///
-    /// On a GPU it is memory that the queue keeps, so that only a larger workspace than any before is allocated. Launches
-    /// share it, which the order of the queue keeps apart. It stays for as long as any handle of the queue, the smaller ones
-    /// before it too, since graphs may hold them. In the emulator it is new memory, so that every access beyond it is found.
+    /// On a GPU the queue keeps the memory, and allocates only if a workspace is larger than any before. Launches share
+    /// it; the order of the queue keeps them apart. The memory lives as long as any handle of the queue, including the
+    /// smaller workspaces, because graphs may use them. The emulator allocates new memory each time, to find every
+    /// access out of bounds.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "the emulator's are zeros"))]
     pub(crate) fn workspace<T: Element>(&self, found: Found, len: usize) -> Result<DeviceVec<T>> {
         match self.backend() {

@@ -15,9 +15,9 @@ use crate::{
     stored::{Csr, Stored},
 };
 
-/// A sparse matrix on a device, with the kernels for its products chosen.
+/// A sparse matrix on a device, with the kernels chosen for its products.
 ///
-/// Made by [`Device::upload`]. On the CPU it shares the arrays of the matrix that it was made from.
+/// Created by [`Device::upload`]. On the CPU it shares the arrays of the host matrix.
 #[derive(Debug)]
 pub struct DeviceMatrix<T> {
     device: Device,
@@ -27,7 +27,7 @@ pub struct DeviceMatrix<T> {
     parts: Parts<T>,
 }
 
-/// What an upload makes of a matrix.
+/// The result of an upload.
 #[derive(Debug)]
 pub(crate) struct Parts<T> {
     pub(crate) structure: Option<Structure>,
@@ -36,20 +36,20 @@ pub(crate) struct Parts<T> {
     pub(crate) is_transposed: bool,
     pub(crate) spmv_bytes: usize,
     pub(crate) products: Products<T>,
-    /// Options that lead to the same kernels without a choice.
+    /// Options that lead to the same kernels without another choice.
     pub(crate) options: SpmvOptions,
 }
 
-/// The products that a matrix has: one of them at least.
+/// The products that a matrix supports: at least one of them.
 #[derive(Debug)]
 pub(crate) struct Products<T> {
     pub(crate) product: Option<Chosen<T>>,
     pub(crate) transposed: Option<Chosen<T>>,
-    /// With dense matrices, of the matrix or of its transpose.
+    /// Products of the matrix or of its transpose with dense matrices.
     pub(crate) dense: Dense<T>,
 }
 
-/// The products with dense matrices that a matrix has.
+/// The products with dense matrices that a matrix supports.
 #[derive(Debug)]
 pub(crate) enum Dense<T> {
     None,
@@ -67,11 +67,11 @@ impl<T> Parts<T> {
 }
 
 impl Device {
-    /// Puts a matrix on this device and chooses the kernel for its products: a matrix in any of the formats.
+    /// Uploads a matrix in any format to this device, and chooses the kernels for its products.
     ///
-    /// For a CSR matrix the choice follows its [`Structure`], which the device finds in one reading of the row offsets
-    /// and one of the column indices. On a GPU the arrays are copied; the call waits for that and for the analysis. On
-    /// the CPU nothing is copied, except to sort a COO matrix by row that is not sorted.
+    /// For a CSR matrix the choice depends on its [`Structure`], which the device computes in one pass over the row
+    /// offsets and one over the column indices. On a GPU the arrays are copied; the call waits for the copy and the
+    /// analysis. On the CPU nothing is copied, except to sort a COO matrix by row.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver) and
@@ -80,14 +80,14 @@ impl Device {
         self.upload_with(matrix, &SpmvOptions::default())
     }
 
-    /// As [`upload`](Self::upload), with the choice of format and kernel forced where `options` say so. They are for CSR
-    /// matrices and, but for the format, for CSC matrices.
+    /// Uploads a matrix like [`upload`](Self::upload), with the format and kernel that `options` prescribe. Options
+    /// apply to CSR matrices and, except for the format, to CSC matrices.
     ///
     /// # Errors
-    /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) for options that name no kernel or do
-    /// not suit the matrix's format. Where they ask for a conversion, which happens on the host, its errors:
-    /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the format would be mostly padding, and
-    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries and more in COO.
+    /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) if no kernel matches the options, or
+    /// they do not apply to the matrix's format. If they request a conversion, which runs on the host, its errors:
+    /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the result would be mostly padding, and
+    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries or more in COO.
     pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
         device::refuse("an upload")?;
         matrix.upload_to(self, options)
@@ -99,39 +99,39 @@ impl<T: Scalar> DeviceMatrix<T> {
         Self { device: device.clone(), nrows, ncols, nnz, parts }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {
         self.nrows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn ncols(&self) -> usize {
         self.ncols
     }
 
-    /// Number of entries; duplicates and explicit zeros count.
+    /// Returns the number of stored entries, including duplicates and explicit zeros.
     #[must_use]
     pub fn nnz(&self) -> usize {
         self.nnz
     }
 
-    /// Size, row lengths and places of the entries. `None` if the matrix was uploaded in another format than CSR, or
-    /// converted to one that the options name: only what leaves a choice is analysed.
+    /// Returns the structure that the kernel was chosen from. `None` unless the matrix was uploaded in CSR and stays in
+    /// CSR: other formats leave no choice and are not analysed.
     #[must_use]
     pub fn structure(&self) -> Option<&Structure> {
         self.parts.structure.as_ref()
     }
 
-    /// Where the matrix lives.
+    /// Returns the device that holds the matrix.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The kernel that products use, and why it was chosen. For a CSC matrix whose products only the transpose has, that
-    /// of those.
+    /// Returns the kernel that products use, and why it was chosen. For a CSC matrix that supports only products with
+    /// its transpose, the kernel of those.
     #[must_use]
     pub fn describe(&self) -> KernelChoice {
         let Products { product, transposed, .. } = &self.parts.products;
@@ -139,14 +139,14 @@ impl<T: Scalar> DeviceMatrix<T> {
         chosen.choice.clone()
     }
 
-    /// Options with which an upload of the same matrix gets the same kernels, without a choice or timing.
+    /// Returns options with which an upload of the same matrix gets the same kernels, without analysis or timing.
     #[must_use]
     pub fn options(&self) -> &SpmvOptions {
         &self.parts.options
     }
 
-    /// The bytes that one product must move at least, in the format that the matrix has on the device: each array of the
-    /// matrix once, padding included, `x` once and `y` once. Figures in GB/s count these bytes.
+    /// Returns the minimum number of bytes that one product moves in the matrix's format on the device: each array of
+    /// the matrix once, including padding, `x` once and `y` once. Bandwidths in GB/s are based on this number.
     #[must_use]
     pub fn spmv_bytes(&self) -> usize {
         self.parts.spmv_bytes

@@ -9,17 +9,20 @@ use crate::{
 };
 
 impl<T: Scalar> DeviceMatrix<T> {
-    /// `C = alpha * A * B + beta * C`, with `B` of `ncols` rows and `C` of `nrows`, each in any [layout](crate::DenseLayout).
+    /// Computes `C = alpha * A * B + beta * C`, where `B` has `ncols` rows and `C` has `nrows`, each in any
+    /// [layout](crate::DenseLayout).
     ///
-    /// With `beta` = 0 the old `C` is not read, so it may hold NaN. Elements between the rows of `C` stay as they are. The
-    /// sums are taken in a fixed order: the same input on the same device gives the same bits. `O(nnz * n)` work for `n` columns.
+    /// With `beta` = 0 the old `C` is not read, so it may hold NaN. Elements between the rows of `C` are left
+    /// unchanged. Sums have a fixed order: the same input on the same device gives the same bits. `O(nnz * n)` work for
+    /// `n` columns.
     ///
-    /// On a GPU the product is queued on the queue of `C`, and nothing waits; but the first one for a number of columns
-    /// chooses the kernel and allocates what it needs: for a matrix with rows too long for one group of GPU threads it takes `n` elements for each
-    /// of their pieces, and waits for a copy of the row offsets to the host. To choose otherwise there is [`spmm_plan`](Self::spmm_plan).
+    /// On a GPU the product is queued on the queue of `C`, and nothing waits, except in the first product for a number
+    /// of columns. That one chooses the kernel and allocates its memory. If some rows are too long for one group of GPU
+    /// threads, it allocates `n` elements for each of their pieces, and waits for a copy of the row offsets to the
+    /// host. Use [`spmm_plan`](Self::spmm_plan) to choose the kernel yourself.
     ///
-    /// Row-major matrices are fastest. Column-major ones are transposed into temporary matrices of their size, on the device; the bits are the same.
-    /// One column whose elements lie one after the other is multiplied as by [`spmv`](Self::spmv).
+    /// Row-major matrices are fastest. Column-major ones are transposed on the device into temporary matrices of the
+    /// same size; the bits are the same. A single contiguous column is multiplied by [`spmv`](Self::spmv).
     ///
     /// ```
     /// # use warpsparse::{CsrMatrix, Device};
@@ -37,9 +40,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch) if sizes do not fit; [`DeviceMismatch`](Error::DeviceMismatch) if one of
-    /// the three is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
-    /// in CSR on the device, and sizes beyond what a launch can have; [`OutOfMemory`](Error::OutOfMemory);
+    /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`DeviceMismatch`](Error::DeviceMismatch)
+    /// if one of the three matrices is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
+    /// in CSR on the device, and for sizes beyond the limits of a launch; [`OutOfMemory`](Error::OutOfMemory);
     /// [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
     pub fn spmm<'b, 'c>(
         &self,
@@ -50,7 +53,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     ) -> Result<()> {
         let (b, mut c) = (b.into(), c.into());
         self.check_dense((self.ncols(), &b), (self.nrows(), &c))?;
-        // Before the product with a vector, which every matrix has: what is supported does not depend on the columns.
+        // Checked before a single column becomes an spmv, which every format supports, so that support does not depend
+        // on the number of columns.
         let operator = self.dense_product()?;
         if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
             return self.spmv(alpha, x, beta, y);
@@ -58,8 +62,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         by_rows(operator, Product { alpha, b, beta, c })
     }
 
-    /// `C = alpha * A^T * B + beta * C`, with `B` of `nrows` rows and `C` of `ncols`, for a
-    /// [`CscMatrix`](crate::CscMatrix). Otherwise as [`spmm`](Self::spmm).
+    /// Computes `C = alpha * A^T * B + beta * C` for a [`CscMatrix`](crate::CscMatrix), where `B` has `nrows` rows and
+    /// `C` has `ncols`. Otherwise like [`spmm`](Self::spmm).
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`Unsupported`](Error::Unsupported) also for CSR matrices: upload the transpose, or
@@ -80,16 +84,17 @@ impl<T: Scalar> DeviceMatrix<T> {
         by_rows(operator, Product { alpha, b, beta, c })
     }
 
-    /// `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the entries `k` of row `i`, where `w[k]` is the entry's value or
-    /// 1: what a graph neural network gathers from the neighbours of a vertex. `B` has `ncols` rows and `C` `nrows`, each
+    /// Reduces over neighbours, as in a graph neural network: `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the
+    /// entries `k` of row `i`, where `w[k]` is the entry's value or 1. `B` has `ncols` rows and `C` has `nrows`, each
     /// in any [layout](crate::DenseLayout). Rows without entries give 0.
     ///
     /// For a maximum or minimum, writes the argmax or argmin to `entries`, as an index into the matrix's values, and
-    /// [`Reduce::NO_ENTRY`] for a row without entries. Of equal products the first counts. A NaN counts as larger (for a
-    /// minimum, smaller) than every number: the first one is the result.
+    /// [`Reduce::NO_ENTRY`] for a row without entries. Among equal products the first one counts. A NaN counts as
+    /// larger (for a minimum, smaller) than every number; among several NaNs the first one counts.
     ///
-    /// What [`spmm`](Self::spmm) says of order, bits and queues holds here; the first reduction for a number of columns
-    /// prepares it. The weighted sum alone is faster by [`spmm`](Self::spmm). `O(nnz * n)` work for `n` columns.
+    /// Order, reproducibility and queueing are as for [`spmm`](Self::spmm); the first reduction for a number of columns
+    /// prepares it. For a weighted sum without extrema, [`spmm`](Self::spmm) is faster. `O(nnz * n)` work for `n`
+    /// columns.
     ///
     /// ```
     /// # use warpsparse::{CsrMatrix, Device, Reduce, Weights};
@@ -106,8 +111,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for the `entries` of a sum or mean;
-    /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix of 2³² - 1 entries and more.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if `entries` are requested of a sum or mean;
+    /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix with 2³² - 1 entries or more.
     pub fn spmm_reduce<'b, 'c>(
         &self,
         reduce: Reduce,
@@ -128,7 +133,7 @@ impl<T: Scalar> DeviceMatrix<T> {
             check_length("the row of the numbers of entries", c.ncols(), entries.ncols())?;
             self.device().check_same("the numbers of entries", entries.device())?;
         }
-        // Kernels number the entries in any case.
+        // Kernels count entries in 32 bits even if `entries` is `None`.
         if reduce.is_extremum() && self.nnz() >= Reduce::NO_ENTRY as usize {
             return Err(Error::Unsupported(format!("extrema of {} entries: their numbers have 32 bits", self.nnz())));
         }
@@ -143,12 +148,12 @@ impl<T: Scalar> DeviceMatrix<T> {
         })
     }
 
-    /// Chooses the kernel for products with dense matrices of `cols` columns as the options say, and allocates what it needs: see
-    /// [`SpmmPlan`]. Of a CSC matrix it is for the products with the transpose.
+    /// Chooses the kernel for products with dense matrices of `cols` columns as `options` prescribe, and allocates its
+    /// memory: see [`SpmmPlan`]. For a CSC matrix the plan is for products with the transpose.
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel, or one that they do not
-    /// allow.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel matches the options, or they do
+    /// not allow it.
     pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
         device::refuse("planning a product")?;
         let (sizes, operator) = match self.dense_product() {
@@ -160,8 +165,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         Ok(SpmmPlan { matrix: self, sizes, cols, operator, choice })
     }
 
-    /// The bytes that a product with a dense matrix of `cols` columns must move at least: the arrays of the CSR matrix
-    /// once, `B` once and `C` once. Figures in GB/s count these bytes.
+    /// Returns the minimum number of bytes that a product with a dense matrix of `cols` columns moves: the arrays of
+    /// the CSR matrix once, `B` once and `C` once. Bandwidths in GB/s are based on this number.
     #[must_use]
     pub fn spmm_bytes(&self, cols: usize) -> usize {
         let vectors = (self.nrows() + self.ncols()) * size_of::<T>();
@@ -181,7 +186,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     }
 }
 
-/// The products of a matrix with dense matrices of a number of columns, by a kernel chosen once.
+/// A plan for products of a matrix with dense matrices of a fixed number of columns, by a kernel chosen once.
 ///
 /// ```
 /// use warpsparse::{CsrMatrix, Device, SpmmOptions};
@@ -202,7 +207,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 #[derive(Debug)]
 pub struct SpmmPlan<'a, T> {
     matrix: &'a DeviceMatrix<T>,
-    /// Rows of B and of C.
+    /// The numbers of rows of B and C.
     sizes: (usize, usize),
     cols: usize,
     operator: Box<dyn Multiply<T>>,
@@ -210,24 +215,27 @@ pub struct SpmmPlan<'a, T> {
 }
 
 impl<T: Scalar> SpmmPlan<'_, T> {
-    /// The kernel, and why it was chosen. It is the one for row-major matrices without gaps: where leading dimensions or offsets are no
-    /// multiples of its vector, another tile is chosen at the first product, with the same long rows and order of rows.
+    /// Returns the kernel, and why it was chosen. This is the kernel for contiguous row-major matrices. If leading
+    /// dimensions or offsets are not multiples of its vector length, the first product chooses another tile, with the
+    /// same `long_row` threshold and row order.
     #[must_use]
     pub fn describe(&self) -> &KernelChoice {
         &self.choice
     }
 
-    /// Where the matrix lives.
+    /// Returns the device that holds the matrix.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.matrix.device()
     }
 
-    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`: as [`DeviceMatrix::spmm`], except that atomic
-    /// [kernels](crate::SpmmKernel) add in an order that changes from run to run.
+    /// Computes `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. Like
+    /// [`DeviceMatrix::spmm`], except that atomic [kernels](crate::SpmmKernel) add in an order that varies from run to
+    /// run.
     ///
     /// # Errors
-    /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also for another number of columns than planned.
+    /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also if the number of columns is not the
+    /// planned one.
     pub fn multiply<'b, 'c>(
         &self,
         alpha: T,
@@ -242,7 +250,7 @@ impl<T: Scalar> SpmmPlan<'_, T> {
     }
 }
 
-/// A product of matrices in any order, by an operator for row-major ones.
+/// Multiplies matrices in any order by an operator for row-major ones.
 fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_, T>) -> Result<()> {
     let Product { alpha, b, beta, c } = product;
     let copy = in_rows(c.device(), b)?;
@@ -250,7 +258,7 @@ fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_
     write_rows(c, beta != T::default(), |c| operator.multiply(Product { alpha, b, beta, c }))
 }
 
-/// A row-major copy of a column-major matrix.
+/// Returns a row-major copy of a column-major matrix.
 fn in_rows<T: Element>(device: &Device, matrix: DenseRef<'_, T>) -> Result<Option<DeviceDense<T>>> {
     if matrix.order() == Order::RowMajor {
         return Ok(None);
@@ -260,7 +268,8 @@ fn in_rows<T: Element>(device: &Device, matrix: DenseRef<'_, T>) -> Result<Optio
     Ok(Some(rows))
 }
 
-/// Has a row-major matrix written, which is then copied where the matrix is column-major. `reads` says whether the old elements are read.
+/// Calls `write` with a row-major matrix, and copies the result if the matrix is column-major. `reads` says whether the
+/// old elements are read.
 fn write_rows<T: Element>(
     mut matrix: DenseMut<'_, T>,
     reads: bool,

@@ -8,19 +8,22 @@ use crate::{
 };
 
 impl<T: Scalar> DeviceMatrix<T> {
-    /// `y = alpha * A * x + beta * y`.
+    /// Computes `y = alpha * A * x + beta * y`.
     ///
-    /// With `beta` = 0 the old `y` is not read, so it may hold NaN. The sums of a row are taken in a fixed order: the
-    /// same input on the same device gives the same bits. `O(nnz + nrows)` work.
+    /// With `beta` = 0 the old `y` is not read, so it may hold NaN. Sums have a fixed order: the same input on the same
+    /// device gives the same bits. `O(nnz + nrows)` work.
     ///
-    /// `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s queue: nothing is allocated there, nothing
-    /// waits. The first product of a process also loads the kernel. Where `y` is a slice that does not begin at a multiple of 16 bytes,
-    /// matrices in DIA, ELL, HYB and COO, and transposed products of CSR matrices, multiply into a temporary vector and copy.
+    /// `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s queue; nothing is
+    /// allocated on the GPU, and nothing waits. The first product of a process also loads the kernel. If `y` is a slice
+    /// that does not begin at a multiple of 16 bytes, DIA, ELL, HYB and COO matrices, and transposed products of CSR
+    /// matrices, multiply into a temporary vector and copy it.
     ///
     /// # Errors
-    /// [`LengthMismatch`](crate::Error::LengthMismatch) if `x` does not have `ncols` elements or `y` not `nrows`; [`DeviceMismatch`](crate::Error::DeviceMismatch) if one
-    /// of the three is on another device; [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
-    /// [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) allows its kernel; [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
+    /// [`LengthMismatch`](crate::Error::LengthMismatch) unless `x` has `ncols` elements and `y` has `nrows`;
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is on another device;
+    /// [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
+    /// [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) allows its kernel;
+    /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
     pub fn spmv<'x, 'y>(
         &self,
         alpha: T,
@@ -33,16 +36,17 @@ impl<T: Scalar> DeviceMatrix<T> {
         multiply(operator, alpha, x, beta, y)
     }
 
-    /// `y = alpha * A^T * x + beta * y`.
+    /// Computes `y = alpha * A^T * x + beta * y`.
     ///
-    /// With a [`CscMatrix`](crate::CscMatrix) that is as fast as [`spmv`](Self::spmv) with a CSR matrix, and gives the same
-    /// bits for the same input. With a CSR matrix it is neither, and [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) has to allow it;
-    /// for many products it is better to upload the transpose. Otherwise as [`spmv`](Self::spmv).
+    /// With a [`CscMatrix`](crate::CscMatrix) this is as fast as [`spmv`](Self::spmv) with a CSR matrix, and as
+    /// reproducible. With a CSR matrix it is slower, and
+    /// [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) must allow it, because additions have no
+    /// fixed order; for many products, upload the transpose instead. Otherwise like [`spmv`](Self::spmv).
     ///
     /// # Errors
-    /// As [`spmv`](Self::spmv), with the lengths exchanged; [`InvalidOption`](crate::Error::InvalidOption) if only a
-    /// kernel that the options do not allow could do it; [`Unsupported`](crate::Error::Unsupported) for matrices in
-    /// other formats.
+    /// As [`spmv`](Self::spmv), with the lengths exchanged; [`InvalidOption`](crate::Error::InvalidOption) if the
+    /// options do not allow the only kernel for it; [`Unsupported`](crate::Error::Unsupported) for matrices in other
+    /// formats.
     pub fn spmv_transposed<'x, 'y>(
         &self,
         alpha: T,
@@ -67,8 +71,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     }
 }
 
-/// A product by an operator whose kernel may write several elements of `y` at a time: where `y` begins at no multiple of 16 bytes, into
-/// a copy.
+/// Multiplies by an operator whose kernel may write several elements of `y` at a time: into a copy if `y` does not
+/// begin at a multiple of 16 bytes.
 fn multiply<T: Scalar>(
     operator: &dyn Spmv<T>,
     alpha: T,

@@ -1,4 +1,4 @@
-//! Uploads: a matrix on the host becomes one on a device, in some format, with the kernels for its products.
+//! Uploads: turn a host matrix into a device matrix with the kernels for its products.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::{
     structure::analyse_on_gpu,
 };
 
-/// A matrix on the host that [`Device::upload`] takes. The trait is sealed.
+/// A host matrix that [`Device::upload`] accepts. The trait is sealed.
 ///
-/// CSR matrices are analysed, and may be converted; matrices in other formats are taken as they are.
+/// CSR matrices are analysed and can be converted; other formats are uploaded as they are.
 pub trait Upload: sealed::Sealed {
-    /// The type of the elements.
+    /// The element type.
     type Scalar: Scalar;
 
     #[doc(hidden)]
@@ -44,7 +44,7 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
     }
 }
 
-/// The transpose in CSR, so that the products change places.
+/// Uploads the transpose in CSR, with the products exchanged.
 impl<T: Scalar, O: Offset> Upload for CscMatrix<T, O> {
     type Scalar = T;
 
@@ -131,7 +131,7 @@ fn upload_hyb<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<Parts
     Ok(Parts::of_one_kernel(hyb::upload(device, matrix)?, hyb::spmv_bytes(matrix)))
 }
 
-/// In CSR, unless the options leave the choice and DIA is better.
+/// Uploads in CSR, unless the options leave the choice and DIA is better.
 fn upload_csr<T: Scalar, O: Offset>(
     device: &Device,
     matrix: &CsrMatrix<T, O>,
@@ -188,17 +188,18 @@ fn on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, options: &SpmvOptions)
     Products { product, transposed, dense: Dense::Product(Box::new(spmm::OnCpu(matrix.clone()))) }
 }
 
-/// The matrix in DIA and the bytes of a product, if that pays back within [`FormatChoice::PAY_BACK`] products; and what is stored then.
+/// Returns the matrix in DIA, the bytes of a product, and the arrays, if the conversion pays back within
+/// [`FormatChoice::PAY_BACK`] products.
 ///
-/// Products take the time of their bytes in either format, and a conversion as long as [`CONVERSION`] products in CSR: so it
-/// pays where DIA saves more than `CONVERSION / PAY_BACK` of the bytes.
+/// Products take time proportional to their bytes in either format, and a conversion takes as long as [`CONVERSION`]
+/// products in CSR. So it pays if DIA saves more than `CONVERSION / PAY_BACK` of the bytes.
 fn dia_that_pays<T: Scalar, O: Offset>(
     device: &Device,
     matrix: &CsrMatrix<T, O>,
     structure: &Structure,
 ) -> Result<Option<((Chosen<T>, usize), Stored<T>)>> {
-    /// Products in CSR that take as long as the conversion on the host and its upload, and as much again, for hosts of fewer
-    /// cores. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
+    /// Twice the number of CSR products that take as long as the conversion on the host and its upload, to allow for hosts with
+    /// fewer cores. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
     const CONVERSION: usize = 1250;
     let Some(diagonals) = structure.diagonals else { return Ok(None) };
     let (in_csr, in_dia) = (csr::spmv_bytes(matrix), dia::spmv_bytes::<T>(matrix.nrows(), matrix.ncols(), diagonals));

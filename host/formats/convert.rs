@@ -1,16 +1,15 @@
 //! Conversions between the formats.
 //!
-//! Those to compressed formats take an offset for each row or column. Of these there may be many more than entries, as a
-//! file of a few bytes can say: such a conversion fails with [`Error::OutOfMemory`] where memory lacks.
+//! Compressed formats store an offset per row or column. A file of a few bytes can specify many more rows than entries,
+//! so these conversions fail with [`Error::OutOfMemory`] if there is not enough memory.
 
 use super::{CooMatrix, CooView, CscMatrix, CsrMatrix};
 use crate::{Error, Offset, Result, Scalar};
 
-/// Sorts the entries by row and column, and sums duplicates (in storage order). Costs `O(nnz log(row length) + nrows)`
-/// time, `O(nnz + nrows)` where the entries of each row stand in order of their columns, and room for two copies of the
-/// entries.
+/// Sorts the entries by row and column, and sums duplicates in storage order. Takes `O(nnz log(row length) + nrows)`
+/// time, or `O(nnz + nrows)` if the entries of each row are sorted by column, and memory for two copies of the entries.
 ///
-/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all rows.
+/// Fails with [`Error::OutOfMemory`] if there is not enough memory for the row offsets.
 impl<T: Scalar> TryFrom<CooView<'_, T>> for CsrMatrix<T> {
     type Error = Error;
 
@@ -28,9 +27,9 @@ impl<T: Scalar> TryFrom<&CooMatrix<T>> for CsrMatrix<T> {
     }
 }
 
-/// Sorts the entries by column and row, and sums duplicates (in storage order). Costs what the conversion to CSR does.
+/// Sorts the entries by column and row, and sums duplicates in storage order. Costs as much as the conversion to CSR.
 ///
-/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all columns.
+/// Fails with [`Error::OutOfMemory`] if there is not enough memory for the column offsets.
 impl<T: Scalar> TryFrom<CooView<'_, T>> for CscMatrix<T> {
     type Error = Error;
 
@@ -61,7 +60,7 @@ impl<T: Scalar> From<&CsrMatrix<T>> for CooMatrix<T> {
     }
 }
 
-/// The entries in row order. An [`Error::InvalidMatrix`] if there are 2³² or more.
+/// The entries in row order. Fails with [`Error::InvalidMatrix`] if there are 2³² or more.
 impl<T: Scalar> TryFrom<&CsrMatrix<T, u64>> for CooMatrix<T> {
     type Error = Error;
 
@@ -77,7 +76,7 @@ impl<T: Scalar> From<&CscMatrix<T>> for CooMatrix<T> {
     }
 }
 
-/// The entries in column order. An [`Error::InvalidMatrix`] if there are 2³² or more.
+/// The entries in column order. Fails with [`Error::InvalidMatrix`] if there are 2³² or more.
 impl<T: Scalar> TryFrom<&CscMatrix<T, u64>> for CooMatrix<T> {
     type Error = Error;
 
@@ -86,9 +85,9 @@ impl<T: Scalar> TryFrom<&CscMatrix<T, u64>> for CooMatrix<T> {
     }
 }
 
-/// The same entries by columns, each column's in order of their rows: `O(nnz + nrows + ncols)` time and memory.
+/// The same entries by columns, sorted by row within each column. `O(nnz + nrows + ncols)` time and memory.
 ///
-/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all columns.
+/// Fails with [`Error::OutOfMemory`] if there is not enough memory for the column offsets.
 impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for CscMatrix<T, O> {
     type Error = Error;
 
@@ -97,9 +96,9 @@ impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for CscMatrix<T, O> {
     }
 }
 
-/// The same entries by rows, each row's in order of their columns: `O(nnz + nrows + ncols)` time and memory.
+/// The same entries by rows, sorted by column within each row. `O(nnz + nrows + ncols)` time and memory.
 ///
-/// An [`Error::OutOfMemory`] if there is not enough for the offsets of all rows.
+/// Fails with [`Error::OutOfMemory`] if there is not enough memory for the row offsets.
 impl<T: Scalar, O: Offset> TryFrom<&CscMatrix<T, O>> for CsrMatrix<T, O> {
     type Error = Error;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::{CooView, compressed::sort_into_rows};
 use crate::{CsrMatrix, Error, Offset, Result, Scalar, memory};
 
-/// A sparse matrix as a list of `(row, column, value)` entries, in any order, duplicates allowed: what files hold and
-/// assembly produces. A [`CsrMatrix`] made of it, with duplicates summed, multiplies faster.
+/// A sparse matrix as a list of `(row, column, value)` entries, in any order and with duplicates, as files store it and
+/// assembly produces it. Converted to a [`CsrMatrix`], which sums duplicates, it multiplies faster.
 ///
-/// Every index is in range: this is checked once, when the matrix is built. The arrays are shared: a clone copies none of
-/// them. There are fewer than 2³² entries; larger matrices are built as a [`CsrMatrix`] with 64-bit offsets.
+/// All indices are in range; this is checked once, when the matrix is built. Clones share the arrays. There are fewer
+/// than 2³² entries; build larger matrices as a [`CsrMatrix`] with 64-bit offsets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CooMatrix<T> {
     nrows: usize,
@@ -20,12 +20,12 @@ pub struct CooMatrix<T> {
 }
 
 impl<T: Scalar> CooMatrix<T> {
-    /// The `nrows` x `ncols` matrix without entries, to [`push`](Self::push) them.
+    /// Creates an `nrows` x `ncols` matrix without entries, to [`push`](Self::push) them.
     ///
     /// ```
     /// use warpsparse::{CooMatrix, CsrMatrix};
     ///
-    /// // The 1D Laplacian, by elements: entries of neighbours are summed by the conversion.
+    /// The 1D Laplacian, assembled element by element: the conversion sums the contributions.
     /// let mut coo = CooMatrix::new(4, 4)?;
     /// for i in 0..3 {
     ///     for (row, col, value) in [(i, i, 1.0f64), (i, i + 1, -1.0), (i + 1, i, -1.0), (i + 1, i + 1, 1.0)] {
@@ -38,18 +38,18 @@ impl<T: Scalar> CooMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`.
+    /// [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`.
     pub fn new(nrows: usize, ncols: usize) -> Result<Self> {
         Self::try_from_triplets(nrows, ncols, Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// Adds an entry at the end. Entries at the same place are summed when the matrix is converted.
+    /// Appends an entry. A conversion sums entries at the same position.
     ///
-    /// `O(1)` on average over many entries. Arrays that clones of the matrix share are copied first.
+    /// `O(1)` amortised. Copies the arrays first if clones of the matrix share them.
     ///
     /// # Errors
     /// [`Error::InvalidMatrix`] if `row` or `col` is out of range, or there are `u32::MAX` entries already;
-    /// [`Error::OutOfMemory`]. The matrix is unchanged then.
+    /// [`Error::OutOfMemory`]. On error the matrix is unchanged.
     pub fn push(&mut self, row: usize, col: usize, value: T) -> Result<()> {
         let (entry, nrows, ncols) = (self.nnz(), self.nrows, self.ncols);
         if row >= nrows {
@@ -68,11 +68,11 @@ impl<T: Scalar> CooMatrix<T> {
         Ok(())
     }
 
-    /// The `nrows` x `ncols` matrix with the entries `(row_indices[k], col_indices[k], values[k])`.
+    /// Creates an `nrows` x `ncols` matrix with the entries `(row_indices[k], col_indices[k], values[k])`.
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`] if the arrays differ in length, an index is out of range, or a dimension or the
-    /// number of entries is beyond `u32::MAX`.
+    /// [`Error::InvalidMatrix`] if the arrays differ in length, an index is out of range, or a dimension or the number
+    /// of entries exceeds `u32::MAX`.
     pub fn try_from_triplets(
         nrows: usize,
         ncols: usize,
@@ -85,8 +85,8 @@ impl<T: Scalar> CooMatrix<T> {
         Ok(unsafe { Self::from_triplets_unchecked(nrows, ncols, row_indices, col_indices, values) })
     }
 
-    /// As [`try_from_triplets`](Self::try_from_triplets), for arrays that are known to be valid. Reads none of them,
-    /// but for debug builds, where it panics if they are not.
+    /// Creates a matrix like [`try_from_triplets`](Self::try_from_triplets), from arrays known to be valid. Does not
+    /// read them; debug builds check them and panic if they are invalid.
     ///
     /// # Safety
     /// 1. `nrows`, `ncols` and the number of entries are at most `u32::MAX`.
@@ -113,7 +113,7 @@ impl<T: Scalar> CooMatrix<T> {
         }
     }
 
-    /// The three arrays, to share.
+    /// Returns the three shared arrays.
     #[expect(clippy::type_complexity, reason = "a struct for the three would be this one")]
     pub(crate) fn arrays(&self) -> (&Arc<Vec<u32>>, &Arc<Vec<u32>>, &Arc<Vec<T>>) {
         (&self.row_indices, &self.col_indices, &self.values)
@@ -127,7 +127,7 @@ impl<T: Scalar> CooMatrix<T> {
         Self { values: Arc::new(values), ..self.clone() }
     }
 
-    /// The matrix, its arrays borrowed.
+    /// Returns a view of the matrix.
     #[must_use]
     pub fn as_view(&self) -> CooView<'_, T> {
         CooView {
@@ -139,14 +139,14 @@ impl<T: Scalar> CooMatrix<T> {
         }
     }
 
-    /// The arrays: row indices, column indices and values. Copies those that clones of the matrix share.
+    /// Returns the row indices, column indices and values. Copies arrays that clones of the matrix share.
     #[must_use]
     pub fn into_triplets(self) -> (Vec<u32>, Vec<u32>, Vec<T>) {
         let Self { row_indices, col_indices, values, .. } = self;
         (Arc::unwrap_or_clone(row_indices), Arc::unwrap_or_clone(col_indices), Arc::unwrap_or_clone(values))
     }
 
-    /// The transpose, with the same entries in the same order. Copies nothing.
+    /// Returns the transpose, with the same entries in the same order. Copies nothing.
     #[must_use]
     pub fn transpose(self) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl<T: Scalar> CooMatrix<T> {
         }
     }
 
-    /// The entries in order of their rows; those of a row keep their order. A counting sort: `O(nnz + nrows)` time and
+    /// Returns a copy with the entries sorted by row; the sort is stable. A counting sort: `O(nnz + nrows)` time and
     /// memory.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl<T: Scalar> CooMatrix<T> {
     }
 }
 
-/// The array with room for another element; a copy of it where clones of the matrix share it.
+/// Makes room for another element; copies the array if clones of the matrix share it.
 fn with_room<E: Copy>(array: &mut Arc<Vec<E>>) -> Result<&mut Vec<E>> {
     if Arc::get_mut(array).is_none() {
         let mut copy = memory::room(array.len() + 1)?;
@@ -181,7 +181,7 @@ fn with_room<E: Copy>(array: &mut Arc<Vec<E>>) -> Result<&mut Vec<E>> {
 }
 
 impl<T: Scalar> CooView<'_, T> {
-    /// The entries by rows. Those of a row keep their order, and duplicates stay apart.
+    /// Groups the entries by row. Their order within a row stays, and duplicates are kept.
     pub(super) fn sort_into_rows(self) -> Result<CsrMatrix<T>> {
         let entries = self.col_indices.iter().copied().zip(self.values.iter().copied());
         // SAFETY: checked when the view was built.
@@ -189,52 +189,52 @@ impl<T: Scalar> CooView<'_, T> {
     }
 }
 
-/// What a matrix and a view have alike: how they take themselves, and how long their slices live.
+/// Methods of the matrix and of its view, which differ in the receiver and the lifetime of slices.
 macro_rules! coo_accessors {
     ($receiver:ty, $slices:lifetime) => {
-        /// Number of rows.
+        /// Returns the number of rows.
         #[must_use]
         pub fn nrows(self: $receiver) -> usize {
             self.nrows
         }
 
-        /// Number of columns.
+        /// Returns the number of columns.
         #[must_use]
         pub fn ncols(self: $receiver) -> usize {
             self.ncols
         }
 
-        /// Number of entries; duplicates and explicit zeros count.
+        /// Returns the number of stored entries, including duplicates and explicit zeros.
         #[must_use]
         pub fn nnz(self: $receiver) -> usize {
             self.values.len()
         }
 
-        /// The row of each entry.
+        /// Returns the row index of each entry.
         #[must_use]
         pub fn row_indices(self: $receiver) -> &$slices [u32] {
             &self.row_indices
         }
 
-        /// The column of each entry.
+        /// Returns the column index of each entry.
         #[must_use]
         pub fn col_indices(self: $receiver) -> &$slices [u32] {
             &self.col_indices
         }
 
-        /// The value of each entry.
+        /// Returns the value of each entry.
         #[must_use]
         pub fn values(self: $receiver) -> &$slices [T] {
             &self.values
         }
 
-        /// The entries as `(row, column, value)`, in storage order.
+        /// Iterates over the entries as `(row, column, value)`, in storage order.
         pub fn triplets(self: $receiver) -> impl ExactSizeIterator<Item = (usize, usize, T)> {
             let indices = self.row_indices.iter().zip(self.col_indices.iter());
             indices.zip(self.values.iter()).map(|((&i, &j), &value)| (i as usize, j as usize, value))
         }
 
-        /// Whether no entry is in a smaller row than the entry before it.
+        /// Returns whether the entries are sorted by row.
         #[must_use]
         pub fn is_row_sorted(self: $receiver) -> bool {
             self.row_indices.is_sorted()
@@ -243,7 +243,7 @@ macro_rules! coo_accessors {
 }
 pub(super) use coo_accessors;
 
-/// Whether these are the arrays of a matrix. The error names the first violation.
+/// Checks the arrays of a matrix. The error names the first violation.
 pub(super) fn check_triplets(
     nrows: usize,
     ncols: usize,
@@ -266,7 +266,7 @@ pub(super) fn check_triplets(
     Ok(())
 }
 
-/// The limits that 32-bit indices and offsets of type `O` set.
+/// Checks the limits of 32-bit indices and offsets of type `O`.
 pub(crate) fn check_limits<O: Offset>(format: &'static str, nrows: usize, ncols: usize, nnz: usize) -> Result<()> {
     let fits = |size| u32::try_from(size).is_ok();
     // No number of entries in memory is beyond 64-bit offsets.

@@ -11,11 +11,11 @@ use crate::{Error, Offset, Result, Scalar};
 /// A sparse matrix by rows: row `i` holds the entries `row_offsets[i]..row_offsets[i + 1]` of `col_indices` and
 /// `values`.
 ///
-/// Columns within a row may stand in any order and may repeat (a product adds them up); explicit zeros are entries.
-/// The structure is checked once, when the matrix is built. The arrays are shared: a clone copies none of them.
+/// Column indices within a row may be in any order and may repeat (products sum duplicates); explicit zeros are
+/// entries. The structure is checked once, when the matrix is built. Clones share the arrays.
 ///
-/// Row offsets are `u32`, or `u64` for 2³² entries and more: files, generators and conversions from COO make the former,
-/// and [`From`] and [`TryFrom`] lead from one to the other. Column indices are always `u32`.
+/// Row offsets are `u32`, or `u64` for 2³² entries or more. Files, generators and conversions from COO produce `u32`;
+/// [`From`] and [`TryFrom`] convert between the two. Column indices are always `u32`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CsrMatrix<T, O = u32> {
     ncols: usize,
@@ -25,14 +25,15 @@ pub struct CsrMatrix<T, O = u32> {
 }
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// The matrix with these arrays: `row_offsets` of length `nrows + 1`, `col_indices` and `values` of length `nnz`.
+    /// Creates a matrix from its arrays: `row_offsets` of length `nrows + 1`, `col_indices` and `values` of length
+    /// `nnz`.
     ///
-    /// Takes the arrays as they are, and reads each once to check it.
+    /// Takes the arrays without copying, and reads each once to check it.
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`], naming the first violation: a wrong array length, a first offset that is not 0, an
-    /// offset smaller than the one before, a last offset that is not `nnz`, a column out of range, or a dimension beyond
-    /// `u32::MAX`, or more entries than `O` counts.
+    /// [`Error::InvalidMatrix`], naming the first violation: a wrong array length, a nonzero first offset, an offset
+    /// smaller than the one before, a last offset other than `nnz`, a column index out of range, a dimension beyond
+    /// `u32::MAX`, or more entries than `O` can count.
     pub fn try_from_csr_data(
         nrows: usize,
         ncols: usize,
@@ -45,11 +46,11 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         Ok(unsafe { Self::from_csr_data_unchecked(nrows, ncols, row_offsets, col_indices, values) })
     }
 
-    /// As [`try_from_csr_data`](Self::try_from_csr_data), for arrays that are known to be valid. Reads none of them, but
-    /// for debug builds, where it panics if they are not.
+    /// Creates a matrix like [`try_from_csr_data`](Self::try_from_csr_data), from arrays known to be valid. Does not
+    /// read them; debug builds check them and panic if they are invalid.
     ///
     /// # Safety
-    /// Products read without further checks at the places that these arrays name.
+    /// Products use the indices without further checks.
     ///
     /// 1. `nrows` and `ncols` are at most `u32::MAX`, and `O` counts the entries.
     /// 2. `row_offsets` has length `nrows + 1`; `col_indices` and `values` have the same length, `nnz`.
@@ -71,20 +72,20 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
 
     csr_accessors!(&Self, '_);
 
-    /// The arrays: row offsets, column indices and values. Copies those that another matrix shares.
+    /// Returns the row offsets, column indices and values. Copies arrays that another matrix shares.
     #[must_use]
     pub fn into_csr_data(self) -> (Vec<O>, Vec<u32>, Vec<T>) {
         let Self { row_offsets, col_indices, values, .. } = self;
         (Arc::unwrap_or_clone(row_offsets), Arc::unwrap_or_clone(col_indices), Arc::unwrap_or_clone(values))
     }
 
-    /// The three arrays, to share.
+    /// Returns the three shared arrays.
     #[expect(clippy::type_complexity, reason = "a struct for the three would be this one")]
     pub(crate) fn arrays(&self) -> (&Arc<Vec<O>>, &Arc<Vec<u32>>, &Arc<Vec<T>>) {
         (&self.row_offsets, &self.col_indices, &self.values)
     }
 
-    /// The matrix, its arrays borrowed.
+    /// Returns a view of the matrix.
     #[must_use]
     pub fn as_view(&self) -> CsrView<'_, T, O> {
         CsrView {
@@ -95,7 +96,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         }
     }
 
-    /// The same matrix with its values rounded to another element type.
+    /// Returns the matrix with its values rounded to another element type.
     #[must_use]
     pub fn cast<U: Scalar>(&self) -> CsrMatrix<U, O> {
         CsrMatrix {
@@ -128,46 +129,46 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     }
 }
 
-/// What a matrix and a view have alike: how they take themselves, and how long their slices live.
+/// Methods of the matrix and of its view, which differ in the receiver and the lifetime of slices.
 macro_rules! csr_accessors {
     ($receiver:ty, $slices:lifetime) => {
-        /// Number of rows.
+        /// Returns the number of rows.
         #[must_use]
         pub fn nrows(self: $receiver) -> usize {
             self.row_offsets.len() - 1
         }
 
-        /// Number of columns.
+        /// Returns the number of columns.
         #[must_use]
         pub fn ncols(self: $receiver) -> usize {
             self.ncols
         }
 
-        /// Number of entries; duplicates and explicit zeros count.
+        /// Returns the number of stored entries, including duplicates and explicit zeros.
         #[must_use]
         pub fn nnz(self: $receiver) -> usize {
             self.values.len()
         }
 
-        /// Where each row begins in the other two arrays, and at the end `nnz`: `nrows + 1` offsets.
+        /// Returns the `nrows + 1` row offsets: where each row begins in the other two arrays, and finally `nnz`.
         #[must_use]
         pub fn row_offsets(self: $receiver) -> &$slices [O] {
             &self.row_offsets
         }
 
-        /// The column of each entry.
+        /// Returns the column index of each entry.
         #[must_use]
         pub fn col_indices(self: $receiver) -> &$slices [u32] {
             &self.col_indices
         }
 
-        /// The value of each entry.
+        /// Returns the value of each entry.
         #[must_use]
         pub fn values(self: $receiver) -> &$slices [T] {
             &self.values
         }
 
-        /// Where row `i`'s entries stand.
+        /// Returns the range of row `i`'s entries.
         ///
         /// # Panics
         /// If there is no row `i`.
@@ -176,7 +177,7 @@ macro_rules! csr_accessors {
             self.row_offsets[i].index()..self.row_offsets[i + 1].index()
         }
 
-        /// The columns and the values of row `i`'s entries.
+        /// Returns the column indices and the values of row `i`.
         ///
         /// # Panics
         /// If there is no row `i`.
@@ -186,12 +187,12 @@ macro_rules! csr_accessors {
             (&self.col_indices[range.clone()], &self.values[range])
         }
 
-        /// The columns and the values of each row's entries, row by row.
+        /// Iterates over the rows, as column indices and values.
         pub fn rows(self: $receiver) -> impl ExactSizeIterator<Item = (&$slices [u32], &$slices [T])> {
             (0..self.nrows()).map(move |i| self.row(i))
         }
 
-        /// The entries as `(row, column, value)`, row by row.
+        /// Iterates over the entries as `(row, column, value)`, row by row.
         pub fn triplets(self: $receiver) -> impl Iterator<Item = (usize, usize, T)> {
             self.rows().enumerate().flat_map(|(i, (columns, values))| {
                 columns.iter().zip(values).map(move |(&column, &value)| (i, column as usize, value))
@@ -201,15 +202,15 @@ macro_rules! csr_accessors {
 }
 pub(super) use csr_accessors;
 
-/// The same matrix with 64-bit offsets. Shares the columns and the values.
+/// Widens the offsets to 64 bits. Shares the column indices and the values.
 impl<T: Scalar> From<&CsrMatrix<T, u32>> for CsrMatrix<T, u64> {
     fn from(matrix: &CsrMatrix<T, u32>) -> Self {
         matrix.with_offsets(matrix.row_offsets.iter().map(|&offset| offset.into()).collect())
     }
 }
 
-/// The same matrix with 32-bit offsets. Shares the columns and the values. An [`Error::InvalidMatrix`] if it has 2³²
-/// entries or more.
+/// Narrows the offsets to 32 bits. Shares the column indices and the values. Fails with [`Error::InvalidMatrix`] for
+/// 2³² entries or more.
 impl<T: Scalar> TryFrom<&CsrMatrix<T, u64>> for CsrMatrix<T, u32> {
     type Error = Error;
 

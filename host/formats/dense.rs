@@ -1,13 +1,13 @@
-//! Dense copies of sparse matrices and back: for small matrices and tests.
+//! Conversions from and to dense matrices: for small matrices and tests.
 
 use super::{CsrMatrix, compressed::append_rows, coo::check_limits};
 use crate::{Error, Offset, Result, Scalar, memory::room};
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// The most elements that [`to_dense`](Self::to_dense) makes: 2²⁶.
+    /// The maximum number of elements of [`to_dense`](Self::to_dense): 2²⁶.
     pub const MAX_DENSE: usize = 1 << 26;
 
-    /// All elements, row by row: `nrows * ncols` of them. Duplicates are summed, in storage order.
+    /// Returns all `nrows * ncols` elements in row-major order. Duplicates are summed, in storage order.
     ///
     /// # Errors
     /// [`Error::InvalidMatrix`] if there are more than [`MAX_DENSE`](Self::MAX_DENSE).
@@ -23,12 +23,13 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         Ok(dense)
     }
 
-    /// The `nrows` x `ncols` matrix with these elements, row by row. Those that are 0 or -0 are no entries. Costs
-    /// `O(nrows * ncols)`, and `O(nrows)` without columns.
+    /// Creates an `nrows` x `ncols` matrix from its elements in row-major order. Elements that are 0 or -0 are not
+    /// stored. `O(nrows * ncols)` work, and `O(nrows)` without columns.
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`] if `values` does not have `nrows * ncols` elements, a dimension is beyond `u32::MAX`, or
-    /// more elements are not 0 than `O` counts; [`Error::OutOfMemory`]: without columns there may be any number of rows.
+    /// [`Error::InvalidMatrix`] if `values` does not have `nrows * ncols` elements, a dimension exceeds `u32::MAX`, or
+    /// there are more nonzeros than `O` can count; [`Error::OutOfMemory`]: a matrix without columns may have any number
+    /// of rows.
     pub fn from_dense(nrows: usize, ncols: usize, values: &[T]) -> Result<Self> {
         if nrows.checked_mul(ncols) != Some(values.len()) {
             return Err(invalid(format!("{} values for {nrows} x {ncols} elements", values.len())));

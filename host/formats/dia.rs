@@ -16,17 +16,17 @@ use super::{
 };
 use crate::{CsrMatrix, Error, Offset, Result, Scalar, memory::zeros};
 
-/// A sparse matrix by diagonals, for matrices whose entries stand on few of them, such as stencils on regular grids
-/// (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008). It stores no column of an entry.
+/// A sparse matrix by diagonals, for matrices with entries on few diagonals, such as stencils on regular grids (N.
+/// Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008). It stores no column indices.
 ///
-/// A diagonal is named by its offset, column minus row: 0 for the main diagonal, positive above. Diagonal `d` has the
-/// offset `offsets[d]`, and its entry in row `i` is at `d * leading_dimension + i` in `values`. The offsets rise, and each
-/// is of a diagonal that the matrix has. The leading dimension is a multiple of 4, for loads of several elements.
+/// A diagonal is identified by its offset, column minus row: 0 for the main diagonal, positive above. Diagonal `d` has
+/// the offset `offsets[d]`, and its entry in row `i` is `values[d * leading_dimension + i]`. The offsets increase, and
+/// each lies within the matrix. The leading dimension is a multiple of 4, for loads of several elements.
 ///
-/// Slots outside of the matrix hold +0.0, and a slot inside that holds +0.0 is no entry: the format cannot tell an
-/// explicit zero from a place without an entry. -0.0 and NaN are entries; but products pass over zeros of either sign.
+/// Slots outside of the matrix hold +0.0, and a slot inside that holds +0.0 is not an entry: the format cannot
+/// represent explicit zeros. -0.0 and NaN are entries, but products skip zeros of either sign.
 ///
-/// All this is checked once, when the matrix is built. The arrays are shared: a clone copies none of them.
+/// All this is checked once, when the matrix is built. Clones share the arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiaMatrix<T> {
     nrows: usize,
@@ -38,17 +38,17 @@ pub struct DiaMatrix<T> {
 }
 
 impl<T: Scalar> DiaMatrix<T> {
-    /// Conversions make at most 3 slots an entry unless told otherwise; 2¹⁶ slots are always accepted.
+    /// The default maximum of slots per entry in conversions; up to 2¹⁶ slots are always accepted.
     pub const MAX_FILL: f64 = padded::MAX_FILL;
 
-    /// The matrix with these diagonals: `values` of length `leading_dimension * offsets.len()`.
+    /// Creates a matrix from its diagonals: `values` has length `leading_dimension * offsets.len()`.
     ///
-    /// Takes the arrays as they are, and reads each once to check it.
+    /// Takes the arrays without copying, and reads each once to check it.
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`], naming the first violation: a dimension beyond `u32::MAX`, a leading dimension below
-    /// `nrows` or no multiple of 4, a wrong array length, an offset of no diagonal or not above the one before, or a
-    /// slot outside of the matrix that does not hold +0.0.
+    /// [`Error::InvalidMatrix`], naming the first violation: a dimension beyond `u32::MAX`, a leading dimension that is
+    /// less than `nrows` or not a multiple of 4, a wrong array length, an offset outside of the matrix or not above the
+    /// one before, or a slot outside of the matrix that does not hold +0.0.
     pub fn try_from_dia_data(
         nrows: usize,
         ncols: usize,
@@ -63,7 +63,8 @@ impl<T: Scalar> DiaMatrix<T> {
         Ok(Self::from_valid_parts(nrows, ncols, leading_dimension, nnz, offsets, values))
     }
 
-    /// As [`try_from_dia_data`](Self::try_from_dia_data), without the checks; still counts the entries.
+    /// Creates a matrix like [`try_from_dia_data`](Self::try_from_dia_data), without the checks; still counts the
+    /// entries.
     ///
     /// # Safety
     /// `try_from_dia_data` accepts these arguments.
@@ -92,12 +93,12 @@ impl<T: Scalar> DiaMatrix<T> {
         Self { nrows, ncols, leading_dimension, nnz, offsets: Arc::new(offsets), values: Arc::new(values) }
     }
 
-    /// The matrix of a CSR matrix, as by `TryFrom`, with at most `max_fill` slots an entry instead of
+    /// Converts a CSR matrix like `TryFrom`, with at most `max_fill` slots per entry instead of
     /// [`MAX_FILL`](Self::MAX_FILL).
     ///
     /// # Errors
-    /// [`Error::PaddingExceeded`] if that is not enough, [`Error::InvalidOption`] if `max_fill` is negative or not a
-    /// number, and [`Error::OutOfMemory`].
+    /// [`Error::PaddingExceeded`] if the matrix needs more, [`Error::InvalidOption`] if `max_fill` is negative or NaN,
+    /// and [`Error::OutOfMemory`].
     pub fn from_csr_with_fill<O: Offset>(csr: &CsrMatrix<T, O>, max_fill: f64) -> Result<Self> {
         let limit = slot_limit(csr.nnz(), max_fill)?;
         let leading_dimension = leading_dimension(csr.nrows());
@@ -145,43 +146,43 @@ impl<T: Scalar> DiaMatrix<T> {
         (&self.offsets, &self.values)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {
         self.nrows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn ncols(&self) -> usize {
         self.ncols
     }
 
-    /// How far apart the diagonals stand in `values`: `nrows` or more.
+    /// Returns the distance between diagonals in `values`: `nrows` or more.
     #[must_use]
     pub fn leading_dimension(&self) -> usize {
         self.leading_dimension
     }
 
-    /// Number of entries: the slots that hold anything but +0.0.
+    /// Returns the number of entries: slots that do not hold +0.0.
     #[must_use]
     pub fn nnz(&self) -> usize {
         self.nnz
     }
 
-    /// The offset of each diagonal, column minus row, in rising order.
+    /// Returns the offset of each diagonal, column minus row, in increasing order.
     #[must_use]
     pub fn offsets(&self) -> &[i64] {
         &self.offsets
     }
 
-    /// The value of each slot, diagonal by diagonal.
+    /// Returns the value of each slot, diagonal by diagonal.
     #[must_use]
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// The entries as `(row, column, value)`, row by row, with rising columns.
+    /// Iterates over the entries as `(row, column, value)`, row by row, with increasing columns.
     pub fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
         (0..self.nrows).flat_map(move |i| self.row(i).map(move |(column, value)| (i, column as usize, value)))
     }
@@ -294,12 +295,11 @@ fn check_structure<T: Scalar>(
     Ok(())
 }
 
-/// Duplicates are summed in storage order, and what sums to +0.0 is no entry of the result, nor are explicit zeros. Every
-/// diagonal on which entries stand is stored, even if all of them are zeros. Two passes over the entries, on all cores
-/// with the feature `rayon`.
+/// Sums duplicates in storage order; entries that sum to +0.0, and explicit zeros, are dropped. Stores every diagonal
+/// that has entries, even if all of them are zeros. Two passes over the entries, on all cores with the feature `rayon`.
 ///
-/// Fails with an [`Error::PaddingExceeded`] beyond [`DiaMatrix::MAX_FILL`] slots an entry, before anything of the
-/// matrix's size is allocated, and with an [`Error::OutOfMemory`].
+/// Fails with [`Error::PaddingExceeded`] beyond [`DiaMatrix::MAX_FILL`] slots per entry, before it allocates anything
+/// of the matrix's size, and with [`Error::OutOfMemory`].
 impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for DiaMatrix<T> {
     type Error = Error;
 
@@ -308,8 +308,8 @@ impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for DiaMatrix<T> {
     }
 }
 
-/// The entries with rising columns. Fails with an [`Error::InvalidMatrix`] if they are more than `O` counts, and with an
-/// [`Error::OutOfMemory`].
+/// The entries with increasing columns. Fails with [`Error::InvalidMatrix`] if there are more than `O` can count, and
+/// with [`Error::OutOfMemory`].
 impl<T: Scalar, O: Offset> TryFrom<&DiaMatrix<T>> for CsrMatrix<T, O> {
     type Error = Error;
 

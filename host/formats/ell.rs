@@ -9,16 +9,16 @@ use super::{
 };
 use crate::{CsrMatrix, Element, Error, Offset, Result, Scalar, memory::zeros};
 
-/// A sparse matrix of rows of the same number of slots, the `width`, for matrices whose rows are of almost one length
+/// A sparse matrix with the same number of slots in every row, the `width`, for matrices with rows of similar length
 /// (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).
 ///
-/// The slots stand column by column, so that threads of consecutive rows read consecutive addresses: slot `k` of row
-/// `i` is at `k * leading_dimension + i` in `col_indices` and `values`. A row's entries come first, in any order of the
-/// columns, duplicates and explicit zeros allowed; the slots behind them, and all of the rows from `nrows` to
-/// `leading_dimension`, are padding: of the column [`PADDING`](Self::PADDING) and the value +0.0. The leading dimension is
-/// a multiple of 4, for loads of several elements.
+/// Slots are stored column by column, so that threads of consecutive rows read consecutive addresses: slot `k` of row
+/// `i` is at `k * leading_dimension + i` in `col_indices` and `values`. The entries of a row come first, in any order
+/// of columns, with duplicates and explicit zeros allowed. The remaining slots, and those of rows from `nrows` to
+/// `leading_dimension`, are padding: column [`PADDING`](Self::PADDING) and value +0.0. The leading dimension is a
+/// multiple of 4, for loads of several elements.
 ///
-/// All this is checked once, when the matrix is built. The arrays are shared: a clone copies none of them.
+/// All this is checked once, when the matrix is built. Clones share the arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EllMatrix<T> {
     nrows: usize,
@@ -31,20 +31,20 @@ pub struct EllMatrix<T> {
 }
 
 impl<T: Scalar> EllMatrix<T> {
-    /// The column of a slot without an entry. No matrix has a column of this number.
+    /// The column index of padding. No matrix has such a column.
     pub const PADDING: u32 = u32::MAX;
 
-    /// Conversions make at most 3 slots an entry unless told otherwise; 2¹⁶ slots are always accepted.
+    /// The default maximum of slots per entry in conversions; up to 2¹⁶ slots are always accepted.
     pub const MAX_FILL: f64 = padded::MAX_FILL;
 
-    /// The matrix with these arrays, both of length `leading_dimension * width`.
+    /// Creates a matrix from its arrays, both of length `leading_dimension * width`.
     ///
-    /// Takes the arrays as they are, and reads each once to check it.
+    /// Takes the arrays without copying, and reads each once to check it.
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`], naming the first violation: a dimension beyond `u32::MAX`, a leading dimension below
-    /// `nrows` or no multiple of 4, a wrong array length, a column out of range, an entry behind padding or below the
-    /// last row, or padding of another value than +0.0.
+    /// [`Error::InvalidMatrix`], naming the first violation: a dimension beyond `u32::MAX`, a leading dimension that is
+    /// less than `nrows` or not a multiple of 4, a wrong array length, a column index out of range, an entry after
+    /// padding or below the last row, or padding with a value other than +0.0.
     pub fn try_from_ell_data(
         nrows: usize,
         ncols: usize,
@@ -60,7 +60,8 @@ impl<T: Scalar> EllMatrix<T> {
         Ok(Self::from_valid_parts(nrows, ncols, width, leading_dimension, nnz, col_indices, values))
     }
 
-    /// As [`try_from_ell_data`](Self::try_from_ell_data), without the checks; still counts the entries.
+    /// Creates a matrix like [`try_from_ell_data`](Self::try_from_ell_data), without the checks; still counts the
+    /// entries.
     ///
     /// # Safety
     /// `try_from_ell_data` accepts these arguments.
@@ -92,12 +93,12 @@ impl<T: Scalar> EllMatrix<T> {
         Self { nrows, ncols, width, leading_dimension, nnz, col_indices, values }
     }
 
-    /// The matrix of a CSR matrix, as by `TryFrom`, with at most `max_fill` slots an entry instead of
+    /// Converts a CSR matrix like `TryFrom`, with at most `max_fill` slots per entry instead of
     /// [`MAX_FILL`](Self::MAX_FILL).
     ///
     /// # Errors
-    /// [`Error::PaddingExceeded`] if that is not enough, [`Error::InvalidOption`] if `max_fill` is negative or not a
-    /// number, and [`Error::OutOfMemory`].
+    /// [`Error::PaddingExceeded`] if the matrix needs more, [`Error::InvalidOption`] if `max_fill` is negative or NaN,
+    /// and [`Error::OutOfMemory`].
     pub fn from_csr_with_fill<O: Offset>(csr: &CsrMatrix<T, O>, max_fill: f64) -> Result<Self> {
         let limit = slot_limit(csr.nnz(), max_fill)?;
         let width = longest_row(csr);
@@ -127,49 +128,49 @@ impl<T: Scalar> EllMatrix<T> {
         (&self.col_indices, &self.values)
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {
         self.nrows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn ncols(&self) -> usize {
         self.ncols
     }
 
-    /// Number of slots in a row.
+    /// Returns the number of slots per row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// How far apart the slots of a row stand in the arrays: `nrows` or more.
+    /// Returns the distance between the slots of a row in the arrays: `nrows` or more.
     #[must_use]
     pub fn leading_dimension(&self) -> usize {
         self.leading_dimension
     }
 
-    /// Number of entries; duplicates and explicit zeros count, padding does not.
+    /// Returns the number of stored entries, including duplicates and explicit zeros but not padding.
     #[must_use]
     pub fn nnz(&self) -> usize {
         self.nnz
     }
 
-    /// The column of each slot.
+    /// Returns the column index of each slot.
     #[must_use]
     pub fn col_indices(&self) -> &[u32] {
         &self.col_indices
     }
 
-    /// The value of each slot.
+    /// Returns the value of each slot.
     #[must_use]
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// The entries as `(row, column, value)`, row by row.
+    /// Iterates over the entries as `(row, column, value)`, row by row.
     pub fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
         (0..self.nrows).flat_map(move |i| self.row(i).map(move |(column, value)| (i, column as usize, value)))
     }
@@ -195,7 +196,7 @@ pub(super) fn check_fill<T: Scalar, O: Offset>(
     Ok(())
 }
 
-/// The number of entries in the longest row; 0 without rows.
+/// Returns the length of the longest row; 0 without rows.
 pub(super) fn longest_row<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> usize {
     (0..csr.nrows()).map(|i| csr.row_range(i).len()).max().unwrap_or(0)
 }
@@ -259,10 +260,10 @@ fn check_structure<T: Scalar>(
     Ok(())
 }
 
-/// All entries in their order. Two passes over the rows, on all cores with the feature `rayon`.
+/// Keeps all entries and their order. Two passes over the rows, on all cores with the feature `rayon`.
 ///
-/// Fails with an [`Error::PaddingExceeded`] beyond [`EllMatrix::MAX_FILL`] slots an entry, before anything is allocated,
-/// and with an [`Error::OutOfMemory`].
+/// Fails with [`Error::PaddingExceeded`] beyond [`EllMatrix::MAX_FILL`] slots per entry, before it allocates anything,
+/// and with [`Error::OutOfMemory`].
 impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for EllMatrix<T> {
     type Error = Error;
 
@@ -271,8 +272,8 @@ impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for EllMatrix<T> {
     }
 }
 
-/// All entries in their order. Fails with an [`Error::InvalidMatrix`] if they are more than `O` counts, and with an
-/// [`Error::OutOfMemory`].
+/// Keeps all entries and their order. Fails with [`Error::InvalidMatrix`] if there are more than `O` can count, and
+/// with [`Error::OutOfMemory`].
 impl<T: Scalar, O: Offset> TryFrom<&EllMatrix<T>> for CsrMatrix<T, O> {
     type Error = Error;
 

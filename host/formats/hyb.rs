@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Scalar, memory::zeros};
 
-/// A sparse matrix as the sum of one in ELL format, for the length that most rows have, and one in COO format, for the
+/// A sparse matrix as the sum of a matrix in ELL, for the length of most rows, and one in COO, for the remaining
 /// entries of longer rows (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).
 ///
-/// Both parts are of the matrix's shape, and the entries of the COO part are sorted by row: this is checked once, when the
-/// matrix is built. The arrays are shared: a clone copies none of them.
+/// Both parts have the matrix's shape, and the entries of the COO part are sorted by row; this is checked once, when
+/// the matrix is built. Clones share the arrays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HybMatrix<T> {
     ell: EllMatrix<T>,
@@ -20,11 +20,11 @@ pub struct HybMatrix<T> {
 }
 
 impl<T: Scalar> HybMatrix<T> {
-    /// The sum of the two matrices.
+    /// Creates the sum of two matrices.
     ///
     /// # Errors
-    /// [`Error::InvalidMatrix`] if they differ in shape, or the entries of `coo` are not sorted by row; the text names the
-    /// first that is out of order.
+    /// [`Error::InvalidMatrix`] if they differ in shape, or the entries of `coo` are not sorted by row; the text names
+    /// the first that is out of order.
     pub fn try_from_parts(ell: EllMatrix<T>, coo: CooMatrix<T>) -> Result<Self> {
         let invalid = |problem| Err(Error::InvalidMatrix { format: "HYB", problem });
         if (ell.nrows(), ell.ncols()) != (coo.nrows(), coo.ncols()) {
@@ -43,13 +43,13 @@ impl<T: Scalar> HybMatrix<T> {
         Ok(Self { ell, coo })
     }
 
-    /// The matrix of a CSR matrix, with the first `width` entries of each row in the ELL part and the others, row by
-    /// row, in the COO part. A width beyond the longest row is cut down to it.
+    /// Converts a CSR matrix, with the first `width` entries of each row in the ELL part and the others, row by row, in
+    /// the COO part. The width is at most the length of the longest row.
     ///
     /// # Errors
-    /// [`Error::PaddingExceeded`] if the ELL part would have more than [`EllMatrix::MAX_FILL`] slots for each of the
-    /// matrix's entries, and more than 2¹⁶; [`Error::InvalidMatrix`] if the COO part would have more than `u32::MAX`
-    /// entries; and [`Error::OutOfMemory`].
+    /// [`Error::PaddingExceeded`] if the ELL part would have more than [`EllMatrix::MAX_FILL`] slots per entry of the
+    /// matrix, and more than 2¹⁶; [`Error::InvalidMatrix`] if the COO part would have more than `u32::MAX` entries; and
+    /// [`Error::OutOfMemory`].
     pub fn from_csr_with_width<O: Offset>(csr: &CsrMatrix<T, O>, width: usize) -> Result<Self> {
         let width = width.min(longest_row(csr));
         check_fill("HYB", csr, width, slot_limit(csr.nnz(), EllMatrix::<T>::MAX_FILL)?)?;
@@ -62,37 +62,37 @@ impl<T: Scalar> HybMatrix<T> {
         Ok(Self { ell: EllMatrix::from_row_starts(csr, width)?, coo })
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn nrows(&self) -> usize {
         self.ell.nrows()
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn ncols(&self) -> usize {
         self.ell.ncols()
     }
 
-    /// Number of entries of both parts; duplicates and explicit zeros count, padding does not.
+    /// Returns the number of stored entries of both parts, including duplicates and explicit zeros but not padding.
     #[must_use]
     pub fn nnz(&self) -> usize {
         self.ell.nnz() + self.coo.nnz()
     }
 
-    /// The part in ELL format.
+    /// Returns the ELL part.
     #[must_use]
     pub fn ell(&self) -> &EllMatrix<T> {
         &self.ell
     }
 
-    /// The part in COO format, sorted by row.
+    /// Returns the COO part, sorted by row.
     #[must_use]
     pub fn coo(&self) -> &CooMatrix<T> {
         &self.coo
     }
 
-    /// The entries as `(row, column, value)`, row by row: first those of the ELL part.
+    /// Iterates over the entries as `(row, column, value)`, row by row; in each row, the ELL part comes first.
     pub fn triplets(&self) -> impl Iterator<Item = (usize, usize, T)> {
         (0..self.nrows()).flat_map(move |i| self.row(i).map(move |(column, value)| (i, column as usize, value)))
     }
@@ -160,12 +160,12 @@ fn best_width<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> Result<usize> {
     Ok((0..=most).rev().find(is_enough).unwrap_or(0))
 }
 
-/// All entries: the first of each row in the ELL part, the others in the COO part, in their order. The ELL part gets
-/// another column as long as at least a third of the rows, and at least 4096, have an entry for it; so it has about three
-/// slots an entry at most.
+/// Keeps all entries and their order: the first of each row in the ELL part, the others in the COO part. The ELL part
+/// gets another column as long as at least a third of the rows, and at least 4096, have an entry for it; so it has
+/// about three slots per entry at most.
 ///
-/// Fails with an [`Error::InvalidMatrix`] if the COO part would have more than `u32::MAX` entries, which takes 64-bit
-/// offsets, and with an [`Error::OutOfMemory`].
+/// Fails with [`Error::InvalidMatrix`] if the COO part would have more than `u32::MAX` entries, which requires 64-bit
+/// offsets, and with [`Error::OutOfMemory`].
 impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for HybMatrix<T> {
     type Error = Error;
 
@@ -174,8 +174,8 @@ impl<T: Scalar, O: Offset> TryFrom<&CsrMatrix<T, O>> for HybMatrix<T> {
     }
 }
 
-/// All entries, those of the ELL part first in each row. Fails with an [`Error::InvalidMatrix`] if they are more than `O`
-/// counts, and with an [`Error::OutOfMemory`].
+/// Keeps all entries; in each row, those of the ELL part come first. Fails with [`Error::InvalidMatrix`] if there are
+/// more than `O` can count, and with [`Error::OutOfMemory`].
 impl<T: Scalar, O: Offset> TryFrom<&HybMatrix<T>> for CsrMatrix<T, O> {
     type Error = Error;
 

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use super::CsrMatrix;
 use crate::{Offset, Scalar};
 
-/// Norms, in `f64`. They are of the matrix, not of how it is stored: duplicates are summed first, as by
-/// [`canonical`](Self::canonical), and a matrix that is not canonical is copied for that.
+/// Norms, computed in `f64`. They do not depend on the storage: duplicates are summed first, as by
+/// [`canonical`](Self::canonical), which copies a matrix that is not canonical.
 ///
-/// A matrix without entries has the norm 0. One with a NaN has the norm NaN.
+/// A matrix without entries has norm 0. A matrix with a NaN has norm NaN.
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// The Frobenius norm: the root of the sum of all squares. Squares neither overflow nor vanish on the way.
+    /// Computes the Frobenius norm: the square root of the sum of squares. Intermediate squares neither overflow nor
+    /// underflow.
     #[must_use]
     pub fn norm_frobenius(&self) -> f64 {
         let matrix = self.canonical();
@@ -21,8 +22,8 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         largest * magnitudes(matrix.values()).map(|value| (value / largest).powi(2)).sum::<f64>().sqrt()
     }
 
-    /// The 1-norm: the largest sum of magnitudes in a column. Costs `O(nnz)` time and memory, however many columns there
-    /// are.
+    /// Computes the 1-norm: the maximum over columns of the sum of magnitudes. `O(nnz)` time and memory, however many
+    /// columns there are.
     #[must_use]
     pub fn norm_one(&self) -> f64 {
         let matrix = self.canonical();
@@ -38,13 +39,13 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         }
     }
 
-    /// The infinity norm: the largest sum of magnitudes in a row.
+    /// Computes the infinity norm: the maximum over rows of the sum of magnitudes.
     #[must_use]
     pub fn norm_inf(&self) -> f64 {
         largest(self.canonical().rows().map(|(_, values)| magnitudes(values).sum()))
     }
 
-    /// The largest magnitude.
+    /// Computes the largest magnitude of an element.
     #[must_use]
     pub fn norm_max(&self) -> f64 {
         largest(magnitudes(self.canonical().values()))

@@ -1,4 +1,4 @@
-//! Operations on CSR matrices that give a matrix, or its diagonal.
+//! Operations on CSR matrices that return a matrix or the diagonal.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use super::{
 use crate::{Error, Offset, Result, Scalar};
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// The transpose. Its columns are sorted; duplicates stay, in storage order.
+    /// Computes the transpose, with sorted columns. Duplicates are kept, in storage order.
     ///
-    /// A stable counting sort: `O(nnz + nrows + ncols)` time and memory. Transposed twice, a matrix has its columns
-    /// sorted. Without a copy, see [`CscMatrix::from_transposed`](crate::CscMatrix::from_transposed).
+    /// A stable counting sort: `O(nnz + nrows + ncols)` time and memory. Transposing twice sorts the columns of a
+    /// matrix. For a transpose without a copy, see [`CscMatrix::from_transposed`](crate::CscMatrix::from_transposed).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]: there may be many more columns than entries.
@@ -22,17 +22,17 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         unsafe { sort_into_rows(self.ncols(), self.nrows(), self.col_indices(), entries) }
     }
 
-    /// Whether the columns of every row are sorted and none repeats.
+    /// Returns whether the columns of every row are sorted and unique.
     #[must_use]
     pub fn is_canonical(&self) -> bool {
         self.rows().all(|(columns, _)| columns.is_sorted_by(|a, b| a < b))
     }
 
-    /// The matrix with the columns of every row sorted and duplicates summed, in storage order. Explicit zeros stay, and
-    /// so do sums that are zero.
+    /// Returns the matrix with sorted columns and duplicates summed in storage order. Explicit zeros stay, and so do
+    /// sums that are zero.
     ///
-    /// A matrix that is so already is not copied: the result shares its arrays. For others, this takes
-    /// `O(nrows + nnz log(row length))` time.
+    /// A canonical matrix is not copied: the result shares its arrays. Others take `O(nrows + nnz log(row length))`
+    /// time.
     #[must_use]
     pub fn canonical(&self) -> Self {
         if self.is_canonical() {
@@ -54,8 +54,8 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         unsafe { append_rows(self.nrows(), self.ncols(), Vec::with_capacity(self.nrows() + 1), self.nnz(), append) }
     }
 
-    /// The matrix without the entries that are 0 or -0. Duplicates are looked at one by one: make the matrix
-    /// [`canonical`](Self::canonical) first where their sums are meant.
+    /// Returns the matrix without the entries that are 0 or -0. Duplicates are checked one by one: call
+    /// [`canonical`](Self::canonical) first to drop those that sum to 0.
     #[must_use]
     pub fn drop_zeros(&self) -> Self {
         let kept = self.values().iter().filter(|&&value| value != T::default()).count();
@@ -70,8 +70,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         unsafe { append_rows(self.nrows(), self.ncols(), Vec::with_capacity(self.nrows() + 1), kept, append) }
     }
 
-    /// The diagonal: the values at `(i, i)`, `min(nrows, ncols)` of them. Duplicates are summed, and where there is no
-    /// entry there is a 0.
+    /// Returns the diagonal: `min(nrows, ncols)` values at `(i, i)`. Duplicates are summed, and missing entries are 0.
     #[must_use]
     pub fn diagonal(&self) -> Vec<T> {
         let at = |(i, (columns, values)): (usize, (&[u32], &[T]))| {
@@ -81,15 +80,15 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         self.rows().enumerate().take(self.ncols()).map(at).collect()
     }
 
-    /// The matrix `B` with `B[i, j] = A[row_permutation[i], col_permutation[j]]`: new row `i` is the old row
-    /// `row_permutation[i]`, and so with columns. With the inverse permutations, it leads back.
+    /// Returns the matrix `B` with `B[i, j] = A[row_permutation[i], col_permutation[j]]`: new row `i` is old row
+    /// `row_permutation[i]`, and likewise for columns. The inverse permutations undo it.
     ///
-    /// The entries of a row keep their order. Costs `O(nnz + nrows + ncols)`.
+    /// The entries of a row keep their order. `O(nnz + nrows + ncols)` work.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`] if a permutation is not as long as the matrix has rows or columns;
-    /// [`Error::InvalidOption`] if one names a row or column that there is not, or one twice: the first such position
-    /// is named.
+    /// [`Error::LengthMismatch`] if the length of a permutation is not the number of rows or columns;
+    /// [`Error::InvalidOption`], naming the first position, if a permutation has an index out of range or an index
+    /// twice.
     pub fn permute(&self, row_permutation: &[u32], col_permutation: &[u32]) -> Result<Self> {
         inverse("row_permutation", "row", row_permutation, self.nrows())?;
         let new_column = inverse("col_permutation", "column", col_permutation, self.ncols())?;
@@ -102,10 +101,10 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         Ok(unsafe { append_rows(self.nrows(), self.ncols(), Vec::with_capacity(self.nrows() + 1), self.nnz(), append) })
     }
 
-    /// The rows in `range`, copied: the matrix with `range.len()` rows and as many columns as this.
+    /// Copies the rows in `range`: a matrix with `range.len()` rows and the same number of columns.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if there are no such rows, or the range ends before it begins.
+    /// [`Error::InvalidOption`] if the range exceeds the matrix, or ends before it begins.
     pub fn slice_rows(&self, range: Range<usize>) -> Result<Self> {
         let Range { start, end } = range;
         if start > end || end > self.nrows() {

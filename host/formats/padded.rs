@@ -69,7 +69,8 @@ pub(super) fn for_row_blocks<E: Send>(
 
 macro_rules! by_way_of_csr {
     ($($matrix:ident),*) => {$(
-        /// By way of CSR: sorts the entries by row and column, and sums duplicates. Fails as the conversion from CSR does.
+        /// Converts by way of CSR: sorts the entries by row and column, and sums duplicates. Fails like the conversion
+        /// from CSR.
         impl<T: Scalar> TryFrom<&CooMatrix<T>> for $matrix<T> {
             type Error = Error;
 
@@ -78,7 +79,7 @@ macro_rules! by_way_of_csr {
             }
         }
 
-        /// The entries in row order, by way of CSR. Fails as the conversion to CSR does.
+        /// The entries in row order, by way of CSR. Fails like the conversion to CSR.
         impl<T: Scalar> TryFrom<&$matrix<T>> for CooMatrix<T> {
             type Error = Error;
 
@@ -87,7 +88,7 @@ macro_rules! by_way_of_csr {
             }
         }
 
-        /// By way of CSR: with the entries of each row in order of their columns. Fails as the conversion from CSR does.
+        /// Converts by way of CSR, with the entries of each row sorted by column. Fails like the conversion from CSR.
         impl<T: Scalar, O: Offset> TryFrom<&CscMatrix<T, O>> for $matrix<T> {
             type Error = Error;
 
@@ -96,7 +97,7 @@ macro_rules! by_way_of_csr {
             }
         }
 
-        /// By way of CSR. Fails as the conversion to CSR does.
+        /// Converts by way of CSR. Fails like the conversion to CSR.
         impl<T: Scalar, O: Offset> TryFrom<&$matrix<T>> for CscMatrix<T, O> {
             type Error = Error;
 
@@ -110,7 +111,7 @@ by_way_of_csr!(DiaMatrix, EllMatrix, HybMatrix);
 
 macro_rules! into_one_another {
     ($($from:ident to $to:ident),*) => {$(
-        /// By way of CSR. Fails as the conversion from CSR does.
+        /// Converts by way of CSR. Fails like the conversion from CSR.
         impl<T: Scalar> TryFrom<&$from<T>> for $to<T> {
             type Error = Error;
 

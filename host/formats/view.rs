@@ -1,4 +1,4 @@
-//! Matrices in borrowed arrays: checked and read as the types that own theirs, without a copy.
+//! Views: matrices in borrowed arrays, checked like the types that own theirs.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub struct CooView<'a, T> {
 }
 
 impl<'a, T: Scalar> CooView<'a, T> {
-    /// The `nrows` x `ncols` matrix with the entries `(row_indices[k], col_indices[k], values[k])`.
+    /// Creates an `nrows` x `ncols` view with the entries `(row_indices[k], col_indices[k], values[k])`.
     ///
     /// # Errors
     /// Those of [`CooMatrix::try_from_triplets`].
@@ -38,7 +38,7 @@ impl<'a, T: Scalar> CooView<'a, T> {
 
     coo_accessors!(Self, 'a);
 
-    /// The transpose, with the same entries in the same order. Copies nothing.
+    /// Returns the transpose, with the same entries in the same order. Copies nothing.
     #[must_use]
     pub fn transpose(self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'a, T: Scalar> CooView<'a, T> {
         }
     }
 
-    /// The matrix with copies of the arrays.
+    /// Copies the arrays to a new matrix.
     #[must_use]
     pub fn to_matrix(self) -> CooMatrix<T> {
         let (rows, columns, values) = (self.row_indices.to_vec(), self.col_indices.to_vec(), self.values.to_vec());
@@ -69,7 +69,7 @@ pub struct CsrView<'a, T, O = u32> {
 }
 
 impl<'a, T: Scalar, O: Offset> CsrView<'a, T, O> {
-    /// The matrix with these arrays: `row_offsets` of length `nrows + 1`, `col_indices` and `values` of length `nnz`.
+    /// Creates a view of the arrays: `row_offsets` of length `nrows + 1`, `col_indices` and `values` of length `nnz`.
     ///
     /// # Errors
     /// Those of [`CsrMatrix::try_from_csr_data`].
@@ -87,7 +87,7 @@ impl<'a, T: Scalar, O: Offset> CsrView<'a, T, O> {
 
     csr_accessors!(Self, 'a);
 
-    /// The matrix with copies of the arrays.
+    /// Copies the arrays to a new matrix.
     #[must_use]
     pub fn to_matrix(self) -> CsrMatrix<T, O> {
         let (offsets, columns) = (self.row_offsets.to_vec(), self.col_indices.to_vec());
@@ -103,7 +103,7 @@ pub struct CscView<'a, T, O = u32> {
 }
 
 impl<'a, T: Scalar, O: Offset> CscView<'a, T, O> {
-    /// The matrix with these arrays: `col_offsets` of length `ncols + 1`, `row_indices` and `values` of length `nnz`.
+    /// Creates a view of the arrays: `col_offsets` of length `ncols + 1`, `row_indices` and `values` of length `nnz`.
     ///
     /// # Errors
     /// Those of [`CscMatrix::try_from_csc_data`].
@@ -119,13 +119,13 @@ impl<'a, T: Scalar, O: Offset> CscView<'a, T, O> {
         Ok(Self { transposed: CsrView { ncols: nrows, row_offsets: col_offsets, col_indices: row_indices, values } })
     }
 
-    /// The transpose of `transposed`, with its arrays.
+    /// Returns the transpose of `transposed`, with its arrays.
     #[must_use]
     pub fn from_transposed(transposed: CsrView<'a, T, O>) -> Self {
         Self { transposed }
     }
 
-    /// The transpose in CSR, with this matrix's arrays.
+    /// Returns the transpose in CSR, with this matrix's arrays.
     #[must_use]
     pub fn as_transposed(self) -> CsrView<'a, T, O> {
         self.transposed
@@ -133,7 +133,7 @@ impl<'a, T: Scalar, O: Offset> CscView<'a, T, O> {
 
     csc_accessors!(Self, 'a);
 
-    /// The matrix with copies of the arrays.
+    /// Copies the arrays to a new matrix.
     #[must_use]
     pub fn to_matrix(self) -> CscMatrix<T, O> {
         CscMatrix::from_transposed(self.transposed.to_matrix())

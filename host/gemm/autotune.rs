@@ -1,12 +1,13 @@
-//! The fastest options for a dense product, by trying them.
+//! Autotuning of dense products.
 
 use std::time::Duration;
 
 use super::{GemmOptions, check, gemm_with, gpu};
 use crate::{DenseLayout, DenseMut, DenseRef, Order, Result, Scalar, device::Backend};
 
-/// The fastest options for products of matrices such as these: every tile, with its sums split among 1, 2, 4... blocks until
-/// all multiprocessors are busy, computes the product a few times, into memory of its own. `A` and `B` should hold what they will hold, or numbers like it.
+/// Finds the fastest options for products of such matrices. Times every tile, with its sums split among 1, 2, 4...
+/// blocks until all multiprocessors are busy, with a temporary `C`. `A` and `B` should hold realistic values, which
+/// affect the speed.
 ///
 /// ```
 /// use warpsparse::{Device, gemm_autotune, gemm_with};
@@ -21,11 +22,11 @@ use crate::{DenseLayout, DenseMut, DenseRef, Order, Result, Scalar, device::Back
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// On the CPU, which has no such options, and where nothing is to be computed, they are the default ones.
+/// Returns the default options on the CPU, and for empty products.
 ///
 /// # Errors
-/// As [`gemm`](crate::gemm); [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for another `C`, or for the sums that
-/// blocks share.
+/// As [`gemm`](crate::gemm); [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for another `C`, or for the
+/// partial sums of split products.
 pub fn gemm_autotune<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<GemmOptions> {
     check(&a, &b, c)?;
     let (device, size) = (c.device(), (c.nrows(), c.ncols()));

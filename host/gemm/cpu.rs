@@ -6,11 +6,11 @@ use rayon::prelude::*;
 use super::Product;
 use crate::{DType, DenseMut, DenseRef, KernelChoice, Order, Scalar, device::cpu_threads};
 
-/// Rows and columns of `C` that one thread computes at a time, if there are enough of them for all threads. `matrixmultiply` copies its
-/// part of `A` and `B` for each block, which is one access for every 128 operations.
+/// The size of the blocks of `C` that one thread computes at a time, if there are enough for all threads.
+/// `matrixmultiply` copies its part of `A` and `B` for each block, one access per 128 operations.
 const LARGE: usize = 256;
 
-/// The fewest for which those copies are worth another thread.
+/// The smallest block size for which these copies are worth another thread.
 const SMALL: usize = 64;
 
 pub(super) fn choice(m: usize, n: usize) -> KernelChoice {
@@ -19,7 +19,7 @@ pub(super) fn choice(m: usize, n: usize) -> KernelChoice {
     KernelChoice { kernel: "cpu_gemm".into(), reason }
 }
 
-/// The largest with a block for each thread, or the smallest.
+/// Returns the largest size that gives each thread a block, or the smallest size.
 fn block_size(m: usize, n: usize) -> usize {
     let mut block = LARGE;
     while block > SMALL && m.div_ceil(block).saturating_mul(n.div_ceil(block)) < cpu_threads() {
@@ -85,7 +85,7 @@ pub(super) fn gemm<T: Scalar>(product: Product<'_, T>) {
     blocks.for_each(block);
 }
 
-/// A product, of which parts can be computed.
+/// A product that can be computed in parts.
 #[derive(Clone, Copy)]
 struct Strides<T> {
     alpha: T,
@@ -97,10 +97,10 @@ struct Strides<T> {
 }
 
 impl<T: Scalar> Strides<T> {
-    /// Rows and columns from the first of each pair on, as many as the second says.
+    /// Computes the rows and columns given by the first index and the number in each pair.
     ///
     /// # Safety
-    /// They exist, and nobody else touches these elements of `C`.
+    /// They exist, and nobody else accesses these elements of `C`.
     unsafe fn compute(self, (row, m): (usize, usize), (col, n): (usize, usize)) {
         let Self { a, b, c, k, .. } = self;
         let first_a = a.first.wrapping_offset(row as isize * a.rows);

@@ -11,13 +11,13 @@ use crate::{
     device::{Found, launch},
 };
 
-/// The launches of a product, for a row-major `C`: if it is column-major, for that of `C^T = B^T A^T`.
+/// The launches of a product with a row-major `C`; for a column-major `C`, that of `C^T = B^T A^T`.
 #[derive(Debug)]
 pub(super) struct Plan {
     entry: &'static Entry,
-    /// Whether the kernel is a rung of the ladder, or else of tiles.
+    /// Whether the kernel is a rung of the ladder instead of tiles.
     is_rung: bool,
-    /// Rows and columns of a block.
+    /// Rows and columns per block.
     tile: (u32, u32),
     blocks: u32,
     splits: u32,
@@ -27,10 +27,10 @@ pub(super) struct Plan {
     distances: [u32; 3],
 }
 
-/// Blocks for each multiprocessor that should keep it busy: an estimate, which bounds the memory that tuning takes.
+/// Blocks per multiprocessor that should keep it busy: an estimate, which bounds the memory for tuning.
 const ENOUGH: u64 = 4;
 
-/// Fails if no kernel is as these options say: they are checked where they are ignored, too.
+/// Fails if no kernel matches these options. They are checked even if ignored.
 pub(super) fn check_options<T: Scalar>(
     options: &GemmOptions,
     a: DenseRef<'_, T>,
@@ -41,14 +41,14 @@ pub(super) fn check_options<T: Scalar>(
         GemmKernel::Ladder(_) => refuse_for_ladder(a, b, c),
         GemmKernel::Tiles => {
             let (a, b) = oriented(a, b, c.order());
-            // The options that there are do not depend on the sizes.
+            // The available options do not depend on the sizes.
             let task = Task { dtype: T::DTYPE, orders: (a.order(), b.order()), sizes: [1; 3], multiprocessors: 1 };
             Tiling::choose(task, options.tile, options.splits).map(|_| ())
         }
     }
 }
 
-/// The kernel for these matrices.
+/// Returns the kernel for these matrices.
 pub(super) fn choice<T: Scalar>(
     options: &GemmOptions,
     a: DenseRef<'_, T>,
@@ -63,8 +63,8 @@ pub(super) fn choice<T: Scalar>(
     Ok(KernelChoice { kernel: entry.name.into(), reason })
 }
 
-/// The tiles and splits to try for these matrices, as options. Further splits than give [`ENOUGH`] blocks for each multiprocessor
-/// are left out, since each block needs memory for a tile.
+/// Returns the tiles and splits to try for these matrices, as options. Excludes splits beyond [`ENOUGH`] blocks per
+/// multiprocessor, because each block needs memory for a tile.
 pub(super) fn candidates<T: Scalar>(
     a: DenseRef<'_, T>,
     b: DenseRef<'_, T>,
@@ -78,7 +78,7 @@ pub(super) fn candidates<T: Scalar>(
     Ok(options.collect())
 }
 
-/// `A` and `B`, or what takes their places if the transpose of `C` is computed.
+/// Returns `A` and `B`, or their replacements if the transpose of `C` is computed.
 fn oriented<'a, T: Scalar>(a: DenseRef<'a, T>, b: DenseRef<'a, T>, c: Order) -> (DenseRef<'a, T>, DenseRef<'a, T>) {
     match c {
         Order::RowMajor => (a, b),
@@ -154,8 +154,8 @@ impl Plan {
     }
 }
 
-/// What blocks that share the sums of a tile work in: their sums, and how many of a tile have arrived. Each launch leaves
-/// the arrivals at zero.
+/// The workspace of blocks that split the sums of a tile: partial sums, and the number of arrived blocks per tile. Each
+/// launch leaves the counters at zero.
 struct Exchange<T> {
     partials: DeviceVec<T>,
     arrivals: DeviceVec<u32>,
@@ -183,8 +183,8 @@ fn refuse_for_ladder<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &Dens
     }
 }
 
-/// Sizes or distances, which kernels count in 32 bits; half of them, so that what a tile adds beyond the last row does not
-/// overflow.
+/// Converts sizes or distances to 32 bits, as in kernels; at most half of the range, so that a tile that extends beyond
+/// the last row does not overflow.
 fn count(what: &str, counts: [usize; 3]) -> Result<[u32; 3]> {
     match counts.iter().find(|&&count| count > i32::MAX as usize) {
         Some(count) => Err(Error::Unsupported(format!("{what} of {count}: 2^31 and more"))),

@@ -1,4 +1,4 @@
-//! Dense matrix times dense matrix.
+//! Products of dense matrices.
 
 mod autotune;
 mod cpu;
@@ -14,16 +14,17 @@ use crate::{
     device::{Backend, check_length},
 };
 
-/// `C = alpha * A * B + beta * C`, dense, `A` of `m` rows and `k` columns, `B` of `k` and `n`, `C` of `m` and `n`; each of them
-/// row-major or column-major, with any leading dimension. A transpose is [`DenseRef::transpose`], which moves nothing.
+/// Computes `C = alpha * A * B + beta * C` for dense matrices: `A` is `m` x `k`, `B` is `k` x `n`, `C` is `m` x `n`,
+/// each row-major or column-major with any leading dimension. Use [`DenseRef::transpose`] for transposes; it moves no
+/// data.
 ///
-/// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not, as in BLAS.
-/// Elements between the rows of `C`, or columns, stay as they are. The same input on the same device gives the same bits.
-/// `O(m * n * k)` work.
+/// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not read,
+/// as in BLAS. Elements between the rows (columns) of `C` are left unchanged. The same input on the same device gives
+/// the same bits. `O(m * n * k)` work.
 ///
-/// On a GPU the product is queued on the queue of `C`, and nothing waits. Blocks that share a sum use memory that the queue keeps,
-/// which grows only when a product needs more than any before. On the CPU it is that of the crate `matrixmultiply`; with the
-/// feature `rayon` blocks of `C` are shared among all cores.
+/// On a GPU the product is queued on the queue of `C`, and nothing waits. Products with split sums use a workspace of
+/// the queue, which grows only if a product needs more than any before. The CPU uses the crate `matrixmultiply`; with
+/// the feature `rayon`, all cores share the blocks of `C`.
 ///
 /// ```
 /// use warpsparse::{DenseLayout, Device, gemm};
@@ -36,16 +37,16 @@ use crate::{
 /// let mut c = device.zeros(4)?;
 /// gemm(1.0, a.matrix((2, 2))?, b.matrix((2, 2))?, 0.0, c.matrix_mut((2, 2))?)?;
 /// assert_eq!(c.to_vec()?, [19.0, 22.0, 43.0, 50.0]);
-/// // The transpose of A, and columns of C one after the other.
+/// The transpose of A, and a column-major C.
 /// gemm(1.0, a.matrix((2, 2))?.transpose(), b.matrix((2, 2))?, 0.0, c.matrix_mut(DenseLayout::column_major(2, 2))?)?;
 /// assert_eq!(c.to_vec()?, [26.0, 38.0, 30.0, 44.0]);
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`LengthMismatch`](crate::Error::LengthMismatch) if sizes do not fit;
+/// [`LengthMismatch`](crate::Error::LengthMismatch) if the sizes do not match;
 /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is on another device;
-/// [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, not on the CPU;
+/// [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, except on the CPU;
 /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
 pub fn gemm<'a, 'b, 'c, T: Scalar>(
     alpha: T,
@@ -57,11 +58,11 @@ pub fn gemm<'a, 'b, 'c, T: Scalar>(
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
 
-/// [`gemm`] by the kernel that the options name.
+/// Computes [`gemm`] with the kernel that the options select.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for, or splits out of range; [`Unsupported`](crate::Error::Unsupported) also
-/// for what a forced kernel does not do.
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or splits out of range;
+/// [`Unsupported`](crate::Error::Unsupported) also if a forced kernel cannot compute the product.
 pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: T,
@@ -76,7 +77,7 @@ pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
 }
 
 impl<T: Scalar> DenseRef<'_, T> {
-    /// `C = alpha * A * B + beta * C`: see [`gemm`].
+    /// Computes `C = alpha * A * B + beta * C`: see [`gemm`].
     ///
     /// # Errors
     /// As [`gemm`].
@@ -92,7 +93,7 @@ impl<T: Scalar> DenseRef<'_, T> {
 }
 
 impl<T: Scalar> DeviceDense<T> {
-    /// `C = alpha * A * B + beta * C`: see [`gemm`](crate::gemm).
+    /// Computes `C = alpha * A * B + beta * C`: see [`gemm`](crate::gemm).
     ///
     /// # Errors
     /// As [`gemm`](crate::gemm).
@@ -107,7 +108,7 @@ impl<T: Scalar> DeviceDense<T> {
     }
 }
 
-/// The kernel that [`gemm_with`] takes for these matrices, and why.
+/// Returns the kernel that [`gemm_with`] uses for these matrices, and why.
 ///
 /// # Errors
 /// As [`gemm_with`].

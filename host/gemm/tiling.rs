@@ -1,4 +1,4 @@
-//! The tile of a dense product on a GPU, and among how many blocks its sums are split.
+//! The tile of a dense product on a GPU, and the number of blocks that split its sums.
 
 use kernels_gpu::{
     DType,
@@ -7,14 +7,14 @@ use kernels_gpu::{
 
 use crate::{Error, Order, Result};
 
-/// How a product is cut up.
+/// A tile and a number of splits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiling {
     pub(super) key: Key,
     pub(super) splits: u32,
 }
 
-/// What is to be cut up: the product and the GPU.
+/// The product and the GPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) dtype: DType,
@@ -25,11 +25,11 @@ pub(super) struct Task {
     pub(super) multiprocessors: u32,
 }
 
-/// The most blocks that share the sums of a tile.
+/// The maximum number of blocks that split the sums of a tile.
 const MOST_SPLITS: u32 = 64;
 
 impl Tiling {
-    /// The cheapest, of those with the tile and the splits that are forced.
+    /// Chooses the cheapest of the candidates with the forced tile and splits, if any.
     pub(super) fn choose(task: Task, tile: Option<(u32, u32)>, splits: Option<u32>) -> Result<Self> {
         if splits.is_some_and(|splits| splits == 0 || splits > MOST_SPLITS) {
             return Err(Error::InvalidOption(format!("sums split among other than 1 to {MOST_SPLITS} blocks")));
@@ -48,7 +48,7 @@ impl Tiling {
         })
     }
 
-    /// Every tile, from the largest, with as many splits as leave each two steps or more, powers of two.
+    /// Enumerates the tiles from the largest, with powers of two of splits that leave at least two steps each.
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
         let (a, b) = task.orders;
         let orders = (a == Order::RowMajor, b == Order::RowMajor);
@@ -63,7 +63,7 @@ impl Tiling {
         self.key.tile.grid_size(task.sizes[0], task.sizes[1]) * u64::from(self.splits)
     }
 
-    /// What the busiest multiprocessor has to do: about how many products of elements as the largest tile computes in the time.
+    /// Estimates the work of the busiest multiprocessor, in products of elements at the speed of the largest tile.
     fn cost(&self, task: Task) -> u128 {
         /// Estimates, in places of the sums: what it takes to have memory for an exchange of sums, and to exchange those of a block.
         const MEMORY: u32 = 256;

@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl Device {
-    /// A device that queues on a stream of cudarc's, in one order with what the program queues there itself. The stream
-    /// lives as long as any handle of it. The kernels loaded are shared with all devices of the same GPU.
+    /// Returns a device that queues on a stream of cudarc, in order with the program's own work on that stream. The
+    /// stream lives as long as any handle of it. All devices of the same GPU share their loaded kernels.
     ///
     /// ```no_run
     /// use warpsparse::{CsrMatrix, Device, DeviceVecMut, DeviceVecRef, cudarc::driver::CudaContext};
@@ -31,25 +31,29 @@ impl Device {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # In a graph of the program's own
-    /// Between `begin_capture` and `end_capture` of the stream the products of matrices can be called, those of
-    /// vectors with [`spmv`](crate::DeviceMatrix::spmv); those of dense matrices with
-    /// [`spmm`](crate::DeviceMatrix::spmm) after such a product, or by a [`SpmmPlan`](crate::SpmmPlan); and a [`Launch`](crate::Launch) of a kernel: they only launch. Matrix and vectors
-    /// have to live on that stream. The first use of a kernel loads it, which takes a millisecond or two, or the time of
-    /// its compilation where there is no machine code for the GPU; call the product once before, and the capture is short.
+    /// # In your own graph
+    /// Between `begin_capture` and `end_capture` of the stream you can call operations that only launch kernels:
+    /// [`spmv`](crate::DeviceMatrix::spmv); [`spmm`](crate::DeviceMatrix::spmm) after a first such product, or a
+    /// [`SpmmPlan`](crate::SpmmPlan); and a [`Launch`](crate::Launch) of a kernel. Matrix and vectors must live on that
+    /// stream. The first use of a kernel loads it, which takes a millisecond or two, or its compilation time if there
+    /// is no machine code for the GPU; compute the product once beforehand to keep the capture short.
     ///
-    /// What allocates, frees, waits or copies from or to the host cannot be captured: uploads, [`zeros`](Self::zeros),
-    /// reading and overwriting a vector, a solution by [`Cg`](crate::Cg), and what chooses by timing. Operations
-    /// on vectors can, and a [`gemm`](crate::gemm). Reductions, `axpy_dot` and `axpby_norm` work in memory that belongs to the stream, and so does a
-    /// product that splits its sums ([`GemmOptions::splits`](crate::GemmOptions::splits)): keep a device handle of the stream, launch the graph
-    /// on this stream only, and call such an operation once before the capture, for the first one allocates. With event tracking on, as it is in a new `CudaContext` once that has made a stream, borrowing a slice
-    /// waits for an event and giving it back records one: borrow before the capture, and give back after it. The first
-    /// `new_stream` of such a context waits for all of the GPU's work, which breaks off captures in other threads: make streams
-    /// before. While the graph is launched, the device handle, the matrix and the memory of the vectors have to be there, which cudarc does not check.
+    /// Operations that allocate, free, wait, or copy from or to the host cannot be captured: uploads,
+    /// [`zeros`](Self::zeros), reading and overwriting a vector, a solve by [`Cg`](crate::Cg), and autotuning. Vector
+    /// operations and [`gemm`](crate::gemm) can be captured. Reductions, `axpy_dot`, `axpby_norm`, and products that
+    /// split their sums ([`GemmOptions::splits`](crate::GemmOptions::splits)) use a workspace of the stream, which the
+    /// first one allocates: call such an operation once before the capture, keep a device handle of the stream, and
+    /// launch the graph on this stream only.
+    ///
+    /// With event tracking on, as in a new `CudaContext` once it has created a stream, borrowing a slice waits for an
+    /// event and returning it records one: borrow before the capture, and return after it. The first `new_stream` of
+    /// such a context waits for all work of the GPU, which breaks captures in other threads: create streams beforehand.
+    /// While the graph is launched, the device handle, the matrix and the memory of the vectors must exist; cudarc does
+    /// not check this.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one, which is
-    /// that of `CudaContext::new`; [`InvalidOption`](Error::InvalidOption) for the per-thread default stream; those of
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream belongs to a context other than the primary one, which
+    /// `CudaContext::new` returns; [`InvalidOption`](Error::InvalidOption) for the per-thread default stream; those of
     /// [`cuda`](Self::cuda).
     pub fn from_cudarc(stream: Arc<CudaStream>) -> Result<Self> {
         Stream::of_cudarc(stream).map(Self::of_queue)
@@ -57,7 +61,7 @@ impl Device {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// A vector of a slice of cudarc's, on the slice's stream. Nothing is copied.
+    /// Converts a slice of cudarc to a vector on the slice's stream. Nothing is copied.
     ///
     /// ```no_run
     /// # use warpsparse::{DeviceVec, cudarc::driver::CudaContext};
@@ -71,19 +75,19 @@ impl<T: Element> DeviceVec<T> {
     ///
     /// # Errors
     /// Those of [`Device::from_cudarc`] for the slice's stream, and [`InvalidOption`](Error::InvalidOption) if its
-    /// address is not a multiple of 16, which that of an allocation is; the slice is dropped then.
+    /// address is not a multiple of 16, as that of an allocation is. On error the slice is dropped.
     pub fn from_cudarc(mut slice: CudaSlice<T>) -> Result<Self> {
         let queue = Stream::of_cudarc(Arc::clone(slice.stream()))?;
         let address = acquire(&queue, &mut slice)?;
         Ok(own(&queue, address, slice))
     }
 
-    /// The vector as a slice of cudarc's, on the same stream. Nothing is copied.
+    /// Converts the vector to a slice of cudarc on the same stream. Nothing is copied.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) unless the vector is one of [`from_cudarc`](Self::from_cudarc), or
-    /// was made on a device of [`Device::from_cudarc`]: cudarc would not order uses of other memory. The vector is
-    /// dropped then. [`InvalidOption`](Error::InvalidOption) while a graph uses it.
+    /// [`DeviceMismatch`](Error::DeviceMismatch) unless the vector comes from [`from_cudarc`](Self::from_cudarc), or
+    /// was created on a device of [`Device::from_cudarc`]: cudarc would not order accesses to other memory.
+    /// [`InvalidOption`](Error::InvalidOption) while a graph uses it. On error the vector is dropped.
     pub fn into_cudarc(mut self) -> Result<CudaSlice<T>> {
         self.check_no_graph()?;
         take(&mut self)?.ok_or_else(|| Error::DeviceMismatch {
@@ -95,10 +99,10 @@ impl<T: Element> DeviceVec<T> {
 }
 
 impl<'a, T: Element> DeviceVecRef<'a, T> {
-    /// Borrows a slice of cudarc's, or a view of one, as a vector on the slice's stream. Operations there come after
-    /// what has written the slice on any stream, and, once this is dropped, before what will write it. The end of the
-    /// borrow waits for the stream where the slice is in unified memory and cudarc does not track its uses, as in a
-    /// context with one stream: otherwise the host could write what is still being read.
+    /// Borrows a slice of cudarc, or a view of one, as a vector on the slice's stream. Operations on the vector run
+    /// after earlier writes to the slice on any stream, and before writes that follow the end of the borrow. The end of
+    /// the borrow waits for the stream if the slice is in unified memory and cudarc does not track its uses, as in a
+    /// context with one stream: otherwise the host could write while a kernel reads.
     ///
     /// # Errors
     /// Those of [`Device::from_cudarc`] for the slice's stream; [`InvalidOption`](Error::InvalidOption) for a view
@@ -121,8 +125,8 @@ impl<'a, T: Element> DeviceVecRef<'a, T> {
 }
 
 impl<'a, T: Element> DeviceVecMut<'a, T> {
-    /// Borrows a slice of cudarc's as a vector on the slice's stream. Operations there come after whatever has used the
-    /// slice on any stream, and, once this is dropped, before what will use it. For a part of a slice there is
+    /// Borrows a slice of cudarc as a mutable vector on the slice's stream. Operations on the vector run after earlier
+    /// uses of the slice on any stream, and before uses that follow the end of the borrow. For a part of a slice use
     /// [`from_raw`](Self::from_raw).
     ///
     /// # Errors

@@ -18,12 +18,12 @@ use crate::{
     ptx,
 };
 
-/// The PTX of a kernel family of this crate as a module of cust's, in the current context, for its GPU: with all
-/// entries of the family, or with the one named, which loads faster.
+/// Loads the PTX of a kernel family of this crate as a module of cust, in the current context, for its GPU: with all
+/// entries of the family, or only the named one, which loads faster.
 ///
-/// Families and entries are in [`kernels_gpu::FAMILIES`]; a [`Entry`](kernels_gpu::Entry) tells the threads of a
-/// block and the bytes of dynamic shared memory. An entry takes one struct, which is in the module of its family in
-/// [`kernels_gpu`], with the size of the grid and the rules of safety; launches pass it as [`KernelArgs`].
+/// [`kernels_gpu::FAMILIES`] lists families and entries; an [`Entry`](kernels_gpu::Entry) states the threads per block
+/// and the bytes of dynamic shared memory. An entry takes one struct. The module of its family in [`kernels_gpu`]
+/// defines this struct, the grid size and the safety rules; launches pass the struct as [`KernelArgs`].
 ///
 /// ```no_run
 /// use cust::{launch, memory::{CopyDestination, DeviceBuffer}, stream::{Stream, StreamFlags}};
@@ -80,7 +80,7 @@ pub fn cust_module(family: &str, entry: Option<&str>) -> Result<Module> {
     Module::from_ptx(text, &[]).map_err(driver(family))
 }
 
-/// The argument struct of a kernel of this crate, as cust's `launch!` takes it.
+/// The argument struct of a kernel of this crate, in the form that cust's `launch!` accepts.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct KernelArgs<Args>(Args);
@@ -89,8 +89,8 @@ impl<Args: Copy> KernelArgs<Args> {
     /// Passes `args` by value.
     ///
     /// # Safety
-    /// It is an argument struct of [`kernels_gpu`], or another that a GPU may get: `#[repr(C)]`, of numbers and
-    /// addresses in the GPU's memory.
+    /// `args` is an argument struct of [`kernels_gpu`], or another that may be copied to a GPU: `#[repr(C)]`, made of
+    /// numbers and addresses in the GPU's memory.
     pub const unsafe fn new(args: Args) -> Self {
         Self(args)
     }
@@ -100,8 +100,8 @@ impl<Args: Copy> KernelArgs<Args> {
 unsafe impl<Args: Copy> DeviceCopy for KernelArgs<Args> {}
 
 impl Device {
-    /// A device that queues on a stream of cust's, in one order with what the program queues there itself. The stream
-    /// lives as long as any handle of it. The kernels loaded are shared with all devices of the same GPU.
+    /// Returns a device that queues on a stream of cust, in order with the program's own work on that stream. The
+    /// stream lives as long as any handle of it. All devices of the same GPU share their loaded kernels.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -127,9 +127,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream is of another context than the primary one of its GPU,
-    /// which is that of `cust::context::Context`: those of `cust::context::legacy` are others. Those of
-    /// [`cuda`](Self::cuda).
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if the stream belongs to a context other than the primary one of its
+    /// GPU, which `cust::context::Context` uses, unlike `cust::context::legacy`. Those of [`cuda`](Self::cuda).
     pub fn from_cust(stream: Arc<CustStream>) -> Result<Self> {
         let handle = stream.as_inner().cast();
         // SAFETY: the owner destroys the stream.
@@ -138,21 +137,21 @@ impl Device {
 }
 
 impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
-    /// A vector of a buffer of cust's, on the queue of `device`, which is one of [`Device::from_cust`]. Nothing is
-    /// copied.
+    /// Converts a buffer of cust to a vector on the queue of `device`, which comes from [`Device::from_cust`]. Nothing
+    /// is copied.
     ///
     /// # Errors
-    /// Those of [`DeviceVecRef::from_cust`]; the buffer is dropped then.
+    /// Those of [`DeviceVecRef::from_cust`]. On error the buffer is dropped.
     pub fn from_cust(device: &Device, buffer: DeviceBuffer<T>) -> Result<Self> {
         Ok(own(check(device, &buffer)?, buffer))
     }
 
-    /// The buffer of a vector of [`from_cust`](Self::from_cust). Nothing is copied. Waits for the queue, since cust can use
-    /// and free the buffer on any other stream.
+    /// Converts a vector from [`from_cust`](Self::from_cust) to its buffer. Nothing is copied. Waits for the queue,
+    /// because cust can use and free the buffer on any other stream.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector: its memory is not of cust's kind. It is dropped
-    /// then. [`InvalidOption`](Error::InvalidOption) while a graph uses it.
+    /// [`DeviceMismatch`](Error::DeviceMismatch) for any other vector, whose memory does not belong to cust;
+    /// [`InvalidOption`](Error::InvalidOption) while a graph uses it. On error the vector is dropped.
     pub fn into_cust(mut self) -> Result<DeviceBuffer<T>> {
         self.check_no_graph()?;
         take(&mut self).ok_or_else(|| Error::DeviceMismatch {
@@ -164,14 +163,15 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
 }
 
 impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
-    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. The end of the
-    /// borrow waits for the queue, since cust can write and free the buffer on any other stream: borrow once for many products.
+    /// Borrows a buffer of cust as a vector on the queue of `device`, which comes from [`Device::from_cust`]. The end
+    /// of the borrow waits for the queue, because cust can write and free the buffer on any other stream: borrow once
+    /// for many products.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is no GPU, or the buffer belongs to another GPU or another
-    /// context than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which name no stream,
-    /// would not be ordered with the queue of `device`, as on one of [`Device::cuda`], or of a stream made with
-    /// `StreamFlags::NON_BLOCKING`; [`Driver`](Error::Driver).
+    /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is not a GPU, or the buffer belongs to another GPU or to a
+    /// context other than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which use the
+    /// default stream, would not be ordered with the queue of `device`, as for a device from [`Device::cuda`] or a
+    /// stream created with `StreamFlags::NON_BLOCKING`; [`Driver`](Error::Driver).
     pub fn from_cust(device: &Device, buffer: &'a DeviceBuffer<T>) -> Result<Self> {
         let queue = check(device, buffer)?;
         // SAFETY: the buffer is borrowed as long as this lives, and the end of the loan waits for all that reads it.
@@ -182,8 +182,8 @@ impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
 }
 
 impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
-    /// Borrows a buffer of cust's as a vector on the queue of `device`, which is one of [`Device::from_cust`]. For a
-    /// part of a buffer there is [`from_raw`](Self::from_raw). The end of the borrow waits for the queue.
+    /// Borrows a buffer of cust as a mutable vector on the queue of `device`, which comes from [`Device::from_cust`].
+    /// For a part of a buffer use [`from_raw`](Self::from_raw). The end of the borrow waits for the queue.
     ///
     /// # Errors
     /// Those of [`DeviceVecRef::from_cust`].

@@ -1,8 +1,8 @@
-//! Matrices of faer: CSR and CSC, whose offsets and indices are of one type, and dense matrices.
+//! Matrices of faer: CSR and CSC, whose offsets and indices have the same type, and dense matrices.
 //!
-//! Matrices of faer may have unused room before the first entry, between rows (columns) and after the last entry. Copies
-//! drop it; borrowed views refuse it, except at the end. In turn faer wants the indices of a row (column) to rise, and
-//! counts rows, columns and entries up to the maximum of the signed type that is as wide as the index.
+//! Matrices of faer may have unused space before the first entry, between rows (columns) and after the last entry.
+//! Copies drop it; borrowed views reject it, except at the end. Conversely, faer requires sorted unique indices in a
+//! row (column), and limits rows, columns and entries to the maximum of the signed type as wide as the index.
 
 use std::any::type_name;
 
@@ -26,10 +26,10 @@ use crate::{
 const THEIR_CSR: Names = Names { format: "faer CSR", ..CSR };
 const THEIR_CSC: Names = Names { format: "faer CSC", ..CSC };
 
-/// From faer, the same entries in the same order. Takes the values as they are, and so the indices and offsets that are
-/// `u32`; others it converts: `O(nnz + nrows)`.
+/// From faer, with the same entries in the same order. Takes the values without copying, and also indices and offsets
+/// that are `u32`; other types are converted: `O(nnz + nrows)`.
 ///
-/// An [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`, or there are more entries than `O` counts.
+/// Fails with [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`, or there are more entries than `O` can count.
 ///
 /// ```
 /// use faer::sparse::{SparseRowMat, Triplet};
@@ -55,8 +55,8 @@ impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseRowMat<I, T>> for CsrMatrix<T
     }
 }
 
-/// From a view of faer, the same entries in the same order, copied: `O(nnz + nrows)`. Errors are those of the conversion
-/// from the owned matrix.
+/// Copies a view of faer, with the same entries in the same order: `O(nnz + nrows)`. Fails like the conversion from the
+/// owned matrix.
 impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseRowMatRef<'_, I, T>> for CsrMatrix<T, O> {
     type Error = Error;
 
@@ -69,12 +69,12 @@ impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseRowMatRef<'_, I, T>> for CsrM
     }
 }
 
-/// For faer, the same entries in the same order. Takes the values as they are, and so the offsets and indices that have
-/// faer's type, or copies if another matrix shares them; converts others: `O(nnz + nrows)`.
+/// To faer, with the same entries in the same order. Takes the values without copying, and also offsets and indices of
+/// faer's type, but copies arrays that another matrix shares; other types are converted: `O(nnz + nrows)`.
 ///
-/// An [`Error::InvalidMatrix`], naming the first row, if the columns of a row are not sorted or repeat: make the matrix
-/// [`canonical`](CsrMatrix::canonical) first. Another if there are more rows, columns or entries than the maximum of the
-/// signed type as wide as `I`.
+/// Fails with [`Error::InvalidMatrix`], naming the first row, if the columns of a row are unsorted or repeat: make the
+/// matrix [`canonical`](CsrMatrix::canonical) first. Also fails if there are more rows, columns or entries than the
+/// maximum of the signed type as wide as `I`.
 impl<T: Scalar, O: Offset, I: Index> TryFrom<CsrMatrix<T, O>> for SparseRowMat<I, T> {
     type Error = Error;
 
@@ -86,10 +86,11 @@ impl<T: Scalar, O: Offset, I: Index> TryFrom<CsrMatrix<T, O>> for SparseRowMat<I
     }
 }
 
-/// From faer, the same entries in the same order. Takes the values as they are, and so the indices and offsets that are
-/// `u32`; others it converts: `O(nnz + ncols)`. To upload it by rows, convert the result: `CsrMatrix::try_from(&csc)?`.
+/// From faer, with the same entries in the same order. Takes the values without copying, and also indices and offsets
+/// that are `u32`; other types are converted: `O(nnz + ncols)`. To upload it in CSR, convert the result:
+/// `CsrMatrix::try_from(&csc)?`.
 ///
-/// An [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`, or there are more entries than `O` counts.
+/// Fails with [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`, or there are more entries than `O` can count.
 impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseColMat<I, T>> for CscMatrix<T, O> {
     type Error = Error;
 
@@ -102,8 +103,8 @@ impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseColMat<I, T>> for CscMatrix<T
     }
 }
 
-/// From a view of faer, the same entries in the same order, copied: `O(nnz + ncols)`. Errors are those of the conversion
-/// from the owned matrix.
+/// Copies a view of faer, with the same entries in the same order: `O(nnz + ncols)`. Fails like the conversion from the
+/// owned matrix.
 impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseColMatRef<'_, I, T>> for CscMatrix<T, O> {
     type Error = Error;
 
@@ -116,12 +117,12 @@ impl<T: Scalar, O: Offset, I: Index> TryFrom<SparseColMatRef<'_, I, T>> for CscM
     }
 }
 
-/// For faer, the same entries in the same order. Takes the values as they are, and so the offsets and indices that have
-/// faer's type, or copies if another matrix shares them; converts others: `O(nnz + ncols)`.
+/// To faer, with the same entries in the same order. Takes the values without copying, and also offsets and indices of
+/// faer's type, but copies arrays that another matrix shares; other types are converted: `O(nnz + ncols)`.
 ///
-/// An [`Error::InvalidMatrix`], naming the first column, if the rows of a column are not sorted or repeat: make the
-/// [transpose](CscMatrix::into_transposed) [`canonical`](CsrMatrix::canonical) first. Another if there are more rows,
-/// columns or entries than the maximum of the signed type as wide as `I`.
+/// Fails with [`Error::InvalidMatrix`], naming the first column, if the rows of a column are unsorted or repeat: make
+/// the [transpose](CscMatrix::into_transposed) [`canonical`](CsrMatrix::canonical) first. Also fails if there are more
+/// rows, columns or entries than the maximum of the signed type as wide as `I`.
 impl<T: Scalar, O: Offset, I: Index> TryFrom<CscMatrix<T, O>> for SparseColMat<I, T> {
     type Error = Error;
 
@@ -133,7 +134,7 @@ impl<T: Scalar, O: Offset, I: Index> TryFrom<CscMatrix<T, O>> for SparseColMat<I
     }
 }
 
-/// The matrix, its arrays borrowed. An [`Error::InvalidMatrix`] if it is uncompressed, or its first offset is not 0:
+/// A view of the matrix. Fails with [`Error::InvalidMatrix`] if it is uncompressed, or its first offset is not 0:
 /// convert it to a [`CsrMatrix`], which copies it.
 impl<'a, T: Scalar> TryFrom<SparseRowMatRef<'a, u32, T>> for CsrView<'a, T> {
     type Error = Error;
@@ -146,7 +147,7 @@ impl<'a, T: Scalar> TryFrom<SparseRowMatRef<'a, u32, T>> for CsrView<'a, T> {
     }
 }
 
-/// The matrix, its arrays borrowed. An [`Error::InvalidMatrix`] if it is uncompressed, or its first offset is not 0:
+/// A view of the matrix. Fails with [`Error::InvalidMatrix`] if it is uncompressed, or its first offset is not 0:
 /// convert it to a [`CscMatrix`], which copies it.
 impl<'a, T: Scalar> TryFrom<SparseColMatRef<'a, u32, T>> for CscView<'a, T> {
     type Error = Error;
@@ -159,8 +160,8 @@ impl<'a, T: Scalar> TryFrom<SparseColMatRef<'a, u32, T>> for CscView<'a, T> {
     }
 }
 
-/// The matrix by rows, its arrays borrowed. An [`Error::InvalidMatrix`], naming the first row, if the columns of a row
-/// are not sorted or repeat. Another if there are more than `i32::MAX` rows, columns or entries.
+/// A view of the matrix by rows. Fails with [`Error::InvalidMatrix`], naming the first row, if the columns of a row are
+/// unsorted or repeat, and if there are more than `i32::MAX` rows, columns or entries.
 impl<'a, T: Scalar> TryFrom<CsrView<'a, T>> for SparseRowMatRef<'a, u32, T> {
     type Error = Error;
 
@@ -173,8 +174,8 @@ impl<'a, T: Scalar> TryFrom<CsrView<'a, T>> for SparseRowMatRef<'a, u32, T> {
     }
 }
 
-/// The matrix by columns, its arrays borrowed. An [`Error::InvalidMatrix`], naming the first column, if the rows of a
-/// column are not sorted or repeat. Another if there are more than `i32::MAX` rows, columns or entries.
+/// A view of the matrix by columns. Fails with [`Error::InvalidMatrix`], naming the first column, if the rows of a
+/// column are unsorted or repeat, and if there are more than `i32::MAX` rows, columns or entries.
 impl<'a, T: Scalar> TryFrom<CscView<'a, T>> for SparseColMatRef<'a, u32, T> {
     type Error = Error;
 
@@ -188,8 +189,8 @@ impl<'a, T: Scalar> TryFrom<CscView<'a, T>> for SparseColMatRef<'a, u32, T> {
 }
 
 impl Device {
-    /// Uploads a dense matrix of faer, whatever its strides. On the device it is column-major without gaps. Waits until it
-    /// is copied. Takes host memory for a second copy: the columns of a [`Mat`] have uninitialised memory between them.
+    /// Uploads a dense matrix of faer with any strides. On the device it is column-major without gaps. Waits for the
+    /// copy. Takes host memory for a second copy, because a [`Mat`] has uninitialised memory between its columns.
     ///
     /// ```
     /// use faer::mat;
@@ -219,7 +220,7 @@ impl Device {
 }
 
 impl<T: Element> DenseRef<'_, T> {
-    /// A copy for faer, after everything queued before has finished.
+    /// Copies the matrix to faer, after all earlier operations on the queue have finished.
     ///
     /// # Errors
     /// [`OutOfMemory`](Error::OutOfMemory) of the host; [`Driver`](Error::Driver), also for a failure of an operation
@@ -235,7 +236,7 @@ impl<T: Element> DenseRef<'_, T> {
 }
 
 impl<T: Element> DeviceDense<T> {
-    /// A copy for faer: see [`DenseRef::to_faer`].
+    /// Copies the matrix to faer: see [`DenseRef::to_faer`].
     ///
     /// # Errors
     /// As [`DenseRef::to_faer`].

@@ -1,5 +1,5 @@
-//! Conversions from and to the matrices of other libraries, documents of matrices, and memory and streams of other
-//! libraries for GPUs. Each is a feature.
+//! Conversions from and to the matrices of other libraries, serialisation, and GPU memory and streams of other
+//! libraries. Each has its own feature.
 
 #[cfg(any(feature = "faer", feature = "nalgebra-sparse", feature = "sprs"))]
 mod arrays;

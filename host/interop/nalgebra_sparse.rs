@@ -1,4 +1,4 @@
-//! Matrices of nalgebra-sparse. Its indices are `usize`, and the columns of a row (the rows of a column) rise.
+//! Matrices of nalgebra-sparse. Its indices are `usize`, sorted and unique in each row (column).
 
 use nalgebra_sparse as theirs;
 
@@ -14,8 +14,8 @@ use crate::{
 const THEIR_CSR: Names = Names { format: "nalgebra-sparse CSR", ..CSR };
 const THEIR_CSC: Names = Names { format: "nalgebra-sparse CSC", ..CSC };
 
-/// From nalgebra-sparse, the same entries in the same order. Takes the values as they are and converts the indices:
-/// `O(nnz)`. An [`Error::InvalidMatrix`] if a dimension or the number of entries is beyond `u32::MAX`.
+/// From nalgebra-sparse, with the same entries in the same order. Takes the values without copying and converts the
+/// indices: `O(nnz)`. Fails with [`Error::InvalidMatrix`] if a dimension or the number of entries exceeds `u32::MAX`.
 impl<T: Scalar> TryFrom<theirs::CooMatrix<T>> for CooMatrix<T> {
     type Error = Error;
 
@@ -29,8 +29,8 @@ impl<T: Scalar> TryFrom<theirs::CooMatrix<T>> for CooMatrix<T> {
     }
 }
 
-/// For nalgebra-sparse, the same entries in the same order. Takes the values as they are and converts the indices:
-/// `O(nnz)`.
+/// To nalgebra-sparse, with the same entries in the same order. Takes the values without copying and converts the
+/// indices: `O(nnz)`.
 impl<T: Scalar> From<CooMatrix<T>> for theirs::CooMatrix<T> {
     fn from(matrix: CooMatrix<T>) -> Self {
         let (nrows, ncols) = (matrix.nrows(), matrix.ncols());
@@ -40,9 +40,9 @@ impl<T: Scalar> From<CooMatrix<T>> for theirs::CooMatrix<T> {
     }
 }
 
-/// From nalgebra-sparse, the same entries in the same order. Takes the values as they are and converts the indices:
-/// `O(nnz + nrows)`. An [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`, or there are more entries than
-/// `O` counts.
+/// From nalgebra-sparse, with the same entries in the same order. Takes the values without copying and converts the
+/// indices: `O(nnz + nrows)`. Fails with [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`, or there are more
+/// entries than `O` can count.
 ///
 /// ```
 /// use warpsparse::CsrMatrix;
@@ -64,11 +64,11 @@ impl<T: Scalar, O: Offset> TryFrom<theirs::CsrMatrix<T>> for CsrMatrix<T, O> {
     }
 }
 
-/// For nalgebra-sparse, the same entries in the same order. Takes the values as they are, or a copy if another matrix
+/// To nalgebra-sparse, with the same entries in the same order. Takes the values, or copies them if another matrix
 /// shares them, and converts the indices: `O(nnz + nrows)`.
 ///
-/// An [`Error::InvalidMatrix`], naming the first row, if the columns of a row are not sorted or repeat: make the matrix
-/// [`canonical`](CsrMatrix::canonical) first.
+/// Fails with [`Error::InvalidMatrix`], naming the first row, if the columns of a row are unsorted or repeat: make the
+/// matrix [`canonical`](CsrMatrix::canonical) first.
 impl<T: Scalar, O: Offset> TryFrom<CsrMatrix<T, O>> for theirs::CsrMatrix<T> {
     type Error = Error;
 
@@ -80,9 +80,9 @@ impl<T: Scalar, O: Offset> TryFrom<CsrMatrix<T, O>> for theirs::CsrMatrix<T> {
     }
 }
 
-/// From nalgebra-sparse, the same entries in the same order. Takes the values as they are and converts the indices:
-/// `O(nnz + ncols)`. An [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`, or there are more entries than
-/// `O` counts.
+/// From nalgebra-sparse, with the same entries in the same order. Takes the values without copying and converts the
+/// indices: `O(nnz + ncols)`. Fails with [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`, or there are more
+/// entries than `O` can count.
 impl<T: Scalar, O: Offset> TryFrom<theirs::CscMatrix<T>> for CscMatrix<T, O> {
     type Error = Error;
 
@@ -93,11 +93,11 @@ impl<T: Scalar, O: Offset> TryFrom<theirs::CscMatrix<T>> for CscMatrix<T, O> {
     }
 }
 
-/// For nalgebra-sparse, the same entries in the same order. Takes the values as they are, or a copy if another matrix
+/// To nalgebra-sparse, with the same entries in the same order. Takes the values, or copies them if another matrix
 /// shares them, and converts the indices: `O(nnz + ncols)`.
 ///
-/// An [`Error::InvalidMatrix`], naming the first column, if the rows of a column are not sorted or repeat: make the
-/// [transpose](CscMatrix::into_transposed) [`canonical`](CsrMatrix::canonical) first.
+/// Fails with [`Error::InvalidMatrix`], naming the first column, if the rows of a column are unsorted or repeat: make
+/// the [transpose](CscMatrix::into_transposed) [`canonical`](CsrMatrix::canonical) first.
 impl<T: Scalar, O: Offset> TryFrom<CscMatrix<T, O>> for theirs::CscMatrix<T> {
     type Error = Error;
 

@@ -1,4 +1,4 @@
-//! Documents of matrices: maps from the names of the constructors' arguments to the arguments.
+//! Serialisation of matrices as maps from the names of the constructor's arguments to their values.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -8,8 +8,8 @@ use crate::{Offset, Scalar};
 /// constructor's arguments.
 macro_rules! documents {
     ($matrix:ident<T $(, $offset:ident)?>, $new:ident, $($dimension:ident)*, $($array:ident: $element:ty),*) => {
-        /// A map of the arguments of the constructor that checks, by their names. Copies no array. What the format does
-        /// not hold is lost: JSON has no NaN and no infinities.
+        /// Serialises the arguments of the checking constructor as a map. Copies no array. Values that the data format
+        /// cannot represent are lost: JSON has no NaN and no infinities.
         impl<T: Scalar + Serialize $(, $offset: Offset + Serialize)?> Serialize for crate::$matrix<T $(, $offset)?> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 #[derive(Serialize)]
@@ -22,7 +22,7 @@ macro_rules! documents {
             }
         }
 
-        /// Checks the matrix as its constructor does; the error names the first violation.
+        /// Validates the matrix like its constructor; the error names the first violation.
         impl<'de, T, $($offset)?> Deserialize<'de> for crate::$matrix<T $(, $offset)?>
         where
             T: Scalar + Deserialize<'de>,
@@ -46,7 +46,7 @@ documents!(CscMatrix<T, O>, try_from_csc_data, nrows ncols, col_offsets: O, row_
 documents!(DiaMatrix<T>, try_from_dia_data, nrows ncols leading_dimension, offsets: i64, values: T);
 documents!(EllMatrix<T>, try_from_ell_data, nrows ncols width leading_dimension, col_indices: u32, values: T);
 
-/// A map of the two parts.
+/// Serialises the two parts as a map.
 impl<T: Scalar + Serialize> Serialize for crate::HybMatrix<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -59,7 +59,7 @@ impl<T: Scalar + Serialize> Serialize for crate::HybMatrix<T> {
     }
 }
 
-/// Checks the parts, and the matrix as its constructor does; the error names the first violation.
+/// Validates the parts, and the matrix like its constructor; the error names the first violation.
 impl<'de, T: Scalar + Deserialize<'de>> Deserialize<'de> for crate::HybMatrix<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

@@ -1,5 +1,5 @@
-//! Matrices of sprs. Its indices are of any integer type, the columns of a row (the rows of a column) rise, and one
-//! type is for both of CSR and CSC.
+//! Matrices of sprs. Its indices have any integer type, sorted and unique in each row (column), and one type represents
+//! both CSR and CSC.
 
 use std::{any::type_name, ops::Deref};
 
@@ -17,9 +17,9 @@ use crate::{
 const THEIR_CSR: Names = Names { format: "sprs CSR", ..CSR };
 const THEIR_CSC: Names = Names { format: "sprs CSC", ..CSC };
 
-/// The same entries in the same order, indices and values copied, for sprs gives the arrays away to no one. An
-/// [`Error::InvalidMatrix`] if a dimension or the number of entries is beyond `u32::MAX`, or an index is out of range,
-/// which sprs allows to set.
+/// Copies the entries in the same order, because sprs does not give its arrays away. Fails with
+/// [`Error::InvalidMatrix`] if a dimension or the number of entries exceeds `u32::MAX`, or an index is out of range,
+/// which sprs permits.
 impl<T, I, IS, DS> TryFrom<&TriMatBase<IS, DS>> for CooMatrix<T>
 where
     T: Scalar,
@@ -38,7 +38,7 @@ where
     }
 }
 
-/// The matrix, its arrays borrowed. An [`Error::InvalidMatrix`] if a dimension or the number of entries is beyond
+/// A view of the matrix. Fails with [`Error::InvalidMatrix`] if a dimension or the number of entries exceeds
 /// `u32::MAX`, or an index is out of range.
 impl<'a, T, IS, DS> TryFrom<&'a TriMatBase<IS, DS>> for CooView<'a, T>
 where
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// The same entries in the same order, the arrays as they are.
+/// The same entries in the same order. Takes the arrays without copying.
 impl<T: Scalar> From<CooMatrix<T>> for TriMatI<T, u32> {
     fn from(matrix: CooMatrix<T>) -> Self {
         let shape = (matrix.nrows(), matrix.ncols());
@@ -62,7 +62,7 @@ impl<T: Scalar> From<CooMatrix<T>> for TriMatI<T, u32> {
     }
 }
 
-/// The same entries in the same order. Takes the values as they are and converts the indices: `O(nnz)`.
+/// The same entries in the same order. Takes the values without copying and converts the indices: `O(nnz)`.
 impl<T: Scalar> From<CooMatrix<T>> for TriMatI<T, usize> {
     fn from(matrix: CooMatrix<T>) -> Self {
         let shape = (matrix.nrows(), matrix.ncols());
@@ -72,11 +72,11 @@ impl<T: Scalar> From<CooMatrix<T>> for TriMatI<T, usize> {
     }
 }
 
-/// The same matrix, if it is by rows with the entries in the same order; one that is by columns is converted. Takes the
-/// values as they are, and so the indices that are `u32` and the offsets that are `O`; others it converts:
-/// `O(nnz + nrows)`.
+/// The same matrix, with the same entries in the same order if it is by rows; one by columns is converted. Takes the
+/// values without copying, and also indices that are `u32` and offsets that are `O`; other types are converted: `O(nnz
+/// + nrows)`.
 ///
-/// An [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`, or there are more entries than `O` counts.
+/// Fails with [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`, or there are more entries than `O` can count.
 ///
 /// ```
 /// use sprs::CsMat;
@@ -107,11 +107,11 @@ where
     }
 }
 
-/// The same matrix, if it is by columns with the entries in the same order; one that is by rows is converted. Takes the
-/// values as they are, and so the indices that are `u32` and the offsets that are `O`; others it converts:
-/// `O(nnz + ncols)`.
+/// The same matrix, with the same entries in the same order if it is by columns; one by rows is converted. Takes the
+/// values without copying, and also indices that are `u32` and offsets that are `O`; other types are converted: `O(nnz
+/// + ncols)`.
 ///
-/// An [`Error::InvalidMatrix`] if a dimension is beyond `u32::MAX`, or there are more entries than `O` counts.
+/// Fails with [`Error::InvalidMatrix`] if a dimension exceeds `u32::MAX`, or there are more entries than `O` can count.
 impl<T, O, I, P> TryFrom<CsMatI<T, I, P>> for CscMatrix<T, O>
 where
     T: Scalar,
@@ -131,11 +131,11 @@ where
     }
 }
 
-/// The same entries in the same order, by rows. Takes the arrays as they are, or copies of those that another matrix
-/// shares; converts indices that are not `u32` and offsets that are not `O`: `O(nnz + nrows)`.
+/// The same entries in the same order, by rows. Takes the arrays, or copies those that another matrix shares; converts
+/// indices that are not `u32` and offsets that are not `O`: `O(nnz + nrows)`.
 ///
-/// An [`Error::InvalidMatrix`], naming the first row, if the columns of a row are not sorted or repeat: make the matrix
-/// [`canonical`](CsrMatrix::canonical) first. Another if the types of sprs's indices are too small.
+/// Fails with [`Error::InvalidMatrix`], naming the first row, if the columns of a row are unsorted or repeat: make the
+/// matrix [`canonical`](CsrMatrix::canonical) first. Also fails if the index types of sprs are too small.
 impl<T, O, I, P> TryFrom<CsrMatrix<T, O>> for CsMatI<T, I, P>
 where
     T: Scalar,
@@ -152,12 +152,12 @@ where
     }
 }
 
-/// The same entries in the same order, by columns. Takes the arrays as they are, or copies of those that another matrix
-/// shares; converts indices that are not `u32` and offsets that are not `O`: `O(nnz + ncols)`.
+/// The same entries in the same order, by columns. Takes the arrays, or copies those that another matrix shares;
+/// converts indices that are not `u32` and offsets that are not `O`: `O(nnz + ncols)`.
 ///
-/// An [`Error::InvalidMatrix`], naming the first column, if the rows of a column are not sorted or repeat: make the
-/// [transpose](CscMatrix::into_transposed) [`canonical`](CsrMatrix::canonical) first. Another if the types of sprs's
-/// indices are too small.
+/// Fails with [`Error::InvalidMatrix`], naming the first column, if the rows of a column are unsorted or repeat: make
+/// the [transpose](CscMatrix::into_transposed) [`canonical`](CsrMatrix::canonical) first. Also fails if the index types
+/// of sprs are too small.
 impl<T, O, I, P> TryFrom<CscMatrix<T, O>> for CsMatI<T, I, P>
 where
     T: Scalar,
@@ -174,8 +174,8 @@ where
     }
 }
 
-/// The matrix, its arrays borrowed. An [`Error::InvalidMatrix`] if it is by columns, or a part of a larger one, whose
-/// offsets begin at another number than 0.
+/// A view of the matrix. Fails with [`Error::InvalidMatrix`] if it is by columns, or part of a larger matrix whose
+/// offsets do not begin at 0.
 impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CsMatViewI<'a, T, u32, O>> for CsrView<'a, T, O> {
     type Error = Error;
 
@@ -189,8 +189,8 @@ impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CsMatViewI<'a, T, u32, O>> for 
     }
 }
 
-/// The matrix, its arrays borrowed. An [`Error::InvalidMatrix`] if it is by rows, or a part of a larger one, whose
-/// offsets begin at another number than 0.
+/// A view of the matrix. Fails with [`Error::InvalidMatrix`] if it is by rows, or part of a larger matrix whose offsets
+/// do not begin at 0.
 impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CsMatViewI<'a, T, u32, O>> for CscView<'a, T, O> {
     type Error = Error;
 
@@ -204,8 +204,8 @@ impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CsMatViewI<'a, T, u32, O>> for 
     }
 }
 
-/// The matrix by rows, its arrays borrowed. An [`Error::InvalidMatrix`], naming the first row, if the columns of a row
-/// are not sorted or repeat.
+/// A view of the matrix by rows. Fails with [`Error::InvalidMatrix`], naming the first row, if the columns of a row are
+/// unsorted or repeat.
 impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CsrView<'a, T, O>> for CsMatViewI<'a, T, u32, O> {
     type Error = Error;
 
@@ -217,8 +217,8 @@ impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CsrView<'a, T, O>> for CsMatVie
     }
 }
 
-/// The matrix by columns, its arrays borrowed. An [`Error::InvalidMatrix`], naming the first column, if the rows of a
-/// column are not sorted or repeat.
+/// A view of the matrix by columns. Fails with [`Error::InvalidMatrix`], naming the first column, if the rows of a
+/// column are unsorted or repeat.
 impl<'a, T: Scalar, O: Offset + SpIndex> TryFrom<CscView<'a, T, O>> for CsMatViewI<'a, T, u32, O> {
     type Error = Error;
 

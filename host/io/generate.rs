@@ -1,4 +1,4 @@
-//! Matrices made to order: the model problems that sparse kernels are measured on.
+//! Generators of the model problems on which sparse kernels are measured.
 //!
 //! The same arguments give the same matrix, bit for bit, on every machine and for any number of threads.
 
@@ -12,32 +12,32 @@ pub use stand_ins::{STAND_INS, StandIn};
 
 use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows};
 
-/// The seed of the random matrices where none is given.
+/// The default seed of the random matrices.
 pub const DEFAULT_SEED: u64 = 42;
 
-/// The 5-point Laplacian on an `n` x `n` grid: `n²` rows, `5 n² - 4 n` entries, 4 on the diagonal and -1 beside it.
-/// Symmetric positive definite.
+/// Generates the 5-point Laplacian on an `n` x `n` grid: `n²` rows, `5 n² - 4 n` entries, 4 on the diagonal and -1
+/// elsewhere. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits, and [`Error::OutOfMemory`].
+/// [`Error::InvalidOption`] if the number of rows or entries exceeds 32 bits, and [`Error::OutOfMemory`].
 pub fn poisson2d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([1, n, n], Neighbours::Faces, 4.0)
 }
 
-/// The 7-point Laplacian on an `n` x `n` x `n` grid: `n³` rows, `7 n³ - 6 n²` entries, 6 on the diagonal and -1 beside
-/// it. Symmetric positive definite.
+/// Generates the 7-point Laplacian on an `n` x `n` x `n` grid: `n³` rows, `7 n³ - 6 n²` entries, 6 on the diagonal and
+/// -1 elsewhere. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits, and [`Error::OutOfMemory`].
+/// [`Error::InvalidOption`] if the number of rows or entries exceeds 32 bits, and [`Error::OutOfMemory`].
 pub fn poisson3d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([n, n, n], Neighbours::Faces, 6.0)
 }
 
-/// The 27-point stencil on an `n` x `n` x `n` grid: `n³` rows, `(3 n - 2)³` entries, 26 on the diagonal and -1 beside
-/// it, as in the HPCG benchmark. Symmetric positive definite.
+/// Generates the 27-point stencil on an `n` x `n` x `n` grid: `n³` rows, `(3 n - 2)³` entries, 26 on the diagonal and
+/// -1 elsewhere, as in the HPCG benchmark. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or entries are beyond 32 bits, and [`Error::OutOfMemory`].
+/// [`Error::InvalidOption`] if the number of rows or entries exceeds 32 bits, and [`Error::OutOfMemory`].
 pub fn stencil27<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([n, n, n], Neighbours::Box, 26.0)
 }

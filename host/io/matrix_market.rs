@@ -26,7 +26,7 @@ use self::{
 };
 use crate::{CooMatrix, CsrMatrix, Error, Result, Scalar};
 
-/// Reads one Matrix Market file, `.mtx` or `.mtx.gz`: gzip is recognised by its first bytes, not by the name.
+/// Reads one Matrix Market file, `.mtx` or `.mtx.gz`. Recognises gzip by the first bytes, not by the name.
 ///
 /// ```no_run
 /// use warpsparse::io::MatrixMarketReader;
@@ -37,23 +37,23 @@ use crate::{CooMatrix, CsrMatrix, Error, Result, Scalar};
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// # What is read
-/// - The layouts `coordinate` and `array`; the fields `real` (also called `double`), `integer`, `unsigned-integer` and
-///   `pattern` (every value is 1); the symmetries `general`, `symmetric` and `skew-symmetric`, whose other triangle is
-///   filled in. Header words in any case; any white space, LF or CRLF; the last newline may be missing.
-/// - The entries of a coordinate file are all kept, zeros too; duplicates are kept in a [`CooMatrix`] and summed in a
-///   [`CsrMatrix`]. The zeros of an array file are not stored.
-/// - The format stores the lower triangle of a symmetric matrix. A file that stores the upper one instead is read as
-///   well, as SciPy does; one with entries on both sides of the diagonal is refused, because such a file most often
-///   holds the whole matrix under a wrong header, and would be read with every value doubled.
-/// - Values are rounded once, to the nearest `T`, integers included; beyond the largest `T` they become infinite.
-///   Fortran's `1.5D+03` is read, and so are `inf` and `nan`.
-/// - `complex` and `hermitian` matrices and objects other than `matrix` are refused as [`Error::Unsupported`].
+/// # Supported files
+/// - The layouts `coordinate` and `array`; the fields `real` (or `double`), `integer`, `unsigned-integer` and `pattern`
+///   (every value is 1); the symmetries `general`, `symmetric` and `skew-symmetric`, whose other triangle is filled in.
+///   Header words may have any case; any white space, LF or CRLF separates; the last newline may be missing.
+/// - All entries of a coordinate file are kept, including zeros. A [`CooMatrix`] keeps duplicates, a [`CsrMatrix`] sums
+///   them. The zeros of an array file are not stored.
+/// - The format stores the lower triangle of a symmetric matrix. A file with the upper triangle is also accepted, as by
+///   SciPy. A file with entries on both sides of the diagonal is rejected, because it most likely holds the whole
+///   matrix under a wrong header, and every value would be doubled.
+/// - Values, including integers, are rounded once, to the nearest `T`; values beyond the largest `T` become infinite.
+///   Fortran's `1.5D+03`, `inf` and `nan` are accepted.
+/// - `complex` and `hermitian` matrices and objects other than `matrix` are rejected with [`Error::UnsupportedFile`].
 ///
 /// # Cost
-/// One pass over the text, one core. Memory grows with the entries found, whatever the header promises: a
-/// [`CooMatrix`] takes 8 bytes and a value an entry (two entries where a mirror image is filled in), up to twice that
-/// while it grows; a [`CsrMatrix`] is built from that.
+/// One pass over the text on one core. Memory grows with the entries found, whatever the header says: a [`CooMatrix`]
+/// takes 8 bytes and a value per entry (two entries if a mirror image is filled in), up to twice that while it grows; a
+/// [`CsrMatrix`] is built from it.
 pub struct MatrixMarketReader<'a> {
     name: PathBuf,
     input: Box<dyn Read + 'a>,
@@ -62,7 +62,7 @@ pub struct MatrixMarketReader<'a> {
 }
 
 impl<'a> MatrixMarketReader<'a> {
-    /// A reader of the file at `path`.
+    /// Opens the file at `path`.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be opened.
@@ -77,36 +77,36 @@ impl<'a> MatrixMarketReader<'a> {
         Ok(Self::new(file, path, bytes))
     }
 
-    /// A reader of `input`, which holds `bytes` bytes (0 if that is not known) and is called `name` in errors.
+    /// Creates a reader of `input`, which holds `bytes` bytes (0 if unknown) and is called `name` in errors.
     pub fn new(input: impl Read + 'a, name: impl Into<PathBuf>, bytes: u64) -> Self {
         Self { name: name.into(), input: Box::new(input), bytes, progress: None }
     }
 
-    /// Has `callback(bytes_read, total_bytes)` called every few megabytes and at the end. A gzipped file's compressed
-    /// bytes count; the total is 0 where it is not known.
+    /// Sets a callback `callback(bytes_read, total_bytes)`, which is called every few megabytes and at the end. For a
+    /// gzipped file it counts compressed bytes; an unknown total is 0.
     #[must_use]
     pub fn progress(mut self, callback: impl FnMut(u64, u64) + 'a) -> Self {
         self.progress = Some(Box::new(callback));
         self
     }
 
-    /// Reads the matrix, its entries in the file's order, each with its mirror image right behind it.
+    /// Reads the matrix with its entries in the order of the file, each followed by its mirror image.
     ///
     /// # Errors
-    /// [`Error::Parse`], with the line, if the file breaks the format; [`Error::UnsupportedFile`] if it is of a kind that
-    /// is not read; [`Error::Io`] if the system fails to read it.
+    /// [`Error::Parse`], with the line number, if the file violates the format; [`Error::UnsupportedFile`] if its kind
+    /// is not supported; [`Error::Io`] if reading fails.
     pub fn read_coo<T: Scalar>(self) -> Result<CooMatrix<T>> {
         let lines = Lines::new(self.input, self.bytes, self.progress)
             .map_err(|source| Error::Io { path: self.name.clone(), source })?;
         Text::new(self.name, lines).read(self.bytes)
     }
 
-    /// Reads the matrix, its rows sorted by column and duplicates summed in the file's order.
+    /// Reads the matrix with rows sorted by column and duplicates summed in the order of the file.
     ///
     /// # Errors
-    /// Those of [`read_coo`](Self::read_coo), and [`Error::UnsupportedFile`] if the matrix has more than 2^24 rows and 64
-    /// times as many rows as entries: offsets of its empty rows would be nearly all of a [`CsrMatrix`], and a few
-    /// bytes of file could ask for gigabytes.
+    /// Those of [`read_coo`](Self::read_coo), and [`Error::UnsupportedFile`] if the matrix has more than 2^24 rows and
+    /// 64 times as many rows as entries: nearly all of the [`CsrMatrix`] would be offsets of empty rows, and a file of
+    /// a few bytes could request gigabytes.
     pub fn read_csr<T: Scalar>(self) -> Result<CsrMatrix<T>> {
         let name = self.name.clone();
         let coo = self.read_coo()?;

@@ -1,4 +1,4 @@
-//! Where a matrix comes from, as one text: a file's path or `gen:` and a generator.
+//! Matrix sources as text: the path of a file, or `gen:` and a generator.
 
 use std::{
     fmt,
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::{CsrMatrix, Error, Result, Scalar};
 
-/// A matrix file or a generator, read from text such as `bcsstk16.mtx.gz` or `gen:poisson2d:2048`.
+/// A matrix file or a generator, parsed from text such as `bcsstk16.mtx.gz` or `gen:poisson2d:2048`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatrixSource {
     /// The path of a Matrix Market file.
     File(PathBuf),
-    /// A matrix made to order: the texts that begin with `gen:`.
+    /// A generated matrix: texts that begin with `gen:`.
     Generator(Generator),
 }
 
-/// A matrix of [`generate`], and its arguments.
+/// A generator of [`generate`] with its arguments.
 ///
-/// In text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:rmat:SCALE:EDGE_FACTOR`,
+/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:rmat:SCALE:EDGE_FACTOR`,
 /// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
-/// `gen:standin:NAME`, all but the first three with `:seed=SEED` at the end where another seed than [`DEFAULT_SEED`] is
-/// wanted. NAME is one of [`generate::STAND_INS`], in capital or small letters.
+/// `gen:standin:NAME`, all but the first three optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
+/// NAME is one of [`generate::STAND_INS`], in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant names the function that documents its arguments")]
 #[non_exhaustive]
@@ -58,7 +58,8 @@ impl MatrixSource {
         self.load_with_progress(|_, _| {})
     }
 
-    /// Like [`load`](Self::load); while a file is read, calls `progress` as [`MatrixMarketReader::progress`] does.
+    /// Reads or generates the matrix like [`load`](Self::load); while reading a file, calls `progress` like
+    /// [`MatrixMarketReader::progress`].
     ///
     /// # Errors
     /// Those of [`load`](Self::load).
@@ -71,10 +72,10 @@ impl MatrixSource {
 }
 
 impl Generator {
-    /// Makes the matrix.
+    /// Generates the matrix.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the arguments ask for a matrix that cannot be or does not fit.
+    /// [`Error::InvalidOption`] if the arguments describe an impossible matrix, or one that exceeds the limits.
     pub fn generate<T: Scalar>(&self) -> Result<CsrMatrix<T>> {
         match *self {
             Generator::Poisson2d { n } => generate::poisson2d(n),
@@ -212,7 +213,7 @@ impl fmt::Display for MatrixSource {
     }
 }
 
-/// The text that it is parsed from, as short as it can be.
+/// The shortest text that parses to the generator.
 impl fmt::Display for Generator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seed = match *self {

@@ -3,18 +3,18 @@
 /// No vertex.
 const NONE: u32 = u32::MAX;
 
-/// An order of the vertices of an undirected graph in which communities stand together, and within each the communities
-/// that it has grown from. `edges[v]` are `(neighbour, weight)`: each edge in the list of one of its ends, and any
-/// number of edges between the same vertices.
+/// Orders the vertices of an undirected graph so that communities are contiguous, and within each the communities from
+/// which it has grown. `edges[v]` are `(neighbour, weight)`: each edge is in the list of one of its ends, and there may
+/// be any number of edges between the same vertices.
 ///
 /// The algorithm of J. Arai, H. Shiokawa, T. Yamamuro, M. Onizuka and S. Iwamura ("Rabbit Order: just-in-time parallel
-/// reordering for fast graph analysis", IPDPS 2016) on one core: every vertex, together with what has been merged into
-/// it, is merged into the neighbour with which modularity gains most, if it gains. Vertices of small degree come first,
-/// so that hubs join a community late, and do not hold strangers together.
+/// reordering for fast graph analysis", IPDPS 2016) on one core: every vertex, together with those merged into it, is
+/// merged into the neighbour that increases modularity most, if any does. Vertices of small degree come first, so that
+/// hubs join a community late, and do not connect unrelated vertices.
 ///
-/// Weights are sums of ones: exact up to 2^24, and what rounding does beyond is the same in every run.
+/// Weights are sums of ones: exact up to 2^24, and rounded in the same way in every run beyond.
 ///
-/// About linear in the edges, beside sorting the vertices: merged lists are gone through again, and shrink.
+/// Takes about linear time in the edges, plus sorting the vertices: merged lists are traversed again, and shrink.
 pub(super) fn aggregate(mut edges: Vec<Vec<(u32, f32)>>) -> Vec<u32> {
     let count = edges.len();
     // From the other end, too.
@@ -60,25 +60,24 @@ pub(super) fn aggregate(mut edges: Vec<Vec<(u32, f32)>>) -> Vec<u32> {
     communities.into_order()
 }
 
-/// A partition of the vertices, and each community's in order.
+/// A partition of the vertices, and the order within each community.
 struct Communities {
     /// A vertex of the same community nearer to its representative, which is its own parent.
     parents: Vec<u32>,
-    /// The vertex that follows each in its community's order.
+    /// The next vertex in its community's order.
     next: Vec<u32>,
     /// For representatives, the last vertex of the community; the representative is the first.
     last: Vec<u32>,
 }
 
 impl Communities {
-    /// Every vertex for itself.
+    /// Creates one community per vertex.
     fn new(count: usize) -> Self {
         let vertices: Vec<u32> = (0..count as u32).collect();
         Self { parents: vertices.clone(), next: vec![NONE; count], last: vertices }
     }
 
-    /// The representative of the vertex's community. Halves the path on the way (R. E. Tarjan and J. van Leeuwen,
-    /// 1984).
+    /// Returns the representative of the vertex's community, with path halving (R. E. Tarjan and J. van Leeuwen, 1984).
     fn find(&mut self, mut vertex: u32) -> u32 {
         loop {
             let parent = self.parents[vertex as usize];

@@ -1,4 +1,4 @@
-//! Clustering: rows that share columns close together.
+//! Clustering: places rows that share columns close together.
 
 #[cfg(feature = "rayon")]
 use rayon::prelude::*;
@@ -7,34 +7,34 @@ use super::{aggregation::aggregate, lists::Lists};
 use crate::{CsrMatrix, Offset, Scalar, formats::rows::for_blocks};
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// An order of the rows in which those that share columns are close to one another: `order[new] = old`, as
-    /// [`permute`](Self::permute) takes it.
+    /// Computes an order of the rows in which rows that share columns are close to one another: `order[new] = old`, as
+    /// [`permute`](Self::permute) expects.
     ///
-    /// Made for products with a dense matrix `B`: rows that are multiplied one after the other then need the same rows
-    /// of `B`, and find them in a cache. That holds for a few dozen rows as for thousands. It helps graphs with
-    /// communities most, whatever their degrees; meshes gain as well; where columns are random, no order does. Rows may
-    /// be permuted alone, or, of a square matrix, columns with them. Rows without entries come last.
+    /// In products with a dense matrix `B`, successive rows then need the same rows of `B`, and find them in a cache.
+    /// This holds for a few dozen rows as for thousands. Graphs with communities gain most, whatever their degrees;
+    /// meshes gain as well; with random columns, no order helps. Permute the rows alone, or, for a square matrix, the
+    /// columns with them. Rows without entries come last.
     ///
-    /// Where the rows are in a good order already, as those of many finite-element matrices are, that order is
-    /// returned: if, taken in groups of 64, they have no more different columns than in the one found.
+    /// If the rows are in a good order already, as in many finite-element matrices, returns that order: if groups of 64
+    /// successive rows have no more distinct columns than in the computed order.
     ///
-    /// Values play no part, duplicates count by their number. The same pattern gives the same order for any number of
-    /// threads.
+    /// Values do not matter; duplicates count with their multiplicity. The same pattern gives the same order for any
+    /// number of threads.
     ///
     /// Rows and columns are the vertices of a bipartite graph, and entries are its edges. Three steps lead to an order:
     ///
-    /// 1. Label propagation cuts the graph into clusters. Every column begins with a label of its own; then, in turn,
-    ///    all rows and all columns take that label among their neighbours which gains the bipartite modularity of M. J.
-    ///    Barber most (M. J. Barber and J. W. Clark, "Detecting network communities by propagating labels under
-    ///    constraints", Physical Review E 80, 2009). Modularity sets the neighbours of a label against those that
-    ///    chance would give: so no label takes all, and hubs do not hold strangers together. As rows depend on columns
-    ///    alone, and columns on rows, all cores work.
-    /// 2. Within each cluster, and again all at once, rows are ordered by incremental aggregation (J. Arai et al.,
+    /// 1. Label propagation partitions the graph into clusters. Every column starts with its own label; then, in turn,
+    ///    all rows and all columns take the label among their neighbours that increases the bipartite modularity of M.
+    ///    J. Barber most (M. J. Barber and J. W. Clark, "Detecting network communities by propagating labels under
+    ///    constraints", Physical Review E 80, 2009). Modularity compares the neighbours with a label with the number
+    ///    expected by chance. So no label takes over, and hubs do not connect unrelated rows. Rows depend only on
+    ///    columns and columns only on rows, so all cores work.
+    /// 2. Within each cluster, all clusters in parallel, rows are ordered by incremental aggregation (J. Arai et al.,
     ///    "Rabbit Order: just-in-time parallel reordering for fast graph analysis", IPDPS 2016).
-    /// 3. So are the clusters, on one core.
+    /// 3. The clusters are ordered in the same way, on one core.
     ///
-    /// `O(nnz log(longest row or column))` time for the first step; the others are about linear. Takes 4 to 50 bytes an
-    /// entry of memory, most where there are no communities, however many columns are empty.
+    /// Takes `O(nnz log(longest row or column))` time for the first step; the others are about linear. Takes 4 to 50
+    /// bytes of memory per entry, most without communities, however many columns are empty.
     #[must_use]
     pub fn cluster_rows(&self) -> Vec<u32> {
         let (rows, ncols) = Lists::rows(self).without_empty_columns(self.ncols());

@@ -4,21 +4,21 @@ use std::{borrow::Cow, ops::Range};
 
 use crate::{CsrMatrix, Offset, Scalar};
 
-/// Lists of indices, one after the other in one array.
+/// Lists of indices in one array.
 pub(super) struct Lists<'a> {
     offsets: Vec<usize>,
     items: Cow<'a, [u32]>,
 }
 
 impl<'a> Lists<'a> {
-    /// The columns of each row, as they stand there.
+    /// Returns the column indices of each row.
     pub(super) fn rows<T: Scalar, O: Offset>(matrix: &'a CsrMatrix<T, O>) -> Self {
         let offsets = matrix.row_offsets().iter().map(|offset| offset.index()).collect();
         Self { offsets, items: Cow::Borrowed(matrix.col_indices()) }
     }
 
-    /// The same lists, where more than half of the `ncols` possible items may be in none with items numbered anew, in the
-    /// same order; and how many there can be now.
+    /// If more than half of the `ncols` possible items may be in no list, renumbers the items in the same order;
+    /// returns the lists and the number of possible items now.
     pub(super) fn without_empty_columns(self, ncols: usize) -> (Self, usize) {
         if ncols <= 2 * self.items.len() {
             return (self, ncols);
@@ -31,8 +31,7 @@ impl<'a> Lists<'a> {
         (Self { offsets: self.offsets, items: items.into() }, distinct.len())
     }
 
-    /// `count` lists: the items that `pairs` of `(list, item)` put into each, in their order. Goes through the pairs
-    /// twice.
+    /// Creates `count` lists from `(list, item)` pairs, keeping their order. Traverses the pairs twice.
     ///
     /// A counting sort: `O(pairs + count)`.
     pub(super) fn sorted(count: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
@@ -53,7 +52,7 @@ impl<'a> Lists<'a> {
         Self { offsets, items: items.into() }
     }
 
-    /// `count` lists, to each of which `append(list, items)` adds its own.
+    /// Creates `count` lists, to each of which `append(list, items)` adds items.
     pub(super) fn appended(count: usize, mut append: impl FnMut(usize, &mut Vec<u32>)) -> Self {
         let (mut offsets, mut items) = (vec![0], Vec::new());
         for list in 0..count {
@@ -63,27 +62,27 @@ impl<'a> Lists<'a> {
         Self { offsets, items: items.into() }
     }
 
-    /// For each item below `count` the lists that it is in.
+    /// Returns, for each item below `count`, the lists that contain it.
     pub(super) fn transpose(&self, count: usize) -> Lists<'static> {
         Lists::sorted(count, self.pairs().map(|(list, item)| (item, list)))
     }
 
-    /// Number of lists.
+    /// Returns the number of lists.
     pub(super) fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Items in all lists.
+    /// Returns the number of items in all lists.
     pub(super) fn total(&self) -> usize {
         self.items.len()
     }
 
-    /// All lists, one after the other.
+    /// Returns the items of all lists in order.
     pub(super) fn into_items(self) -> Vec<u32> {
         self.items.into_owned()
     }
 
-    /// Where a list stands among all items.
+    /// Returns the range of a list among all items.
     pub(super) fn range(&self, list: usize) -> Range<usize> {
         self.offsets[list]..self.offsets[list + 1]
     }
@@ -92,7 +91,7 @@ impl<'a> Lists<'a> {
         &self.items[self.range(list)]
     }
 
-    /// Of items below `count`, none of them twice and no more than 2^32, the places among all items; of others, 0.
+    /// Returns the positions of items below `count` among all items, which are distinct and at most 2^32; 0 for others.
     pub(super) fn positions(&self, count: usize) -> Vec<u32> {
         let mut positions = vec![0; count];
         for (position, &item) in (0..).zip(self.items.iter()) {
@@ -105,7 +104,7 @@ impl<'a> Lists<'a> {
         (0..self.len()).map(|list| self.get(list))
     }
 
-    /// Every `(list, item)`.
+    /// Iterates over all `(list, item)` pairs.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + Clone {
         self.iter().enumerate().flat_map(|(list, items)| items.iter().map(move |&item| (list as u32, item)))
     }

@@ -1,5 +1,4 @@
-//! Orders of rows and columns that bring together what belongs together, so that a product finds in the caches what it
-//! needs again.
+//! Orders of rows and columns that improve the locality of products.
 
 mod aggregation;
 mod clustering;

@@ -1,23 +1,23 @@
-//! Reverse Cuthill-McKee: a small bandwidth.
+//! Reverse Cuthill-McKee ordering.
 
 use super::lists::Lists;
 use crate::{CsrMatrix, Error, Offset, Result, Scalar};
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// An order of rows and columns that gives a square matrix a small bandwidth: `order[new] = old`, as
-    /// [`permute`](Self::permute) takes it for both.
+    /// Computes an order of rows and columns that gives a square matrix a small bandwidth: `order[new] = old`, as
+    /// [`permute`](Self::permute) expects for both.
     ///
-    /// For meshes and other matrices that have a small bandwidth in some order. Graphs with hubs have none: for those
-    /// see [`cluster_rows`](Self::cluster_rows). Entries count in both directions, as if the pattern were that of
-    /// `A + Aᵀ`; values play no part. The same pattern gives the same order.
+    /// For meshes and other matrices that have a small bandwidth in some order. Graphs with hubs do not; for those use
+    /// [`cluster_rows`](Self::cluster_rows). The pattern is treated as that of `A + Aᵀ`; values do not matter. The same
+    /// pattern gives the same order.
     ///
-    /// The algorithm of E. Cuthill and J. McKee ("Reducing the bandwidth of sparse symmetric matrices", ACM National
-    /// Conference 1969), reversed (A. George, 1971): connected rows breadth-first, neighbours by increasing degree.
-    /// Each component is begun far out, at the pseudo-peripheral node of A. George and J. W. H. Liu ("An implementation
-    /// of a pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979).
+    /// The algorithm is that of E. Cuthill and J. McKee ("Reducing the bandwidth of sparse symmetric matrices", ACM
+    /// National Conference 1969), reversed (A. George, 1971): connected rows breadth-first, neighbours by increasing
+    /// degree. Each component starts at the pseudo-peripheral node of A. George and J. W. H. Liu ("An implementation of
+    /// a pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979).
     ///
-    /// `O(nnz log(longest row or column))` time on one core, for a few searches of each component; 5 to 25 bytes an
-    /// entry of memory.
+    /// Takes `O(nnz log(longest row or column))` time on one core, for a few searches of each component, and 5 to 25
+    /// bytes of memory per entry.
     ///
     /// ```
     /// use warpsparse::CsrMatrix;

@@ -1,23 +1,23 @@
-//! The host's side of a solution: rounds of iterations, until the residual of `x` is small.
+//! The host's side of a solve: rounds of iterations, until the residual of `x` is small.
 
 use std::{ops::ControlFlow, thread};
 
 use super::{Progress, SolveInfo, StopReason, criterion::Criterion};
 use crate::{Error, Result};
 
-/// A method on its way to the solution of one system: what [`Course`] drives. However its iterations are computed, this is all that is
-/// seen of them.
+/// A method in the course of solving one system. [`Course`] drives it through this trait, however it computes its
+/// iterations.
 pub(super) trait Method {
-    /// Unknowns.
+    /// Returns the number of unknowns.
     fn size(&self) -> usize;
 
     /// Computes `r = b - A x`; returns its norm and that of `b`.
     fn residual(&mut self) -> Result<(f64, f64)>;
 
-    /// Makes `x` 0, for a `b` whose norm is 0.
+    /// Sets `x` to 0, for a `b` with norm 0.
     fn set_zero(&mut self) -> Result<()>;
 
-    /// What share of the residual is left when it is replaced, if it is; the direction goes on then.
+    /// The fraction of the residual at which it is replaced, if at all; the direction is kept then.
     fn replaced_at(&self) -> Option<f64> {
         None
     }
@@ -28,57 +28,57 @@ pub(super) trait Method {
     /// Queues some iterations, unless enough are queued. `done` are known to be done.
     fn advance(&mut self, done: usize) -> Result<()>;
 
-    /// Adds the norms that have come since the last time to the history, and tells how the iterations stand. Does not wait.
+    /// Appends new norms to the history, and returns the state of the iterations. Does not wait.
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase>;
 
-    /// Waits until nothing of the method is queued any more, and `x` is that of the last iteration.
+    /// Waits until nothing of the method is queued, and `x` is that of the last iteration.
     fn finish(&mut self) -> Result<()>;
 }
 
-/// Iterations from one residual that is computed from `x` to the next.
+/// The iterations between two computations of the residual from `x`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     /// The norm to reach.
     pub(super) target: f64,
-    /// Iterations done before.
+    /// Iterations in earlier rounds.
     pub(super) first: usize,
-    /// The most iterations, those before included.
+    /// The maximum number of iterations, including earlier rounds.
     pub(super) limit: usize,
-    /// Whether the direction of the round before goes on.
+    /// Whether the direction of the previous round is kept.
     pub(super) goes_on: bool,
 }
 
-/// How iterations stand.
+/// The state of the iterations.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// Some are queued that the host has not heard of.
+    /// Some queued iterations have not reported yet.
     Busy,
-    /// The host has heard of all that were queued.
+    /// All queued iterations have reported.
     Idle,
-    /// The method does not go on.
+    /// The method has ended.
     Ended(Result<StopReason>),
 }
 
-/// A residual counts as small enough if it is at most so many times the norm to reach: what the method updates and what belongs to `x`
-/// differ by rounding.
+/// A residual of `x` is accepted up to this multiple of the target, because it differs from the updated residual by
+/// rounding.
 const ACCEPTED: f64 = 1.01;
 
-/// A direction goes on with a replaced residual that is at most so many times the one that it was made with,
+/// A direction is kept if the replaced residual is at most this multiple of the updated one,
 const MAX_DRIFT: f64 = 2.0;
-/// and at least such a share of what the round was to reach.
+/// and at least this fraction of the round's target.
 const MIN_LEFT: f64 = 0.01;
 
-/// What a user's callback is.
+/// A user's callback.
 pub(super) type Callback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-/// A solution, from the first residual to the report.
+/// A solve, from the first residual to the report.
 pub(super) struct Course<'b, 'a> {
     pub(super) criterion: Criterion,
     pub(super) callback: Option<&'b mut Callback<'a>>,
 }
 
 impl Course<'_, '_> {
-    /// Solves the method's system, whose `x` is the first guess.
+    /// Solves the method's system, whose `x` is the initial guess.
     pub(super) fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
         let limit = self.criterion.limit(method.size());
         let (mut residual, b_norm) = method.residual()?;
@@ -118,7 +118,7 @@ impl Course<'_, '_> {
             {
                 return reason.map(|_| info);
             }
-            // After a breakdown too, for it completes x.
+            // After a breakdown too, because it completes x.
             let now = method.residual();
             info.reason = reason?;
             (residual, _) = now?;
@@ -144,8 +144,8 @@ impl Course<'_, '_> {
         Ok(info)
     }
 
-    /// Iterates from the residual that was computed last; adds the norms to the history. When it returns, nothing of the method is queued
-    /// any more.
+    /// Iterates from the residual that was computed last, and appends the norms to the history. On return nothing of
+    /// the method is queued.
     fn round(&mut self, method: &mut dyn Method, round: Round, history: &mut Vec<f64>) -> Result<StopReason> {
         method.begin(round)?;
         let mut stopped = false;

@@ -1,8 +1,8 @@
-//! When a method ends.
+//! Stopping criteria.
 
 use crate::{Error, Result};
 
-/// How small the residual is to become, in the 2-norm.
+/// A bound for the 2-norm of the residual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     relative: f64,
@@ -10,19 +10,19 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// `norm(b - A x) <= relative * norm(b)`.
+    /// Stops at `norm(b - A x) <= relative * norm(b)`.
     #[must_use]
     pub const fn relative(relative: f64) -> Self {
         Self { relative, absolute: 0.0 }
     }
 
-    /// `norm(b - A x) <= absolute`.
+    /// Stops at `norm(b - A x) <= absolute`.
     #[must_use]
     pub const fn absolute(absolute: f64) -> Self {
         Self { relative: 0.0, absolute }
     }
 
-    /// One of the two is enough.
+    /// Stops as soon as one of the two criteria holds.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self { relative: self.relative.max(other.relative), absolute: self.absolute.max(other.absolute) }
@@ -36,11 +36,11 @@ impl Default for Tolerance {
     }
 }
 
-/// When a method ends: at a small residual, or after so many iterations.
+/// When a solver stops: at a small residual, or after a number of iterations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Criterion {
     pub(super) tolerance: Tolerance,
-    /// Otherwise ten times the size of the system.
+    /// By default ten times the size of the system.
     pub(super) max_iterations: Option<usize>,
 }
 
@@ -55,12 +55,12 @@ impl Criterion {
         }
     }
 
-    /// The norm to reach, where `b` has this one.
+    /// Returns the residual norm to reach for this norm of `b`.
     pub(super) fn target(&self, b_norm: f64) -> f64 {
         (self.tolerance.relative * b_norm).max(self.tolerance.absolute)
     }
 
-    /// The most iterations for a system of this size.
+    /// Returns the maximum number of iterations for a system of this size.
     pub(super) fn limit(&self, size: usize) -> usize {
         self.max_iterations.unwrap_or(10 * size)
     }

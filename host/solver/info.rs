@@ -1,44 +1,44 @@
-//! What methods report.
+//! Reports of solvers.
 
-/// How a solution went.
+/// The result of a solve.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SolveInfo {
-    /// Iterations done.
+    /// The number of iterations.
     pub iterations: usize,
-    /// `norm(b - A x)`, computed from the `x` that is returned.
+    /// `norm(b - A x)`, computed from the returned `x`.
     pub residual_norm: f64,
-    /// The same over `norm(b)`; 0 if both are 0.
+    /// `residual_norm / norm(b)`; 0 if both are 0.
     pub relative_residual: f64,
-    /// The norm of the residual before the first iteration and after each, as the method updates it.
+    /// The residual norm before the first iteration and after each, as updated by the iteration.
     pub history: Vec<f64>,
-    /// Why the method ended.
+    /// Why the solver stopped.
     pub reason: StopReason,
 }
 
-/// Why a method ended.
+/// Why a solver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The residual is as small as asked for.
+    /// The residual reached the tolerance.
     Converged,
-    /// The iterations have reached their limit.
+    /// The number of iterations reached its limit.
     MaxIterations,
-    /// The element type is not precise enough for a smaller residual: the residual that the method updates is as small as asked for,
-    /// that of `x` is not, and to start again from there did not halve it; or numbers underflow.
+    /// The element type is not precise enough for a smaller residual: the residual that the iteration updates reached
+    /// the tolerance, but that of `x` did not, and restarting from `x` did not halve it; or numbers underflow.
     RoundingLimit,
-    /// The callback said so.
+    /// The callback stopped the solver.
     Stopped,
 }
 
-/// What a callback is told after an iteration.
+/// The state that a callback receives after an iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Iterations done.
+    /// The number of iterations so far.
     pub iteration: usize,
-    /// The norm of the residual, as the method updates it.
+    /// The residual norm, as updated by the iteration.
     pub residual_norm: f64,
-    /// The norm to reach.
+    /// The residual norm to reach.
     pub target: f64,
 }

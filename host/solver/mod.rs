@@ -1,7 +1,7 @@
 //! Solvers of linear systems, and what they share.
 //!
-//! A method is a file over the vector layer, such as [`cg/plain.rs`](cg), which the others follow: it computes its iterations, and
-//! [`course`] does the rest, from the first residual to the report.
+//! A solver is one file over the vector layer; [`cg/plain.rs`](cg) is the model for others. It computes the iterations,
+//! and [`course`] does the rest, from the first residual to the report.
 
 mod cg;
 mod course;

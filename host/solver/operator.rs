@@ -1,10 +1,11 @@
-//! What a method is given in place of a matrix.
+//! Linear operators, which solvers accept in place of a matrix.
 
 use crate::{Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Result, Scalar};
 
-/// A linear map: a matrix, or anything that computes what a matrix would.
+/// A linear map: a matrix, or anything that computes a matrix-vector product.
 ///
-/// `y` arrives as a slice, which can be written but not replaced. So an operator that only queues operations on the device is a line or two:
+/// `y` is a slice, which can be written but not replaced. An operator that only queues operations on the device takes a
+/// line or two:
 ///
 /// ```
 /// use warpsparse::{Cg, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, LinearOperator, Result};
@@ -33,30 +34,32 @@ use crate::{Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Result, Scalar};
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 pub trait LinearOperator<T: Scalar> {
-    /// Elements of `A * x`.
+    /// Returns the length of `A * x`.
     fn nrows(&self) -> usize;
 
-    /// Elements of `x`.
+    /// Returns the length of `x`.
     fn ncols(&self) -> usize;
 
-    /// Where the vectors live.
+    /// Returns the device of the vectors.
     fn device(&self) -> &Device;
 
-    /// `y = A * x`, with `x` of [`ncols`](Self::ncols) and `y` of [`nrows`](Self::nrows) elements, queued on `y`'s queue. The old `y` may
-    /// hold anything.
+    /// Computes `y = A * x` on `y`'s queue, where `x` has [`ncols`](Self::ncols) and `y` has [`nrows`](Self::nrows)
+    /// elements. The old `y` may hold anything.
     ///
     /// # Errors
-    /// Its own. They end the solution.
+    /// Any error ends the solve and is returned by it.
     fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()>;
 
-    /// Whether [`apply`](Self::apply) does nothing but queue operations on the device, always the same ones: no copies to or from the host,
-    /// no waiting. Methods may then record it once and replay it. Otherwise, as by default, it is called for each product. If this returns true and
+    /// Returns whether [`apply`](Self::apply) only queues operations on the device, always the same ones, without
+    /// waiting or copying to or from the host. Solvers may then record it once and replay it. Otherwise, as by default,
+    /// they call it for each product. If this returns true and `apply` does anything else, solving fails.
     /// `apply` does something else, solving fails.
     fn can_be_recorded(&self) -> bool {
         false
     }
 
-    /// The matrix, if the operator is one of this crate: methods then use its kernels in place of [`apply`](Self::apply).
+    /// Returns the matrix if the operator is one of this crate; solvers then use its kernels instead of
+    /// [`apply`](Self::apply).
     fn as_matrix(&self) -> Option<&DeviceMatrix<T>> {
         None
     }

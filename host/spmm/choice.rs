@@ -1,4 +1,4 @@
-//! Which tile of columns a group of GPU threads takes, and which rows are too long for one group.
+//! The column tile of a group of GPU threads, and the threshold for rows too long for one group.
 
 use kernels_gpu::{
     DType,
@@ -8,11 +8,11 @@ use kernels_gpu::{
 use super::SpmmOptions;
 use crate::{Error, Result, Structure};
 
-/// Threads of a large GPU that are busy at a time: with 44 registers each, and enough memory accesses under way.
+/// Concurrent threads of a large GPU: with 44 registers each, and enough memory accesses in flight.
 const FILL: usize = 132 * 1536;
 
-/// The columns that a lane loads at a time, at most: `alignment` is a common divisor of the columns, and of all distances
-/// and offsets in elements.
+/// Returns the maximum number of columns that a lane loads at a time. `alignment` is a common divisor of the columns,
+/// and of all distances and offsets in elements.
 pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
     let most = match dtype {
         DType::F32 => 4,
@@ -22,9 +22,9 @@ pub(super) fn widest_vector(dtype: DType, alignment: usize) -> u32 {
     [4, 2, 1].into_iter().filter(|&vector| vector <= most).find(divides).expect("1 divides everything")
 }
 
-/// The tile for so many columns: of the forced lanes and vectors a lane if there are any, otherwise the
-/// one of the least work among those of at most `widest` columns, if there are any. That is counted in vectors for each entry, idle lanes included; to read the entry once more for
-/// another tile counts like 8 vectors.
+/// Returns the tile for `cols` columns: with the forced lanes and vectors per lane, if any, otherwise the one with the
+/// least work among those of at most `widest` columns, if any. Work is counted in vectors per entry, including idle
+/// lanes; reading the entry again for another tile counts as 8 vectors.
 ///
 /// On an H200 (driver 580, 2026-11-21), by a prototype in CUDA C, f32, 128 columns, us: R-MAT 20/16 by 16 lanes with 2 vectors
 /// 1066, by 32 lanes with 1 1059; 27-point stencil by 16 with 2 732, by 8 with 2, in two tiles, 786.
@@ -47,20 +47,20 @@ pub(super) fn tile(
         });
     }
     let work = |tile: Tile| u64::from(tile.count(cols)) * u64::from(tile.lanes * tile.coarsening + 8);
-    // Too wide is worse than any work.
+    // A too wide tile is worse than any work.
     let cost = |tile: Tile| (tile.columns().max(widest), work(tile), tile.count(cols));
     Ok(of_vector().min_by_key(|&tile| cost(tile)).expect("tiles for every vector"))
 }
 
-/// The widest tile, in bytes of a row of `B`, for which the rows of `B` that are in use at a time stay in the L2 cache, as far
-/// as the structure tells.
+/// Returns the widest tile, in bytes of a row of `B`, for which the rows of `B` in use at a time stay in the L2 cache,
+/// as far as the structure shows.
 ///
-/// Rows are taken in their order, so those in use span the bandwidth. Where even a narrow tile of that is too much, columns are
-/// either near one another anyway, or a few of them are used often, or all of them at random: then a line of the cache is
-/// enough, for the narrower the tile, the more of it the cache holds.
+/// Rows are processed in order, so those in use span the bandwidth. If even a narrow tile of these is too much, columns
+/// are either close together anyway, or a few of them are used often, or all of them at random: then one cache line is
+/// enough, because the cache holds more of a narrower tile.
 ///
-/// Where rows of many entries are of like length, the groups go through the columns in step, and find their rows of `B` in the
-/// L1 cache. Where lengths differ, that is lost; then it is best to have all of `B` in the L2 cache, nearly.
+/// If long rows have similar lengths, the groups traverse the columns in step, and find their rows of `B` in the L1
+/// cache. If lengths differ, they do not; then it is best to keep nearly all of `B` in the L2 cache.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us with tiles of 128 / 256 / 512 / 1024 bytes: 7-point stencil 160^3, 256 columns -
 /// / 3009 / 4469 / 4220; 27-point 100^3 - / 1676 / 1554 / 1535; 16 entries a row at random, 128 columns 1814 / 2012 / 2031 / -;
@@ -84,7 +84,8 @@ pub(super) fn widest_tile(structure: &Structure, element_bytes: usize) -> u32 {
     (bytes / element_bytes) as u32
 }
 
-/// How many rows ahead a group has the L2 cache fetch what another group will load of `A`: more than a GPU works on at a time.
+/// Returns how many rows ahead a group prefetches into the L2 cache what another group will load of `A`: more than a
+/// GPU processes at a time.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us for 0 / 4000 / 12 000 / 24 000 rows: 5-point stencil, 32 columns 486 / 467 / 444 /
 /// 443, 128 columns 1504 / 1444 / 1447 / 1447; NotreDame_www, 128 columns 112 / 109 / 108 / 107; 27-point stencil 746 / 722 / 724 / 754.
@@ -92,8 +93,9 @@ pub(super) fn ahead(tile: Tile) -> u32 {
     FILL as u32 / tile.lanes
 }
 
-/// How far below a row of `A` the row of `B` is that its group has the L2 cache fetch: beyond the upper band, where nobody has
-/// asked for a row before. 0, for none, where the rows in between would take too much of the cache.
+/// Returns the distance from a row of `A` to the row of `B` that its group prefetches into the L2 cache: beyond the
+/// upper band, where no earlier row has loaded anything. 0, for no prefetch, if the rows in between would take too much
+/// of the cache.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us without / with: 5-point stencil, 32 columns 452 / 430, 128 columns 1447 / 1388, 256
 /// columns 2708 / 2762; 7-point stencil, 64 columns 737 / 765; 27-point stencil, 128 columns 717 / 717.
@@ -105,9 +107,9 @@ pub(super) fn b_ahead(structure: &Structure, tile: Tile, element_bytes: usize) -
     if fits { u32::try_from(structure.upper_bandwidth + beyond).unwrap_or(0) } else { 0 }
 }
 
-/// Rows of more entries than this are cut into pieces of as many: so few that the pieces fill a large GPU several times over
-/// and none is what the others wait for at the end, but not too few to be worth it. Where no row is much longer than the others,
-/// and there are enough of them, none is cut.
+/// Returns the threshold for long rows, which is also the size of their pieces. It is small enough that the pieces fill
+/// a large GPU several times over and none delays the end, but large enough to be worthwhile. If no row is much longer
+/// than the others, and there are enough of them, no row is split.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, us with pieces of 32 / 64 / 128 / 256 / 512 entries: R-MAT 17/8, 16 columns 27 / 25 / - / - / -,
 /// 128 columns - / 77 / 82 / - / -; R-MAT 20/16, 128 columns - / 1149 / 1098 / - / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / - / -;
@@ -126,8 +128,8 @@ pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
     (to_fill / 8).clamp(to_fill.clamp(LEAST, 128), MOST).next_power_of_two() as u32
 }
 
-/// Options that force each tile that is not much wider than the columns, with long rows of a quarter, just, and four times
-/// the entries that suit the matrix; but what the options force already, stays.
+/// Returns options that force each tile that is not much wider than the columns, with a quarter, one and four times the
+/// threshold that suits the matrix; options that are already forced stay.
 pub(super) fn candidates(
     vector: u32,
     cols: u32,
@@ -145,7 +147,7 @@ pub(super) fn candidates(
         let mut lengths = options
             .long_row
             .map_or(vec![suiting, suiting / 4, suiting.saturating_mul(4).min(LONGEST_PIECE)], |forced| vec![forced]);
-        // Of those that cut no row, one is enough.
+        // One of those that split no row is enough.
         lengths.sort_unstable();
         let enough = lengths.iter().position(|&length| length as usize >= structure.max_row);
         lengths.truncate(enough.map_or(lengths.len(), |position| position + 1));

@@ -9,7 +9,7 @@ use crate::{
     CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads, spmv::output,
 };
 
-/// Columns whose sums are kept at hand while a row is gone through: they fit the registers and the first-level cache.
+/// Columns whose sums are accumulated together: they fit in registers and the L1 cache.
 const BLOCK: usize = 32;
 
 /// A CSR matrix in host memory.
@@ -90,7 +90,7 @@ impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
         }
         let b = Rows::new(b);
         for_rows(matrix, 0..matrix.nrows(), cols, RowsMut::new(c), entries.map(RowsMut::new), &|i, c, entries| {
-            // In blocks, whose numbers of entries are at hand where nobody asked for them.
+            // In blocks, with a buffer for unwanted indices of entries.
             let mut unwanted = [0; BLOCK];
             let mut entries = entries.map(|entries| entries.chunks_mut(BLOCK));
             for (block, c) in c.chunks_mut(BLOCK).enumerate() {
@@ -102,7 +102,7 @@ impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
     }
 }
 
-/// Does `work` for some rows of C, and of the numbers of entries: halves it among threads until it is small.
+/// Does `work` for a range of rows of C and of the argmax; splits it among threads until it is small.
 fn for_rows<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     rows: Range<usize>,
@@ -154,7 +154,7 @@ fn add_row<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, b: Rows<'_,
     }
 }
 
-/// The columns of a row of C from `first` on; of an extremum, `of` gets as many numbers of entries.
+/// Computes the columns of a row of C from `first` on; for an extremum, `of` receives the indices of the entries.
 fn reduce_block<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     i: usize,
@@ -190,7 +190,7 @@ fn reduce_block<T: Scalar, O: Offset>(
     }
 }
 
-/// The products that no other is beyond, the first of them; and of which entries they are. A NaN is beyond every number.
+/// Returns the first of the most extreme products, and the entry of each. NaN exceeds every number.
 fn extremum<T: Scalar, P: Iterator<Item = T>>(
     entries: Range<usize>,
     products: impl Fn(usize) -> P,

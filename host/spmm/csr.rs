@@ -25,32 +25,32 @@ use crate::{
     stored::CsrArrays,
 };
 
-/// The tiles that there are kernels for.
+/// Returns the tiles with kernels.
 pub(super) fn tiles(dtype: DType) -> impl Iterator<Item = Tile> + Clone {
     KEYS.iter().filter(move |key| key.dtype == dtype).map(|key| key.tile)
 }
 
-/// A CSR matrix on a GPU or in the emulator, and what its products need.
+/// A CSR matrix on a GPU or in the emulator, and the data for its products.
 #[derive(Debug)]
 pub(crate) struct GpuSpmm<T, O> {
     products: Products<T, O>,
-    /// Under one lock, as the plans of [`Products`].
+    /// Under one lock, like the plans of [`Products`].
     reductions: Arc<Mutex<Vec<reduce::Plan<T>>>>,
 }
 
-/// Products by the kernels of the family, chosen as the options say.
+/// Products by the kernels of the family, chosen by the options.
 #[derive(Debug)]
 struct Products<T, O> {
     csr: Arc<CsrArrays<T, O>>,
     structure: Structure,
-    /// Of these, what does not depend on the alignment of B and C is for every product.
+    /// The parts that do not depend on the alignment of B and C apply to every product.
     options: SpmmOptions,
-    /// One for each number of columns and alignment so far. Launches of one matrix are ordered, whatever their queues, since each joins the
-    /// matrix's own: the lock is held until a launch has been queued and has joined.
+    /// One for each number of columns and alignment so far. Launches of one matrix are ordered on any queue, because
+    /// each joins the matrix's own queue: the lock is held until a launch has been queued and has joined.
     plans: Arc<Mutex<Vec<Plan<T>>>>,
 }
 
-/// A kernel, and what the groups of one launch tell one another.
+/// A kernel, and the memory through which the groups of a launch communicate.
 #[derive(Debug)]
 struct Plan<T> {
     shares: Shares,
@@ -123,7 +123,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         Self { csr: Arc::clone(csr), structure, options, plans: Arc::default() }
     }
 
-    /// Chooses the kernel for matrices of so many columns without gaps.
+    /// Chooses the kernel for contiguous matrices of `cols` columns.
     fn prepare(&self, cols: u32) -> Result<KernelChoice> {
         let vector = choice::widest_vector(T::DTYPE, alignment(&[cols as usize]));
         let (plan, mut reason) = match self.options.autotune && self.csr.nrows > 0 {
@@ -178,19 +178,19 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         unsafe { launch.run_entry(entry, &args) }
     }
 
-    /// The fastest of all plans that the options leave, and its time in words.
+    /// Returns the fastest plan within the options, and its time in words.
     fn autotuned(&self, cols: u32, vector: u32) -> Result<(Plan<T>, String)> {
         let (device, options) = (&self.csr.device, &self.options);
         let repeats = if device.is_cuda() { 9 } else { 1 };
         let (b_size, c_size) = ((self.structure.ncols, cols as usize), (self.structure.nrows, cols as usize));
-        // Not zeros: they cost less power, and so are faster.
+        // Zeros would cost less power, and so be faster.
         let mut b = zeros::<T>(b_size.0.saturating_mul(b_size.1))?;
         b.iter_mut().enumerate().for_each(|(i, b)| *b = T::from_f64(((i % 1000) * 919 % 1000) as f64 / 1000.0 - 0.5));
         let (b, mut c) = (device.upload_vec(&b)?, device.zeros(c_size.0 * c_size.1)?);
 
         let mut candidates = choice::candidates(vector, cols, options, &self.structure, tiles(T::DTYPE));
         if candidates.is_empty() {
-            // Too wide for all of them, or forced to a tile that there is no kernel for.
+            // All tiles are too wide, or the forced tile has no kernel.
             candidates.push(options.clone());
         }
         let count = candidates.len();

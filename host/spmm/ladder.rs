@@ -17,7 +17,7 @@ use crate::{
     stored::CsrArrays,
 };
 
-/// Products by one kernel of these families, whatever the matrix is like.
+/// Products by one kernel of these families, for any matrix.
 #[derive(Debug)]
 pub(super) struct Forced<T, O> {
     csr: Arc<CsrArrays<T, O>>,
@@ -31,7 +31,7 @@ enum Kernel<T> {
     Atomic { task: Task, entries: Entries<T> },
 }
 
-/// What the CSR arrays lack of the entries in the order wanted.
+/// The arrays missing from CSR for the entries in the desired order.
 #[derive(Debug)]
 enum Entries<T> {
     ByRows { row_indices: Buffer<u32> },
@@ -39,7 +39,7 @@ enum Entries<T> {
 }
 
 impl<T: Scalar, O: Offset> Forced<T, O> {
-    /// The kernel, which is one of these families. Atomic ones take `O(nnz + nrows + ncols)`.
+    /// Creates products by this kernel, which belongs to these families. Atomic kernels take `O(nnz + nrows + ncols)`.
     pub(super) fn new(csr: &Arc<CsrArrays<T, O>>, ncols: usize, kernel: SpmmKernel) -> Result<Self> {
         const ATOMIC: &str = "atomic additions, whose order changes from run to run, as the options say";
         let rung = |rung, what: String| Ok((Kernel::Rung(rung), format!("{what}, as the options say")));
@@ -116,7 +116,7 @@ impl<T: Scalar, O: Offset> Multiply<T> for Forced<T, O> {
         match &self.kernel {
             Kernel::Rung(rung) => launch_rung(&self.csr, *rung, product),
             Kernel::Atomic { task, entries: arrays } => {
-                // What the second launch could refuse, before the first has changed C.
+                // Check what the second launch could reject before the first one changes C.
                 row_bytes::<T>(product.b.leading_dimension())?;
                 entries(&self.csr)?;
                 scale(self.csr.nrows, product.beta, product.c.view_mut())?;
@@ -176,7 +176,7 @@ fn launch_rung<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>, rung: Rung, product:
     unsafe { launch(queue, rung_key::<T, O>(rung).entry(), blocks, args) }
 }
 
-/// `C = beta * C`, gaps left as they are.
+/// Computes `C = beta * C`, leaving gaps unchanged.
 fn scale<T: Scalar>(rows: u32, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     if beta == T::from_f64(1.0) {
         return Ok(());
@@ -189,14 +189,14 @@ fn scale<T: Scalar>(rows: u32, beta: T, c: DenseMut<'_, T>) -> Result<()> {
     unsafe { launch(queue, entry, Task::Scale.grid_size(rows), args) }
 }
 
-/// The number of entries, which the atomic kernels count in 32 bits.
+/// Returns the number of entries, which the atomic kernels count in 32 bits.
 fn entries<T: Scalar, O: Offset>(csr: &CsrArrays<T, O>) -> Result<u32> {
     let nnz = csr.nnz;
     u32::try_from(nnz.index())
         .map_err(|_| Error::Unsupported(format!("atomic additions of {nnz} entries: 2^32 and more")))
 }
 
-/// The row of each entry, of the offsets of rows; or the column, of those of columns.
+/// Returns the row of each entry from row offsets, or the column from column offsets.
 fn indices<O: Offset>(offsets: &[O]) -> Vec<u32> {
     let mut indices = Vec::with_capacity(offsets[offsets.len() - 1].index());
     for (line, end) in offsets[1..].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Sparse matrix times dense matrix.
+//! Products of sparse and dense matrices.
 
 mod choice;
 mod cpu;
@@ -41,25 +41,26 @@ pub(crate) struct Product<'a, T> {
     pub(crate) c: DenseMut<'a, T>,
 }
 
-/// What becomes of the products of a row's entries with rows of `B`: see [`DeviceMatrix::spmm_reduce`](crate::DeviceMatrix::spmm_reduce).
+/// How the products of a row's entries with rows of `B` are reduced: see
+/// [`DeviceMatrix::spmm_reduce`](crate::DeviceMatrix::spmm_reduce).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduce {
-    /// Their sum.
+    /// The sum.
     Sum,
-    /// Their sum over their number.
+    /// The mean.
     Mean,
-    /// The largest.
+    /// The maximum.
     Max,
-    /// The smallest.
+    /// The minimum.
     Min,
 }
 
-/// What rows of `B` are multiplied by in [`DeviceMatrix::spmm_reduce`](crate::DeviceMatrix::spmm_reduce).
+/// The weights of rows of `B` in [`DeviceMatrix::spmm_reduce`](crate::DeviceMatrix::spmm_reduce).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Weights {
     /// The values of the matrix.
     Values,
-    /// 1, whatever the values: they are not read.
+    /// 1 for every entry; the values are not read.
     Ones,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Reduction<'a, T> {
 }
 
 impl Reduce {
-    /// The number that stands for no entry where a row has none.
+    /// The index that stands for a row without entries.
     pub const NO_ENTRY: u32 = NO_ENTRY;
 
     pub(crate) fn is_extremum(self) -> bool {

@@ -15,18 +15,18 @@ use crate::{
     stored::CsrArrays,
 };
 
-/// A kernel, and what the groups of one launch tell one another.
+/// A kernel, and the memory through which the groups of a launch communicate.
 #[derive(Debug)]
 pub(super) struct Plan<T> {
     extremum: bool,
     shares: Shares,
-    /// 1: the value of every entry of a graph without weights.
+    /// 1: the value of every entry of an unweighted graph.
     one: Buffer<T>,
     partials: Buffer<T>,
     partial_entries: Buffer<u32>,
 }
 
-/// `cols` and the rows are not 0. The caller keeps launches of these plans apart.
+/// Neither `cols` nor the number of rows is 0. The caller keeps launches of these plans apart.
 pub(super) fn reduce<T: Scalar, O: Offset>(
     csr: &CsrArrays<T, O>,
     structure: &Structure,
@@ -40,7 +40,7 @@ pub(super) fn reduce<T: Scalar, O: Offset>(
     if let Some(entries) = entries {
         distances.extend([entries.leading_dimension(), entries.offset()]);
     }
-    // These kernels are for the widest vector, or for single elements.
+    // These kernels exist for the widest vector and for single elements.
     let widest = choice::widest_vector(T::DTYPE, 4);
     let vector = if choice::widest_vector(T::DTYPE, alignment(&distances)) == widest { widest } else { 1 };
 

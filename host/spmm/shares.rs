@@ -1,4 +1,4 @@
-//! How the rows of a product are shared out among groups of GPU threads.
+//! The distribution of the rows of a product over groups of GPU threads.
 
 use kernels_gpu::{
     Entry,
@@ -13,14 +13,14 @@ use crate::{
     stored::CsrArrays,
 };
 
-/// A kernel with its tile, the pieces of the long rows, and the counters by which their groups meet.
+/// A kernel with its tile, the pieces of the long rows, and the counters of their groups.
 #[derive(Debug)]
 pub(super) struct Shares {
     pub(super) cols: u32,
     pub(super) tile: Tile,
     pub(super) entry: &'static Entry,
     pub(super) pieces: u32,
-    /// For people: tile and long rows.
+    /// A description of the tile and the long rows.
     pub(super) summary: String,
     long_row: u32,
     ahead: u32,
@@ -32,7 +32,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// For `cols` columns; with a `long_row` and an order of the rows if they are forced, which is a permutation then.
+    /// Distributes rows for `cols` columns; `long_row` and the order of the rows, which is a permutation, if forced.
     pub(super) fn new<T: Scalar, O: Offset>(
         csr: &CsrArrays<T, O>,
         structure: &Structure,
@@ -59,7 +59,7 @@ impl Shares {
             0 => format!("no row of more than {long_row} entries"),
             rows => format!("{rows} rows of more than {long_row} entries, up to {longest}, in {pieces} pieces"),
         };
-        // The emulator's caches are none; but what is asked for is checked.
+        // The emulator has no caches, but checks prefetches.
         let ahead = if device.is_cuda() { choice::ahead(tile) } else { 8 };
         let Tile { vector, lanes, coarsening } = tile;
         let ordered = if row_order.is_some() { "; rows in the order given" } else { "" };
@@ -72,7 +72,7 @@ impl Shares {
                 "{cols} columns: {lanes} lanes a row, each with {coarsening} vectors of {vector}; {long}{ordered}"
             ),
             long_row,
-            // In another order nobody knows what comes.
+            // In another order, the next rows are unknown.
             ahead: if row_order.is_none() { ahead } else { 0 },
             entries_ahead: (f64::from(ahead) * structure.mean_row()) as u64,
             row_order: row_order.map(|order| Buffer::upload(device, order)).transpose()?,
@@ -82,18 +82,18 @@ impl Shares {
         })
     }
 
-    /// Room for so many columns of each piece.
+    /// The memory for `cols` columns of each piece.
     pub(super) fn room(&self) -> usize {
         self.pieces as usize * self.cols as usize
     }
 
-    /// The blocks of the grid, of which a GPU takes no more than 2³¹ - 1.
+    /// Returns the number of blocks, at most 2³¹ - 1 on a GPU.
     pub(super) fn blocks(&self, nrows: u32) -> Result<u32> {
         grid(self.tile.grid_size(nrows, self.cols, self.pieces), nrows, self.cols)
     }
 
-    /// The part of a kernel's arguments, but for the row offsets. Its rules hold if whoever launches it keeps launches of these shares
-    /// apart.
+    /// Returns the part of a kernel's arguments without the row offsets. Its rules hold if the caller keeps launches of
+    /// these shares apart.
     pub(super) fn rows<'a, T: Scalar, O: Offset>(
         &'a mut self,
         csr: &'a CsrArrays<T, O>,
@@ -121,12 +121,12 @@ impl Shares {
     }
 }
 
-/// The address of the row offsets, which these kernels take in either width.
+/// Returns the address of the row offsets, which these kernels accept in either width.
 pub(super) fn row_offsets<'a, T, O: Offset>(launch: &mut KernelLaunch<'a>, csr: &'a CsrArrays<T, O>) -> *const u32 {
     launch.read("row_offsets", csr.row_offsets.array(), &csr.device).cast()
 }
 
-/// The blocks of a grid, of which a GPU takes no more.
+/// Checks the number of blocks against the limit of a GPU.
 pub(super) fn grid(blocks: u64, nrows: u32, cols: u32) -> Result<u32> {
     let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
     blocks.ok_or_else(|| {
@@ -134,18 +134,18 @@ pub(super) fn grid(blocks: u64, nrows: u32, cols: u32) -> Result<u32> {
     })
 }
 
-/// The distance of rows in bytes, which kernels count in 32 bits.
+/// Returns the distance between rows in bytes, in 32 bits as in kernels.
 pub(super) fn row_bytes<T>(leading_dimension: usize) -> Result<u32> {
     let bytes = leading_dimension.checked_mul(size_of::<T>()).and_then(|bytes| u32::try_from(bytes).ok());
     bytes.ok_or_else(|| Error::Unsupported(format!("a leading dimension of {leading_dimension}: 2^32 bytes and more")))
 }
 
-/// The number of columns, which kernels count in 32 bits.
+/// Returns the number of columns, in 32 bits as in kernels.
 pub(super) fn columns(cols: usize) -> Result<u32> {
     u32::try_from(cols).map_err(|_| Error::Unsupported(format!("a dense matrix of {cols} columns: 2^32 and more")))
 }
 
-/// The largest power of 2, up to 16, that divides all these numbers of elements.
+/// Returns the largest power of 2, up to 16, that divides all these numbers of elements.
 pub(super) fn alignment(elements: &[usize]) -> usize {
     1 << elements.iter().fold(0, |bits, elements| bits | elements).trailing_zeros().min(4)
 }

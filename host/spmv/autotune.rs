@@ -1,27 +1,27 @@
-//! The choice of a kernel by timing.
+//! Autotuning of products with vectors.
 
 use std::time::Duration;
 
 use super::{Chosen, Product};
 use crate::{Device, DeviceVec, KernelChoice, Result, Scalar};
 
-/// Each candidate is timed in this many rounds, so that a disturbance hits one round of all rather than all of one.
+/// Rounds of timing, so that a disturbance affects one round of all candidates, not all rounds of one.
 const ROUNDS: usize = 3;
 
-/// Products of a candidate in a round that count, after one that does not.
+/// Timed products of a candidate per round, after one warm-up.
 const REPEATS: usize = 9;
 
-/// Candidates this much slower than the best in a round are timed no further.
+/// Candidates this much slower than the best in a round are dropped.
 const HOPELESS: f64 = 1.5;
 
-/// The fastest of some kernels, at least one, each with the bytes of a product, for products of `nrows` x `ncols` matrices
-/// on `device`, which is not the CPU.
+/// Returns the fastest of at least one kernel, each with the bytes of a product, for products of `nrows` x `ncols`
+/// matrices on `device`, which is not the CPU.
 pub(crate) fn autotune<T: Scalar>(
     device: &Device,
     (nrows, ncols): (usize, usize),
     candidates: Vec<(Chosen<T>, usize)>,
 ) -> Result<(Chosen<T>, usize)> {
-    // Not zeros: they cost less power, and so are faster.
+    // Zeros would cost less power, and so be faster.
     let x: Vec<T> = (0..ncols).map(|i| T::from_f64(((i * 7919) % 1000) as f64 / 1000.0 - 0.5)).collect();
     let (x, mut y) = (device.upload_vec(&x)?, device.zeros(nrows)?);
     let (rounds, repeats) = if device.is_cuda() { (ROUNDS, REPEATS) } else { (1, 1) };
@@ -41,7 +41,7 @@ pub(crate) fn autotune<T: Scalar>(
     Ok((Chosen { operator, choice: KernelChoice { kernel, reason }, options }, bytes))
 }
 
-/// The median over `repeats` products, after one that loads the kernel and fills the cache.
+/// Returns the median over `repeats` products, after one that loads the kernel and fills the cache.
 fn median_time<T: Scalar>(
     device: &Device,
     chosen: &Chosen<T>,

@@ -18,15 +18,15 @@ struct GpuCoo<T> {
     per_warp: u32,
     run_rows: Buffer<u32>,
     run_starts: Buffer<u32>,
-    /// What the first launch of a product leaves for the second. Products are ordered, whatever their queues, since each
-    /// launch joins the matrix's own: the lock is held until both launches of one have been queued and have joined.
+    /// Results of a product's first launch for its second. Products are ordered on any queue, because each launch joins
+    /// the matrix's own queue: the lock is held until both launches have been queued and have joined.
     carries: Arc<Mutex<Buffer<T>>>,
 }
 
-/// Entries that a warp takes: so many that the warps fill a large GPU once, but not so few that their slots cost more than
-/// their entries.
+/// Returns the entries per warp: few enough that the warps fill a large GPU once, but enough that their slots cost less
+/// than their entries.
 fn entries_per_warp(nnz: usize) -> u32 {
-    /// Warps that a large GPU works on at a time, twice.
+    /// Twice the number of concurrent warps of a large GPU.
     const WARPS: usize = 1 << 14;
     (nnz.div_ceil(WARPS) as u32).next_multiple_of(ENTRIES_PER_STEP).max(ENTRIES_PER_STEP)
 }
@@ -55,13 +55,13 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Resul
     Ok((Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays))))
 }
 
-/// The bytes that a product must move at least: every entry once, `x` and `y` once.
+/// Returns the minimum bytes of a product: every entry once, `x` and `y` once.
 pub(crate) fn spmv_bytes<T: Scalar>(matrix: &CooMatrix<T>) -> usize {
     matrix.nnz() * (8 + size_of::<T>()) + (matrix.nrows() + matrix.ncols()) * size_of::<T>()
 }
 
-/// The slots of the warps have the rows of each warp's first and last entry. Of the runs of equal rows among them: the
-/// row, and where the run starts; at the end, the number of slots.
+/// Each warp has two slots, for the rows of its first and last entry. Returns, for the runs of equal rows among them,
+/// the rows and the starts, and finally the number of slots.
 fn runs(row_indices: &[u32], per_warp: usize) -> (Vec<u32>, Vec<u32>) {
     let (mut rows, mut starts) = (Vec::new(), Vec::new());
     let mut slots = 0;

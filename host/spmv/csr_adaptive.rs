@@ -15,8 +15,8 @@ use crate::{
     stored::CsrArrays,
 };
 
-/// Entries of a piece: few in small matrices, so that there are many warps; in large ones as many as a warp of a full GPU
-/// gets, so that few rows have several pieces, whose sums pass through memory.
+/// Entries per piece: few in small matrices, to get many warps; in large ones as many as a warp of a full GPU gets, so
+/// that few rows have several pieces, whose sums pass through memory.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, R-MAT 17/8, the rows of more than 64 entries alone: 8.1 us in pieces of 256,
 /// 9.7 of 512, 12.8 of 1024.
@@ -31,8 +31,8 @@ struct CsrAdaptive<T, O> {
     pieces: u32,
     piece_rows: Buffer<u32>,
     piece_bounds: Buffer<u64>,
-    /// What the warps of one launch tell one another. Launches of one matrix are ordered, whatever their queues, since
-    /// each joins the matrix's own: the lock is held until a launch has been queued and has joined.
+    /// The memory through which the warps of a launch communicate. Launches of one matrix are ordered on any queue,
+    /// because each joins the matrix's own queue: the lock is held until a launch has been queued and has joined.
     exchange: Arc<Mutex<Exchange<T>>>,
 }
 
@@ -42,8 +42,8 @@ struct Exchange<T> {
     arrivals: Buffer<u32>,
 }
 
-/// Rows of more entries than this are long: four times the mean, but at least 64, below which a group of lanes is never
-/// busy for long, and at most 256, from where on a warp has enough to do with one row.
+/// Returns the threshold for long rows: four times the mean, but at least 64, below which a group of lanes is never
+/// busy for long, and at most 256, from where on one row occupies a warp.
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, short and long rows launched apart, R-MAT 20/16: 110 us with 64, 112 with
 /// 128, 122 with 256; R-MAT 17/8: 18.0, 19.8 and 20.1.
@@ -51,10 +51,9 @@ pub(super) fn long_row(structure: &Structure) -> usize {
     ((4.0 * structure.mean_row()) as usize).clamp(64, 256)
 }
 
-/// What is cut: rows of more than so many entries, into pieces of so many. Where most rows are long and of one size, a row
-/// is one piece.
+/// Returns the threshold and the size of the pieces. If most rows are long and of equal length, a row is one piece.
 fn cutting(structure: &Structure, options: &SpmvOptions) -> (usize, usize) {
-    /// Warps that a large GPU works on at a time.
+    /// Concurrent warps of a large GPU.
     const WARPS: usize = 1 << 13;
     match options.long_row {
         None => {

@@ -7,7 +7,7 @@ use kernels_gpu::spmv_csr_scatter::{Args, Key, grid_size};
 use super::{Chosen, Product, Spmv, scale::scale};
 use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch, stored::CsrArrays};
 
-/// Rows of more entries than this on the mean get a warp each, others 4 lanes: so that neither has most lanes idle. Not tuned.
+/// Mean row length above which each row gets a warp, otherwise 4 lanes: so neither leaves most lanes idle. Not tuned.
 const LONG_ROWS: f64 = 16.0;
 
 /// A kernel of the family, and the matrix.
@@ -17,7 +17,7 @@ struct CsrScatter<T, O> {
     csr: Arc<CsrArrays<T, O>>,
 }
 
-/// The product with the transpose.
+/// Chooses the kernel for products with the transpose.
 pub(crate) fn choose<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>, structure: &Structure) -> Chosen<T> {
     let lanes = if structure.mean_row() > LONG_ROWS { 32 } else { 4 };
     let key = Key { dtype: T::DTYPE, offset_bytes: size_of::<O>(), lanes };

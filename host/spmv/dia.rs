@@ -27,7 +27,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Resul
     Ok((Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays))))
 }
 
-/// The bytes that a product must move at least: every slot of the rows once, `x` and `y` once.
+/// Returns the minimum bytes of a product: every slot of the rows once, `x` and `y` once.
 pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, diagonals: usize) -> usize {
     diagonals * (8 + nrows * size_of::<T>()) + (nrows + ncols) * size_of::<T>()
 }

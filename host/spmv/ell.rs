@@ -30,7 +30,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Resul
     Ok((chosen, Stored::Device(Box::new(arrays))))
 }
 
-/// The bytes that a product must move at least: every slot of the rows once, `x` and `y` once.
+/// Returns the minimum bytes of a product: every slot of the rows once, `x` and `y` once.
 pub(crate) fn spmv_bytes<T: Scalar>(nrows: usize, ncols: usize, width: usize) -> usize {
     width * nrows * (4 + size_of::<T>()) + (nrows + ncols) * size_of::<T>()
 }

@@ -27,7 +27,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Resul
     Ok((Chosen::new(Hyb { ell, coo, entries_in_coo: in_coo }, KernelChoice { kernel, reason }), stored))
 }
 
-/// The bytes that a product must move at least: both parts once, `x` and `y` once.
+/// Returns the minimum bytes of a product: both parts once, `x` and `y` once.
 pub(crate) fn spmv_bytes<T: Scalar>(matrix: &HybMatrix<T>) -> usize {
     let (nrows, ncols) = (matrix.nrows(), matrix.ncols());
     ell::spmv_bytes::<T>(nrows, ncols, matrix.ell().width()) + matrix.coo().nnz() * (8 + size_of::<T>())

@@ -1,4 +1,4 @@
-//! Sparse matrix times dense vector.
+//! Products of sparse matrices and dense vectors.
 
 pub(crate) mod autotune;
 pub(crate) mod coo;

@@ -5,11 +5,12 @@ use std::ops::Mul;
 use super::cpu::CpuSpmv;
 use crate::{CsrMatrix, Offset, Result, Scalar, device::check_length, memory};
 
-/// `A * x` on the CPU, by all cores with the feature `rayon`: the bits of [`DeviceMatrix::spmv`](crate::DeviceMatrix::spmv) on
-/// [`Device::cpu`](crate::Device::cpu). `O(nnz + nrows)` work, and a new vector for each product.
+/// Computes `A * x` on the CPU, on all cores with the feature `rayon`. Gives the bits of
+/// [`DeviceMatrix::spmv`](crate::DeviceMatrix::spmv) on [`Device::cpu`](crate::Device::cpu). `O(nnz + nrows)` work;
+/// allocates the result.
 ///
-/// An [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `x` is as long as the matrix has columns, and an
-/// [`Error::OutOfMemory`](crate::Error::OutOfMemory).
+/// Fails with [`Error::LengthMismatch`](crate::Error::LengthMismatch) unless `x` has as many elements as the matrix has
+/// columns, and with [`Error::OutOfMemory`](crate::Error::OutOfMemory).
 ///
 /// ```
 /// use warpsparse::CsrMatrix;

@@ -1,10 +1,10 @@
-//! How the kernel for products is chosen.
+//! Options for products with vectors.
 
 use kernels_gpu::spmv_csr_adaptive::LONGEST_PIECE;
 
 use crate::{Error, Result};
 
-/// How to choose the format and the kernel for products with a CSR matrix.
+/// Options for the format and the kernel of products with a CSR matrix.
 ///
 /// ```
 /// use warpsparse::{FormatChoice, Lanes, SpmvOptions};
@@ -18,9 +18,9 @@ pub struct SpmvOptions {
     pub format: FormatChoice,
     /// The kernel family for CSR.
     pub kernel: CsrKernel,
-    /// GPU threads that share a row.
+    /// GPU threads per row.
     pub lanes: Lanes,
-    /// The most entries of a row that one group of lanes takes; `None` for a number that suits the matrix.
+    /// The maximum number of entries of a row per group of lanes; `None` chooses by the matrix.
     pub long_row: Option<u32>,
     /// Whether the kernel is chosen by timing.
     pub autotune: bool,
@@ -32,20 +32,20 @@ pub struct SpmvOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatChoice {
-    /// As it is.
+    /// CSR, as it is.
     #[default]
     Csr,
-    /// DIA where that pays back within [`PAY_BACK`](Self::PAY_BACK) products on a GPU, otherwise CSR.
+    /// DIA if the conversion pays back within [`PAY_BACK`](Self::PAY_BACK) products on a GPU, otherwise CSR.
     ///
-    /// It pays where nearly all slots of the diagonals are used. ELL never does: next to CSR it saves the row offsets and
-    /// nothing else. What is said of [`Dia`](Self::Dia) holds here too.
+    /// It pays back if nearly all slots of the diagonals are used. ELL never does, because it saves only the row
+    /// offsets. The notes on [`Dia`](Self::Dia) apply here too.
     Auto,
     /// COO.
     Coo,
     /// DIA; the upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly padding.
     ///
-    /// Duplicates are summed first, and explicit zeros are dropped: an infinity or NaN in x that meets nothing but these
-    /// does not reach y.
+    /// Sums duplicates first, and drops explicit zeros: an infinity or NaN in `x` that meets only these does not reach
+    /// `y`.
     Dia,
     /// ELL; the upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly padding.
     Ell,
@@ -54,42 +54,43 @@ pub enum FormatChoice {
 }
 
 impl FormatChoice {
-    /// Products after which a conversion chosen by [`Auto`](Self::Auto) should have saved more time than it took.
+    /// The number of products within which a conversion chosen by [`Auto`](Self::Auto) should save more time than it
+    /// takes.
     pub const PAY_BACK: usize = 5000;
 }
 
 /// A family of GPU kernels for CSR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsrKernel {
-    /// From the matrix's structure; [`Vector`](Self::Vector) where the lanes are fixed.
+    /// Chosen by the matrix's structure; [`Vector`](Self::Vector) if the lanes are fixed.
     #[default]
     Auto,
-    /// A group of 1 to 32 lanes a row.
+    /// A group of 1 to 32 lanes per row.
     Vector,
-    /// Long rows cut into pieces, a warp each; a group of 1 to 16 lanes for any other row; 16-byte loads.
+    /// Long rows split into pieces, one warp per piece; a group of 1 to 16 lanes per row for the others; 16-byte loads.
     Adaptive,
 }
 
-/// GPU threads that share a row.
+/// The number of GPU threads per row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lanes {
-    /// From the lengths of the rows, and how many there are.
+    /// Chosen by the number of rows and their lengths.
     #[default]
     Auto,
-    /// This many: 1, 2, 4, 8, 16 or 32.
+    /// This number: 1, 2, 4, 8, 16 or 32.
     Fixed(u32),
 }
 
 impl SpmvOptions {
-    /// Sets the format on the device. What the other options say of kernels is for CSR.
+    /// Sets the format on the device. Options about kernels apply to CSR.
     #[must_use]
     pub fn format(mut self, format: FormatChoice) -> Self {
         self.format = format;
         self
     }
 
-    /// Allows kernels whose additions have no fixed order, so that products may differ in the last bits from run to run:
-    /// those with the transpose of a CSR matrix, and with a CSC matrix. Without this they are errors.
+    /// Allows kernels that add in no fixed order, so that products may differ in the last bits from run to run: those
+    /// with the transpose of a CSR matrix, and with a CSC matrix. Without this, they are errors.
     #[must_use]
     pub fn nondeterministic(mut self) -> Self {
         self.nondeterministic = true;
@@ -103,14 +104,15 @@ impl SpmvOptions {
         self
     }
 
-    /// Has [`CsrKernel::Adaptive`] cut the rows of more than this many entries, 1 to 2³⁰, into pieces of about as many.
+    /// Makes [`CsrKernel::Adaptive`] split rows of more than this many entries, 1 to 2³⁰, into pieces of about this
+    /// size.
     #[must_use]
     pub fn long_row(mut self, entries: u32) -> Self {
         self.long_row = Some(entries);
         self
     }
 
-    /// Every way to force a kernel, all of which are right for any matrix.
+    /// Returns every way to force a kernel; each is correct for any matrix.
     #[must_use]
     pub fn candidates() -> Vec<Self> {
         let vector = [1, 2, 4, 8, 16, 32].map(|lanes| (CsrKernel::Vector, lanes));
@@ -119,26 +121,26 @@ impl SpmvOptions {
         vector.into_iter().chain(adaptive).map(forced).collect()
     }
 
-    /// Sets the threads that share a row. Ignored on the CPU.
+    /// Sets the number of threads per row. Ignored on the CPU.
     #[must_use]
     pub fn lanes(mut self, lanes: Lanes) -> Self {
         self.lanes = lanes;
         self
     }
 
-    /// Has the upload time products with each of the [`candidates`](Self::candidates) that the other options leave, and
-    /// keep the fastest. [`DeviceMatrix::options`](crate::DeviceMatrix::options) then names it, for later uploads of the
-    /// matrix without timing. Ignored on the CPU.
+    /// Makes the upload time products with each of the [`candidates`](Self::candidates) within the other options, and
+    /// keep the fastest. [`DeviceMatrix::options`](crate::DeviceMatrix::options) then returns it, for later uploads of
+    /// the matrix without timing. Ignored on the CPU.
     ///
-    /// The products follow one another on one set of arrays, as those of an iterative solver do: a matrix that the L2
-    /// cache holds is timed in there. Costs some 30 products a candidate, and memory for an `x` and a `y`.
+    /// The products run back to back on one set of arrays, as in an iterative solver: a matrix that fits in the L2
+    /// cache is timed there. Costs some 30 products per candidate, and memory for an `x` and a `y`.
     #[must_use]
     pub fn autotune(mut self) -> Self {
         self.autotune = true;
         self
     }
 
-    /// Those of the candidates that agree with what these options force.
+    /// Returns the candidates that agree with these options.
     pub(crate) fn eligible(&self) -> Vec<Self> {
         let agrees = |candidate: &Self| {
             (self.kernel == CsrKernel::Auto || candidate.kernel == self.kernel)
@@ -148,7 +150,7 @@ impl SpmvOptions {
         Self::candidates().into_iter().filter(agrees).map(with_rest).collect()
     }
 
-    /// Fails if the options name no kernel: on every device, whether it has such kernels or not.
+    /// Fails on every device if no kernel matches the options.
     pub(crate) fn check(&self) -> Result<()> {
         let (exist, most) = match self.kernel {
             CsrKernel::Adaptive => ("adaptive kernels exist for 1, 2, 4, 8 and 16", 16),

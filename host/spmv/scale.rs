@@ -4,7 +4,8 @@ use kernels_gpu::vector_scale::{Args, Key, grid_size};
 
 use crate::{DeviceSliceMut, Result, Scalar, device::launch};
 
-/// `y = beta * y` on a GPU or in the emulator, of a `y` that is aligned to 16 bytes. With `beta` = 0 the old `y` is not read.
+/// Computes `y = beta * y` on a GPU or in the emulator, for a `y` aligned to 16 bytes. With `beta` = 0 the old `y` is
+/// not read.
 pub(super) fn scale<T: Scalar>(beta: T, y: DeviceSliceMut<'_, T>) -> Result<()> {
     let n = y.len() as u32;
     if n == 0 || beta == T::from_f64(1.0) {

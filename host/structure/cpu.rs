@@ -1,5 +1,5 @@
-//! The analysis on the CPU. Rows and, apart from them, entries are cut into pieces of even size, so that a huge row is
-//! shared among threads like any other.
+//! The analysis on the CPU. Rows and, separately, entries are split into pieces of equal size, so that threads share a
+//! huge row like any other.
 
 use std::{
     ops::Range,
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::Structure;
 use crate::Offset;
 
-/// Rows or entries in a piece: large enough to hide a task's cost.
+/// Rows or entries per piece: large enough to amortise the cost of a task.
 const PIECE: usize = 1 << 15;
 
 /// The structure of a valid matrix.
@@ -42,7 +42,7 @@ pub(super) fn analyse<O: Offset>(ncols: usize, row_offsets: &[O], col_indices: &
     }
 }
 
-/// What `of_piece` finds in the pieces of `0..len`, taken together by `and`, on all cores.
+/// Merges the results of `of_piece` for the pieces of `0..len`, on all cores.
 fn over_pieces<F: Copy + Send + Sync>(
     len: usize,
     of_piece: impl Fn(Range<usize>) -> F + Send + Sync,
@@ -57,7 +57,7 @@ fn over_pieces<F: Copy + Send + Sync>(
     return pieces.map(|piece| of_piece(range(piece))).fold(none, and);
 }
 
-/// The arrays of a valid CSR matrix that tell its structure.
+/// The arrays of a valid CSR matrix that determine its structure.
 #[derive(Clone, Copy)]
 struct Arrays<'a, O> {
     row_offsets: &'a [O],
@@ -65,13 +65,13 @@ struct Arrays<'a, O> {
 }
 
 impl<O: Offset> Arrays<'_, O> {
-    /// The entries of row `i`.
+    /// Returns the range of row `i`.
     fn row(&self, i: usize) -> Range<usize> {
         self.row_offsets[i].index()..self.row_offsets[i + 1].index()
     }
 }
 
-/// What row lengths tell.
+/// Figures of row lengths.
 #[derive(Clone, Copy)]
 struct RowFigures {
     histogram: [usize; LENGTH_CLASSES],
@@ -99,7 +99,7 @@ impl RowFigures {
     }
 }
 
-/// What columns tell.
+/// Figures of columns.
 #[derive(Clone, Copy)]
 struct EntryFigures {
     lower: usize,
@@ -125,12 +125,12 @@ impl EntryFigures {
         figures
     }
 
-    /// For some entries of one row, at least one.
+    /// Analyses some entries of one row, at least one.
     fn of_row_part<O: Offset>(matrix: Arrays<'_, O>, row: usize, entries: Range<usize>) -> Self {
         let columns = &matrix.col_indices[entries.clone()];
         let first = columns.iter().min().map_or(row, |&column| column as usize);
         let last = columns.iter().max().map_or(row, |&column| column as usize);
-        // From the entry before on, if the row has one.
+        // Starts with the preceding entry, if the row has one.
         let followers = &matrix.col_indices[entries.start.saturating_sub(1).max(matrix.row(row).start)..entries.end];
         let near = followers.windows(2).filter(|pair| are_near(pair[0], pair[1])).count();
         Self { lower: row.saturating_sub(first), upper: last.saturating_sub(row), near }
@@ -141,7 +141,7 @@ impl EntryFigures {
     }
 }
 
-/// The diagonals that entries have been found on: a bit for each, and how many are set.
+/// The diagonals found to hold entries: one bit each, and their number.
 struct Diagonals {
     nrows: usize,
     bits: Vec<AtomicU32>,
@@ -178,7 +178,7 @@ impl Diagonals {
 
     fn mark(&self, diagonal: usize) {
         let (word, bit) = (&self.bits[diagonal / 32], 1 << (diagonal % 32));
-        // Most are marked, and looking is cheaper than setting.
+        // Most bits are set already, and reading is cheaper than setting.
         if word.load(Relaxed) & bit == 0 && !self.are_too_many() && word.fetch_or(bit, Relaxed) & bit == 0 {
             self.count.fetch_add(1, Relaxed);
         }

@@ -5,7 +5,7 @@ use kernels_gpu::csr_structure::{Args, FIGURES, Key, LENGTH_CLASSES, figure, gri
 use super::Structure;
 use crate::{DeviceVec, Offset, Result, device, stored::CsrArrays};
 
-/// The structure of a matrix of `ncols` columns on a GPU or in the emulator. Waits for the result.
+/// Analyses a matrix with `ncols` columns on a GPU or in the emulator. Waits for the result.
 pub(crate) fn analyse<T, O: Offset>(csr: &CsrArrays<T, O>, ncols: usize) -> Result<Structure> {
     let (nrows, nnz) = (csr.nrows as usize, csr.nnz.index());
     let mut figures = csr.device.zeros::<u64>(FIGURES)?;
@@ -39,7 +39,7 @@ fn launch<T, O: Offset>(
     unsafe { device::launch(queue, entry, blocks, args) }
 }
 
-/// The kernel's figures as a structure.
+/// Converts the kernel's figures.
 fn structure((nrows, ncols, nnz): (usize, usize, usize), figures: &[u64]) -> Structure {
     let figure = |place: usize| figures[place] as usize;
     let mut row_histogram = [0; LENGTH_CLASSES];

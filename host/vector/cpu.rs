@@ -1,4 +1,4 @@
-//! The operations on the CPU, on all cores with the feature `rayon`.
+//! Vector operations on the CPU, on all cores with the feature `rayon`.
 
 use std::ops::Range;
 
@@ -112,7 +112,7 @@ pub(super) fn extremum<T: Scalar>(
     index: &mut DeviceScalar<u64>,
 ) {
     let x = x.on_cpu();
-    // The earlier one stays, unless the later one is more extreme.
+    // Keeps the earlier element unless the later one is more extreme.
     let better = |earlier: usize, later: usize| {
         let (a, b) = (x[earlier].to_f64(), x[later].to_f64());
         let is_better = !a.is_nan() && (b.is_nan() || if is_max { b > a } else { b < a });
@@ -131,7 +131,7 @@ fn sum<T: Scalar>(x: &[T], of: impl Fn(f64) -> f64 + Sync) -> f64 {
 
 fn norm2<T: Scalar>(x: &[T]) -> f64 {
     let squares = sum(x, |x| x * x);
-    // Where squares overflow or lose digits to underflow, those of scaled elements do not.
+    // If squares overflow or lose digits to underflow, scale the elements.
     if squares.is_nan() || (1e-280..f64::INFINITY).contains(&squares) {
         return squares.sqrt();
     }
@@ -198,18 +198,18 @@ fn function_of_two<T: Scalar>(zip: Zip) -> fn(T, T) -> T {
     }
 }
 
-/// `y[i] = function(y[i], x[i])`.
+/// Computes `y[i] = function(y[i], x[i])`.
 fn combine<T: Copy>(y: &mut [T], x: &[T], function: impl Fn(T, T) -> T) {
     y.iter_mut().zip(x).for_each(|(y, &x)| *y = function(*y, x));
 }
 
-/// Calls `work` with the elements block by block, and their range.
+/// Calls `work` with blocks of elements and their ranges.
 fn each<T: Element>(y: DeviceSliceMut<'_, T>, work: impl Fn(Range<usize>, &mut [T]) + Sync) {
     let y = y.on_cpu_mut();
     for_blocks(0..y.len(), y, &work);
 }
 
-/// What `of_block` makes of blocks, merged pairwise: the same for any number of threads.
+/// Merges the results of `of_block` for all blocks pairwise: the same for any number of threads.
 fn over_blocks<S: Send>(
     range: Range<usize>,
     of_block: &(impl Fn(Range<usize>) -> S + Sync),

@@ -1,40 +1,40 @@
-//! The functions that vectors can be mapped by, and what they can be reduced to.
+//! The functions that vectors can be mapped by, and the reductions.
 
-/// A function of an element.
+/// A function of one element.
 ///
-/// Elementary functions are right to within 4 units in the last place, but for results below the least normal number, which may be 0. Their
-/// bits are the same on a GPU and in the emulator; the CPU uses those of `std` in `f64`.
+/// Elementary functions are accurate to 4 units in the last place, except for results below the smallest normal number,
+/// which may be 0. Their bits are the same on a GPU and in the emulator; the CPU uses the functions of `std` in `f64`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Map<T> {
     /// `|x|`.
     Abs,
-    /// The square root; a NaN of what is less than 0.
+    /// The square root; NaN for negative numbers.
     Sqrt,
     /// `1 / x`.
     Recip,
     /// `e^x`.
     Exp,
-    /// The natural logarithm: negative infinity of 0, a NaN of what is less.
+    /// The natural logarithm: negative infinity for 0, NaN for negative numbers.
     Ln,
     /// The hyperbolic tangent.
     Tanh,
     /// `1 / (1 + e^-x)`.
     Sigmoid,
-    /// `x`, or 0 where that is less; a NaN stays one.
+    /// `max(x, 0)`; NaN stays NaN.
     Relu,
-    /// `x` where it is greater than 0, otherwise `x` times this number; a NaN stays one.
+    /// `x` if it is positive, otherwise `x` times this number; NaN stays NaN.
     LeakyRelu(T),
     /// `x` plus this number.
     Add(T),
     /// `x` times this number.
     Mul(T),
-    /// The first number where `x` is less than that, otherwise the second where `x` is greater than that, otherwise `x`; a NaN stays one.
-    /// The bounds are not checked; a bound that is a NaN bounds nothing.
+    /// `x` clamped to a lower and an upper bound: the first number if `x` is less than it, otherwise the second if `x`
+    /// is greater, otherwise `x`. NaN stays NaN. The bounds are not checked; a NaN bound has no effect.
     Clamp(T, T),
 }
 
-/// A function of two elements, one of each of two vectors.
+/// A function of two elements, one from each of two vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Zip {
@@ -46,22 +46,22 @@ pub enum Zip {
     Mul,
     /// `x / y`.
     Div,
-    /// The lesser of the two; a NaN if either is one.
+    /// The smaller of the two; NaN if either is NaN.
     Min,
-    /// The greater of the two; a NaN if either is one.
+    /// The larger of the two; NaN if either is NaN.
     Max,
 }
 
-/// One number of all elements of a vector.
+/// A reduction of a vector to one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reduction {
     /// The sum.
     Sum,
-    /// The sum of the magnitudes.
+    /// The 1-norm: the sum of the magnitudes.
     Norm1,
-    /// The root of the sum of the squares.
+    /// The 2-norm: the square root of the sum of squares.
     Norm2,
-    /// The largest magnitude.
+    /// The infinity norm: the largest magnitude.
     NormInf,
 }

@@ -57,7 +57,7 @@ pub(super) fn zip<T: Scalar>(
     run_map(y, function, a.map_or(Operand::Itself, Operand::Vector), Operand::Vector(b), none, none)
 }
 
-/// What a function takes.
+/// The operand of a function.
 enum Operand<'a, T> {
     None,
     /// The elements that the result overwrites.
@@ -87,7 +87,7 @@ fn run_map<T: Scalar>(
     if is_z {
         args.x = args.z;
     }
-    // SAFETY: all slices have n elements on this GPU, z is borrowed mutably, and every function has got what it takes.
+    // SAFETY: all slices have n elements on this GPU, z is borrowed mutably, and every function has its operands.
     unsafe { launch.run_entry(entry, &args) }
 }
 
@@ -208,7 +208,7 @@ pub(super) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: Devi
     run_cast(T::CAST, vector_move::grid_size(y.len() as u64), y, x)
 }
 
-/// An operation that takes a `U` and gives a `T`, or copies elements of as many bytes.
+/// Launches an operation that converts a `U` to a `T`, or copies elements of the same size.
 fn run_cast<T: Element, U: Element>(
     operation: Move,
     grid_size: u64,
@@ -255,7 +255,7 @@ fn run_move<T: Element>(
     unsafe { launch(queue, entry, blocks(vector_move::grid_size(n)), args) }
 }
 
-/// Where blocks leave what they have found: the queue's own memory.
+/// Where blocks leave their partial results: the queue's workspace.
 struct Borrowed {
     partials: DeviceVec<f64>,
     arrivals: DeviceVec<u32>,
@@ -272,7 +272,7 @@ impl Borrowed {
     }
 }
 
-/// No memory holds as many elements as would take 2^31 blocks.
+/// Returns the grid size. No memory holds enough elements for 2^31 blocks.
 fn blocks(grid_size: u64) -> u32 {
     grid_size as u32
 }

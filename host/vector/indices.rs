@@ -2,7 +2,7 @@
 
 use crate::{Device, DeviceVec, Error, Result, device::check_length, memory};
 
-/// Indices on a device, each less than a bound: what [`DeviceVec::gather`] and [`DeviceVec::scatter`] go by.
+/// Indices on a device, each less than a bound, for [`DeviceVec::gather`] and [`DeviceVec::scatter`].
 ///
 /// ```
 /// use warpsparse::Device;
@@ -25,10 +25,10 @@ pub struct DeviceIndices {
 }
 
 impl Device {
-    /// Indices on this device, for vectors of `bound` elements and more. Waits until they are copied.
+    /// Uploads indices to this device, for vectors with at least `bound` elements. Waits for the copy.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] for an index that is not less than `bound`, which it names; [`Error::OutOfMemory`],
+    /// [`Error::InvalidOption`] naming the first index that is not less than `bound`; [`Error::OutOfMemory`],
     /// [`Error::Driver`].
     pub fn upload_indices(&self, indices: &[u32], bound: usize) -> Result<DeviceIndices> {
         if let Some(position) = indices.iter().position(|&index| index as usize >= bound) {
@@ -40,25 +40,25 @@ impl Device {
 }
 
 impl DeviceIndices {
-    /// Number of indices.
+    /// Returns the number of indices.
     #[must_use]
     pub fn len(&self) -> usize {
         self.vector.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no indices.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.vector.is_empty()
     }
 
-    /// What each index is less than.
+    /// Returns the bound that each index is less than.
     #[must_use]
     pub fn bound(&self) -> usize {
         self.bound
     }
 
-    /// Whether no index is there twice.
+    /// Returns whether all indices are distinct.
     #[must_use]
     pub fn are_distinct(&self) -> bool {
         self.are_distinct

@@ -17,16 +17,17 @@ use crate::{
     device::{Backend, check_length},
 };
 
-/// Methods that write a vector, for it and for its slices.
+/// Methods that write a vector, for vectors and slices.
 macro_rules! writing_methods {
     ($($type:ty),*) => {$(
-        /// Operations that write the elements. They are queued on this vector's queue, and nothing waits; on the CPU they are done when the
-        /// call returns. Numbers called `alpha` and `beta` are the host's, or a [`DeviceScalar`], or what [`Factor`] makes
-        /// of those. `O(n)` work.
+        /// Operations that write the elements. They are queued on this vector's queue without waiting; on the CPU they
+        /// have finished when the call returns. `alpha` and `beta` are host scalars, [`DeviceScalar`]s, or a [`Factor`]
+        /// made of them. `O(n)` work.
         ///
-        /// All fail with [`LengthMismatch`](Error::LengthMismatch) where lengths differ,
-        /// [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device, and [`Driver`](Error::Driver); `axpy_dot` and
-        /// `axpby_norm` also with [`OutOfMemory`](Error::OutOfMemory), for the queue's first reduction allocates 128 KiB, which stay.
+        /// All fail with [`LengthMismatch`](Error::LengthMismatch) if lengths differ,
+        /// [`DeviceMismatch`](Error::DeviceMismatch) if an argument is on another device, and
+        /// [`Driver`](Error::Driver). `axpy_dot` and `axpby_norm` also fail with [`OutOfMemory`](Error::OutOfMemory),
+        /// because a queue's first reduction allocates 128 KiB, which the queue keeps.
         impl<T: Scalar> $type {
             /// Sets all elements to `value`.
             ///
@@ -36,7 +37,7 @@ macro_rules! writing_methods {
                 fill(self.as_slice_mut(), value.into_factor())
             }
 
-            /// `y = beta * y`. With `beta` = 0 the old elements are not read, so they may be NaN.
+            /// Computes `y = beta * y`. With `beta` = 0 the old elements are not read, so they may be NaN.
             ///
             /// # Errors
             /// See above.
@@ -44,7 +45,7 @@ macro_rules! writing_methods {
                 axpby(self.as_slice_mut(), Factor::of(T::default()), None, beta.into_factor())
             }
 
-            /// `y = alpha * x + y`. With `alpha` = 0, `x` is not read.
+            /// Computes `y = alpha * x + y`. With `alpha` = 0, `x` is not read.
             ///
             /// # Errors
             /// See above.
@@ -52,7 +53,8 @@ macro_rules! writing_methods {
                 axpby(self.as_slice_mut(), alpha.into_factor(), Some(x.into()), Factor::of(T::from_f64(1.0)))
             }
 
-            /// `y = alpha * x + beta * y`. With `alpha` = 0, `x` is not read, and with `beta` = 0 the old `y` is not.
+            /// Computes `y = alpha * x + beta * y`. With `alpha` = 0, `x` is not read; with `beta` = 0, the old `y` is
+            /// not read.
             ///
             /// # Errors
             /// See above.
@@ -65,7 +67,7 @@ macro_rules! writing_methods {
                 axpby(self.as_slice_mut(), alpha.into_factor(), Some(x.into()), beta.into_factor())
             }
 
-            /// [`axpy`](Self::axpy), and `dot = y * z` with the new `y`, which is read once less than by two calls.
+            /// Computes [`axpy`](Self::axpy) and then `dot = y * z`, reading `y` once less than two calls.
             ///
             /// # Errors
             /// See above.
@@ -80,7 +82,8 @@ macro_rules! writing_methods {
                 axpby_dot(self.as_slice_mut(), alpha.into_factor(), x.into(), one, Some(z.into()), dot)
             }
 
-            /// [`axpby`](Self::axpby), and `norm` = the 2-norm of the new `y`, which is read once less than by two calls.
+            /// Computes [`axpby`](Self::axpby) and then `norm`, the 2-norm of the new `y`, reading `y` once less than
+            /// two calls.
             ///
             /// # Errors
             /// See above.
@@ -94,7 +97,7 @@ macro_rules! writing_methods {
                 axpby_dot(self.as_slice_mut(), alpha.into_factor(), x.into(), beta.into_factor(), None, norm)
             }
 
-            /// `y[i] = map(y[i])`.
+            /// Applies a function to each element: `y[i] = map(y[i])`.
             ///
             /// # Errors
             /// See above.
@@ -102,7 +105,7 @@ macro_rules! writing_methods {
                 self::map(self.as_slice_mut(), &map, None)
             }
 
-            /// `y[i] = map(x[i])`.
+            /// Applies a function to the elements of `x`: `y[i] = map(x[i])`.
             ///
             /// # Errors
             /// See above.
@@ -110,7 +113,8 @@ macro_rules! writing_methods {
                 self::map(self.as_slice_mut(), &map, Some(x.into()))
             }
 
-            /// `y[i] = zip(y[i], x[i])`: `y.zip(Zip::Mul, &x)` is the elementwise product.
+            /// Combines elements with those of `x`: `y[i] = zip(y[i], x[i])`; `y.zip(Zip::Mul, &x)` is the elementwise
+            /// product.
             ///
             /// # Errors
             /// See above.
@@ -118,7 +122,7 @@ macro_rules! writing_methods {
                 self::zip(self.as_slice_mut(), zip, None, ("x", x.into()))
             }
 
-            /// `y[i] = zip(a[i], b[i])`.
+            /// Combines the elements of two vectors: `y[i] = zip(a[i], b[i])`.
             ///
             /// # Errors
             /// See above.
@@ -131,12 +135,13 @@ macro_rules! writing_methods {
                 self::zip(self.as_slice_mut(), zip, Some(a.into()), ("b", b.into()))
             }
 
-            /// Random numbers, uniform from `low` up to, and by rounding sometimes equal to, `high`. `high - low` must be finite.
+            /// Fills the vector with uniform random numbers in `[low, high)`; rounding may give `high` itself. `high -
+            /// low` must be finite.
             ///
-            /// Each depends on `seed` and on its index in this vector or slice alone, and has the same bits on every device: two slices
-            /// filled with one seed get the same numbers. Uniform and normal numbers of one seed are made of the same bits, so take
-            /// different seeds where they must be independent. Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as
-            /// 1, 2, 3", 2011).
+            /// Each number depends only on `seed` and on its index in this vector or slice, and has the same bits on
+            /// every device. Two slices filled with the same seed get the same numbers. Uniform and normal numbers of
+            /// one seed come from the same bits: use different seeds if they must be independent. Generator:
+            /// Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
             ///
             /// # Errors
             /// See above.
@@ -144,8 +149,9 @@ macro_rules! writing_methods {
                 random(self.as_slice_mut(), Random { seed, normal: false, shift: low, factor: high - low })
             }
 
-            /// Random numbers of a normal distribution, as [`fill_uniform`](Self::fill_uniform) gives uniform ones, by Box and Muller's method.
-            /// In `f32` no number is more than 5.8 standard deviations from the mean, in `f64` 8.6.
+            /// Fills the vector with normally distributed random numbers, by the Box-Muller transform; seeds work as in
+            /// [`fill_uniform`](Self::fill_uniform). No number is more than 5.8 standard deviations from the mean in
+            /// `f32`, or 8.6 in `f64`.
             ///
             /// # Errors
             /// See above.
@@ -163,20 +169,21 @@ macro_rules! writing_methods {
                 assign(self.as_slice_mut(), x.into())
             }
 
-            /// `y[i] = x[indices[i]]`.
+            /// Gathers elements of `x`: `y[i] = x[indices[i]]`.
             ///
             /// # Errors
-            /// [`LengthMismatch`](Error::LengthMismatch) if the number of indices is not this vector's length, or `x` is shorter than the indices' bound;
+            /// [`LengthMismatch`](Error::LengthMismatch) unless this vector has one element per index, and `x` is at
+            /// least as long as the indices' bound;
             /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn gather<'b>(&mut self, indices: &DeviceIndices, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
                 gather(self.as_slice_mut(), indices, x.into())
             }
 
-            /// `y[indices[i]] = x[i]`; other elements stay.
+            /// Scatters the elements of `x`: `y[indices[i]] = x[i]`. Other elements are left unchanged.
             ///
             /// # Errors
-            /// [`LengthMismatch`](Error::LengthMismatch) if `x` does not have one element per index, or this vector is shorter than the indices'
-            /// bound; [`InvalidOption`](Error::InvalidOption) if an index is there twice;
+            /// [`LengthMismatch`](Error::LengthMismatch) unless `x` has one element per index, and this vector is at
+            /// least as long as the indices' bound; [`InvalidOption`](Error::InvalidOption) if an index occurs twice;
             /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn scatter<'b>(&mut self, indices: &DeviceIndices, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
                 scatter(self.as_slice_mut(), indices, x.into())
@@ -185,21 +192,22 @@ macro_rules! writing_methods {
     )*};
 }
 
-/// Methods that read a vector, for it and for its slices.
+/// Methods that read a vector, for vectors and slices.
 macro_rules! reading_methods {
     ($($type:ty),*) => {$(
-        /// Reductions. Each has a result on the device, which the host may read or later operations may use; nothing waits before
-        /// that. Sums are accumulated in `f64`; an `f32` result is rounded once, at the end. The same elements at the same alignment to 16 bytes
-        /// give the same bits.
+        /// Reductions. The result stays on the device, where later operations can use it; nothing waits until the host
+        /// reads it. Sums accumulate in `f64`; an `f32` result is rounded once, at the end. The same elements at the
+        /// same alignment to 16 bytes give the same bits.
         ///
-        /// The forms without `_into` allocate their result on this vector's queue, the others write one that is there, on its
-        /// queue (`max_into` on that of the value), and can be recorded in a [`Graph`](crate::Graph). A queue's first reduction allocates
-        /// 128 KiB, which stay, and waits until they are zeros.
+        /// Methods without `_into` allocate their result on this vector's queue. Methods with `_into` write an existing
+        /// scalar, on its queue (`max_into` and `min_into` on that of `value`), and can be recorded in a
+        /// [`Graph`](crate::Graph). A queue's first reduction allocates 128 KiB, which the queue keeps, and waits until
+        /// they are cleared.
         ///
-        /// All fail with [`DeviceMismatch`](Error::DeviceMismatch) for an argument on another device,
+        /// All fail with [`DeviceMismatch`](Error::DeviceMismatch) if an argument is on another device,
         /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
         impl<T: Scalar> $type {
-            /// The dot product with `y`: 0 of no elements.
+            /// Computes the dot product with `y`; 0 for empty vectors.
             ///
             /// # Errors
             /// See above; [`LengthMismatch`](Error::LengthMismatch).
@@ -209,7 +217,7 @@ macro_rules! reading_methods {
                 Ok(result)
             }
 
-            /// [`dot`](Self::dot) into a scalar that is there.
+            /// Computes [`dot`](Self::dot) into an existing scalar.
             ///
             /// # Errors
             /// See above; [`LengthMismatch`](Error::LengthMismatch).
@@ -217,7 +225,7 @@ macro_rules! reading_methods {
                 dot(self.as_slice(), y.into(), result)
             }
 
-            /// The sum of the elements: 0 of none.
+            /// Computes the sum of the elements; 0 for an empty vector.
             ///
             /// # Errors
             /// See above.
@@ -225,7 +233,7 @@ macro_rules! reading_methods {
                 self.reduce(Reduction::Sum)
             }
 
-            /// The 1-norm, the sum of the magnitudes: 0 of no elements.
+            /// Computes the 1-norm, the sum of the magnitudes; 0 for an empty vector.
             ///
             /// # Errors
             /// See above.
@@ -233,8 +241,8 @@ macro_rules! reading_methods {
                 self.reduce(Reduction::Norm1)
             }
 
-            /// The 2-norm, the root of the sum of the squares: 0 of no elements. It overflows and underflows only where the result itself
-            /// does (Anderson, "Algorithm 978: Safe Scaling in the Level 1 BLAS", 2017).
+            /// Computes the 2-norm, the square root of the sum of squares; 0 for an empty vector. It overflows or
+            /// underflows only if the result does (Anderson, "Algorithm 978: Safe Scaling in the Level 1 BLAS", 2017).
             ///
             /// # Errors
             /// See above.
@@ -242,7 +250,7 @@ macro_rules! reading_methods {
                 self.reduce(Reduction::Norm2)
             }
 
-            /// The infinity norm, the largest magnitude: 0 of no elements, a NaN where there is one.
+            /// Computes the infinity norm, the largest magnitude; 0 for an empty vector, NaN if an element is NaN.
             ///
             /// # Errors
             /// See above.
@@ -250,7 +258,7 @@ macro_rules! reading_methods {
                 self.reduce(Reduction::NormInf)
             }
 
-            /// What `reduction` makes of the elements.
+            /// Computes a reduction of the elements.
             ///
             /// # Errors
             /// See above.
@@ -260,7 +268,7 @@ macro_rules! reading_methods {
                 Ok(result)
             }
 
-            /// [`reduce`](Self::reduce) into a scalar that is there.
+            /// Computes [`reduce`](Self::reduce) into an existing scalar.
             ///
             /// # Errors
             /// See above.
@@ -268,7 +276,7 @@ macro_rules! reading_methods {
                 reduce(self.as_slice(), reduction, result)
             }
 
-            /// The largest element and its index, the first of several. A NaN counts as larger than any number.
+            /// Finds the largest element and its index, the first of equal ones. NaN counts as larger than any number.
             ///
             /// # Errors
             /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
@@ -278,7 +286,8 @@ macro_rules! reading_methods {
                 Ok(found)
             }
 
-            /// The smallest element and its index, the first of several. A NaN counts as smaller than any number.
+            /// Finds the smallest element and its index, the first of equal ones. NaN counts as smaller than any
+            /// number.
             ///
             /// # Errors
             /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
@@ -288,7 +297,7 @@ macro_rules! reading_methods {
                 Ok(found)
             }
 
-            /// [`max`](Self::max) into scalars that are there.
+            /// Computes [`max`](Self::max) into existing scalars.
             ///
             /// # Errors
             /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
@@ -296,7 +305,7 @@ macro_rules! reading_methods {
                 extremum(self.as_slice(), true, value, index)
             }
 
-            /// [`min`](Self::min) into scalars that are there.
+            /// Computes [`min`](Self::min) into existing scalars.
             ///
             /// # Errors
             /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
@@ -310,7 +319,7 @@ macro_rules! reading_methods {
 writing_methods!(DeviceVec<T>, DeviceSliceMut<'_, T>);
 reading_methods!(DeviceVec<T>, DeviceSlice<'_, T>);
 
-/// Vectors of other element types.
+/// Casts of vectors to other element types.
 macro_rules! casts {
     ($($from:ident to $to:ident: $from_number:ident to $to_number:ident;)*) => {$(
         impl CastFrom<$from> for $to {
@@ -329,7 +338,8 @@ casts! {
     u32 to f64: U32 to F64;
 }
 
-/// An element type that others are rounded to: `f32` from `f64` and `u32`, `f64` from `f32` and `u32`. The trait is sealed.
+/// An element type that others can be rounded to: `f32` from `f64` and `u32`, `f64` from `f32` and `u32`. The trait is
+/// sealed.
 pub trait CastFrom<T>: Element {
     #[doc(hidden)]
     const CAST: Move;
@@ -338,7 +348,8 @@ pub trait CastFrom<T>: Element {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// `y[i]` = the nearest number to `x[i]` of this vector's type. Queued on this vector's queue; `O(n)` work.
+    /// Casts the elements of `x`: `y[i]` is the number of this type nearest to `x[i]`. Queued on this vector's queue;
+    /// `O(n)` work.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
@@ -352,7 +363,7 @@ impl<T: Element> DeviceVec<T> {
     }
 }
 
-/// How random numbers are made.
+/// The distribution of random numbers.
 #[derive(Clone, Copy)]
 struct Random<T> {
     seed: u64,
@@ -365,13 +376,13 @@ fn on_cpu(device: &Device) -> bool {
     matches!(device.backend(), Backend::Cpu { .. })
 }
 
-/// Checks a vector to read from.
+/// Checks a vector that is read.
 fn check<T: Element>(what: &'static str, device: &Device, len: usize, x: DeviceSlice<'_, T>) -> Result<()> {
     check_length(what, len, x.len())?;
     device.check_same(what, x.device())
 }
 
-/// Runs an operation that writes `y` where that lives; without elements there is nothing to do.
+/// Runs an operation that writes `y` on its device. Does nothing if there are no elements.
 fn run<'a, T: Element>(
     y: DeviceSliceMut<'a, T>,
     on_the_cpu: impl FnOnce(DeviceSliceMut<'a, T>),
@@ -404,7 +415,7 @@ fn axpby<T: Scalar>(
     run(y, |y| cpu::axpby(y, alpha, x, beta), |y| gpu::axpby(y, alpha, x, beta))
 }
 
-/// [`axpby`], and the dot product with `z`, or without one the norm.
+/// Computes [`axpby`] and the dot product with `z`, or the norm if there is no `z`.
 fn axpby_dot<T: Scalar>(
     mut y: DeviceSliceMut<'_, T>,
     alpha: Factor<'_, T>,
@@ -429,13 +440,13 @@ fn axpby_dot<T: Scalar>(
     Ok(())
 }
 
-/// Of `x`, or of the old `y`.
+/// Maps `x`, or the old `y`.
 fn map<T: Scalar>(y: DeviceSliceMut<'_, T>, map: &Map<T>, x: Option<DeviceSlice<'_, T>>) -> Result<()> {
     x.map_or(Ok(()), |x| check("x", y.device(), y.len(), x))?;
     run(y, |y| cpu::map(y, map, x), |y| gpu::map(y, map, x))
 }
 
-/// Of `a`, or of the old `y`, and of `b`, which is argument `what`.
+/// Combines `a`, or the old `y`, with `b`, which is the argument `what`.
 fn zip<T: Scalar>(
     y: DeviceSliceMut<'_, T>,
     zip: Zip,

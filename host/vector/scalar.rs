@@ -1,13 +1,13 @@
-//! Numbers in a device's memory, and what is computed of them on the way into an operation.
+//! Scalars in device memory, and the factors that operations compute from them.
 
 use std::ops::{Div, Mul, Neg};
 
 use crate::{Device, DeviceVec, Element, Result, Scalar};
 
-/// A number in a device's memory: what a reduction gives, and what operations take as `alpha` and `beta`.
+/// A scalar in device memory: the result of a reduction, and an `alpha` or `beta` of operations.
 ///
-/// Nothing waits until the host [reads](Self::get) it. So an iteration whose step lengths are quotients of dot products runs without the
-/// host:
+/// Nothing waits until the host [reads](Self::get) it. So an iteration whose step lengths are quotients of dot products
+/// runs without the host:
 ///
 /// ```
 /// use warpsparse::{CsrMatrix, Device};
@@ -28,7 +28,7 @@ pub struct DeviceScalar<T> {
 }
 
 impl Device {
-    /// A number in this device's memory. Waits until it is there.
+    /// Creates a scalar in this device's memory. Waits for the copy.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
@@ -38,7 +38,7 @@ impl Device {
 }
 
 impl<T: Element> DeviceScalar<T> {
-    /// The number, after everything queued before has finished.
+    /// Returns the value, after all earlier operations on the queue have finished.
     ///
     /// # Errors
     /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
@@ -48,13 +48,13 @@ impl<T: Element> DeviceScalar<T> {
         Ok(value[0])
     }
 
-    /// Where the number lives, and the queue that operations writing it run on.
+    /// Returns the device that holds the scalar, whose queue runs the operations that write it.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.vector.device()
     }
 
-    /// A zero, for which nothing waits.
+    /// Creates a zero without waiting.
     pub(crate) fn zero(device: &Device) -> Result<Self> {
         Ok(Self { vector: device.zeros(1)? })
     }
@@ -69,7 +69,7 @@ impl<T: Element> DeviceScalar<T> {
 }
 
 impl<T: Scalar> DeviceScalar<T> {
-    /// Sets the number, on its queue; nothing waits.
+    /// Sets the value, on the scalar's queue, without waiting.
     ///
     /// # Errors
     /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
@@ -78,11 +78,11 @@ impl<T: Scalar> DeviceScalar<T> {
     }
 }
 
-/// A number of the host times a quotient of numbers on the device, each of which may be left out: what an operation takes as `alpha` and
-/// `beta`, and computes on the device.
+/// A host scalar times a quotient of device scalars, each of them optional: an `alpha` or `beta` that the operation
+/// computes on the device.
 ///
-/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `-(&s / &t)`, `1.0 / &t`. The host's number is multiplied by the numerator first, and the
-/// product is divided by the denominator; divided by 0 it is an infinity or a NaN.
+/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `-(&s / &t)`, `1.0 / &t`. The host scalar is multiplied by the
+/// numerator first, and the product is divided by the denominator. Division by 0 gives an infinity or NaN.
 #[derive(Debug)]
 pub struct Factor<'a, T> {
     value: T,
@@ -99,13 +99,13 @@ impl<T: Copy> Clone for Factor<'_, T> {
 impl<T: Copy> Copy for Factor<'_, T> {}
 
 impl<'a, T: Scalar> Factor<'a, T> {
-    /// A number of the host.
+    /// Creates a factor from a host scalar.
     #[must_use]
     pub fn of(value: T) -> Self {
         Self { value, numerator: None, denominator: None }
     }
 
-    /// What the number consists of.
+    /// Returns the host scalar, the numerator and the denominator.
     pub(super) fn parts(&self) -> (T, Option<&'a DeviceScalar<T>>, Option<&'a DeviceScalar<T>>) {
         (self.value, self.numerator, self.denominator)
     }
@@ -116,9 +116,9 @@ impl<'a, T: Scalar> Factor<'a, T> {
     }
 }
 
-/// What an operation takes as `alpha` or `beta`: a number of the host, a [`DeviceScalar`], or a [`Factor`].
+/// A value that operations accept as `alpha` or `beta`: a host scalar, a [`DeviceScalar`], or a [`Factor`].
 pub trait IntoFactor<'a, T> {
-    /// The number.
+    /// Converts the value to a [`Factor`].
     fn into_factor(self) -> Factor<'a, T>;
 }
 

@@ -1,4 +1,4 @@
-//! The residuals as the method reports them, and a progress bar of them.
+//! The residual norms that a solver reports, and a progress bar of them.
 
 use std::{
     ops::ControlFlow,
@@ -8,9 +8,9 @@ use std::{
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use warpsparse::Progress;
 
-/// The course of a solution, seen from outside.
+/// The course of a solve, as its callback sees it.
 pub(super) struct Course {
-    /// The norm of the residual before the first iteration, and after each that was heard of.
+    /// The residual norm before the first iteration, and after each reported one.
     pub(super) norms: Vec<f64>,
     first: f64,
     least: f64,
@@ -22,12 +22,12 @@ pub(super) struct Course {
 const LENGTH: u64 = 1000;
 
 impl Course {
-    /// `first` is the norm of the first residual.
+    /// `first` is the first residual norm.
     pub(super) fn new(first: f64) -> Self {
         Self { norms: Vec::new(), first, least: first, bar: ProgressBar::hidden(), drawn: Instant::now() }
     }
 
-    /// Starts anew, with a bar on stderr if that is a terminal.
+    /// Starts again, with a bar on stderr if that is a terminal.
     pub(super) fn begin(&mut self, doing: &'static str) {
         let style = ProgressStyle::with_template("{prefix} {bar:20} {msg}").expect("a valid template");
         // An error on the way leaves no bar behind.
@@ -57,7 +57,7 @@ impl Course {
     }
 }
 
-/// The part of the way from `first` to `target` on a logarithmic scale.
+/// The progress from `first` to `target` on a logarithmic scale.
 fn fraction(first: f64, now: f64, target: f64) -> f64 {
     // With a target of 0, the way would have no end.
     let target = target.max(f64::EPSILON * first);

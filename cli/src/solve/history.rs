@@ -1,4 +1,4 @@
-//! The norms of the residual in a file.
+//! Files of residual norms.
 
 use std::{
     fmt::Write,
@@ -8,7 +8,7 @@ use std::{
 
 use super::plot;
 
-/// The norms of the residual, before the first iteration and after each.
+/// The residual norms before the first iteration and after each.
 pub(super) struct History<'a> {
     pub(super) title: String,
     pub(super) norms: &'a [f64],
@@ -17,7 +17,7 @@ pub(super) struct History<'a> {
     pub(super) tolerance: f64,
 }
 
-/// A file for them.
+/// The format of a history file.
 #[derive(Clone)]
 pub(super) struct HistoryOut {
     path: PathBuf,

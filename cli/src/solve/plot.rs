@@ -1,4 +1,4 @@
-//! The relative residual over the iterations as SVG that needs nothing else.
+//! The relative residual over the iterations as self-contained SVG.
 
 use std::fmt::Write;
 

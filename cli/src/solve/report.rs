@@ -1,4 +1,4 @@
-//! What the command finds out.
+//! The report of a solve.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use warpsparse::{Device, Result, StopReason};
 use super::{MethodName, PreconditionerName};
 use crate::measure::{DTypeName, MatrixReport};
 
-/// Everything about one solution; its JSON form is stable within a version.
+/// Everything about one solve; its JSON form is stable within a version.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) schema: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Report {
     /// `ones`, `random`, or a file.
     pub(super) rhs: String,
     pub(super) device: String,
-    /// Threads that the CPU uses; null for other devices.
+    /// The number of threads on the CPU; null for other devices.
     pub(super) threads: Option<usize>,
     pub(super) dtype: DTypeName,
     pub(super) preconditioner: PreconditionerName,
@@ -34,15 +34,15 @@ pub(super) struct Report {
     /// `|b - A x|` in the 2-norm, computed from the solution.
     pub(super) residual_norm: f64,
     pub(super) relative_residual: f64,
-    /// The time of the second of two solutions.
+    /// The time of the second of two solves.
     pub(super) seconds: f64,
     /// Null if there were no iterations.
     pub(super) seconds_per_iteration: Option<f64>,
-    /// The norm of the residual before the first iteration and after each, as the method updates it.
+    /// The residual norm before the first iteration and after each, as updated by the iteration.
     pub(super) history: Vec<f64>,
 }
 
-/// Why the method ended.
+/// Why the solver stopped.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ended {
@@ -63,7 +63,7 @@ impl From<StopReason> for Ended {
     }
 }
 
-/// The threads that products and vectors take on the CPU.
+/// The number of threads for products and vectors on the CPU.
 pub(super) fn threads(device: &Device) -> Result<Option<usize>> {
     let on_cpu = device.shares_memory_with(&Device::cpu());
     Ok(if on_cpu { Some(device.info()?.parallel_units) } else { None })

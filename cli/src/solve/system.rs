@@ -1,4 +1,4 @@
-//! The system of equations that the command line names.
+//! The linear system given on the command line.
 
 use std::{
     convert::Infallible,
@@ -16,7 +16,7 @@ use warpsparse::{
 
 use crate::source;
 
-/// Where the right-hand side comes from.
+/// The source of the right-hand side.
 #[derive(Clone)]
 pub(super) enum Rhs {
     Ones,
@@ -72,7 +72,7 @@ impl<T: Scalar> System<T> {
     }
 }
 
-/// Reads a matrix of one column, in either layout of Matrix Market: what it leaves out is 0, duplicates are summed.
+/// Reads a matrix with one column, in either Matrix Market layout: missing elements are 0, duplicates are summed.
 fn read_column<T: Scalar>(path: &Path, rows: usize) -> std::result::Result<Vec<T>, Box<dyn std::error::Error>> {
     let read = || -> Result<_> { MatrixMarketReader::open(path)?.read_coo::<T>() };
     let column = read()?;

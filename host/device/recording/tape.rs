@@ -1,4 +1,4 @@
-//! A graph being recorded on a GPU, and what it keeps.
+//! A graph being recorded on a GPU, and everything it keeps.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,36 +11,37 @@ use crate::{Error, Result};
 
 /// A graph being recorded.
 pub(super) struct Tape {
-    /// The queue that the graph is for.
+    /// The queue on which the graph will run.
     queue: Arc<Stream>,
     /// The stream that the driver captures.
     recorder: Arc<Stream>,
     lent: Lent,
     kept: Kept,
-    /// The places of memory that has been allocated meanwhile.
+    /// The addresses of memory allocated while recording.
     new: HashSet<usize>,
 }
 
-/// Whether launches may touch memory that another library lends, which a graph cannot keep.
+/// Whether launches may access memory lent by another library, which a graph cannot keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Lent {
-    /// Whoever records sees to it that the memory is there for as long as the graph.
+    /// The caller guarantees that the memory lives as long as the graph.
     Allowed,
     Refused,
 }
 
-/// What a graph keeps for as long as it exists.
+/// Everything that a graph keeps as long as it exists.
 #[derive(Default)]
 pub(in super::super) struct Kept {
-    /// What the launches touch, by its place.
+    /// The memory that launches access, by its address.
     memory: HashMap<usize, Arc<dyn Send + Sync>>,
-    /// Held while the graph is queued: whoever else queues what it touches holds them too. In one order in all graphs.
+    /// Held while the graph is queued, as by all others who queue work on the same data. In the same order in all
+    /// graphs.
     locks: Vec<Arc<dyn Exclusive>>,
 }
 
 /// A lock, whatever it protects.
 trait Exclusive: Send + Sync {
-    /// Does `work` with the lock held.
+    /// Does `work` while holding the lock.
     fn hold(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
@@ -51,7 +52,7 @@ impl<P: Send> Exclusive for Mutex<P> {
     }
 }
 
-/// Does `work`, whose launches on `queue` are recorded by `recorder`; what the graph has to keep, also where it fails.
+/// Does `work`, and lets `recorder` record its launches on `queue`. Returns what the graph must keep, also on failure.
 pub(in super::super) fn record(
     queue: &Arc<Stream>,
     recorder: &Arc<Stream>,
@@ -69,7 +70,7 @@ pub(in super::super) fn record(
     };
     kept.locks.sort_by_key(|lock| ptr::from_ref(&**lock).addr());
     kept.locks.dedup_by_key(|lock| ptr::from_ref(&**lock).addr());
-    // The graph would go on with this memory, whatever becomes of the value.
+    // The graph would keep using this memory, whatever happens to the value.
     let has_escaped =
         new.iter().any(|place| kept.memory.get(place).is_some_and(|memory| Arc::strong_count(memory) > 1));
     let problem = "a vector or number made in a graph outlives it: write to one that exists before, by assign or set";
@@ -77,12 +78,12 @@ pub(in super::super) fn record(
     (kept, worked.and(checked))
 }
 
-/// Whether this thread captures the queue itself.
+/// Returns whether this thread captures the queue itself.
 pub(super) fn is_capture() -> bool {
     CURRENT.with_borrow(|state| matches!(state, State::Recording(tape) if tape.recorder.is(&tape.queue)))
 }
 
-/// Where an operation on `queue` goes instead, if this thread records.
+/// Returns the stream for operations on `queue`, if this thread records.
 pub(in super::super) fn recorder(queue: &Stream) -> Result<Option<Arc<Stream>>> {
     CURRENT.with_borrow(|state| match state {
         State::Recording(tape) if tape.queue.is(queue) => Ok(Some(Arc::clone(&tape.recorder))),
@@ -94,7 +95,7 @@ pub(in super::super) fn recorder(queue: &Stream) -> Result<Option<Arc<Stream>>> 
     })
 }
 
-/// Has the recording, if there is one, keep memory that a launch touches.
+/// Makes the current recording, if any, keep memory that a launch accesses.
 pub(in super::super) fn keep(memory: impl FnOnce() -> Arc<dyn Send + Sync>) {
     CURRENT.with_borrow_mut(|state| {
         if let State::Recording(tape) = state {
@@ -103,7 +104,7 @@ pub(in super::super) fn keep(memory: impl FnOnce() -> Arc<dyn Send + Sync>) {
     });
 }
 
-/// The same, of memory that has just been allocated.
+/// Does the same with newly allocated memory.
 pub(in super::super) fn keep_new(memory: impl FnOnce() -> Arc<dyn Send + Sync>) {
     CURRENT.with_borrow_mut(|state| {
         if let State::Recording(tape) = state {
@@ -121,7 +122,7 @@ impl Tape {
     }
 }
 
-/// Has the recording, if there is one, keep a lock.
+/// Makes the current recording, if any, keep a lock.
 pub(super) fn keep_lock<P: Send + 'static>(mutex: &Arc<Mutex<P>>) {
     CURRENT.with_borrow_mut(|state| {
         if let State::Recording(tape) = state {
@@ -130,13 +131,13 @@ pub(super) fn keep_lock<P: Send + 'static>(mutex: &Arc<Mutex<P>>) {
     });
 }
 
-/// Whether launches may not touch memory that another library lends.
+/// Returns whether launches may not access lent memory.
 pub(in super::super) fn refuses_lent() -> bool {
     CURRENT.with_borrow(|state| matches!(state, State::Recording(Tape { lent: Lent::Refused, .. })))
 }
 
 impl Kept {
-    /// Does `work` with the locks held.
+    /// Does `work` while holding the locks.
     pub(in super::super) fn hold_locks(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         fn hold(locks: &[Arc<dyn Exclusive>], work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
             match locks {

@@ -1,5 +1,5 @@
-//! Graphs of communities. Each entry depends on the seed and its row alone, and so does each row's length: no row waits
-//! for another, and nothing is sorted but the columns within a row.
+//! Graphs with communities. Each entry, and each row's length, depends only on the seed and its row: no row waits for
+//! another, and only the columns within a row are sorted.
 
 mod power_law;
 
@@ -14,24 +14,24 @@ use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows, memory::
 /// How much of a row is within its community.
 const WITHIN: f64 = 0.8;
 
-/// A directed graph of communities: `nrows` rows and columns and exactly `nnz` entries, no two in one place, with values
-/// in (0, 1].
+/// Generates a directed graph with communities: `nrows` rows and columns and exactly `nnz` entries without duplicates,
+/// with values in (0, 1].
 ///
-/// After the model of A. Lancichinetti, S. Fortunato, F. Radicchi: Benchmark graphs for testing community detection
+/// Follows the model of A. Lancichinetti, S. Fortunato, F. Radicchi: Benchmark graphs for testing community detection
 /// algorithms, Physical Review E 78, 2008. The sizes of the communities follow a power law of exponent 2, from some 4
-/// times the mean row to 256 times as much. Within each, row lengths follow one of exponent 7/3, up to half of its size
-/// and no further than `2 sqrt(nnz)`, twice the structural cut-off (M. Boguñá, R. Pastor-Satorras, A. Vespignani:
-/// Cut-offs and finite size effects in scale-free networks, European Physical Journal B 38, 2004). The lengths of columns
-/// do so too, nearly: a vertex of a long row has a long column. Almost 4/5 of the entries are within the row's community,
-/// or all of them where there is but one. Vertices are numbered at random: the given order shows none of this.
+/// times the mean row length to 256 times as much. Within each, row lengths follow a power law of exponent 7/3, up to
+/// half of its size and to at most `2 sqrt(nnz)`, twice the structural cut-off (M. Boguñá, R. Pastor-Satorras, A.
+/// Vespignani: Cut-offs and finite size effects in scale-free networks, European Physical Journal B 38, 2004). Column
+/// lengths nearly do so too: a vertex with a long row has a long column. Almost 4/5 of the entries are within the row's
+/// community, or all of them if there is only one. Vertices are numbered at random, so the order shows none of this.
 ///
-/// If `nnz` is beyond half of all places there is no room for communities: then rows are of equal length, to one entry,
-/// and their columns uniform.
+/// If `nnz` exceeds half of all positions there is no room for communities: then row lengths differ by at most one, and
+/// columns are uniform.
 ///
-/// Costs O(`nnz` log `nrows`) on all cores, O(`nrows`) on one, and 8 bytes a row beside the matrix.
+/// Takes `O(nnz log nrows)` work on all cores, `O(nrows)` on one, and 8 bytes per row in addition to the matrix.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if `nnz` is beyond `nrows²`, or rows or entries are beyond 32 bits, and
+/// [`Error::InvalidOption`] if `nnz` exceeds `nrows²`, or the number of rows or entries exceeds 32 bits, and
 /// [`Error::OutOfMemory`].
 pub fn communities<T: Scalar>(nrows: usize, nnz: usize, seed: u64) -> Result<CsrMatrix<T>> {
     checked_product("rows", &[nrows])?;

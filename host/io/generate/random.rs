@@ -1,4 +1,4 @@
-//! Random matrices. Their random numbers are counted, not drawn in turn: each depends on the seed and its place alone.
+//! Random matrices. Random numbers are counter-based: each depends only on the seed and its position.
 
 use super::checked_product;
 use crate::{
@@ -7,11 +7,11 @@ use crate::{
     memory::zeros,
 };
 
-/// `nrows` rows of `per_row` distinct random columns each, sorted, with values in (0, 1].
+/// Generates `nrows` rows of `per_row` distinct random columns each, sorted, with values in (0, 1].
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if `per_row` is beyond `ncols`, or rows, columns or entries are beyond 32 bits, and
-/// [`Error::OutOfMemory`].
+/// [`Error::InvalidOption`] if `per_row` exceeds `ncols`, or the number of rows, columns or entries exceeds 32 bits,
+/// and [`Error::OutOfMemory`].
 pub fn uniform<T: Scalar>(nrows: usize, ncols: usize, per_row: usize, seed: u64) -> Result<CsrMatrix<T>> {
     checked_product("rows", &[nrows])?;
     checked_product("columns", &[ncols])?;
@@ -66,14 +66,14 @@ pub(super) fn draw_distinct(columns: &mut [u32], mut draw: impl FnMut() -> u32) 
     }
 }
 
-/// An R-MAT graph (D. Chakrabarti, Y. Zhan, C. Faloutsos: R-MAT: A Recursive Model for Graph Mining, SDM 2004) with the
-/// Graph500 parameters a = 0.57, b = c = 0.19: `2^scale` rows, `edge_factor * 2^scale` directed edges, of which
-/// duplicates are merged, and values in (0, 1]. Vertices keep their places: heavy rows and columns come first.
+/// Generates an R-MAT graph (D. Chakrabarti, Y. Zhan, C. Faloutsos: R-MAT: A Recursive Model for Graph Mining, SDM
+/// 2004) with the Graph500 parameters a = 0.57, b = c = 0.19: `2^scale` rows, and `edge_factor * 2^scale` directed
+/// edges with duplicates merged and values in (0, 1]. Vertices are not renumbered: heavy rows and columns come first.
 ///
-/// Costs 8 bytes an edge beside the matrix, and a sort of the edges.
+/// Takes 8 bytes per edge in addition to the matrix, and sorts the edges.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or edges are beyond 32 bits, and [`Error::OutOfMemory`].
+/// [`Error::InvalidOption`] if the number of rows or edges exceeds 32 bits, and [`Error::OutOfMemory`].
 pub fn rmat<T: Scalar>(scale: u32, edge_factor: usize, seed: u64) -> Result<CsrMatrix<T>> {
     if scale > 31 {
         let problem = format!("2^{scale} rows, and 32-bit indices reach {}", u32::MAX);
@@ -138,16 +138,16 @@ fn sort(edges: &mut [u64]) {
     edges.sort_unstable();
 }
 
-/// A matrix like that of a finite-element solid: `nodes` nodes of 3 unknowns each, so `3 nodes` rows, in dense 3 x 3
-/// blocks. A node is joined to each of the 52 nodes before and after it with probability 1/8, so to 13 on average, and
-/// to itself: about `126 nodes` entries, all within 158 of the diagonal.
+/// Generates a matrix like that of a finite-element solid: `nodes` nodes of 3 unknowns each, so `3 nodes` rows, in
+/// dense 3 x 3 blocks. A node is connected to itself and to each of the 52 nodes before and after it with probability
+/// 1/8, so to 13 on average: about `126 nodes` entries, all within 158 of the diagonal.
 ///
-/// Symmetric. Values beside the diagonal are in [-1, 0), and each diagonal value is 1.01 times the sum of the others in
-/// its row: positive definite by dominance, with a condition number of about 200 at most.
+/// Symmetric. Off-diagonal values are in [-1, 0), and each diagonal value is 1.01 times the sum of the magnitudes of
+/// the others in its row: positive definite by diagonal dominance, with a condition number of about 200 at most.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] if rows or expected entries are beyond 32 bits, [`Error::InvalidMatrix`] if so are the
-/// entries that come out, and [`Error::OutOfMemory`].
+/// [`Error::InvalidOption`] if the number of rows or expected entries exceeds 32 bits, [`Error::InvalidMatrix`] if the
+/// actual number of entries does, and [`Error::OutOfMemory`].
 pub fn fem3<T: Scalar>(nodes: usize, seed: u64) -> Result<CsrMatrix<T>> {
     const REACH: usize = 52;
     const DOMINANCE: f64 = 1.01;

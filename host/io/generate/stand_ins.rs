@@ -1,23 +1,23 @@
 //! Stand-ins for published graphs.
 
-/// A graph in whose place [`communities`](super::communities) makes one of the same size.
+/// A published graph, for which [`communities`](super::communities) generates a stand-in of the same size.
 ///
-/// Rows and entries are as published. The structure is made up: neither the degrees nor the communities are those of the
-/// graph whose name is given, and figures measured on a stand-in are not figures of that graph.
+/// The numbers of rows and entries are as published. The structure is synthetic: neither the degrees nor the
+/// communities are those of the named graph, and results measured on a stand-in are not results for that graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StandIn {
-    /// The graph's short name, in small letters.
+    /// The graph's short name, in lower case.
     pub name: &'static str,
-    /// How many rows and columns it has.
+    /// The number of rows and columns.
     pub nrows: usize,
-    /// How many entries it has.
+    /// The number of entries.
     pub nnz: usize,
 }
 
-/// The graphs that have stand-ins: 13 on which products of sparse and dense matrices are commonly measured, of citations,
-/// collaborations, proteins, drugs, purchases, friendships and facts. They come from the Open Graph Benchmark (W. Hu et
-/// al.: Open Graph Benchmark: Datasets for Machine Learning on Graphs, NeurIPS 2020) and from other collections.
+/// The 13 graphs that have stand-ins. Sparse-dense products are commonly measured on them: citations, collaborations,
+/// proteins, drugs, purchases, friendships and facts, from the Open Graph Benchmark (W. Hu et al.: Open Graph
+/// Benchmark: Datasets for Machine Learning on Graphs, NeurIPS 2020) and other collections.
 pub const STAND_INS: &[StandIn] = &[
     stand_in("arxiv", 169_343, 1_166_243),
     stand_in("collab", 235_868, 2_358_104),

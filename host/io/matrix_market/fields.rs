@@ -2,10 +2,10 @@
 
 use crate::{DType, Scalar};
 
-/// Something read from a line, or what is wrong with it: what stood there and what belongs there.
+/// Something read from a line, or a message with what was found and what was expected.
 pub(super) type Parsed<T> = std::result::Result<T, String>;
 
-/// The fields of one line, taken from left to right.
+/// The fields of a line, parsed from left to right.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -15,7 +15,7 @@ impl<'a> Fields<'a> {
         Self { rest: line }
     }
 
-    /// A 1-based index of at most `limit`, as a 0-based one.
+    /// Parses a 1-based index of at most `limit`, and returns it 0-based.
     #[inline]
     pub(super) fn index(&mut self, what: &'static str, limit: u32) -> Parsed<u32> {
         self.skip_blanks();
@@ -26,7 +26,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A size on the size line.
+    /// Parses a size on the size line.
     pub(super) fn size(&mut self, what: &'static str) -> Parsed<u64> {
         self.skip_blanks();
         self.natural().ok_or_else(|| match self.token() {
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// A value, rounded correctly to `T`.
+    /// Parses a value, correctly rounded to `T`.
     #[inline]
     pub(super) fn value<T: Scalar>(&mut self) -> Parsed<T> {
         self.skip_blanks();
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         self.fortran_value()
     }
 
-    /// A value that is an integer; beyond the integers that `T` holds, the nearest that it does.
+    /// Parses an integer value; beyond the integers that `T` represents, returns the nearest one.
     pub(super) fn integer<T: Scalar>(&mut self) -> Parsed<T> {
         self.skip_blanks();
         let token = self.token();
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         self.value()
     }
 
-    /// The line must end here.
+    /// Fails unless the line ends here.
     #[inline]
     pub(super) fn end(&mut self, line_holds: &'static str) -> Parsed<()> {
         self.skip_blanks();
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole field of decimal digits that fits 64 bits; otherwise `None`, with nothing taken.
+    /// Parses a whole field of decimal digits that fits in 64 bits; otherwise returns `None` without advancing.
     #[inline]
     fn natural(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -99,13 +99,13 @@ impl<'a> Fields<'a> {
         Some(value)
     }
 
-    /// The field that begins here, not taken.
+    /// Returns the field that begins here, without advancing.
     fn token(&self) -> &'a [u8] {
         let length = self.rest.iter().position(u8::is_ascii_whitespace);
         &self.rest[..length.unwrap_or(self.rest.len())]
     }
 
-    /// A value with a Fortran exponent, `1.5D+03`; anything else here is an error.
+    /// Parses a value with a Fortran exponent, `1.5D+03`; anything else is an error.
     #[cold]
     fn fortran_value<T: Scalar>(&mut self) -> Parsed<T> {
         let token = self.token();
@@ -140,7 +140,7 @@ fn index_problem(token: &[u8], what: &'static str, limit: u32) -> String {
     }
 }
 
-/// The number at the beginning of `text`, and its length.
+/// Returns the number at the beginning of `text`, and its length.
 #[inline]
 fn parse_prefix<T: Scalar>(text: &[u8]) -> Option<(T, usize)> {
     // Through f64 no f32 changes: what is parsed as f32 is rounded once.
@@ -156,7 +156,7 @@ fn parse_prefix<T: Scalar>(text: &[u8]) -> Option<(T, usize)> {
     }
 }
 
-/// The beginning of a piece of a file, fit to be shown.
+/// Returns the beginning of a piece of a file, fit for display.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     const LONGEST: usize = 40;
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);

@@ -1,17 +1,17 @@
-//! The first two things in a Matrix Market file: the header and the size line.
+//! The header and the size line of a Matrix Market file.
 
 use std::fmt;
 
 use super::fields::{Fields, Parsed, excerpt};
 
-/// Which numbers stand on a line.
+/// The layout: which numbers a line has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Coordinate,
     Array,
 }
 
-/// Which values there are.
+/// The field: which values there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Real,
@@ -19,7 +19,7 @@ pub(super) enum Field {
     Pattern,
 }
 
-/// Which part of the matrix is stored.
+/// The symmetry: which part of the matrix is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symmetry {
     General,
@@ -37,7 +37,7 @@ impl fmt::Display for Symmetry {
     }
 }
 
-/// What the first line says.
+/// The contents of the first line.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     pub(super) layout: Layout,
@@ -45,7 +45,7 @@ pub(super) struct Header {
     pub(super) symmetry: Symmetry,
 }
 
-/// Why a header is not read.
+/// Why a header is rejected.
 pub(super) enum HeaderProblem {
     Broken(String),
     Unsupported(String),
@@ -106,12 +106,12 @@ impl Header {
     }
 }
 
-/// What the size line says.
+/// The contents of the size line.
 #[derive(Clone, Copy)]
 pub(super) struct Size {
     pub(super) nrows: u32,
     pub(super) ncols: u32,
-    /// Lines that follow: entries, or the values of an array file.
+    /// The number of following lines: entries, or the values of an array file.
     pub(super) entries: u64,
 }
 

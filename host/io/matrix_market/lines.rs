@@ -1,4 +1,4 @@
-//! A byte stream, gzipped or not, as lines: in large blocks, with no allocation per line.
+//! Splits a byte stream, gzipped or not, into lines: in large blocks, without allocating per line.
 
 use std::{
     io::{self, BufReader, Cursor, ErrorKind, Read},
@@ -8,32 +8,32 @@ use std::{
 use flate2::bufread::MultiGzDecoder;
 use memchr::memchr;
 
-/// How much is read at a time, and the longest line.
+/// The block size of reads, and the maximum length of a line.
 const BLOCK: usize = 1 << 20;
 
 /// Bytes read between two calls of the progress callback.
 const PROGRESS_STEP: u64 = 4 << 20;
 
-/// What a caller is told of a read's progress: bytes read so far, and in total.
+/// The progress callback: bytes read so far, and in total.
 pub(super) type Progress<'a> = Box<dyn FnMut(u64, u64) + 'a>;
 
-/// Lines of a stream, and how many there have been.
+/// The lines of a stream, and their count.
 pub(super) struct Lines<'a> {
     input: Box<dyn Read + 'a>,
     gzip: bool,
     buffer: Vec<u8>,
-    /// The part of `buffer` that holds data not yet handed out.
+    /// The part of `buffer` with data not yet returned.
     begin: usize,
     end: usize,
-    /// The line moved to.
+    /// The current line.
     line: Range<usize>,
-    /// Why no more can be read, once that is so. It is reported when the lines before it have been handed out.
+    /// The reason for the end of reading, if reached. Reported after the lines before it have been returned.
     finished: Option<io::Result<()>>,
     number: u64,
 }
 
 impl<'a> Lines<'a> {
-    /// Looks at the first two bytes to see whether `input` is gzipped.
+    /// Creates the lines of `input`; its first two bytes decide whether it is gzipped.
     pub(super) fn new(input: Box<dyn Read + 'a>, total: u64, progress: Option<Progress<'a>>) -> io::Result<Self> {
         let counted = Counted { input, bytes: 0, total, next: 0, progress };
         let mut input = BufReader::with_capacity(BLOCK / 4, counted);
@@ -53,14 +53,14 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The number of the line moved to, counted from 1; after an error, of the line it is in.
+    /// Returns the number of the current line, starting at 1; after an error, of the line with the error.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Moves on to the next line; `false` after the last.
+    /// Advances to the next line; returns `false` after the last.
     ///
-    /// Broken gzip data and overlong lines are errors of the kind `InvalidData`; others come from the stream.
+    /// Broken gzip data and overlong lines are errors of kind `InvalidData`; others come from the stream.
     #[inline]
     pub(super) fn advance(&mut self) -> io::Result<bool> {
         let length = match memchr(b'\n', &self.buffer[self.begin..self.end]) {
@@ -76,13 +76,13 @@ impl<'a> Lines<'a> {
         Ok(true)
     }
 
-    /// The line moved to, without its newline.
+    /// Returns the current line, without its newline.
     #[inline]
     pub(super) fn current(&self) -> &[u8] {
         &self.buffer[self.line.clone()]
     }
 
-    /// Reads until the buffer holds a whole line, and returns its length; `None` if nothing is left.
+    /// Reads until the buffer holds a whole line, and returns its length; `None` at the end.
     #[cold]
     fn fill(&mut self) -> io::Result<Option<usize>> {
         self.buffer.copy_within(self.begin..self.end, 0);
@@ -116,7 +116,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Tells errors in gzip data, which say little by themselves, from those of the stream below.
+    /// Distinguishes errors in gzip data, which are terse, from those of the underlying stream.
     fn explain(&self, error: io::Error) -> io::Error {
         let problem = match error.kind() {
             ErrorKind::UnexpectedEof if self.gzip => "the gzip data is cut off in this line".to_owned(),
@@ -129,12 +129,12 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Counts the bytes that pass, and reports them.
+/// Counts and reports the bytes read.
 struct Counted<'a> {
     input: Box<dyn Read + 'a>,
     bytes: u64,
     total: u64,
-    /// The count at which to report next.
+    /// The count at the next report.
     next: u64,
     progress: Option<Progress<'a>>,
 }

@@ -1,4 +1,4 @@
-//! The text of a file, from its header to its last entry.
+//! Parses a file, from its header to its last entry.
 
 use std::{
     io::{self, ErrorKind},
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{CooMatrix, Error, Result, Scalar};
 
-/// The lines of a file that has a name.
+/// The lines of a named file.
 pub(super) struct Text<'a> {
     name: PathBuf,
     lines: Lines<'a>,
@@ -23,7 +23,7 @@ impl<'a> Text<'a> {
         Self { name, lines }
     }
 
-    /// Reads it all; `bytes` is the size of the file, or 0.
+    /// Reads everything; `bytes` is the size of the file, or 0.
     pub(super) fn read<T: Scalar>(mut self, bytes: u64) -> Result<CooMatrix<T>> {
         let header = self.header()?;
         let size = self.size(header)?;
@@ -120,7 +120,7 @@ impl<'a> Text<'a> {
         Err(self.broken(format!("the file ends after {found} of {} entries", size.entries)))
     }
 
-    /// The next line that is neither blank nor a comment.
+    /// Returns the next line that is neither blank nor a comment.
     #[inline]
     fn content(&mut self) -> Result<Option<&[u8]>> {
         loop {
@@ -172,7 +172,7 @@ fn parse_value<T: Scalar>(fields: &mut Fields, field: Field) -> Parsed<T> {
 
 /// The entries read so far.
 struct Entries<T> {
-    /// What the mirror image of an entry is multiplied by, if there is one.
+    /// The factor of an entry's mirror image, if there is one.
     mirror: Option<T>,
     rows: Vec<u32>,
     columns: Vec<u32>,
@@ -180,10 +180,11 @@ struct Entries<T> {
 }
 
 impl<T: Scalar> Entries<T> {
-    /// Room for what the size line promises, or for what a file of so many bytes could hold if that is less.
+    /// Reserves memory for the number of entries on the size line, or for the most that a file of this size can hold if
+    /// that is less.
     fn with_capacity(header: Header, size: Size, bytes: u64) -> Self {
         const LEAST_BYTES_PER_ENTRY: u64 = 4;
-        /// Whatever header and size promise: beyond it the arrays grow as entries come.
+        /// The limit of the reservation, whatever header and size say: beyond it the arrays grow with the entries.
         const MOST_RESERVED: u64 = 1 << 24;
         let mirror = match header.symmetry {
             Symmetry::General => None,

@@ -13,29 +13,30 @@ use flate2::{Compression, write::GzEncoder};
 use crate::{CooMatrix, CsrMatrix, DType, Error, Offset, Result, Scalar};
 
 impl<T: Scalar> CooMatrix<T> {
-    /// Writes a Matrix Market file, gzipped if the path ends in `.gz`: `coordinate real general`, the entries in
-    /// storage order, explicit zeros and duplicates among them.
+    /// Writes a Matrix Market file, gzipped if the path ends in `.gz`: `coordinate real general`, with the entries in
+    /// storage order, including explicit zeros and duplicates.
     ///
-    /// A value is written with the fewest digits that read back to the same bits in `T`; infinities and NaN are `inf`,
-    /// `-inf`, `nan` and `-nan`, so that of a NaN only its payload is lost.
+    /// Values have the fewest digits that read back to the same bits in `T`; infinities and NaN are `inf`, `-inf`,
+    /// `nan` and `-nan`, so only the payload of a NaN is lost.
     ///
-    /// The text goes to a temporary file in the same folder, which takes the place of `path` once it is complete and on
-    /// disk: after an error, what was there is still there. A symbolic link is replaced, not followed.
+    /// The text is written to a temporary file in the same folder, which replaces `path` once it is complete and on
+    /// disk. So an error leaves an existing file intact. A symbolic link is replaced, not followed.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be written, or if something that is no file has its name.
+    /// [`Error::Io`] if the file cannot be written, or if `path` exists and is not a file.
     pub fn write_matrix_market(&self, path: impl AsRef<Path>) -> Result<()> {
         write_file(path.as_ref(), [self.nrows(), self.ncols(), self.nnz()], self.triplets())
     }
 }
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
-    /// Writes a Matrix Market file, row by row, as [`CooMatrix::write_matrix_market`] does.
+    /// Writes a Matrix Market file row by row, like [`CooMatrix::write_matrix_market`].
     ///
-    /// To read it as a CSR matrix sorts rows by column and sums duplicates; 2³² entries and more are not read.
+    /// Reading it as a CSR matrix sorts rows by column and sums duplicates; files with 2³² entries or more cannot be
+    /// read.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be written, or if something that is no file has its name.
+    /// [`Error::Io`] if the file cannot be written, or if `path` exists and is not a file.
     pub fn write_matrix_market(&self, path: impl AsRef<Path>) -> Result<()> {
         write_file(path.as_ref(), [self.nrows(), self.ncols(), self.nnz()], self.triplets())
     }

@@ -1,6 +1,7 @@
 //! The vector operations on the CPU: the same steps, on all cores with the feature `rayon`.
 //!
-//! Sums are those of blocks of elements, added up pairwise: the same input gives the same bits for any number of threads.
+//! Sums are computed over blocks of elements and added pairwise: the same input gives the same bits for any number of
+//! threads.
 
 use std::ops::Range;
 
@@ -112,7 +113,7 @@ pub(super) fn replace_residual(workspace: &mut Workspace<f32>, matrix: &CsrMatri
     workspace.state.partials.on_cpu_mut()[..2].copy_from_slice(&sums.map(Sum::total));
 }
 
-/// Where the preconditioned residual comes from.
+/// The source of the preconditioned residual.
 enum Preconditioned<'a, T> {
     Residual,
     Diagonal(&'a [T]),
@@ -134,12 +135,12 @@ fn add<T: Scalar, const COMPENSATED: bool>(sum: &mut Sum<COMPENSATED>, a: T, b: 
     if COMPENSATED {
         sum.add_product(a, b);
     } else {
-        // A fused multiply-add is a function call where the target need not have the instruction.
+        // Without the instruction on the target, a fused multiply-add is a function call.
         *sum = sum.merge(Sum::of(a * b));
     }
 }
 
-/// The sums that `work` adds up over all elements.
+/// Adds up the sums that `work` computes over all elements.
 fn sum_blocks<T: Send, const COMPENSATED: bool>(
     range: Range<usize>,
     elements: &mut [T],

@@ -1,5 +1,5 @@
-//! The method in kernels made for it: fused ones launched one after the other or replayed from a graph, or a persistent one. The CPU has
-//! loops that do as the fused ones.
+//! The method in fused kernels, launched one by one or replayed from a graph, or in a persistent kernel. The CPU has
+//! loops equivalent to the fused kernels.
 
 use std::thread;
 
@@ -15,15 +15,15 @@ use crate::{
     solver::course::{Method, Phase, Round},
 };
 
-/// What is solved, and where the solution is.
+/// A system and the location of its solution.
 pub(super) trait System<T: Scalar> {
     /// Computes `r = b - A x` in the workspace; returns its norm and that of `b`.
     fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)>;
 
-    /// Whether `b` is 0, looked at element by element.
+    /// Checks element by element whether `b` is 0.
     fn b_is_zero(&self) -> Result<bool>;
 
-    /// Makes `x` 0.
+    /// Sets `x` to 0.
     fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()>;
 
     /// See [`Method::replaced_at`].
@@ -55,11 +55,11 @@ impl<T: Scalar> System<T> for InOnePrecision<'_, T> {
     }
 }
 
-/// The kernels, and what they work on.
+/// The kernels and their data.
 pub(super) struct Fast<'a, T: Scalar> {
-    // Before the workspace, so that a recording goes before what it touches.
+    // Before the workspace, so that a recording is dropped before what it accesses.
     pub(super) steps: Steps<'a, T>,
-    /// What iterates in place of `steps`, until a launch of it is refused.
+    /// Iterates instead of `steps`, until a launch is refused.
     pub(super) persistent: Option<Persistent<'a, T>>,
     /// Whether the steps take over then.
     pub(super) may_fall_back: bool,
@@ -77,7 +77,7 @@ impl<T: Scalar> Fast<'_, T> {
         }
     }
 
-    /// How many iterations [`advance`](Self::advance) queues.
+    /// Returns how many iterations [`advance`](Self::advance) queues.
     fn at_a_time(&self) -> usize {
         if self.persistent.is_some() { Persistent::<T>::AT_A_TIME } else { self.steps.at_a_time() }
     }
@@ -86,7 +86,8 @@ impl<T: Scalar> Fast<'_, T> {
     fn advance(&mut self) -> Result<usize> {
         if let Some(persistent) = &mut self.persistent {
             match persistent.advance(&mut self.workspace) {
-                // It has queued nothing: the GPU does not hold all its blocks at once, for others have a part of it, say.
+                // Nothing was queued: the GPU cannot hold all blocks at once, for example because other programs use a
+                // part of it.
                 Err(Error::Driver { .. }) if self.may_fall_back => self.persistent = None,
                 result => return result,
             }
@@ -96,11 +97,11 @@ impl<T: Scalar> Fast<'_, T> {
     }
 }
 
-/// A solution by the kernels.
+/// A solve by the kernels.
 pub(super) struct FastMethod<'s, 'a, T: Scalar, S> {
     pub(super) fast: &'s mut Fast<'a, T>,
     pub(super) system: S,
-    /// Iterations queued or done.
+    /// The number of iterations queued or done.
     pub(super) queued: usize,
 }
 
@@ -135,7 +136,7 @@ impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        // Twice what is queued at a time: the device has the next while the host hears of the last.
+        // Two batches: the device runs the next one while the host reads the last.
         if done + self.fast.at_a_time() < self.queued {
             thread::yield_now();
             return Ok(());
@@ -146,7 +147,7 @@ impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
 
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
         let Workspace { state, mark, .. } = &mut self.fast.workspace;
-        // In this order: where all that was queued has run, the end is there if there is one.
+        // In this order: if everything queued has run, the end has been reported, if there is one.
         let is_idle = mark.is_past()?;
         let end = state.end();
         let mut take = |history: &mut Vec<f64>| {
@@ -158,7 +159,7 @@ impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
         match end {
             None => Ok(if is_idle { Phase::Idle } else { Phase::Busy }),
             Some((status, last)) => {
-                // Once the end is there, so are the norms, or they will soon be.
+                // Once the end has been reported, the norms are there or will be soon.
                 while history.len() <= last {
                     if !take(history) {
                         thread::yield_now();

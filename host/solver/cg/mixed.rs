@@ -12,11 +12,12 @@ use crate::{
     stored::{Csr, CsrArrays},
 };
 
-/// What is left of a residual when it is replaced. With more it is replaced oftener than need be, with less the iterations go astray: of
-/// bcsstk16 to 1e-8, with Jacobi, 213 in `f64`, 218 with 0.1, 219 with 0.01, 236 with 0.001 (by a model in NumPy, 2026-11-22).
+/// The fraction of a residual at which it is replaced. With a larger one it is replaced more often than necessary, with
+/// a smaller one the iterations degrade: bcsstk16 to 1e-8 with Jacobi takes 213 in `f64`, 218 with 0.1, 219 with 0.01,
+/// 236 with 0.001 (by a model in NumPy, 2026-11-22).
 const REPLACED_AT: f64 = 0.1;
 
-/// The system, and its solution but for what iterations have added to it since the residual was replaced.
+/// The system, and its solution without the updates since the residual was last replaced.
 pub(super) struct Mixed<'a> {
     csr: Csr<'a, f32>,
     b: &'a DeviceVec<f64>,

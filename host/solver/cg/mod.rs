@@ -27,8 +27,8 @@ use super::{
 };
 use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, device::check_length};
 
-/// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b` with a symmetric positive definite matrix `A`, or an operator that
-/// acts as one, with or without a preconditioner.
+/// The conjugate gradient method (Hestenes & Stiefel, 1952) for `A * x = b`, where `A` is a symmetric positive definite
+/// matrix or operator, with an optional preconditioner.
 ///
 /// ```
 /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};
@@ -46,14 +46,15 @@ use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, devic
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// The numbers that steer the method stay on the device, and dots are summed in `f64`, in a fixed order: the same input on the same device
-/// gives the same bits. The host does not wait inside an iteration. It queues iterations ahead and hears later which was the last: those
-/// after it change nothing, but up to 6 extra products by your own operator are made (16 where iterations are recorded, 40 with
-/// [`CgMethod::InStep`]).
+/// All scalars of the iteration stay on the device, and dot products accumulate in `f64` in a fixed order: the same
+/// input on the same device gives the same bits. The host does not wait inside an iteration. It queues iterations ahead
+/// and learns later which one was the last. Later iterations change nothing, but they compute up to 6 extra products
+/// with your own operator (16 if iterations are recorded, 40 with [`CgMethod::InStep`]).
 ///
-/// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
+/// One `Cg` can solve for many right-hand sides in succession: later solves reuse what the first one prepared.
 ///
-/// Memory: 4 vectors of the size and 1 more with a preconditioner; 4 more for [`CgMethod::Persistent`], 2 more for [`CgMethod::Plain`].
+/// Memory: 4 vectors, and 1 more with a preconditioner; 4 more for [`CgMethod::Persistent`], 2 more for
+/// [`CgMethod::Plain`].
 pub struct Cg<'a, T: Scalar> {
     operator: &'a dyn LinearOperator<T>,
     preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
@@ -63,34 +64,36 @@ pub struct Cg<'a, T: Scalar> {
     compensated: bool,
     assume_symmetric: bool,
     callback: Option<Box<Callback<'a>>>,
-    /// Made by the first solution.
+    /// Created by the first solve.
     prepared: Option<Prepared<'a, T>>,
 }
 
-/// How iterations are computed. All but [`Plain`](Self::Plain) have the same kernels made for them, and on the CPU the same loops.
+/// How iterations are computed. All methods but [`Plain`](Self::Plain) use the same fused kernels, and on the CPU the
+/// same loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CgMethod {
-    /// [`Persistent`](Self::Persistent) where the caches hold the system, otherwise [`Graph`](Self::Graph); [`Plain`](Self::Plain) with an
-    /// operator or a preconditioner that cannot be recorded.
+    /// [`Persistent`](Self::Persistent) if the caches hold the system, otherwise [`Graph`](Self::Graph);
+    /// [`Plain`](Self::Plain) with an operator or a preconditioner that cannot be recorded.
     #[default]
     Auto,
-    /// The operations of an iteration one by one, each as vectors have it, in any element type `T` with dots rounded to `T`.
+    /// The vector operations of an iteration one by one, with dot products rounded to the element type.
     Plain,
-    /// Three kernels an iteration, launched one by one, the host waiting for every 20th to read whether it was the last: as is common, to
-    /// compare with.
+    /// Three kernels per iteration, launched one by one; after every 20th iteration the host waits and checks
+    /// convergence. This is common practice, for comparison.
     InStep,
-    /// The same without waiting, as all that follow.
+    /// The same kernels without waiting; neither do the methods below.
     Launches,
-    /// The same, recorded as a CUDA graph, unless the operator or the preconditioner cannot be.
+    /// The same kernels, recorded as a CUDA graph unless the operator or the preconditioner cannot be recorded.
     Graph,
-    /// One cooperative launch for many iterations, vectors and as much of the matrix as fits in shared memory: for CSR matrices whose
-    /// vectors fit there, with a diagonal preconditioner, such as [`Jacobi`](crate::Jacobi), or none.
+    /// One cooperative launch for many iterations, with the vectors and as much of the matrix as fits in shared memory.
+    /// For CSR matrices whose vectors fit there, with a diagonal preconditioner, such as [`Jacobi`](crate::Jacobi), or
+    /// none.
     Persistent,
 }
 
 impl<'a, T: Scalar> Cg<'a, T> {
-    /// For systems with this matrix, or this operator.
+    /// Creates a solver for systems with this matrix or operator.
     #[must_use]
     pub fn new(a: &'a impl LinearOperator<T>) -> Self {
         Self {
@@ -106,21 +109,21 @@ impl<'a, T: Scalar> Cg<'a, T> {
         }
     }
 
-    /// Sets how small the residual is to become; a relative residual of `1e-6` otherwise.
+    /// Sets the tolerance; the default is a relative residual of `1e-6`.
     #[must_use]
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.criterion.tolerance = tolerance;
         self
     }
 
-    /// Sets the most iterations; ten times the size of the system otherwise.
+    /// Sets the maximum number of iterations; the default is ten times the size of the system.
     #[must_use]
     pub fn max_iterations(mut self, iterations: usize) -> Self {
         self.criterion.max_iterations = Some(iterations);
         self
     }
 
-    /// Sets the preconditioner, or a reference to one: [`Jacobi`](crate::Jacobi), or one of your own.
+    /// Sets the preconditioner, or a reference to one: [`Jacobi`](crate::Jacobi) or your own.
     #[must_use]
     pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
         self.preconditioner = Some(Rc::new(preconditioner));
@@ -135,37 +138,38 @@ impl<'a, T: Scalar> Cg<'a, T> {
         self
     }
 
-    /// Sets the GPU threads that share a row in products with a CSR matrix. Ignored on the CPU.
+    /// Sets the number of GPU threads per row in products with a CSR matrix. Ignored on the CPU.
     #[must_use]
     pub fn lanes(mut self, lanes: Lanes) -> Self {
         (self.lanes, self.prepared) = (lanes, None);
         self
     }
 
-    /// Has dots of `f64` computed with compensation (Ogita, Rump & Oishi, 2005), about as if with twice the digits. Those of `f32` are
-    /// summed in `f64` in any case. Excludes [`CgMethod::Persistent`] and [`CgMethod::Plain`].
+    /// Computes dot products of `f64` with compensation (Ogita, Rump & Oishi, 2005), about as if with twice the digits.
+    /// Those of `f32` accumulate in `f64` in any case. Incompatible with [`CgMethod::Persistent`] and
+    /// [`CgMethod::Plain`].
     #[must_use]
     pub fn compensated(mut self) -> Self {
         (self.compensated, self.prepared) = (true, None);
         self
     }
 
-    /// Leaves out the check that a matrix is symmetric, which takes two products and a copy of both to the host, once.
+    /// Skips the check that the matrix is symmetric, which computes two products and copies both to the host, once.
     #[must_use]
     pub fn assume_symmetric(mut self) -> Self {
         self.assume_symmetric = true;
         self
     }
 
-    /// Has `callback` called after each iteration, in order, some time later. If it breaks, the method ends when what is queued
-    /// has run, with [`StopReason::Stopped`].
+    /// Sets a callback, which is called after each iteration, in order, with some delay. If it breaks, the solver stops
+    /// with [`StopReason::Stopped`] when the queued iterations have run.
     #[must_use]
     pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
         self.callback = Some(Box::new(callback));
         self
     }
 
-    /// The kernels that [`solve`](Self::solve) uses, and why. Prepares them.
+    /// Returns the kernels that [`solve`](Self::solve) uses, and why. Prepares them.
     ///
     /// # Errors
     /// As [`solve`](Self::solve).
@@ -180,19 +184,20 @@ impl<'a, T: Scalar> Cg<'a, T> {
         Ok(choice)
     }
 
-    /// Solves `A * x = b`; `x` is the first guess, and then the solution. Waits until it is found.
+    /// Solves `A * x = b`. `x` holds the initial guess, and on return the solution. Waits for the result.
     ///
-    /// If `b` is 0, so is `x`. An error of the method itself ([`Error::Breakdown`]) leaves in `x` the last iterate before, the
-    /// best so far in the norm that belongs to `A`.
+    /// If `b` is 0, so is `x`. After a breakdown ([`Error::Breakdown`]), `x` holds the last iterate before it, the best
+    /// so far in the energy norm of `A`.
     ///
-    /// `O(nnz + n)` work an iteration.
+    /// `O(nnz + n)` work per iteration.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square, or vectors of another length;
-    /// [`DeviceMismatch`](Error::DeviceMismatch); [`Breakdown`](Error::Breakdown), naming the iteration, for a matrix that is found not to
-    /// be symmetric or not positive definite, a preconditioner that is not, and numbers that are not finite;
-    /// [`InvalidOption`](Error::InvalidOption) for options that do not go together, and a tolerance that is negative or not finite; those of
-    /// the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`Breakdown`](Error::Breakdown), naming the iteration, if the matrix
+    /// or the preconditioner turns out not to be symmetric positive definite, or numbers are not finite;
+    /// [`InvalidOption`](Error::InvalidOption) for incompatible options, and a tolerance that is negative or not
+    /// finite; the errors of the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and
+    /// [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         let (n, device) = self.check(b, x)?;
         let mut prepared = self.prepare(n, device, false)?;
@@ -210,7 +215,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         info
     }
 
-    /// The size of the system and where it is, if all that is known of it fits.
+    /// Returns the size and the device of the system, if all arguments match.
     fn check<V: Scalar>(&self, b: &DeviceVec<V>, x: &DeviceVec<V>) -> Result<(usize, &'a Device)> {
         let (n, device) = self.size()?;
         check_length("b", n, b.len())?;
@@ -230,7 +235,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
     }
 }
 
-/// How the method has ended after so many iterations, by its status.
+/// Translates the status after `done` iterations.
 fn ending(status: u32, done: usize) -> Result<StopReason> {
     match status {
         status::CONVERGED => Ok(StopReason::Converged),
@@ -248,11 +253,12 @@ fn ending(status: u32, done: usize) -> Result<StopReason> {
 }
 
 impl Cg<'_, f32> {
-    /// Solves `A * x = b` in two precisions: the matrix and the iterations in `f32`, which take their time; `b` and `x` in `f64`.
-    /// Each time that the residual has become a tenth, it is replaced by that of the `x` so far, computed in `f64` (van der Vorst & Ye,
-    /// 2000), so that it can become as small as with `f64`, in about as many iterations.
+    /// Solves `A * x = b` in mixed precision: the matrix and the iterations are in `f32`, which sets the speed; `b` and
+    /// `x` are in `f64`. Whenever the residual has decreased to a tenth, it is replaced by the residual of the current
+    /// `x`, computed in `f64` (van der Vorst & Ye, 2000). So it can become as small as in `f64`, in about as many
+    /// iterations.
     ///
-    /// The matrix is the one of `f32`: what rounding to it has changed, changes the solution.
+    /// The system is that of the `f32` matrix: rounding a matrix to `f32` changes the solution.
     ///
     /// ```
     /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};

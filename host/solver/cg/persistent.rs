@@ -18,20 +18,21 @@ use crate::{
     stored::{Csr, CsrArrays},
 };
 
-/// The most iterations of a launch. What a launch costs, the fetching of the matrix foremost, is a few iterations' time.
+/// The maximum number of iterations per launch. The cost of a launch, mostly loading the matrix, is the time of a few
+/// iterations.
 const ITERATIONS: u32 = 256;
 
-/// With more bytes of the matrix beyond shared memory than these, kernels one after the other are faster: the L2 cache no longer
-/// holds what an iteration reads.
+/// If more bytes of the matrix than these do not fit in shared memory, separate kernels are faster, because the L2
+/// cache no longer holds what an iteration reads.
 pub(super) const MOST_STREAMED: usize = 24 << 20;
 
-/// Entries and places of vectors that make another block worth its part in each exchange.
+/// Entries and vector elements that justify another block, given its cost in each exchange.
 const WORK_OF_BLOCK: usize = 4096;
 
-/// What a row weighs beside its entries.
+/// The weight of a row in addition to its entries.
 const WORK_OF_ROW: usize = 4;
 
-/// A matrix whose rows are shared among blocks.
+/// A matrix whose rows are distributed over blocks.
 #[derive(Debug)]
 pub(super) struct Persistent<'a, T> {
     csr: &'a Arc<CsrArrays<T, u32>>,
@@ -45,7 +46,7 @@ pub(super) struct Persistent<'a, T> {
     /// The number of the next launch's first exchange.
     epoch: u32,
     shared_bytes: u32,
-    /// Entries that stay in shared memory.
+    /// Entries kept in shared memory.
     cached: usize,
 }
 
@@ -53,8 +54,8 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     /// How many iterations [`advance`](Self::advance) queues.
     pub(super) const AT_A_TIME: usize = ITERATIONS as usize;
 
-    /// If the matrix is in CSR on a GPU, or an emulated one, whose shared memory holds the vectors, and all of the matrix but
-    /// `most_streamed` bytes.
+    /// Succeeds if the matrix is in CSR on a real or emulated GPU whose shared memory holds the vectors, and all of the
+    /// matrix except `most_streamed` bytes.
     pub(super) fn new(matrix: &'a DeviceMatrix<T>, lanes: Lanes, most_streamed: usize) -> Result<Option<Self>> {
         let Some(Csr::Device(csr)) = matrix.csr() else { return Ok(None) };
         let device = &csr.device;
@@ -113,7 +114,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         KernelChoice { kernel: self.entry.name.into(), reason }
     }
 
-    /// Has launches ask for other than the right number of blocks.
+    /// Makes launches request a wrong number of blocks.
     #[cfg(test)]
     pub(super) fn need_blocks(&mut self, blocks: u32) {
         self.blocks = blocks;
@@ -155,20 +156,20 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     }
 }
 
-/// Bytes of the matrix that every iteration reads from elsewhere than shared memory.
+/// Returns the bytes of the matrix that every iteration reads from outside of shared memory.
 fn streamed_bytes(entries: usize, cached: usize, element_bytes: usize) -> usize {
     entries.saturating_sub(cached) * (2 + element_bytes)
 }
 
-/// Whether the columns are worth looking at: without halos the vectors of all rows fit in `shared_bytes`, and with entries
-/// in the rest of it no more than `most_streamed` bytes of the matrix are left.
+/// Returns whether examining the columns is worthwhile: without halos, the vectors of all rows fit in `shared_bytes`,
+/// and with entries in the rest at most `most_streamed` bytes of the matrix remain.
 fn may_fit(rows: usize, entries: usize, element_bytes: usize, shared_bytes: usize, most_streamed: usize) -> bool {
     let of_rows = rows * 5 * element_bytes;
     let most_cached = shared_bytes.saturating_sub(of_rows) / bytes_of_two_entries(element_bytes as u32) as usize * 2;
     of_rows <= shared_bytes && streamed_bytes(entries, most_cached, element_bytes) <= most_streamed
 }
 
-/// The first row of each block, and after the last one the number of rows: about as much work for each.
+/// Returns the first row of each block, and finally the number of rows: about equal work for each.
 fn share_rows(offsets: &[u32], blocks: u32) -> Vec<u32> {
     let rows = offsets.len() - 1;
     let work_before = |row: usize| offsets[row] as usize + WORK_OF_ROW * row;
@@ -181,7 +182,7 @@ fn share_rows(offsets: &[u32], blocks: u32) -> Vec<u32> {
     (0..=blocks).map(|block| if block == blocks { rows as u32 } else { first_of(block) }).collect()
 }
 
-/// What the blocks have: see `Args` of the kernel family.
+/// The data of the blocks: see `Args` of the kernel family.
 struct Shares {
     numbers: Vec<u32>,
     columns: Vec<u32>,
@@ -192,7 +193,7 @@ impl Shares {
     /// For blocks of these rows.
     fn new(offsets: &[u32], col_indices: &[u32], block_rows: &[u32]) -> Self {
         let mut shares = Self { numbers: Vec::new(), columns: Vec::new(), halo: Vec::new() };
-        // The block that has met a column last, and the place that it has there.
+        // For each column, the last block that uses it, and its position there.
         let mut places = vec![(u32::MAX, 0); offsets.len() - 1];
         for (block, rows) in (0..).zip(block_rows.windows(2)) {
             let (first, end) = (offsets[rows[0] as usize], offsets[rows[1] as usize]);
@@ -224,7 +225,7 @@ impl Shares {
     }
 }
 
-/// As many lanes a row as keep all threads of a block busy twice, but no more than a row has a few entries for.
+/// As many lanes per row as keep all threads of a block busy twice, but no more than a row has a few entries for.
 ///
 /// On an H200 (driver 580, 2026-11-22), f32, us an iteration with 2, 4, 8 and 16 lanes: FEM band of 32 entries a row, 228 rows a block 7.95,
 /// 7.85, 7.66 and 7.89, 682 rows 11.2, 11.2, 11.6 and 13.3; 5-point stencil, 496 rows 6.2, 6.6, 7.7 and 9.7.

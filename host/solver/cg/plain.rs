@@ -1,5 +1,5 @@
-//! The method in operations of the vector layer, one after the other: for whatever the other forms do not take, and the pattern for other
-//! methods.
+//! Conjugate gradients in operations of the vector layer: for everything that the other forms do not support, and as
+//! the model for other solvers.
 
 use std::mem;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Iterations that are queued before the host looks at their norms; the CPU has nothing to queue.
+/// Iterations that are queued before the host reads their norms; the CPU queues nothing.
 const AT_A_TIME: usize = 4;
 
 /// Conjugate gradients with a preconditioner `M` (Saad, "Iterative Methods for Sparse Linear Systems", 2003, algorithm 9.1).

@@ -1,4 +1,4 @@
-//! What a solution needs beyond its vectors: the form in which the method is computed, and what that works on.
+//! What a solve needs beyond its vectors: the form of the method, and its data.
 
 use std::{ptr, rc::Rc};
 
@@ -15,7 +15,7 @@ use crate::{
     device::{self, Backend, check_length},
 };
 
-/// What solutions of systems of one size use.
+/// The data shared by all solves of systems of one size.
 pub(super) struct Prepared<'a, T: Scalar> {
     n: usize,
     device: Device,
@@ -23,26 +23,26 @@ pub(super) struct Prepared<'a, T: Scalar> {
     pub(super) form: Form<'a, T>,
 }
 
-/// How the method is computed.
+/// The form in which the method is computed.
 pub(super) enum Form<'a, T: Scalar> {
     Plain,
     Fast(Box<Fast<'a, T>>),
 }
 
 impl<'a, T: Scalar> Cg<'a, T> {
-    /// The size of systems, and where they are. An operator may answer otherwise when it is asked again, so it is not.
+    /// Returns the size and the device of the systems. Asked once, because an operator may answer differently later.
     pub(super) fn size(&self) -> Result<(usize, &'a Device)> {
         let n = self.operator.nrows();
         check_length("the row of A", n, self.operator.ncols())?;
         Ok((n, self.operator.device()))
     }
 
-    /// What a solution of `n` equations on this queue needs: the last one's, where that was of such a system. It is out of `self`
-    /// while the solution goes on, so that a panic of the user's operator or callback leaves nothing half done behind.
-    /// In two precisions there is no plain form.
+    /// Prepares a solve of `n` equations on this queue, or reuses the last preparation if it matches. It is moved out
+    /// of `self` during the solve, so that a panic in a user's operator or callback leaves no inconsistent state. Mixed
+    /// precision has no plain form.
     pub(super) fn prepare(&mut self, n: usize, device: &Device, is_mixed: bool) -> Result<Prepared<'a, T>> {
         device::refuse("the solution of a system")?;
-        // One on another queue is multiplied by as any other operator.
+        // A matrix on another queue is treated like any other operator.
         let matrix = self.operator.as_matrix().filter(|matrix| matrix.device().is_same_queue(device));
         let fits = |prepared: &Prepared<'a, T>| {
             prepared.n == n
@@ -69,7 +69,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
             device.check_same("the preconditioner's diagonal", diagonal.device())?;
         }
         self.check_lanes()?;
-        // A diagonal is part of the kernels.
+        // The kernels contain the diagonal.
         let own = self.preconditioner.as_ref().filter(|_| diagonal.is_none());
         let can_be_recorded = self.operator.can_be_recorded() && own.is_none_or(|own| own.can_be_recorded());
         let form = match self.is_plain(device, can_be_recorded || is_mixed)? {
@@ -91,7 +91,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         Ok(Prepared { n, device: device.clone(), matrix, form })
     }
 
-    /// Whether the method is computed by operations of vectors.
+    /// Returns whether the method is computed by vector operations.
     fn is_plain(&self, device: &Device, can_be_fast: bool) -> Result<bool> {
         match self.method {
             CgMethod::Plain if self.compensated => {
@@ -113,7 +113,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         }
     }
 
-    /// The kernels that work there, with this preconditioner by itself.
+    /// Returns the fused kernels, with this preconditioner.
     fn fast(
         &self,
         matrix: Option<&'a DeviceMatrix<T>>,
@@ -135,11 +135,12 @@ impl<'a, T: Scalar> Cg<'a, T> {
         Ok(Fast { steps, persistent, may_fall_back: self.method == CgMethod::Auto, workspace })
     }
 
-    /// The persistent kernel, if it is asked for, or may be chosen and pays. It multiplies by `matrix`, if by any.
+    /// Returns the persistent kernel, if requested, or if it may be chosen and pays off. It multiplies by `matrix`, if
+    /// any.
     fn persistent(&self, matrix: Option<&'a DeviceMatrix<T>>, device: &Device) -> Result<Option<Persistent<'a, T>>> {
         match (self.method, matrix) {
             (CgMethod::Auto, Some(matrix)) => match Persistent::new(matrix, self.lanes, MOST_STREAMED) {
-                // Kernels one after the other take less memory.
+                // Separate kernels take less memory.
                 Err(Error::OutOfMemory { .. }) => Ok(None),
                 persistent => persistent,
             },
@@ -156,7 +157,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         }
     }
 
-    /// Keeps what has been prepared for the next solution, unless the device may have failed.
+    /// Keeps the preparation for the next solve, unless the device may have failed.
     pub(super) fn keep(&mut self, prepared: Prepared<'a, T>, info: &Result<SolveInfo>) {
         if matches!(info, Ok(_) | Err(Error::Breakdown { .. })) {
             self.prepared = Some(prepared);

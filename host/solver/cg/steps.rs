@@ -1,4 +1,4 @@
-//! Iterations by kernels launched one after the other, recorded as a CUDA graph where that can be.
+//! Iterations by separate kernels, recorded as a CUDA graph if possible.
 
 use std::{fmt, rc::Rc, sync::Arc};
 
@@ -12,13 +12,13 @@ use crate::{
     stored::{Csr, CsrArrays},
 };
 
-/// Iterations of a graph: enough that the host keeps ahead.
+/// Iterations per graph: enough for the host to stay ahead.
 const RECORDED: usize = 8;
 
-/// Iterations that are queued at a time where nothing is recorded.
+/// Iterations queued at a time without recording.
 const QUEUED: usize = 2;
 
-/// The same, where the host waits for them.
+/// Iterations queued at a time if the host waits for them.
 const IN_STEP: usize = 20;
 
 /// The kernels of an iteration.
@@ -34,15 +34,15 @@ pub(super) struct Steps<'a, T: Scalar> {
 
 /// How the direction is multiplied by the matrix.
 pub(super) enum Multiply<'a, T: Scalar> {
-    /// Together with the dot.
+    /// Fused with the dot product.
     Fused { csr: &'a Arc<CsrArrays<T, u32>>, key: Key },
-    /// By the product that the matrix has.
+    /// By the matrix's own product.
     Matrix(&'a dyn Spmv<T>),
     /// By the user's operator.
     Operator(&'a dyn LinearOperator<T>),
 }
 
-/// The dot is computed with the product where no row has more entries than so many lanes take in a few steps.
+/// The dot product is fused with the product if no row is longer than this, so that its lanes take only a few steps.
 const LONGEST_ROW: usize = 1024;
 
 impl<'a, T: Scalar> Multiply<'a, T> {
@@ -82,7 +82,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
         }
     }
 
-    /// Has the iterations recorded, on a GPU, if they are to be.
+    /// Records the iterations on a GPU, if they are to be recorded.
     pub(super) fn record(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
         if !self.is_recorded || workspace.x.is_empty() {
             return Ok(());
@@ -92,7 +92,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
         Ok(())
     }
 
-    /// How many iterations [`advance`](Self::advance) queues.
+    /// Returns how many iterations [`advance`](Self::advance) queues.
     pub(super) fn at_a_time(&self) -> usize {
         match self.recording {
             Some(_) => RECORDED,
@@ -113,7 +113,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Backend::Cuda(_) => self.at_a_time(),
         };
         match self.is_recorded {
-            // Where there are no graphs, what they would refuse is refused too.
+            // Without graphs, operations that a graph would reject are rejected too.
             true => anew(|| (0..queued).try_for_each(|_| self.iterate(workspace)))?,
             false => (0..queued).try_for_each(|_| self.iterate(workspace))?,
         }
@@ -123,7 +123,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
         Ok(queued)
     }
 
-    /// `z`, `r . z` and the first direction, from the residual; unless the direction goes on.
+    /// Computes `z`, `r . z` and the first direction from the residual, or keeps the direction.
     pub(super) fn begin(&self, workspace: &mut Workspace<T>, goes_on: bool) -> Result<()> {
         self.precondition(workspace)?;
         workspace.step(Step::Begin { begins: true })?;
@@ -163,7 +163,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
     }
 }
 
-/// `q = A p` with the dot and the step length.
+/// Computes `q = A p` with the dot product and the step length.
 fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut Workspace<T>) -> Result<()> {
     let Workspace { device, p, q, state, .. } = workspace;
     let blocks = grid_size(csr.nrows, key.lanes, device.multiprocessors());
@@ -185,7 +185,7 @@ fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut 
     unsafe { launch(device, key.entry(), blocks, args) }
 }
 
-/// Lanes of a row, if the rows are such that the product of this file suits them.
+/// Returns the lanes per row, if the fused product suits the rows.
 pub(super) fn lanes_of<T: Scalar>(matrix: &DeviceMatrix<T>, lanes: Lanes) -> Option<u32> {
     let structure = matrix.structure().filter(|structure| structure.max_row <= LONGEST_ROW)?;
     Some(match lanes {

@@ -1,21 +1,21 @@
-//! Whether a matrix is symmetric.
+//! The symmetry check.
 
 use super::breakdown;
 use crate::{DeviceMatrix, DeviceVec, Result, Scalar};
 
-/// Compares `u . (A v)` with `v . (A u)` for two vectors at random. Where they differ by more than rounding explains, `A` is
+/// Compares `u . (A v)` with `v . (A u)` for two random vectors. If they differ by more than rounding explains, `A` is
 /// not symmetric. The difference is about the Frobenius norm of `A - A^T`, and `A v` has about that of `A`.
 ///
 /// # Errors
-/// [`Error::Breakdown`](crate::Error::Breakdown) for a matrix that is not symmetric: where a difference is seen of the square root of the
-/// element type's precision, relative to the matrix.
+/// [`Error::Breakdown`](crate::Error::Breakdown) for a matrix that is not symmetric: if the difference, relative to the
+/// matrix, exceeds the square root of the element type's precision.
 pub(super) fn check<T: Scalar>(matrix: &DeviceMatrix<T>) -> Result<()> {
     let (u, v) = (random::<T>(matrix.nrows(), 0), random::<T>(matrix.nrows(), 1 << 63));
     let (au, av) = (product(matrix, &u)?, product(matrix, &v)?);
     let dot = |a: &[T], b: &[T]| a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum::<f64>();
     let (uav, vau, norm) = (dot(&u, &av), dot(&v, &au), dot(&av, &av).sqrt());
     let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
-    // NaN is not found here, but by the method.
+    // NaN is not detected here, but by the method.
     if (uav - vau).abs() > precision.sqrt() * norm {
         let problem = format!("the matrix is not symmetric: for two vectors u . A v is {uav:e} and v . A u is {vau:e}");
         return Err(breakdown(0, &problem));

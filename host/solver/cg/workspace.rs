@@ -1,4 +1,4 @@
-//! The vectors and the state of a method on its way, and the vector operations on them.
+//! The vectors and the state of a solve, and the vector operations on them.
 
 use kernels_gpu::{
     cg_state::{State, counter, mail, scalar, status},
@@ -12,7 +12,7 @@ use crate::{
     device::{Backend, Buffer, KernelLaunch, Mailbox, Mark, Readable, Writable, launch},
 };
 
-/// What a method of systems of one size needs beyond the matrix.
+/// The data of a solve beyond the matrix, for systems of one size.
 #[derive(Debug)]
 pub(super) struct Workspace<T> {
     pub(super) device: Device,
@@ -24,17 +24,17 @@ pub(super) struct Workspace<T> {
     pub(super) z: Z<T>,
     pub(super) compensated: bool,
     pub(super) state: StateArrays,
-    /// After what the method has queued last.
+    /// After the last queued operation of the method.
     pub(super) mark: Mark,
 }
 
-/// Where the preconditioned residual comes from.
+/// The source of the preconditioned residual.
 #[derive(Debug)]
 pub(super) enum Z<T> {
     Residual,
     /// The inverse of the diagonal, times the residual.
     Diagonal(DeviceVec<T>),
-    /// It is computed by the user's preconditioner.
+    /// The output of the user's preconditioner.
     Stored(DeviceVec<T>),
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Step<'a, T> {
     Direction,
 }
 
-/// A norm that has not come yet: no square is this NaN.
+/// A norm that has not been reported: no square has the bits of this NaN.
 const NO_NORM: u64 = u64::MAX;
 
 impl StateArrays {
@@ -70,14 +70,14 @@ impl StateArrays {
         })
     }
 
-    /// For a kernel: the state, and the sums of blocks.
+    /// Returns the state and the block sums for a kernel.
     pub(super) fn writable<'a>(&'a mut self, device: &'a Device) -> (State<KernelLaunch<'a>>, Writable<'a, f64>) {
         let Self { scalars, counters, mailbox, partials } = self;
         let (scalars, counters) = (scalars.writable(device), counters.writable(device));
         (State { scalars, counters, mailbox: mailbox.writable() }, partials.writable(device))
     }
 
-    /// As it is before the iterations that follow `iteration`. Nothing that is queued may touch it.
+    /// Resets the state to that before the iterations after `iteration`. No queued operation may access it.
     pub(super) fn reset(&mut self, device: &Device, target: f64, iteration: u32, limit: u32) -> Result<()> {
         let mut scalars = [0.0; scalar::COUNT];
         scalars[scalar::TARGET] = target;
@@ -92,7 +92,7 @@ impl StateArrays {
         Ok(())
     }
 
-    /// The squared norm after an iteration, once, if it has come.
+    /// Takes the squared norm of an iteration, once it has been reported.
     pub(super) fn take_norm(&mut self, iteration: usize) -> Option<f64> {
         let place = mail::FIRST_NORM + iteration % mail::NORMS;
         let word = self.mailbox.get(place);
@@ -102,7 +102,7 @@ impl StateArrays {
         })
     }
 
-    /// The status and the iterations done, if the method has ended.
+    /// Returns the status and the number of iterations, if the method has ended.
     pub(super) fn end(&mut self) -> Option<(u32, usize)> {
         let word = self.mailbox.get(mail::END);
         (word != 0).then_some(((word >> 32) as u32, word as u32 as usize))
@@ -124,14 +124,14 @@ impl<T: Scalar> Workspace<T> {
         })
     }
 
-    /// The norms of `r` and of `b`, whose squares the step [`Residual`](Step::Residual) has left.
+    /// Returns the norms of `r` and `b`, whose squares the step [`Residual`](Step::Residual) has computed.
     pub(super) fn residual_norms(&self) -> Result<(f64, f64)> {
         let mut sums = [0.0; 2];
         self.state.partials.download(&self.device, 0, &mut sums)?;
         Ok((sums[0].sqrt(), sums[1].sqrt()))
     }
 
-    /// Queues, loads or records a vector operation; the CPU does it at once.
+    /// Queues or records a vector operation; the CPU computes it at once.
     pub(super) fn step(&mut self, step: Step<'_, T>) -> Result<()> {
         match self.device.backend() {
             Backend::Cpu { .. } => {
@@ -156,7 +156,7 @@ impl<T: Scalar> Workspace<T> {
                 Z::Stored(_) => preconditioner::STORED,
             },
             begins: u32::from(matches!(step, Step::Begin { begins: true })),
-            // What a step does not look at it is not given.
+            // Pass only what the step uses.
             diagonal: match (&*z, step) {
                 (Z::Diagonal(diagonal), Step::Begin { .. } | Step::Update | Step::Direction) => diagonal.readable(),
                 _ => Readable::default(),
@@ -182,7 +182,7 @@ impl<T: Scalar> Workspace<T> {
     }
 }
 
-/// The key of a step. Sums of `f32` are compensated in any case, for they are `f64`.
+/// Returns the key of a step. Sums of `f32` need no compensation, because they are in `f64`.
 fn key_of<T>(step: Step<'_, T>, dtype: DType, compensated: bool) -> Key {
     let (step, has_sums) = match step {
         Step::Residual { .. } => (cg_steps::Step::Residual, false),
@@ -195,10 +195,10 @@ fn key_of<T>(step: Step<'_, T>, dtype: DType, compensated: bool) -> Key {
 }
 
 impl<T> Drop for Workspace<T> {
-    /// What is queued has ended before its memory goes: of pinned memory the driver does not see to that.
+    /// Waits for queued work before freeing its memory: the driver does not do so for pinned memory.
     fn drop(&mut self) {
         if self.mark.set().and_then(|()| self.mark.wait()).is_err() {
-            // An error here has been one before.
+            // An error here has been reported before.
             let _ = self.device.synchronize();
         }
     }

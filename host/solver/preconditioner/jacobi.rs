@@ -1,4 +1,4 @@
-//! Jacobi's preconditioner.
+//! The Jacobi preconditioner.
 
 use kernels_gpu::matrix_diagonal::{InvertArgs, Key, Operation, grid_size};
 
@@ -8,7 +8,7 @@ use crate::{
     device::{Backend, Buffer, check_length, launch},
 };
 
-/// Jacobi's preconditioner: the inverse of a matrix's diagonal. For matrices in every format.
+/// The Jacobi preconditioner: the inverse of the diagonal of a matrix in any format.
 ///
 /// ```
 /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi};
@@ -27,12 +27,12 @@ pub struct Jacobi<T> {
 }
 
 impl<T: Scalar> Jacobi<T> {
-    /// Inverts the diagonal of a matrix. Duplicate entries are summed. `O(nnz)` work; waits until it is done.
+    /// Inverts the diagonal of a matrix. Duplicate entries are summed. `O(nnz)` work; waits for the result.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown), naming the first such row,
-    /// if an element on the diagonal is missing, zero or not finite, or has no finite inverse; [`OutOfMemory`](Error::OutOfMemory) and
-    /// [`Driver`](Error::Driver).
+    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown),
+    /// naming the first such row, if a diagonal element is missing, zero or not finite, or has no finite inverse;
+    /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn new(matrix: &DeviceMatrix<T>) -> Result<Self> {
         check_length("the row of A", matrix.nrows(), matrix.ncols())?;
         let mut inverse = matrix.diagonal()?;

@@ -6,21 +6,23 @@ pub use jacobi::Jacobi;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
 
-/// A linear map that approximates the inverse of the matrix. For [`Cg`](crate::Cg) it is symmetric and positive definite.
+/// A linear map that approximates the inverse of the matrix. For [`Cg`](crate::Cg) it must be symmetric positive
+/// definite.
 pub trait Preconditioner<T: Scalar> {
-    /// `z = M * r`, queued on `z`'s queue. The old `z` may hold anything.
+    /// Computes `z = M * r` on `z`'s queue. The old `z` may hold anything.
     ///
     /// # Errors
-    /// Its own. They end the solution.
+    /// Any error ends the solve and is returned by it.
     fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()>;
 
-    /// Whether [`apply`](Self::apply) can be recorded: see [`LinearOperator::can_be_recorded`](crate::LinearOperator::can_be_recorded).
+    /// Returns whether [`apply`](Self::apply) can be recorded: see
+    /// [`LinearOperator::can_be_recorded`](crate::LinearOperator::can_be_recorded).
     fn can_be_recorded(&self) -> bool {
         false
     }
 
-    /// The diagonal, if the preconditioner is a diagonal matrix: methods then use kernels that multiply by it on the way, in place of
-    /// [`apply`](Self::apply).
+    /// Returns the diagonal if the preconditioner is a diagonal matrix; solvers then fuse the multiplication with other
+    /// kernels instead of calling [`apply`](Self::apply).
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {
         None
     }

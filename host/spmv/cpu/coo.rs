@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{CpuSpmv, output};
 use crate::{CooMatrix, Scalar, formats::rows::join};
 
-/// Work below which rows are not split further, in entries plus rows.
+/// The work, in entries plus rows, below which rows are not split further.
 const GRAIN: usize = 1 << 14;
 
 impl<T: Scalar> CpuSpmv<T> for CooMatrix<T> {
@@ -14,7 +14,7 @@ impl<T: Scalar> CpuSpmv<T> for CooMatrix<T> {
     }
 }
 
-/// The product for some rows, whose entries these are: halves the entries among threads until they are few.
+/// Computes the product for some rows with these entries; splits the entries among threads until they are few.
 fn spmv_rows<T: Scalar>(
     matrix: &CooMatrix<T>,
     rows: Range<usize>,
@@ -44,7 +44,7 @@ fn spmv_rows<T: Scalar>(
             sum += matrix.values()[entry] * x[matrix.col_indices()[entry] as usize];
             entry += 1;
         }
-        // A row without entries takes no part in what HYB adds to it, whatever alpha is.
+        // A row without entries leaves what HYB adds to it unchanged, whatever alpha is.
         *y = output(if entry == begin { T::default() } else { alpha }, sum, beta, *y);
     }
 }

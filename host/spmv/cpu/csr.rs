@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{CpuSpmv, output};
 use crate::{CsrMatrix, Offset, Scalar};
 
-/// Work below which rows are not split further, in entries plus rows: large enough to hide a task's cost.
+/// The work, in entries plus rows, below which rows are not split further: large enough to amortise a task's cost.
 #[cfg(feature = "rayon")]
 const GRAIN: usize = 1 << 14;
 
@@ -16,7 +16,7 @@ impl<T: Scalar, O: Offset> CpuSpmv<T> for CsrMatrix<T, O> {
     }
 }
 
-/// The product for some rows: halves the work, counted in entries, among threads until it is small.
+/// Computes the product for some rows; splits the work, counted in entries, among threads until it is small.
 fn spmv_rows<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     rows: Range<usize>,
@@ -39,7 +39,7 @@ fn spmv_rows<T: Scalar, O: Offset>(
     }
 }
 
-/// The row that halves the work in `rows`, if it is worth halving: no half is empty. An entry has the work of `cols`.
+/// Returns the row that halves the work in `rows`, if worthwhile: no half is empty. An entry has the work of `cols`.
 #[cfg(feature = "rayon")]
 pub(crate) fn middle_row<O: Offset>(row_offsets: &[O], rows: Range<usize>, cols: usize) -> Option<usize> {
     let work_before = |row: usize| row_offsets[row].index() + row;
@@ -56,7 +56,7 @@ pub(crate) fn middle_row<O: Offset>(row_offsets: &[O], rows: Range<usize>, cols:
     Some(low)
 }
 
-/// Row `i` times `x`, in four partial sums so that the additions do not wait for one another.
+/// Multiplies row `i` by `x`, in four partial sums so that the additions are independent.
 fn dot<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, x: &[T]) -> T {
     let row = matrix.row_range(i);
     let (columns, values) = (&matrix.col_indices()[row.clone()], &matrix.values()[row]);

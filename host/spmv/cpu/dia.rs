@@ -22,7 +22,7 @@ fn add_rows<T: Scalar>(matrix: &DiaMatrix<T>, first: usize, x: &[T], sums: &mut 
         let x = &x[(column + begin as i64) as usize..(column + end as i64) as usize];
         let values = &values[first + begin..first + end];
         for ((sum, &value), &x) in sums[begin..end].iter_mut().zip(values).zip(x) {
-            // What is no entry does not touch x, which may hold an infinity there.
+            // Missing entries must not read x, which may hold an infinity there.
             *sum += if value == T::default() { T::default() } else { value * x };
         }
     }

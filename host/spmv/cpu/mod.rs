@@ -1,6 +1,6 @@
 //! Products on the CPU, on all cores with the feature `rayon`.
 //!
-//! They share the arrays of the user's matrix. How work is split depends on the matrix alone, so that the same input
+//! Products share the arrays of the user's matrix. The split of the work depends only on the matrix, so the same input
 //! gives the same bits for any number of threads.
 
 mod coo;
@@ -34,14 +34,14 @@ impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
     }
 }
 
-/// The new element of `y` for the sum of a row. With `beta` = 0 the old one plays no part, whatever it holds.
+/// Returns the new element of `y` for the sum of a row. With `beta` = 0 the old one is ignored, whatever it holds.
 pub(crate) fn output<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
     let product = alpha * sum;
     if beta == T::default() { product } else { product + beta * old }
 }
 
-/// Computes `y` in blocks of rows, whose sums are kept at hand while a format by columns or diagonals is gone through:
-/// `add(first, sums)` adds to the zeros in `sums` the products of as many rows from `first` on.
+/// Computes `y` in blocks of rows, whose sums are accumulated while traversing columns or diagonals: `add(first, sums)`
+/// adds to the zeros in `sums` the products of as many rows from `first` on.
 fn by_row_blocks<T: Scalar>(y: &mut [T], alpha: T, beta: T, add: impl Fn(usize, &mut [T]) + Sync) {
     const ROWS: usize = 512;
     for_blocks(0..y.len(), y, &|rows, y| {

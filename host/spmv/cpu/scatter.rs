@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{CpuSpmv, output};
 use crate::{CsrMatrix, Offset, Scalar, formats::rows::join};
 
-/// Parts that the rows are split into at most: each has a vector of its own for its sums.
+/// The maximum number of parts of the rows: each has its own vector of sums.
 const MOST_PARTS: usize = 16;
 
 /// The transpose of a CSR matrix.
@@ -24,7 +24,7 @@ impl<T: Scalar, O: Offset> CpuSpmv<T> for Transposed<T, O> {
     }
 }
 
-/// What some rows add to each element of the product.
+/// Computes the contributions of some rows to each element of the product.
 fn sums<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, rows: Range<usize>, parts: usize, x: &[T]) -> Vec<T> {
     if parts > 1 && rows.len() > 1 {
         let offsets = &matrix.row_offsets()[rows.start..=rows.end];
