@@ -25,7 +25,7 @@ impl<T: Scalar> CooMatrix<T> {
     /// ```
     /// use warpsparse::{CooMatrix, CsrMatrix};
     ///
-    /// The 1D Laplacian, assembled element by element: the conversion sums the contributions.
+    /// // The 1D Laplacian, assembled element by element: the conversion sums the contributions.
     /// let mut coo = CooMatrix::new(4, 4)?;
     /// for i in 0..3 {
     ///     for (row, col, value) in [(i, i, 1.0f64), (i, i + 1, -1.0), (i + 1, i, -1.0), (i + 1, i + 1, 1.0)] {

@@ -37,7 +37,7 @@ use crate::{
 /// let mut c = device.zeros(4)?;
 /// gemm(1.0, a.matrix((2, 2))?, b.matrix((2, 2))?, 0.0, c.matrix_mut((2, 2))?)?;
 /// assert_eq!(c.to_vec()?, [19.0, 22.0, 43.0, 50.0]);
-/// The transpose of A, and a column-major C.
+/// // The transpose of A, and a column-major C.
 /// gemm(1.0, a.matrix((2, 2))?.transpose(), b.matrix((2, 2))?, 0.0, c.matrix_mut(DenseLayout::column_major(2, 2))?)?;
 /// assert_eq!(c.to_vec()?, [26.0, 38.0, 30.0, 44.0]);
 /// # Ok::<(), warpsparse::Error>(())

@@ -30,22 +30,22 @@ pub(super) struct Plain<'s, T: Scalar> {
     p: DeviceVec<T>,
     /// `A p`.
     q: DeviceVec<T>,
-    /// `M r`, where that is not `r`.
+    /// `M r`, with a preconditioner.
     z: Option<DeviceVec<T>>,
     /// `p . q`.
     pq: DeviceScalar<T>,
     /// `r . z`.
     rz: DeviceScalar<T>,
-    /// That of the iteration before.
+    /// `r . z` of the previous iteration.
     old_rz: DeviceScalar<T>,
     /// The norm of `r`.
     norm: DeviceScalar<T>,
-    /// `p . q`, `r . z` and the norm, of each iteration that the host has not looked at.
+    /// `p . q`, `r . z` and the norm of each iteration that the host has not read yet.
     log: DeviceVec<T>,
-    /// `x`, `r`, `p` and `r . z` before these iterations, lest one of them be too many. None where the host looks at each.
+    /// `x`, `r`, `p` and `r . z` before these iterations, to undo extra ones. None if the host reads each.
     saved: Option<([DeviceVec<T>; 3], DeviceScalar<T>)>,
     round: Round,
-    /// `r . z` and the norms that the host has looked at.
+    /// `r . z` and the norms that the host has read.
     seen_rz: f64,
     seen_norms: Vec<f64>,
     end: Option<Result<StopReason>>,
@@ -131,7 +131,8 @@ impl<'s, T: Scalar> Plain<'s, T> {
         self.rz.set(rz)
     }
 
-    /// Looks at some iterations, the first of which follows `done` others. Returns how many of them count, and the status after them.
+    /// Reads some iterations, the first of which follows `done` others. Returns how many of them count, and the status
+    /// after them.
     fn look(&mut self, count: usize, done: usize) -> Result<(usize, u32)> {
         let log = self.log.slice(..3 * count)?.to_vec()?;
         for (i, numbers) in log.chunks(3).enumerate() {
