@@ -5,6 +5,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(shared_instances)");
+    // The compiler shares instances of generic functions among crates at these levels: see host/instances.rs.
+    if std::env::var("OPT_LEVEL").is_ok_and(|level| ["0", "1", "s", "z"].contains(&&*level)) {
+        println!("cargo::rustc-cfg=shared_instances");
+    }
     #[cfg(feature = "cuda")]
     if let Err(error) = cuda::embed() {
         eprintln!("error: {error}");

@@ -69,6 +69,9 @@ mod formats;
 mod gemm;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+#[cfg(all(shared_instances, not(test)))]
+#[doc(hidden)]
+pub mod instances;
 mod interop;
 #[cfg(feature = "io")]
 pub mod io;

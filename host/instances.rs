@@ -1,0 +1,122 @@
+//! Generic code, compiled with this crate for both element types.
+//!
+//! Without optimisation, or with little of it, the compiler lets crates share instances of generic functions. The functions of this
+//! crate are generic, so a program or a test would otherwise compile all of them again, which took most of the time of its
+//! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
+
+use crate::{
+    Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix,
+    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SpmmOptions,
+    SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
+};
+
+#[doc(hidden)]
+pub fn instances(device: &Device) -> Result<()> {
+    of::<f32>(device)?;
+    of::<f64>(device)
+}
+
+fn of<T: Scalar>(device: &Device) -> Result<()> {
+    let one = T::from_f64(1.0);
+    let csr = formats::<T>()?;
+    let mut x = device.upload_vec::<T>(&[])?;
+    vectors(&mut x, one)?;
+    let mut dense = device.upload_dense::<T>((0, 0), &[])?;
+    products(&mut device.upload(&csr)?, &mut x, &mut dense)?;
+    solvers(&device.upload(&csr)?, &mut x)
+}
+
+fn formats<T: Scalar>() -> Result<CsrMatrix<T>> {
+    let (cpu, mut coo) = (Device::cpu(), CooMatrix::<T>::new(0, 0)?);
+    coo.push(0, 0, T::from_f64(1.0))?;
+    let csr = CsrMatrix::try_from(&coo)?;
+    of_offset::<T, u32>(&cpu, &csr)?;
+    of_offset::<T, u64>(&cpu, &CsrMatrix::from(&csr))?;
+    cpu.upload(&CooMatrix::from(&csr))?;
+    cpu.upload(&CooMatrix::from(&CscMatrix::try_from(&csr)?))?;
+    cpu.upload(&HostMatrix::Csr(csr.clone()))?;
+    let _ = (csr.structure(), csr.cluster_rows(), csr.reverse_cuthill_mckee()?, csr.triplets().count());
+    let _ = (csr.norm_frobenius(), csr.norm_one(), csr.norm_inf(), csr.norm_max());
+    let _ = (csr.permute(&[], &[])?, csr.slice_rows(0..0)?, csr.drop_zeros(), csr.diagonal(), csr.is_canonical());
+    #[cfg(feature = "io")]
+    {
+        csr.write_matrix_market("")?;
+        let _ = (coo.write_matrix_market("")?, CooMatrix::<T>::read_matrix_market("")?);
+        let source = crate::io::MatrixSource::File("".into());
+        source.load::<T>()?;
+    }
+    Ok(csr.canonical())
+}
+
+fn of_offset<T: Scalar, O: Offset>(device: &Device, csr: &CsrMatrix<T, O>) -> Result<()> {
+    device.upload_with(csr, &SpmvOptions::default())?;
+    device.upload(&CscMatrix::try_from(csr)?)?;
+    let (dia, ell) = (DiaMatrix::try_from(csr)?, EllMatrix::try_from(csr)?);
+    let hyb = HybMatrix::try_from(csr)?;
+    let _ = (device.upload(&dia)?, device.upload(&ell)?, device.upload(&hyb)?, csr.transpose()?);
+    let back =
+        (CsrMatrix::<T, O>::try_from(&dia)?, CsrMatrix::<T, O>::try_from(&ell)?, CsrMatrix::<T, O>::try_from(&hyb)?);
+    let _ = (back, CsrMatrix::<T, O>::try_from_csr_data(0, 0, vec![], vec![], vec![])?, csr * &[][..]);
+    Ok(())
+}
+
+fn vectors<T: Scalar>(x: &mut DeviceVec<T>, one: T) -> Result<()> {
+    let (device, y) = (x.device().clone(), x.device().zeros::<T>(0)?);
+    let (mut scalar, indices) = (device.scalar(one)?, device.upload_indices(&[], 0)?);
+    macro_rules! operations {
+        ($x:expr) => {
+            let x = $x;
+            x.fill(one)?;
+            x.fill(&scalar)?;
+            x.scale(one)?;
+            x.scale(&scalar)?;
+            x.axpy(one, &y)?;
+            x.axpy(&scalar, &y)?;
+            x.axpby(one, &y, one)?;
+            x.axpy_dot(one, &y, &y, &mut scalar)?;
+            x.axpby_norm(one, &y, one, &mut scalar)?;
+            x.map(Map::Abs)?;
+            x.map_from(Map::Abs, &y)?;
+            x.zip(Zip::Mul, &y)?;
+            x.zip_from(Zip::Mul, &y, &y)?;
+            x.fill_uniform(0, one, one)?;
+            x.fill_normal(0, one, one)?;
+            x.assign(&y)?;
+            x.gather(&indices, &y)?;
+            x.scatter(&indices, &y)?;
+        };
+    }
+    operations!(&mut *x);
+    operations!(&mut x.slice_mut(..)?);
+    let factor: Factor<'_, T> = -(&scalar / &scalar);
+    x.axpy(factor, &y)?;
+    let (sum, dot, norm) = (y.sum()?, y.dot(&y)?, y.norm2()?);
+    let _ = (sum.get()?, dot.get()?, norm.get()?, y.norm1()?, y.norm_inf()?, y.max()?, y.min()?, y.to_vec()?);
+    x.copy_from(&[])
+}
+
+fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mut DeviceDense<T>) -> Result<()> {
+    let (one, y) = (T::from_f64(1.0), x.device().zeros::<T>(0)?);
+    a.spmv(one, &y, one, &mut *x)?;
+    a.spmv_transposed(one, &y, one, &mut *x)?;
+    let b = x.device().zeros_dense::<T>(DenseLayout::column_major(0, 0))?;
+    a.spmm(one, &b, one, &mut *dense)?;
+    a.spmm_transposed(one, &b, one, &mut *dense)?;
+    a.spmm_reduce(Reduce::Sum, Weights::Values, &b, &mut *dense, None)?;
+    a.spmm_plan(0, &SpmmOptions::default())?.multiply(one, &b, one, &mut *dense)?;
+    a.update_values(&y)?;
+    a.scale_rows(&y)?;
+    a.scale_cols(&y)?;
+    let _ = (a.diagonal()?, a.download()?.into_csr()?, a.describe());
+    b.gemm(one, &b, one, &mut *dense)?;
+    let options = gemm_autotune(b.view(), b.view(), &dense.view_mut())?;
+    gemm_with(&options, one, &b, &b, one, &mut *dense)?;
+    let _ = gemm_choice(&GemmOptions::default(), b.view(), b.view(), &dense.view_mut())?;
+    dense.assign(b.transpose())
+}
+
+fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
+    let b = x.device().zeros::<T>(0)?;
+    Cg::new(a).preconditioner(Jacobi::new(a)?).solve(&b, x)?;
+    Ok(())
+}
