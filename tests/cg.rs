@@ -9,9 +9,9 @@ use common::{
     sums::epsilon, uploads::in_every_format,
 };
 use warpsparse::{
-    Cg, CgMethod, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec,
-    Error, ErrorKind, FormatChoice, HybMatrix, Jacobi, Lanes, LinearOperator, Preconditioner, Result, Scalar,
-    SolveInfo, SpmvOptions, StopReason, Tolerance, Zip, io,
+    Cg, CgMethod, CsrMatrix, DType, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, ErrorKind,
+    FormatChoice, Jacobi, Lanes, LinearOperator, Preconditioner, Result, Scalar, SolveInfo, SpmvOptions, StopReason,
+    Tolerance, Zip, io,
 };
 
 fn main() -> ExitCode {
