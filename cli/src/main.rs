@@ -1,25 +1,17 @@
 //! The `warpsparse` command. Results go to stdout, narration and progress to stderr.
 
-mod bench;
 mod convert;
 mod info;
-mod measure;
 mod reorder;
 mod sgemm;
 mod solve;
-mod source;
 mod spmm;
 mod spmv;
 mod spy;
-mod statistics;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::Parser;
-use warpsparse::{Error, ErrorKind};
 
 /// Sparse linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU.
 ///
@@ -47,9 +39,6 @@ enum Command {
     Reorder(reorder::Options),
     /// Draws where a matrix has entries.
     Spy(spy::Options),
-    /// Measures products over many matrices, beside other libraries, and compares such measurements.
-    #[command(subcommand)]
-    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
@@ -62,7 +51,6 @@ fn main() -> ExitCode {
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),
-        Command::Bench(command) => bench::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -73,24 +61,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// What a subcommand returns: any error, to be shown on stderr.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
 fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
-    if failure.is::<solve::NotConverged>() {
-        return 3;
-    }
-    match failure.downcast_ref::<Error>() {
-        Some(Error::InvalidOption(_)) => 2,
-        Some(error) if error.kind() == ErrorKind::NoDevice => 4,
-        _ => 1,
-    }
-}
-
-/// Writes a command's result to stdout. A reader that has gone away, as in `warpsparse … | head`, is no failure.
-fn emit(result: &str) -> Outcome {
-    match writeln!(io::stdout(), "{}", result.trim_end()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    if failure.is::<solve::NotConverged>() { 3 } else { measure::exit_status(failure) }
 }

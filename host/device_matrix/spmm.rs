@@ -223,8 +223,7 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         self.matrix.device()
     }
 
-    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`: as [`DeviceMatrix::spmm`], except that atomic
-    /// [kernels](crate::SpmmKernel) add in an order that changes from run to run.
+    /// `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`: as [`DeviceMatrix::spmm`].
     ///
     /// # Errors
     /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also for another number of columns than planned.

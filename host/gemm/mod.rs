@@ -7,7 +7,7 @@ mod options;
 mod tiling;
 
 pub use autotune::gemm_autotune;
-pub use options::{GemmKernel, GemmOptions, GemmRung};
+pub use options::GemmOptions;
 
 use crate::{
     DenseMut, DenseRef, DeviceDense, KernelChoice, Result, Scalar,
@@ -57,11 +57,10 @@ pub fn gemm<'a, 'b, 'c, T: Scalar>(
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
 
-/// [`gemm`] by the kernel that the options name.
+/// [`gemm`] with the tile and the splits that the options name.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for, or splits out of range; [`Unsupported`](crate::Error::Unsupported) also
-/// for what a forced kernel does not do.
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile that there is no kernel for, or splits out of range.
 pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: T,

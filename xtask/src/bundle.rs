@@ -11,7 +11,7 @@ use clap::Args;
 use cuda_builder::{CudaBuilder, KernelToolchain};
 use serde::Deserialize;
 
-use crate::prebuilt::ARCHS;
+use crate::kept::ARCHS;
 
 /// The packages and targets that run on devices.
 const BUILT: &[&str] = &[

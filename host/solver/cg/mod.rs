@@ -48,8 +48,7 @@ use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, devic
 ///
 /// The numbers that steer the method stay on the device, and dots are summed in `f64`, in a fixed order: the same input on the same device
 /// gives the same bits. The host does not wait inside an iteration. It queues iterations ahead and hears later which was the last: those
-/// after it change nothing, but up to 6 extra products by your own operator are made (16 where iterations are recorded, 40 with
-/// [`CgMethod::InStep`]).
+/// after it change nothing, but up to 6 extra products by your own operator are made (16 where iterations are recorded).
 ///
 /// One `Cg` solves for any number of right-hand sides, one after the other: what the first prepares, the others use.
 ///
@@ -77,10 +76,7 @@ pub enum CgMethod {
     Auto,
     /// The operations of an iteration one by one, each as vectors have it, in any element type `T` with dots rounded to `T`.
     Plain,
-    /// Three kernels an iteration, launched one by one, the host waiting for every 20th to read whether it was the last: as is common, to
-    /// compare with.
-    InStep,
-    /// The same without waiting, as all that follow.
+    /// Three kernels an iteration, launched one by one.
     Launches,
     /// The same, recorded as a CUDA graph, unless the operator or the preconditioner cannot be.
     Graph,
