@@ -220,6 +220,17 @@ fn a_page_of_nothing_is_a_page() {
 }
 
 #[test]
+fn command_lines_of_older_reports_are_brought_up_to_date() {
+    let section = |command: &str| json!({ "command": command, "report": report("spmv", vec![]) });
+    let old = ["warpsparse", "bench", "spmv --device cpu"].join(" ");
+    let mut all = report("all", vec![]);
+    all["sections"] = json!([section(&old), section("warpsparse-bench spmm"), { "report": null }]);
+    let document = Document::read(&all).unwrap();
+    let commands: Vec<_> = document.sections.iter().map(|section| section.command.as_deref()).collect();
+    assert_eq!(commands, [Some("warpsparse-bench spmv --device cpu"), Some("warpsparse-bench spmm"), None]);
+}
+
+#[test]
 fn what_is_no_report_has_no_page() {
     assert_eq!(page(&json!({})).unwrap_err(), "no report of `warpsparse-bench`");
     let mut newer = report("spmv", vec![]);
