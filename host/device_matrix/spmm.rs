@@ -147,8 +147,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// [`SpmmPlan`]. Of a CSC matrix it is for the products with the transpose.
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for options that name no kernel, or one that they do not
-    /// allow.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) for a tile that there is no kernel for, a length that rows
+    /// cannot be cut at, or what is no order of the rows.
     pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
         device::refuse("planning a product")?;
         let (sizes, operator) = match self.dense_product() {
