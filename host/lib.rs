@@ -107,7 +107,7 @@ pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, SpmmPlan, Upload};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
-pub use gemm::{GemmKernel, GemmOptions, GemmRung, gemm, gemm_autotune, gemm_choice, gemm_with};
+pub use gemm::{GemmOptions, gemm, gemm_autotune, gemm_choice, gemm_with};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
 pub use kernel_choice::KernelChoice;
@@ -116,7 +116,7 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
-pub use spmm::{Reduce, SpmmKernel, SpmmOptions, Weights};
+pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use stored::HostMatrix;
 pub use structure::Structure;

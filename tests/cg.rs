@@ -55,12 +55,11 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-const METHODS: [CgMethod; 6] =
-    [CgMethod::Auto, CgMethod::Plain, CgMethod::InStep, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+const METHODS: [CgMethod; 5] =
+    [CgMethod::Auto, CgMethod::Plain, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
 
 /// The methods by kernels of their own, which alone know two precisions.
-const FAST: [CgMethod; 5] =
-    [CgMethod::Auto, CgMethod::InStep, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+const FAST: [CgMethod; 4] = [CgMethod::Auto, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
 
 fn jacobi_of<T: Scalar>(matrix: &DeviceMatrix<T>) -> Jacobi<T> {
     Jacobi::new(matrix).unwrap()
@@ -760,7 +759,6 @@ fn callbacks_stop(device: &Device) {
     for method in METHODS {
         let at_a_time = match method {
             CgMethod::Plain => 4,
-            CgMethod::InStep => 20,
             CgMethod::Launches => 2,
             CgMethod::Graph => 8,
             _ => 256,

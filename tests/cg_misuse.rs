@@ -30,8 +30,8 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-const METHODS: [CgMethod; 6] =
-    [CgMethod::Auto, CgMethod::Plain, CgMethod::InStep, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+const METHODS: [CgMethod; 5] =
+    [CgMethod::Auto, CgMethod::Plain, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
 
 /// What an operator does beside its product.
 #[derive(Clone, Copy, Debug)]

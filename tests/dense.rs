@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     everywhere!(
         parts_of_matrices,
         parts_are_written_alone,
+        elements_are_those_from_the_first_to_the_last,
         dense_products,
         sparse_products_in_any_order,
         reductions_in_any_order,
@@ -122,6 +123,18 @@ fn parts_are_written_alone(device: &Device) {
         expected[20] = -1.0;
         assert_eq!(a.to_vec().unwrap(), expected, "{layout:?}");
     }
+}
+
+fn elements_are_those_from_the_first_to_the_last(device: &Device) {
+    let mut vec = device.upload_vec(&(0..20).map(f64::from).collect::<Vec<_>>()).unwrap();
+    let layout = DenseLayout::row_major(3, 2).leading_dimension(5).offset(4);
+    assert_eq!(vec.matrix(layout).unwrap().elements().to_vec().unwrap(), (4..16).map(f64::from).collect::<Vec<_>>());
+    let column = vec.matrix(layout).unwrap().columns(1..).unwrap();
+    assert_eq!(column.elements().to_vec().unwrap(), (5..16).map(f64::from).collect::<Vec<_>>());
+    assert!(vec.matrix(layout).unwrap().rows(3..).unwrap().elements().is_empty());
+    vec.matrix_mut(layout).unwrap().into_elements().fill(-1.0).unwrap();
+    let expected = (0..20).map(|k| if (4..16).contains(&k) { -1.0 } else { f64::from(k) });
+    assert_eq!(vec.to_vec().unwrap(), expected.collect::<Vec<_>>());
 }
 
 fn dense_products(device: &Device) {

@@ -5,10 +5,10 @@ mod common;
 use std::{io::Read, process::ExitCode, sync::LazyLock};
 
 use common::{Random, on_device, on_gpu};
-use cuda_std::{kernel, mem, thread};
+use cuda_std::{kernel, mem, shared::dynamic_shared_mem, thread};
 use flate2::read::DeflateDecoder;
-use kernels_gpu::spmv_csr_vector;
-use warpsparse::{Device, Error, ErrorKind, Kernel};
+use kernels_gpu::{Entry, gemm_tiles, spmv_csr_vector, vector_scale};
+use warpsparse::{DType, Device, Error, ErrorKind, Kernel};
 
 fn main() -> ExitCode {
     common::run(vec![
@@ -19,6 +19,12 @@ fn main() -> ExitCode {
         on_device("impossible_launches_are_errors::emulated".into(), impossible_launches_are_errors, || {
             Device::emulated(0)
         }),
+        on_device("a_block_has_the_shared_memory_asked_for::emulated".into(), shared_memory, || Device::emulated(7)),
+        on_device("a_kernel_runs_from_its_entry::emulated".into(), a_kernel_runs_from_its_entry, || {
+            Device::emulated(2)
+        }),
+        on_gpu("a_kernel_runs_from_its_entry", a_kernel_runs_from_its_entry),
+        on_device("what_is_not_embedded::cpu".into(), what_is_not_embedded, Device::cpu),
         on_device("the_cpu_runs_no_kernels::cpu".into(), the_cpu_runs_no_kernels, Device::cpu),
         on_gpu("a_gpu_needs_ptx", a_gpu_needs_ptx),
         on_gpu("ptx_that_cannot_be_loaded_is_an_error", ptx_that_cannot_be_loaded),
@@ -120,6 +126,62 @@ fn impossible_launches_are_errors(device: &Device) {
         let error = device.launch(kernel, blocks).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(text) if text.contains(part)), "{error}");
     }
+}
+
+/// Each block of 4 threads reverses its part of `x`, by way of dynamic shared memory.
+#[kernel]
+unsafe fn reverse(args: Shift) {
+    let (staged, t) = (dynamic_shared_mem::<f32>(), thread::thread_idx_x());
+    let i = thread::index_1d() as usize;
+    // SAFETY: there are as many threads as elements, and as much shared memory as threads.
+    unsafe {
+        staged.store(t, mem::load(args.x.add(i)));
+        thread::sync_threads();
+        mem::store(args.y.add(i), staged.load(3 - t));
+    }
+}
+
+fn shared_memory(device: &Device) {
+    let reverse: Kernel<Shift> = Kernel::new("reverse", reverse, 4);
+    let x = device.upload_vec(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
+    let mut y = device.zeros(8).unwrap();
+    let mut run = |kernel: &Kernel<Shift>| {
+        let mut launch = device.launch(kernel, 2)?;
+        let args = Shift { n: 8, x: launch.read("x", &x)?, y: launch.write("y", &mut y)? };
+        // SAFETY: eight elements for eight threads; the emulator checks accesses to shared memory.
+        unsafe { launch.run(args) }
+    };
+    assert_eq!(run(&reverse).unwrap_err().kind(), ErrorKind::KernelCheck);
+    run(&reverse.with_dynamic_shared(16)).unwrap();
+    assert_eq!(y.to_vec().unwrap(), [4.0, 3.0, 2.0, 1.0, 8.0, 7.0, 6.0, 5.0]);
+}
+
+/// An entry of this library as if it were one of the user's: with its PTX from the file, and with what is embedded.
+fn a_kernel_runs_from_its_entry(device: &Device) {
+    let mut ptx = String::new();
+    let deflated: &[u8] = include_bytes!("../ptx/vector_scale.sm_75.ptx.deflate");
+    DeflateDecoder::new(deflated).read_to_string(&mut ptx).unwrap();
+    let entry = vector_scale::Key { dtype: DType::F64 }.entry();
+    let of_file = Kernel::<vector_scale::Args<f64>>::from_entry(entry).unwrap().with_ptx(ptx.leak());
+    for scale in [of_file, Kernel::embedded(entry).unwrap()] {
+        let mut y = device.upload_vec(&[1.0, 2.0, 3.0]).unwrap();
+        let mut launch = device.launch(&scale, vector_scale::grid_size(3)).unwrap();
+        let args = vector_scale::Args { n: 3, beta: -2.0, y: launch.write("y", &mut y).unwrap() };
+        // SAFETY: three elements, and the grid for three.
+        unsafe { launch.run(args) }.unwrap();
+        assert_eq!(y.to_vec().unwrap(), [-2.0, -4.0, -6.0]);
+    }
+}
+
+fn what_is_not_embedded(_: &Device) {
+    // The arguments of another kernel.
+    let entry = vector_scale::Key { dtype: DType::F64 }.entry();
+    let text = Kernel::<gemm_tiles::TilesArgs<f64>>::embedded(entry).unwrap_err().to_string();
+    assert!(text.contains("vector_scale_f64") && text.contains("its arguments have 24 bytes, not "), "{text}");
+    // A family of another crate.
+    const ELSEWHERE: Entry = Entry { family: "elsewhere", ..vector_scale::FAMILY.entries[0] };
+    let text = Kernel::<vector_scale::Args<f32>>::embedded(&ELSEWHERE).unwrap_err().to_string();
+    assert!(text.contains("no family of `kernels_gpu` has it"), "{text}");
 }
 
 fn the_cpu_runs_no_kernels(cpu: &Device) {

@@ -6,10 +6,9 @@ use std::{
 };
 
 use clap::Args;
+use measure::{DTypeName, Outcome, emit};
 use serde::Serialize;
 use warpsparse::{Result, Scalar, io::MatrixSource};
-
-use crate::{Outcome, emit, measure::DTypeName, source};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -91,7 +90,7 @@ pub(crate) fn check_absent(path: &Path) -> std::result::Result<(), String> {
 
 /// Returns the numbers of rows, columns and entries.
 fn convert<T: Scalar>(source: &MatrixSource, out: &Path) -> Result<[usize; 3]> {
-    let matrix = source::load::<T>(source)?;
+    let matrix = measure::load::<T>(source)?;
     let [rows, columns, entries] = [matrix.nrows(), matrix.ncols(), matrix.nnz()];
     eprintln!("{source}: {rows} x {columns}, {entries} entries");
     matrix.write_matrix_market(out)?;

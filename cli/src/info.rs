@@ -1,10 +1,9 @@
 //! `warpsparse info`.
 
 use clap::Args;
+use measure::{Outcome, emit};
 use serde_json::{Value, json};
 use warpsparse::{Device, DeviceInfo};
-
-use crate::{Outcome, emit};
 
 #[derive(Args)]
 pub(crate) struct Options {

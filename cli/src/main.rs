@@ -1,25 +1,17 @@
 //! The `warpsparse` command. Results go to stdout, narration and progress to stderr.
 
-mod bench;
 mod convert;
 mod info;
-mod measure;
 mod reorder;
 mod sgemm;
 mod solve;
-mod source;
 mod spmm;
 mod spmv;
 mod spy;
-mod statistics;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::Parser;
-use warpsparse::{Error, ErrorKind};
 
 /// Sparse and dense linear algebra on NVIDIA GPUs with every kernel in Rust, and on the CPU.
 ///
@@ -48,9 +40,6 @@ enum Command {
     Reorder(reorder::Options),
     /// Draws the sparsity pattern of a matrix.
     Spy(spy::Options),
-    /// Benchmarks products against other libraries, and compares the reports.
-    #[command(subcommand)]
-    Bench(bench::Command),
 }
 
 fn main() -> ExitCode {
@@ -63,7 +52,6 @@ fn main() -> ExitCode {
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),
-        Command::Bench(command) => bench::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -74,24 +62,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The result of a subcommand: errors are shown on stderr.
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
 fn exit_status(failure: &(dyn std::error::Error + 'static)) -> u8 {
-    if failure.is::<solve::NotConverged>() {
-        return 3;
-    }
-    match failure.downcast_ref::<Error>() {
-        Some(Error::InvalidOption(_)) => 2,
-        Some(error) if error.kind() == ErrorKind::NoDevice => 4,
-        _ => 1,
-    }
-}
-
-/// Writes a command's result to stdout. A closed pipe, as in `warpsparse … | head`, is not a failure.
-fn emit(result: &str) -> Outcome {
-    match writeln!(io::stdout(), "{}", result.trim_end()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    if failure.is::<solve::NotConverged>() { 3 } else { measure::exit_status(failure) }
 }

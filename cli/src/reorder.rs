@@ -7,10 +7,11 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use measure::{DTypeName, Outcome, emit};
 use serde::Serialize;
 use warpsparse::{CsrMatrix, Error, Result, Scalar, io::MatrixSource};
 
-use crate::{Outcome, convert, emit, measure::DTypeName, source, spy};
+use crate::{convert, spy};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -100,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 fn reorder<T: Scalar>(options: &Options) -> std::result::Result<Report, Box<dyn std::error::Error>> {
     let Options { matrix: source, out, method, .. } = options;
-    let matrix = source::load::<T>(source)?;
+    let matrix = measure::load::<T>(source)?;
     let [rows, columns, entries] = [matrix.nrows(), matrix.ncols(), matrix.nnz()];
     eprintln!("{source}: {rows} x {columns}, {entries} entries");
     let start = Instant::now();

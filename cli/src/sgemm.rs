@@ -3,13 +3,9 @@
 use std::fmt;
 
 use clap::Args;
+use measure::{Cache, DTypeName, Figures, GemmProblem, GemmReport, Measurement, Outcome, ProductReport, Shape, emit};
 use serde::Serialize;
-use warpsparse::{Device, GemmKernel, GemmOptions, Result, Scalar};
-
-use crate::{
-    Outcome, emit,
-    measure::{Cache, DTypeName, Figures, GemmProblem, GemmReport, Measurement, ProductReport, Shape, parse_kernel},
-};
+use warpsparse::{Device, GemmOptions, Result, Scalar};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -28,9 +24,6 @@ pub(crate) struct Options {
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
-    /// The GPU kernel: tiles, or a rung of the ladder, such as naive; the ladder takes only f32 and untransposed matrices.
-    #[arg(long, default_value = "tiles", value_parser = parse_kernel)]
-    kernel: GemmKernel,
     /// Rows and columns of C per thread block, such as 128x64 [default: chosen by the sizes].
     #[arg(long, value_name = "RxC", value_parser = parse_tile)]
     tile: Option<(u32, u32)>,
@@ -38,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long)]
     splits: Option<u32>,
     /// Time every tile, and use the fastest.
-    #[arg(long, conflicts_with_all = ["kernel", "tile", "splits"])]
+    #[arg(long, conflicts_with_all = ["tile", "splits"])]
     autotune: bool,
     /// Use the transpose of a row-major matrix as A.
     #[arg(long)]
@@ -97,7 +90,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let gemm_options = match options.autotune {
         true => measurement.fastest(&uploaded)?,
         false => {
-            let mut forced = GemmOptions::default().kernel(options.kernel);
+            let mut forced = GemmOptions::default();
             (forced.tile, forced.splits) = (options.tile, options.splits);
             forced
         }

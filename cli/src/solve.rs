@@ -15,6 +15,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use measure::{DTypeName, MatrixReport, Outcome, emit};
 use serde::Serialize;
 use warpsparse::{Cg, CgMethod, Device, Error, Jacobi, Scalar, StopReason, Tolerance, io::MatrixSource};
 
@@ -24,10 +25,7 @@ use self::{
     report::{Ended, Report},
     system::{Rhs, System},
 };
-use crate::{
-    Outcome, convert, emit,
-    measure::{DTypeName, MatrixReport},
-};
+use crate::convert;
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -3,16 +3,12 @@
 use std::fmt;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-use warpsparse::{Device, Reduce, Result, Scalar, Weights, io::MatrixSource};
-
-use crate::{
-    Outcome, emit,
-    measure::{
-        Cache, DTypeName, DenseProblems, DenseReport, Figures, KernelName, MatrixReport, Measurement, ProductReport,
-        Reduction,
-    },
+use measure::{
+    Cache, DTypeName, DenseProblems, DenseReport, Figures, MOST_COLUMNS, MatrixReport, Measurement, Outcome,
+    ProductReport, Reduction, emit,
 };
+use serde::Serialize;
+use warpsparse::{Device, Reduce, Result, Scalar, SpmmOptions, Weights, io::MatrixSource};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -28,14 +24,11 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
     /// Compute this reduction over the neighbours of each vertex instead of the product, as graph neural networks do.
-    #[arg(long, value_enum, conflicts_with_all = ["kernel", "tile", "long_row", "autotune"])]
+    #[arg(long, value_enum, conflicts_with_all = ["tile", "long_row", "autotune"])]
     reduce: Option<ReduceName>,
     /// Use 1 as the value of every entry.
     #[arg(long, requires = "reduce")]
     unweighted: bool,
-    /// The GPU kernel.
-    #[arg(long, value_enum, default_value = "tiles")]
-    kernel: KernelName,
     /// GPU threads per row, and vectors of columns per thread, such as 16x2 [default: chosen by N].
     #[arg(long, value_name = "LxC", value_parser = parse_tile)]
     tile: Option<(u32, u32)>,
@@ -73,9 +66,6 @@ impl From<ReduceName> for Reduce {
         }
     }
 }
-
-/// The maximum number of columns of a dense matrix.
-pub(crate) const MOST_COLUMNS: i64 = 1 << 16;
 
 fn parse_tile(text: &str) -> std::result::Result<(u32, u32), String> {
     let tile = text.split_once('x').and_then(|(lanes, vectors)| Some((lanes.parse().ok()?, vectors.parse().ok()?)));
@@ -122,7 +112,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     };
     let copy_bandwidth = device.measure_copy_bandwidth()?;
     let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
-    let mut forced = options.kernel.options();
+    let mut forced = SpmmOptions::default();
     (forced.tile, forced.long_row, forced.autotune) = (options.tile, options.long_row, options.autotune);
     let product = match options.reduce {
         Some(_) => measurement.reduction()?,

@@ -3,13 +3,11 @@
 use std::fmt;
 
 use clap::{Args, ValueEnum};
+use measure::{
+    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, emit,
+};
 use serde::Serialize;
 use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
-
-use crate::{
-    Outcome, emit,
-    measure::{Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Problem, ProductReport},
-};
 
 #[derive(Args)]
 pub(crate) struct Options {

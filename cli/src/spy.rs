@@ -8,13 +8,13 @@ mod svg;
 use std::{fs, path::PathBuf};
 
 use clap::Args;
+use measure::{DTypeName, Outcome};
 use warpsparse::{CsrMatrix, Scalar, io::MatrixSource};
 
 use self::{
     grid::{Axis, Grid},
     picture::Picture,
 };
-use crate::{Outcome, measure::DTypeName, source};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 fn draw<T: Scalar>(options: &Options) -> Outcome {
-    let matrix = source::load::<T>(&options.matrix)?;
+    let matrix = measure::load::<T>(&options.matrix)?;
     write_picture(&matrix, &options.matrix.to_string(), options.size, &options.out)
 }
 

@@ -1,6 +1,6 @@
 //! The command as a user runs it.
 
-use std::{fs, path::PathBuf, process::Output};
+use std::{path::PathBuf, process::Output};
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -100,105 +100,6 @@ fn spmv_counts_the_bytes_of_the_format() {
     assert!(text.contains("kernel     cpu_dia") && text.contains("GB/s for 0.0 MB"), "{text}");
 }
 
-/// A path for a file that a test writes.
-fn scratch(name: &str) -> String {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned()
-}
-
-fn read_json(path: &str) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
-
-#[test]
-fn bench_writes_a_report_and_a_page() {
-    let (report, page) = (scratch("report.json"), scratch("report.html"));
-    let matrix = ["gen:poisson2d:30", &data("cora.mtx.gz")].map(str::to_owned);
-    let output = warpsparse(&[
-        "bench", "spmv", &matrix[0], &matrix[1], "--device", "cpu", "--dtype", "f64", "--repeat", "30", "--json",
-        &report, "--html", &page,
-    ]);
-    let text = stdout(&output);
-    for part in ["poisson2d:30", "cora", "nalgebra-sparse", "sprs", "geometric mean of 2", "on one set of buffers"] {
-        assert!(text.contains(part), "no `{part}` in:\n{text}");
-    }
-    let report = read_json(&report);
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.spmv".into(), &2.into()));
-    assert_eq!((&report["machine"]["device"], &report["method"]["repeats"]), (&"cpu".into(), &30.into()));
-    assert!(report["machine"]["copy_gb_per_s"].as_f64().unwrap() > 0.0);
-    assert_eq!(report["date"].as_str().unwrap().len(), "2026-01-01T00:00:00Z".len());
-    assert_eq!(report["skipped"], Value::Array(Vec::new()));
-    let results = report["results"].as_array().unwrap();
-    assert_eq!(results.iter().map(|result| &result["name"]).collect::<Vec<_>>(), ["poisson2d:30", "cora"]);
-    for result in results {
-        assert_eq!((&result["dtype"], &result["chosen"]["kernel"]), (&"f64".into(), &"cpu_csr".into()));
-        assert!(result["analysis"]["products"].as_f64().unwrap() >= 0.0);
-        let median = |of: &Value| of["time_us"]["median"].as_f64().unwrap();
-        let rivals = result["rivals"].as_array().unwrap();
-        assert_eq!(rivals.iter().map(|rival| &rival["name"]).collect::<Vec<_>>(), ["nalgebra-sparse", "sprs"]);
-        for rival in rivals {
-            assert!(rival["error_over_bound"].as_f64().unwrap() <= 1.0, "{rival}");
-            let ratio = median(rival) / median(&result["chosen"]);
-            assert!((rival["ratio"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9);
-        }
-    }
-    let page = fs::read_to_string(page).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("poisson2d:30") && page.contains("<svg"));
-}
-
-#[test]
-fn bench_tells_what_it_skips() {
-    let output = warpsparse(&[
-        "bench",
-        "spmv",
-        "gen:poisson2d:30",
-        "--device",
-        "cpu",
-        "--dtype",
-        "f32",
-        "--against",
-        "cusparse,sprs",
-    ]);
-    assert!(stdout(&output).contains("skipped cuSPARSE: cuSPARSE runs on GPUs"), "{}", stdout(&output));
-    assert!(stderr(&output).contains("skipped cuSPARSE"), "{}", stderr(&output));
-    // A matrix without entries, which has no bandwidth to speak of.
-    let empty = warpsparse(&["bench", "spmv", "gen:poisson2d:0", "--device", "cpu"]);
-    assert_eq!(empty.status.code(), Some(0), "{}", stderr(&empty));
-}
-
-#[test]
-fn bench_compare_finds_what_got_slower() {
-    let (old, new) = (scratch("old.json"), scratch("new.json"));
-    let bench = ["bench", "spmv", "gen:stencil27:9", "--device", "cpu", "--against", "sprs", "--json", &old];
-    stdout(&warpsparse(&bench));
-    assert!(stdout(&warpsparse(&["bench", "compare", &old, &old])).contains("1.000"));
-
-    let mut report = read_json(&old);
-    for (_, time) in report["results"][1]["chosen"]["time_us"].as_object_mut().unwrap() {
-        *time = (10.0 * time.as_f64().unwrap()).into();
-    }
-    // Beyond any spread that a busy machine may have made.
-    report["results"][1]["chosen"]["time_us"]["q1"] = 1e9.into();
-    fs::write(&new, report.to_string()).unwrap();
-    let slower = warpsparse(&["bench", "compare", &old, &new]);
-    assert_eq!(slower.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&slower.stdout).contains("slower"));
-    assert_eq!(stderr(&slower), "error: 1 of 2 figures got slower: SpMV stencil27:9 f64, chosen by itself\n");
-
-    let refusal = |text: &str| {
-        fs::write(&new, text).unwrap();
-        let output = warpsparse(&["bench", "compare", &old, &new]);
-        assert_eq!(output.status.code(), Some(1));
-        stderr(&output)
-    };
-    assert!(refusal("{").contains("new.json: no JSON"));
-    assert!(refusal("{}").contains("new.json: no report of `warpsparse bench`"));
-    report["version"] = 1.into();
-    assert!(refusal(&report.to_string()).contains("a report of version 1, where this reads 2: its times lie"));
-    report["version"] = 2.into();
-    report["results"][0]["chosen"] = "none".into();
-    assert!(refusal(&report.to_string()).contains("new.json: invalid type"));
-}
-
 #[test]
 fn info_names_the_choice_and_its_reason() {
     let text = stdout(&warpsparse(&["info"]));
@@ -232,13 +133,6 @@ fn exit_status_tells_the_kind_of_failure() {
     assert!(status == 2 && text.contains("`tpu`"), "{status}: {text}");
     let (status, text) = failure(&["spmv", "gen:poisson2d:9", "--device", "cuda:77"]);
     assert!(status == 4 && text.contains("CUDA device 77"), "{status}: {text}");
-    let (status, text) = failure(&["bench", "spmv", "no/such/file.mtx", "--device", "cpu"]);
-    assert!(status == 1 && text.contains("no/such/file.mtx: there is no such file"), "{status}: {text}");
-    let (status, text) = failure(&["bench", "spmv", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
-    assert!(status == 1 && text.contains("Cargo.toml:1: "), "{status}: {text}");
-    let (status, text) = failure(&["bench", "compare", "no/such.json", "no/such.json"]);
-    assert!(status == 1 && text.contains("no/such.json: "), "{status}: {text}");
-    assert_eq!(failure(&["bench", "spmv", "gen:poisson2d:9", "--repeat", "29"]).0, 2);
     assert_eq!(failure(&["spmv"]).0, 2);
     assert_eq!(failure(&["spmv", "gen:poisson2d:9", "--repeat", "0"]).0, 2);
 }

@@ -1,18 +1,13 @@
-//! `warpsparse sgemm` and `warpsparse bench sgemm` as a user runs them.
+//! `warpsparse sgemm` as a user runs it.
 
 mod common;
 
-use common::{close, median, number, rows, stdout, us, warpsparse};
+use common::{close, median, number, stdout, warpsparse};
 use serde_json::Value;
 
 #[track_caller]
 fn sgemm(arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout(&[&["sgemm", "--json"], arguments].concat())).unwrap()
-}
-
-#[track_caller]
-fn bench(arguments: &[&str], name: &str) -> (String, Value) {
-    common::bench(&["sgemm", "--repeat", "30"], arguments, name)
 }
 
 #[test]
@@ -50,18 +45,6 @@ fn json_has_the_figures() {
 }
 
 #[test]
-fn rungs_of_the_ladder_can_be_forced() {
-    let arguments = ["-m", "19", "-n", "33", "-k", "7", "--device", "emulated", "--repeat", "1", "--kernel", "naive"];
-    let report = sgemm(&arguments);
-    assert_eq!(report["kernel"], "sgemm_ladder_naive");
-    let error = number(&report, "relative_error");
-    assert!(error > 0.0 && error < 1e-6 && number(&report, "error_over_bound") <= 1.0, "{report}");
-    let output = warpsparse(&[&["sgemm", "--dtype", "f64"], &arguments[..]].concat());
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("kernels of the ladder in f64"));
-}
-
-#[test]
 fn tiles_and_splits_can_be_forced_and_found() {
     let arguments = ["-m", "40", "-n", "33", "-k", "300", "--device", "emulated", "--repeat", "1"];
     let report = sgemm(&[&arguments[..], &["--tile", "64x64", "--splits", "3"]].concat());
@@ -88,81 +71,6 @@ fn large_products_are_checked_in_part() {
 }
 
 #[test]
-fn bench_measures_shapes() {
-    let arguments = ["20", "5x60x7", "--dtype", "f64", "--dtype", "f32", "--device", "cpu"];
-    let (text, report) = bench(&arguments, "sgemm.json");
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.sgemm".into(), &2.into()));
-    assert_eq!((&report["skipped"], &report["method"]["rivals"]), (&Value::Array(vec![]), &Value::Array(vec![])));
-    let results = report["results"].as_array().unwrap();
-    let case = |result: &Value| {
-        let sizes = ["m", "n", "k"].map(|size| number(result, size));
-        (result["name"].as_str().unwrap().to_owned(), sizes, result["dtype"].as_str().unwrap().to_owned())
-    };
-    let cases = |dtype: &str| {
-        [("20".to_owned(), [20.0; 3], dtype.to_owned()), ("5x60x7".to_owned(), [5.0, 60.0, 7.0], dtype.to_owned())]
-    };
-    let [square, uneven] = cases("f32");
-    let [square64, uneven64] = cases("f64");
-    assert_eq!(results.iter().map(case).collect::<Vec<_>>(), [square, square64, uneven, uneven64]);
-    for result in results {
-        let kernels = result["kernels"].as_array().unwrap();
-        let [kernel] = &kernels[..] else { panic!("{result}") };
-        assert_eq!((&kernel["name"], &kernel["kernel"]), (&"cpu".into(), &"cpu_gemm".into()));
-        assert_eq!((&kernel["ratio"], &kernel["repeats"]), (&Value::Null, &30.into()));
-        let operations = 2.0 * ["m", "n", "k"].map(|size| number(result, size)).iter().product::<f64>();
-        close(number(kernel, "tflop_per_s"), operations / median(kernel) / 1e6);
-        assert!(number(kernel, "error_over_bound") <= 1.0, "{kernel}");
-    }
-    // The table for f32, then that for f64.
-    let lines = rows(&text, "5x60x7");
-    let times: Vec<_> = results[2..].iter().map(|result| us(median(&result["kernels"][0]))).collect();
-    assert_eq!(lines.iter().map(|cells| cells[2]).collect::<Vec<_>>(), times);
-    assert_eq!((lines[0].len(), lines[0][1]), (7, "cpu_gemm"));
-}
-
-#[test]
-fn the_ladder_sets_kernels_side_by_side() {
-    // One product alone of each: the emulator is slow.
-    let arguments = ["--ladder", "9", "4x17x3", "--device", "emulated", "--limit", "1e-9"];
-    let (text, report) = bench(&arguments, "sgemm_ladder.json");
-    let results = report["results"].as_array().unwrap();
-    assert_eq!(results.len(), 2);
-    for (column, result) in results.iter().enumerate() {
-        let kernels = result["kernels"].as_array().unwrap();
-        let names: Vec<_> = kernels.iter().map(|kernel| kernel["name"].as_str().unwrap()).collect();
-        let below =
-            ["naive", "shared-tile", "thread-tile1d", "thread-tile2d", "vectorised", "double-buffered", "warp-tile"];
-        assert_eq!(names, [&below[..], &["async-copies", "tiles"]].concat());
-        assert_eq!(kernels[0]["kernel"], "sgemm_ladder_naive");
-        for kernel in kernels {
-            assert!(number(kernel, "error_over_bound") <= 1.0 && kernel["ratio"] == Value::Null, "{kernel}");
-            let lines = rows(&text, kernel["name"].as_str().unwrap());
-            assert_eq!((lines.len(), lines[0][1 + column]), (1, (us(median(kernel)) + "¹").as_str()));
-        }
-    }
-    assert_eq!(rows(&text, "kernel"), [["kernel", "9", "4x17x3"]]);
-}
-
-#[test]
-fn long_products_are_timed_once() {
-    let (text, report) = bench(&["8", "--device", "cpu", "--limit", "1e-9"], "sgemm_once.json");
-    assert!(text.contains("more than 0.000000001 s, fewer are timed"), "{text}");
-    let kernel = &report["results"][0]["kernels"][0];
-    assert_eq!(kernel["repeats"], 1);
-    assert_eq!(rows(&text, "8")[0][2], us(median(kernel)) + "¹");
-}
-
-#[test]
-fn bench_tells_what_it_skips() {
-    let (text, report) = bench(&["4", "--device", "cpu", "--against", "cublas,sprs"], "sgemm_skipped.json");
-    assert!(text.contains("skipped cuBLAS: cuBLAS runs on GPUs"), "{text}");
-    assert!(text.contains("skipped sprs: sprs does not compute this product"), "{text}");
-    assert_eq!(report["results"].as_array().unwrap().len(), 2);
-    let sparse = stdout(&["bench", "spmm", "gen:poisson2d:3", "-n", "2", "--device", "cpu", "--against", "cublas"]);
-    assert!(sparse.contains("skipped cuBLAS: cuBLAS does not compute this product"), "{sparse}");
-}
-
-#[test]
 fn wrong_usage_is_told() {
     let refusal = |arguments: &[&str]| {
         let output = warpsparse(arguments);
@@ -171,15 +79,6 @@ fn wrong_usage_is_told() {
     };
     assert!(refusal(&["sgemm", "-m", "4", "-n", "4"]).contains("-k <K>"));
     assert!(refusal(&["sgemm", "-m", "0", "-n", "4", "-k", "4"]).contains("1..=2147483647"));
-    assert!(
-        refusal(&["sgemm", "-m", "4", "-n", "4", "-k", "4", "--kernel", "fast"]).contains("the kernels are naive, ")
-    );
     assert!(refusal(&["sgemm", "-m", "4", "-n", "4", "-k", "4", "--dtype", "f16"]).contains("f32, f64"));
     assert!(refusal(&["sgemm", "-m", "4", "-n", "4", "-k", "4", "--repeat", "0"]).contains("1.."));
-    for shape in ["4x5", "4x0x5", "0", "4x5x6x7", "2147483648", "four"] {
-        assert!(refusal(&["bench", "sgemm", shape]).contains("a shape is MxNxK, such as 512x256x64"), "{shape}");
-    }
-    assert!(refusal(&["bench", "sgemm", "4", "--repeat", "3"]).contains("30.."));
-    assert!(refusal(&["bench", "sgemm", "4", "--limit", "0"]).contains("seconds over 0"));
-    assert!(refusal(&["bench", "sgemm", "4", "--against", "mkl"]).contains("cublas"));
 }

@@ -1,18 +1,13 @@
-//! `warpsparse spmm` and `warpsparse bench spmm` as a user runs them.
+//! `warpsparse spmm` as a user runs it.
 
 mod common;
 
-use common::{close, median, number, rows, stdout, us, warpsparse};
+use common::{close, median, number, stdout, warpsparse};
 use serde_json::Value;
 
 #[track_caller]
 fn spmm(arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout(&[&["spmm", "--json"], arguments].concat())).unwrap()
-}
-
-#[track_caller]
-fn bench(arguments: &[&str], name: &str) -> (String, Value) {
-    common::bench(&["spmm", "--repeat", "30"], arguments, name)
 }
 
 const CORA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/cora.mtx.gz");
@@ -56,21 +51,6 @@ fn kernels_can_be_forced_and_autotuned() {
     assert_eq!(kernel(&["1"]).0, "spmm_csr_f32_v1_t1_c1");
     let (_, reason) = kernel(&["4", "--autotune", "--tile", "1x1"]);
     assert!(reason.starts_with("the fastest of ") && reason.contains("4 columns: 1 lanes a row"), "{reason}");
-}
-
-#[test]
-fn rungs_of_the_ladder_can_be_forced() {
-    let cases = [
-        ("row-per-thread", "spmm_ladder_row_per_thread_f32"),
-        ("element-per-thread", "spmm_ladder_element_per_thread_f32"),
-        ("row-caching2", "spmm_ladder_row_caching_f32_c2"),
-        ("atomic-entry-per-warp-by-columns", "spmm_atomic_entry_per_warp_f32"),
-    ];
-    for (name, entry) in cases {
-        let report = spmm(&["gen:rmat:6:4", "-n", "40", "--device", "emulated", "--repeat", "1", "--kernel", name]);
-        assert_eq!(report["kernel"], entry);
-        assert!(number(&report, "relative_error") < 1e-6 && number(&report, "error_over_bound") <= 1.0, "{report}");
-    }
 }
 
 #[test]
@@ -125,68 +105,6 @@ fn matrices_without_entries_are_multiplied() {
 }
 
 #[test]
-fn bench_measures_every_width_beside_others() {
-    let (text, report) =
-        bench(&["gen:poisson2d:30", CORA, "-n", "3,8", "--dtype", "f32", "--device", "cpu"], "spmm.json");
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.spmm".into(), &2.into()));
-    assert_eq!(report["skipped"], Value::Array(Vec::new()));
-    let results = report["results"].as_array().unwrap();
-    let cases: Vec<_> = results.iter().map(|result| (result["name"].as_str().unwrap(), number(result, "n"))).collect();
-    assert_eq!(cases, [("poisson2d:30", 3.0), ("poisson2d:30", 8.0), ("cora", 3.0), ("cora", 8.0)]);
-    let mut ratios = Vec::new();
-    for result in results {
-        let chosen = &result["chosen"];
-        assert_eq!((&result["dtype"], &chosen["kernel"]), (&"f32".into(), &"cpu_spmm_csr".into()));
-        assert_eq!(result["autotuned"], Value::Null);
-        assert!((3.0..=30.0).contains(&number(chosen, "repeats")), "{chosen}");
-        let operations = 2.0 * number(&result["matrix"], "entries") * number(result, "n");
-        close(number(chosen, "gflop_per_s"), operations / median(chosen) / 1e3);
-        let rivals = result["rivals"].as_array().unwrap();
-        assert_eq!(rivals.iter().map(|rival| &rival["name"]).collect::<Vec<_>>(), ["nalgebra-sparse", "sprs"]);
-        for rival in rivals {
-            assert!(number(rival, "error_over_bound") <= 1.0, "{rival}");
-            close(number(rival, "ratio"), median(rival) / median(chosen));
-            // On the CPU there is one clock.
-            assert_eq!((&rival["clock"], &rival["call_us"]), (&"wall".into(), &Value::Null));
-            close(number(rival, "call_ratio"), number(rival, "ratio"));
-        }
-        ratios.push(number(&rivals[1], "ratio"));
-    }
-
-    assert_eq!(rows(&text, "cora").iter().map(|cells| cells[1]).collect::<Vec<_>>(), ["3", "8"]);
-    assert_eq!(rows(&text, "cora")[1][3], us(median(&results[3]["chosen"])));
-    // The tables of the ratios: the second one is that of sprs.
-    let mean = |ratios: &[f64]| format!("{:.2}", ratios.iter().product::<f64>().powf(1.0 / ratios.len() as f64));
-    assert_eq!(rows(&text, "3")[1][1], mean(&[ratios[0], ratios[2]]));
-    assert_eq!(rows(&text, "8")[1][1], mean(&[ratios[1], ratios[3]]));
-    let all = &rows(&text, "all")[1];
-    let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let slower = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
-    let (mean, lowest, slower) = (mean(&ratios), format!("{lowest:.2}"), format!("{slower} of 4"));
-    assert_eq!([all[1], all[2], all[4]], [mean, lowest, slower]);
-}
-
-#[test]
-fn bench_sets_the_autotuned_kernel_beside() {
-    let arguments = ["gen:rmat:5:4", "-n", "4", "--dtype", "f64", "--device", "emulated", "--autotune"];
-    let (text, report) = bench(&arguments, "autotuned.json");
-    let result = &report["results"][0];
-    let [chosen, autotuned] = ["chosen", "autotuned"].map(|kernel| &result[kernel]);
-    assert!(autotuned["reason"].as_str().unwrap().starts_with("the fastest of "), "{autotuned}");
-    let ratio = format!("{:.2}", median(chosen) / median(autotuned));
-    let cells = &rows(&text, "rmat:5:4")[0];
-    assert_eq!((cells[10], cells[12]), (autotuned["kernel"].as_str().unwrap(), ratio.as_str()));
-}
-
-#[test]
-fn bench_tells_what_it_skips() {
-    let arguments = ["gen:uniform:10:0", "gen:poisson2d:0", "-n", "2", "--device", "cpu", "--against", "cusparse,sprs"];
-    let (text, report) = bench(&arguments, "skipped.json");
-    assert!(text.contains("skipped cuSPARSE: cuSPARSE runs on GPUs"), "{text}");
-    assert_eq!(report["results"].as_array().unwrap().len(), 4);
-}
-
-#[test]
 fn wrong_usage_is_told() {
     let refusal = |arguments: &[&str]| {
         let output = warpsparse(arguments);
@@ -195,12 +113,10 @@ fn wrong_usage_is_told() {
     };
     assert!(refusal(&["spmm", "gen:poisson2d:9"]).contains("-n <N>"));
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "0"]).contains("1..=65536"));
-    assert!(refusal(&["bench", "spmm", "gen:poisson2d:9", "-n", "4,0"]).contains("1..=65536"));
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--tile", "8"]).contains("lanes x vectors"));
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--unweighted"]).contains("--reduce"));
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--reduce", "max", "--autotune"]).contains("--autotune"));
     let emulated = ["spmm", "gen:poisson2d:9", "-n", "4", "--device", "emulated"];
-    assert!(refusal(&[&emulated[..], &["--kernel", "row-caching", "--tile", "8x1"]].concat()).contains("RowCaching"));
     assert!(refusal(&[&emulated[..], &["--tile", "3x1"]].concat()).contains("there are 1 x 1"));
     assert!(refusal(&[&emulated[..], &["--long-row", "0"]].concat()).contains("1 to 2^30"));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of the two README.md, this folder's and the project's, as Markdown, from the report of `warpsparse bench all`:
+"""The tables of the two README.md, this folder's and the project's, as Markdown, from the report of `warpsparse-bench all`:
 
     python3 docs/performance/readme_tables.py docs/performance/report.json
 """

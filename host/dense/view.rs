@@ -131,6 +131,11 @@ macro_rules! accessors {
                 Ok(Self { layout: self.layout.part(0..self.layout.nrows, cols), ..self })
             }
 
+            /// Returns the range of the elements, gaps included.
+            fn range(&self) -> Range<usize> {
+                self.layout.offset..self.layout.elements().expect("a vector holds it")
+            }
+
             /// Returns the range of the elements if they form one contiguous column.
             fn one_column(&self) -> Option<Range<usize>> {
                 let DenseLayout { nrows, ncols, order, leading_dimension, offset } = self.layout;
@@ -149,13 +154,12 @@ impl<'a, T: Element> DenseRef<'a, T> {
     /// # Errors
     /// As [`DeviceVec::to_vec`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let Self { vec, layout } = self;
+        let layout = self.layout;
         let elements = layout.nrows * layout.ncols;
         if elements == 0 {
             return Ok(vec![]);
         }
-        let end = layout.elements().expect("a vector holds it");
-        let lines = vec.slice(layout.offset..end)?.to_vec()?;
+        let lines = self.elements().to_vec()?;
         let layout = layout.offset(0);
         if layout.order == Order::RowMajor && layout.is_without_gaps() {
             return Ok(lines);
@@ -163,6 +167,12 @@ impl<'a, T: Element> DenseRef<'a, T> {
         let mut values = crate::memory::room(elements)?;
         values.extend((0..elements).map(|k| lines[layout.index(k / layout.ncols, k % layout.ncols)]));
         Ok(values)
+    }
+
+    /// The elements from the first to the last, as the layout has them, gaps included: for kernels of your own.
+    #[must_use]
+    pub fn elements(&self) -> DeviceSlice<'a, T> {
+        self.vec.slice(self.range()).expect("a vector holds its matrix")
     }
 
     pub(crate) fn vec(&self) -> &'a DeviceVec<T> {
@@ -200,6 +210,13 @@ impl<'a, T: Element> DenseMut<'a, T> {
     /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
     pub fn assign<'b>(&mut self, source: impl Into<DenseRef<'b, T>>) -> Result<()> {
         copy::assign(self.view_mut(), source.into())
+    }
+
+    /// The elements from the first to the last, as the layout has them, gaps included: for kernels of your own.
+    #[must_use]
+    pub fn into_elements(self) -> DeviceSliceMut<'a, T> {
+        let range = self.range();
+        self.vec.slice_mut(range).expect("a vector holds its matrix")
     }
 
     pub(crate) fn into_vec(self) -> &'a mut DeviceVec<T> {

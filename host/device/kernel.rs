@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernels_gpu::Entry;
+use kernels_gpu::{Entry, FAMILIES};
 
 #[cfg(feature = "cuda")]
 use super::cuda::ModuleSource;
@@ -46,6 +46,7 @@ pub struct Kernel<Args> {
     entry: &'static str,
     call: Call<Args>,
     block_size: u32,
+    dynamic_shared_bytes: u32,
     ptx: Ptx,
 }
 
@@ -71,7 +72,28 @@ impl<Args> Kernel<Args> {
     /// Creates a kernel from the function `call`, whose name in the PTX is `entry`, for blocks of `block_size` threads.
     #[must_use]
     pub const fn new(entry: &'static str, call: unsafe fn(Args), block_size: u32) -> Self {
-        Self { entry, call: Call::ByValue(call), block_size, ptx: Ptx::None }
+        Self { entry, call: Call::ByValue(call), block_size, dynamic_shared_bytes: 0, ptx: Ptx::None }
+    }
+
+    /// A kernel that [`family!`](kernels_gpu::family) declares: its name, its function and its blocks, with their dynamic shared memory. A GPU
+    /// needs its PTX too, which is up to you: [`with_ptx`](Self::with_ptx).
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the entry's arguments have another size than `Args`.
+    pub fn from_entry(entry: &'static Entry) -> Result<Self> {
+        let Entry { name, block_size, dynamic_shared_bytes, args_bytes, call, .. } = *entry;
+        if args_bytes != size_of::<Args>() {
+            let problem = format!("its arguments have {args_bytes} bytes, not {}", size_of::<Args>());
+            return Err(Error::InvalidOption(format!("kernel {name}: {problem}")));
+        }
+        Ok(Self { entry: name, call: Call::ByPointer(call), block_size, dynamic_shared_bytes, ptx: Ptx::None })
+    }
+
+    /// The same kernel with so many bytes of dynamic shared memory a block: none otherwise.
+    #[must_use]
+    pub const fn with_dynamic_shared(mut self, bytes: u32) -> Self {
+        self.dynamic_shared_bytes = bytes;
+        self
     }
 
     /// Sets the PTX that a GPU runs, such as `cuda_builder` produces.
@@ -85,39 +107,28 @@ impl<Args> Kernel<Args> {
     /// module has the entry keys, `Args`, the grid size, and the safety rules.
     ///
     /// ```
-    /// use kernels_gpu::cg_ladder::{JacobiArgs, Key, Step, jacobi_grid_size};
+    /// use kernels_gpu::vector_scale::{Args, Key, grid_size};
     /// use warpsparse::{DType, Device, Kernel};
     ///
-    /// let jacobi = Kernel::<JacobiArgs<f64>>::embedded(Key { step: Step::Jacobi, dtype: DType::F64 }.entry())?;
+    /// let scale = Kernel::<Args<f64>>::embedded(Key { dtype: DType::F64 }.entry())?;
     /// let device = Device::emulated(0); // or a GPU
-    /// let inverse_diagonal = device.upload_vec(&[0.5, 0.25])?;
-    /// let (r, mut z) = (device.upload_vec(&[2.0, 8.0])?, device.zeros(2)?);
-    /// let mut launch = device.launch(&jacobi, jacobi_grid_size(2))?;
-    /// let args = JacobiArgs {
-    ///     n: 2,
-    ///     inverse_diagonal: launch.read("inverse_diagonal", &inverse_diagonal)?,
-    ///     r: launch.read("r", &r)?,
-    ///     z: launch.write("z", &mut z)?,
-    /// };
-    /// // SAFETY: each vector has 2 elements, and the grid is that for 2.
+    /// let mut y = device.upload_vec(&[1.0, 2.0, 3.0])?;
+    /// let mut launch = device.launch(&scale, grid_size(3))?;
+    /// let args = Args { n: 3, beta: 10.0, y: launch.write("y", &mut y)? };
+    /// // SAFETY: the vector has 3 elements, and the grid is that for 3.
     /// unsafe { launch.run(args)? }
-    /// assert_eq!(z.to_vec()?, [1.0, 2.0]);
+    /// assert_eq!(y.to_vec()?, [10.0, 20.0, 30.0]);
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the size of the entry's arguments is not that of `Args`, or if the entry takes
-    /// dynamic shared memory, which these launches do not provide.
+    /// [`Error::InvalidOption`] if the entry's arguments have another size than `Args`, or if the entry is of another crate.
     pub fn embedded(entry: &'static Entry) -> Result<Self> {
-        let Entry { family, name, block_size, dynamic_shared_bytes, args_bytes, call } = *entry;
-        let invalid = |problem: String| Err(Error::InvalidOption(format!("kernel {name}: {problem}")));
-        if args_bytes != size_of::<Args>() {
-            return invalid(format!("its arguments have {args_bytes} bytes, not {}", size_of::<Args>()));
+        let kernel = Self::from_entry(entry)?;
+        match FAMILIES.iter().find(|family| family.name == entry.family) {
+            Some(family) => Ok(Self { ptx: Ptx::Family(family.name), ..kernel }),
+            None => Err(Error::InvalidOption(format!("kernel {}: no family of `kernels_gpu` has it", entry.name))),
         }
-        if dynamic_shared_bytes != 0 {
-            return invalid(format!("it takes {dynamic_shared_bytes} bytes of dynamic shared memory"));
-        }
-        Ok(Self { entry: name, call: Call::ByPointer(call), block_size, ptx: Ptx::Family(family) })
     }
 }
 
@@ -134,7 +145,7 @@ impl Device {
     /// [`Error::InvalidOption`] on the CPU, which runs no kernels; for zero blocks, zero threads per block, or more
     /// than 1024; for a NUL in the entry's name or the PTX; on a GPU for a kernel without PTX.
     pub fn launch<'a, Args: Copy>(&'a self, kernel: &'a Kernel<Args>, blocks: u32) -> Result<Launch<'a, Args>> {
-        let Kernel { entry, block_size, .. } = *kernel;
+        let Kernel { entry, block_size, dynamic_shared_bytes, .. } = *kernel;
         let invalid = |problem: &str| Err(Error::InvalidOption(format!("launch of {entry}: {problem}")));
         if blocks == 0 || blocks > i32::MAX as u32 {
             return invalid(&format!("{blocks} blocks, where a grid has 1 to {}", i32::MAX));
@@ -145,7 +156,7 @@ impl Device {
         if entry.contains('\0') || matches!(kernel.ptx, Ptx::Text(ptx) if ptx.contains('\0')) {
             return invalid("a NUL in the entry's name or the PTX");
         }
-        let shape = Shape { blocks, block_size, dynamic_shared_bytes: 0, cooperative: false };
+        let shape = Shape { blocks, block_size, dynamic_shared_bytes, cooperative: false };
         let launch = match self.backend() {
             Backend::Cpu { .. } => return invalid("the CPU runs no kernels: use the emulated device or a GPU"),
             Backend::Emulated { seed } => KernelLaunch::emulated(*seed, entry, shape),

@@ -152,8 +152,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// memory: see [`SpmmPlan`]. For a CSC matrix the plan is for products with the transpose.
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel matches the options, or they do
-    /// not allow it.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel has the tile, or the split threshold or the
+    /// row order is invalid.
     pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
         device::refuse("planning a product")?;
         let (sizes, operator) = match self.dense_product() {
@@ -229,9 +229,7 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         self.matrix.device()
     }
 
-    /// Computes `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. Like
-    /// [`DeviceMatrix::spmm`], except that atomic [kernels](crate::SpmmKernel) add in an order that varies from run to
-    /// run.
+    /// Computes `C = alpha * A * B + beta * C`, for a CSC matrix with the transpose of `A`. Like [`DeviceMatrix::spmm`].
     ///
     /// # Errors
     /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also if the number of columns is not the

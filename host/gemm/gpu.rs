@@ -1,9 +1,9 @@
-//! Dense products on a GPU: launches of the kernel families `gemm_tiles` and `sgemm_ladder`.
+//! Dense products on a GPU: launches of the kernel family `gemm_tiles`.
 
-use kernels_gpu::{DType, Entry, gemm_args::GemmArgs, gemm_tiles::TilesArgs, sgemm_ladder};
+use kernels_gpu::{Entry, gemm_args::GemmArgs, gemm_tiles::TilesArgs};
 
 use super::{
-    GemmKernel, GemmOptions, Product,
+    GemmOptions, Product,
     tiling::{Task, Tiling},
 };
 use crate::{
@@ -15,8 +15,6 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Plan {
     entry: &'static Entry,
-    /// Whether the kernel is a rung of the ladder instead of tiles.
-    is_rung: bool,
     /// Rows and columns per block.
     tile: (u32, u32),
     blocks: u32,
@@ -37,15 +35,10 @@ pub(super) fn check_options<T: Scalar>(
     b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<()> {
-    match options.kernel {
-        GemmKernel::Ladder(_) => refuse_for_ladder(a, b, c),
-        GemmKernel::Tiles => {
-            let (a, b) = oriented(a, b, c.order());
-            // The available options do not depend on the sizes.
-            let task = Task { dtype: T::DTYPE, orders: (a.order(), b.order()), sizes: [1; 3], multiprocessors: 1 };
-            Tiling::choose(task, options.tile, options.splits).map(|_| ())
-        }
-    }
+    let (a, b) = oriented(a, b, c.order());
+    // The available options do not depend on the sizes.
+    let task = Task { dtype: T::DTYPE, orders: (a.order(), b.order()), sizes: [1; 3], multiprocessors: 1 };
+    Tiling::choose(task, options.tile, options.splits).map(|_| ())
 }
 
 /// Returns the kernel for these matrices.
@@ -104,31 +97,19 @@ impl Plan {
         b: DenseRef<'_, T>,
         c: &DenseMut<'_, T>,
     ) -> Result<Self> {
-        if let GemmKernel::Ladder(_) = options.kernel {
-            refuse_for_ladder(a, b, c)?;
-        }
         let (task, distances) = task(a, b, c)?;
-        let (entry, tile, blocks, splits) = match options.kernel {
-            GemmKernel::Tiles => {
-                let tiling = Tiling::choose(task, options.tile, options.splits)?;
-                let Tiling { key, splits } = tiling;
-                (key.entry(), (key.tile.rows(), key.tile.cols()), tiling.blocks(task), splits)
-            }
-            GemmKernel::Ladder(rung) => {
-                let entry = sgemm_ladder::Key { rung }.entry();
-                (entry, rung.tile(), rung.grid_size(task.sizes[0], task.sizes[1]), 1)
-            }
-        };
+        let tiling = Tiling::choose(task, options.tile, options.splits)?;
+        let Tiling { key, splits } = tiling;
+        let (tile, blocks) = ((key.tile.rows(), key.tile.cols()), tiling.blocks(task));
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
-        let is_rung = matches!(options.kernel, GemmKernel::Ladder(_));
-        Ok(Self { entry, is_rung, tile, blocks, splits, sizes: task.sizes, distances })
+        Ok(Self { entry: key.entry(), tile, blocks, splits, sizes: task.sizes, distances })
     }
 
     /// The product of matrices such as the plan was made for; `C` has rows and columns.
     pub(super) fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, a, b, beta, c } = product;
-        let &Self { entry, is_rung, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
+        let &Self { entry, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
         let (a, b) = oriented(a, b, c.order());
         let (queue, c) = c.into_writable();
         let mut exchange = match splits {
@@ -138,10 +119,6 @@ impl Plan {
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
         let gemm = GemmArgs { m, n, k, lda, ldb, ldc, alpha, beta, a: a.readable(), b: b.readable(), c };
-        if is_rung {
-            // SAFETY: as below.
-            return unsafe { launch(queue, entry, blocks, gemm) };
-        }
         let (partials, arrivals) = match &mut exchange {
             Some(Exchange { partials, arrivals }) => (partials.writable(), arrivals.writable()),
             None => Default::default(),
@@ -167,19 +144,6 @@ impl<T: Scalar> Exchange<T> {
             partials: queue.workspace(Found::Anything, blocks as usize * rows as usize * cols as usize)?,
             arrivals: queue.workspace(Found::Zeros, (blocks / splits) as usize)?,
         })
-    }
-}
-
-fn refuse_for_ladder<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) -> Result<()> {
-    if T::DTYPE != DType::F32 {
-        return Err(Error::Unsupported("kernels of the ladder in f64: they are for f32".into()));
-    }
-    let orders = [("A", a.order()), ("B", b.order()), ("C", c.order())];
-    match orders.into_iter().find(|&(_, order)| order == Order::ColumnMajor) {
-        None => Ok(()),
-        Some((what, _)) => {
-            Err(Error::Unsupported(format!("a column-major {what}: kernels of the ladder take row-major matrices")))
-        }
     }
 }
 

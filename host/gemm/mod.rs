@@ -7,7 +7,7 @@ mod options;
 mod tiling;
 
 pub use autotune::gemm_autotune;
-pub use options::{GemmKernel, GemmOptions, GemmRung};
+pub use options::GemmOptions;
 
 use crate::{
     DenseMut, DenseRef, DeviceDense, KernelChoice, Result, Scalar,
@@ -58,11 +58,10 @@ pub fn gemm<'a, 'b, 'c, T: Scalar>(
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
 
-/// Computes [`gemm`] with the kernel that the options select.
+/// Computes [`gemm`] with the tile and the split-k of the options.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or splits out of range;
-/// [`Unsupported`](crate::Error::Unsupported) also if a forced kernel cannot compute the product.
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or splits out of range.
 pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: T,

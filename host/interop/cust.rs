@@ -27,28 +27,22 @@ use crate::{
 ///
 /// ```no_run
 /// use cust::{launch, memory::{CopyDestination, DeviceBuffer}, stream::{Stream, StreamFlags}};
-/// use warpsparse::{KernelArgs, cust_module, kernels_gpu::cg_ladder::{JacobiArgs, jacobi_grid_size}};
+/// use warpsparse::{KernelArgs, cust_module, kernels_gpu::vector_scale::{Args, grid_size}};
 ///
 /// let _context = cust::quick_init()?;
 /// let stream = Stream::new(StreamFlags::DEFAULT, None)?;
-/// let module = cust_module("cg_ladder", Some("cg_ladder_jacobi_f64"))?;
-/// let inverse_diagonal = DeviceBuffer::from_slice(&[0.5, 0.25])?;
-/// let (r, z) = (DeviceBuffer::from_slice(&[2.0, 8.0])?, DeviceBuffer::from_slice(&[0.0; 2])?);
-/// let args = JacobiArgs {
-///     n: 2,
-///     inverse_diagonal: inverse_diagonal.as_device_ptr().as_ptr(),
-///     r: r.as_device_ptr().as_ptr(),
-///     z: z.as_device_ptr().as_mut_ptr(),
-/// };
-/// // SAFETY: the struct that the entry takes; each buffer has 2 elements, and the grid is that for 2.
+/// let module = cust_module("vector_scale", Some("vector_scale_f64"))?;
+/// let y = DeviceBuffer::from_slice(&[1.0, 2.0, 3.0])?;
+/// let args = Args { n: 3, beta: 10.0, y: y.as_device_ptr().as_mut_ptr() };
+/// // SAFETY: the struct that the entry takes; the buffer has 3 elements, and the grid is that for 3.
 /// unsafe {
 ///     let args = KernelArgs::new(args);
-///     launch!(module.cg_ladder_jacobi_f64<<<jacobi_grid_size(2), 256, 0, stream>>>(args))?;
+///     launch!(module.vector_scale_f64<<<grid_size(3), 256, 0, stream>>>(args))?;
 /// }
 /// stream.synchronize()?;
-/// let mut found = [0.0; 2];
-/// z.copy_to(&mut found)?;
-/// assert_eq!(found, [1.0, 2.0]);
+/// let mut found = [0.0; 3];
+/// y.copy_to(&mut found)?;
+/// assert_eq!(found, [10.0, 20.0, 30.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///

@@ -13,9 +13,7 @@ use kernels_gpu::{
 };
 
 use super::{
-    Multiply, Product, Reduction, Spmm, SpmmKernel, SpmmOptions, choice,
-    ladder::Forced,
-    reduce,
+    Multiply, Product, Reduction, Spmm, SpmmOptions, choice, reduce,
     shares::{Shares, alignment, columns, row_bytes, row_offsets},
 };
 use crate::{
@@ -74,11 +72,6 @@ impl<T: Scalar, O: Offset> Spmm<T> for GpuSpmm<T, O> {
     fn plan(&self, cols: usize, options: &SpmmOptions) -> Result<(Box<dyn Multiply<T>>, KernelChoice)> {
         let Products { csr, structure, .. } = &self.products;
         let cols = columns(cols)?;
-        if options.kernel != SpmmKernel::Tiles {
-            let forced = Forced::new(csr, structure.ncols, options.kernel)?;
-            let choice = forced.choice();
-            return Ok((Box::new(forced), choice));
-        }
         let products = Products::new(csr, *structure, options.clone());
         let choice = products.prepare(cols.max(1))?;
         Ok((Box::new(products), choice))

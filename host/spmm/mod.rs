@@ -3,7 +3,6 @@
 mod choice;
 mod cpu;
 mod csr;
-mod ladder;
 mod options;
 mod reduce;
 mod shares;
@@ -12,7 +11,7 @@ use std::fmt;
 
 pub(crate) use cpu::OnCpu;
 pub(crate) use csr::GpuSpmm;
-pub use options::{SpmmKernel, SpmmOptions};
+pub use options::SpmmOptions;
 
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 

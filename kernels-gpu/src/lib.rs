@@ -5,17 +5,20 @@
 //!
 //! The folders are those of the library. A family's name is unique among all, so its module stands at the root, wherever its
 //! file lies. Symbols contain module paths, and LLVM orders functions by symbol: a module that moves may get other registers in its PTX.
+//!
+//! The macros [`args!`], [`family!`] and [`unroll!`] and the modules that families share serve other crates of kernels too, which depend on
+//! this one and on `cuda_std`.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
 // What families share.
 #[path = "primitives/args.rs"]
 pub mod args;
 #[path = "primitives/atomic_add.rs"]
-mod atomic_add;
+pub mod atomic_add;
 #[path = "cg/cg_state.rs"]
 pub mod cg_state;
 #[path = "primitives/dense.rs"]
-mod dense;
+pub mod dense;
 #[path = "primitives/family.rs"]
 mod family;
 #[path = "gemm/gemm_args.rs"]
@@ -50,8 +53,6 @@ mod vector {
 
 #[path = "cg/cg_csr.rs"]
 pub mod cg_csr;
-#[path = "ladders/cg_ladder.rs"]
-pub mod cg_ladder;
 #[path = "cg/cg_mixed.rs"]
 pub mod cg_mixed;
 #[path = "cg/cg_persistent.rs"]
@@ -68,16 +69,10 @@ pub mod gemm_tiles;
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
 pub mod matrix_scale;
-#[path = "ladders/sgemm_ladder/mod.rs"]
-pub mod sgemm_ladder;
-#[path = "ladders/spmm_atomic.rs"]
-pub mod spmm_atomic;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
 pub mod spmm_csr_reduce;
-#[path = "ladders/spmm_ladder.rs"]
-pub mod spmm_ladder;
 #[path = "spmv/spmv_coo.rs"]
 pub mod spmv_coo;
 #[path = "spmv/spmv_csr_adaptive.rs"]
@@ -102,7 +97,6 @@ pub use vector::*;
 #[cfg(not(target_arch = "nvptx64"))]
 pub const FAMILIES: &[Family] = &[
     cg_csr::FAMILY,
-    cg_ladder::FAMILY,
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
@@ -111,11 +105,8 @@ pub const FAMILIES: &[Family] = &[
     gemm_tiles::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
-    sgemm_ladder::FAMILY,
-    spmm_atomic::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
-    spmm_ladder::FAMILY,
     spmv_coo::FAMILY,
     spmv_csr_adaptive::FAMILY,
     spmv_csr_scatter::FAMILY,

@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use kernels_gpu::{
-    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_tiles, spmm_csr, spmm_csr_reduce, spmm_ladder,
-    spmm_ladder::Rung, spmv_csr_adaptive, spmv_csr_vector,
+    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_tiles, spmm_csr, spmm_csr_reduce, spmv_csr_adaptive,
+    spmv_csr_vector,
 };
 
 /// The families' files, as (name, text): a file that declares a family, and for a folder also the files beside it.
@@ -76,15 +76,6 @@ fn names_are_those_of_the_keys() {
         let (vector, lanes) = (key.tile.vector, key.tile.lanes);
         assert_eq!(key.entry().name, format!("spmm_csr_reduce_{kind}_{}_v{vector}_t{lanes}", of(key.dtype)));
     }
-    for key in spmm_ladder::KEYS {
-        let (rung, end) = match key.rung {
-            Rung::RowPerThread => ("row_per_thread", String::new()),
-            Rung::ElementPerThread => ("element_per_thread", String::new()),
-            Rung::RowCaching { tiles } => ("row_caching", format!("_c{tiles}")),
-        };
-        let (dtype, offset) = (of(key.dtype), width(key.offset_bytes));
-        assert_eq!(key.entry().name, format!("spmm_ladder_{rung}_{dtype}{offset}{end}"));
-    }
     for key in gemm_tiles::KEYS {
         let order = |by_rows| if by_rows { "rows" } else { "cols" };
         let (dtype, rows, cols) = (of(key.dtype), key.tile.rows(), key.tile.cols());
@@ -103,7 +94,7 @@ fn keys_are_unique() {
             }
         )*};
     }
-    check!(cg_csr cg_ladder cg_mixed cg_persistent cg_steps csr_structure gemm_tiles matrix_diagonal matrix_scale sgemm_ladder spmm_atomic);
-    check!(spmm_csr spmm_csr_reduce spmm_ladder spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector spmv_dia);
+    check!(cg_csr cg_mixed cg_persistent cg_steps csr_structure gemm_tiles matrix_diagonal matrix_scale);
+    check!(spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector spmv_dia);
     check!(spmv_ell vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
 }

@@ -11,13 +11,12 @@ use clap::Args;
 use cuda_builder::{CudaBuilder, KernelToolchain};
 use serde::Deserialize;
 
-use crate::prebuilt::ARCHS;
+use crate::kept::ARCHS;
 
 /// The packages and targets that run on devices.
 const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=cg",
-    "--test=cg_ladder",
     "--test=cg_misuse",
     "--test=cudarc",
     "--test=dense",
@@ -31,8 +30,6 @@ const BUILT: &[&str] = &[
     "--test=spmm",
     "--test=spmm_queues",
     "--test=spmm_reduce",
-    "--test=spmm_ladder",
-    "--test=sgemm_ladder",
     "--test=spmv_formats",
     "--test=spmv_properties",
     "--test=structure",
@@ -41,16 +38,25 @@ const BUILT: &[&str] = &[
     "--example=pagerank",
     "--example=gcn",
     "--example=interop",
+    "--package=warpsparse-bench",
+    "--bin=warpsparse-bench",
     "--package=warpsparse-cli",
     "--bin=warpsparse",
+    "--package=warpsparse-ladders",
+    "--test=cg_ladder",
+    "--test=sgemm_ladder",
+    "--test=spmm_ladder",
     "--package=warpsparse-test-kernels",
     "--test=gpu",
     "--example=planted",
 ];
 
-/// Unit tests, and their names here: the command's, those of the libraries that it compares with among them, and the library's.
-const UNIT_TESTS: &[(&str, &[&str])] =
-    &[("command", &["--package=warpsparse-cli", "--bin=warpsparse"]), ("library", &["--package=warpsparse", "--lib"])];
+/// Unit tests, and their names here: the benchmarks', those of the libraries that they compare with among them, the library's, and the clock's.
+const UNIT_TESTS: &[(&str, &[&str])] = &[
+    ("bench", &["--package=warpsparse-bench", "--bin=warpsparse-bench"]),
+    ("library", &["--package=warpsparse", "--lib"]),
+    ("measure", &["--package=warpsparse-measure", "--lib"]),
+];
 
 /// Has tests that need a GPU run, and not be ignored: some decide when they are built.
 const GPU_REQUIRED: &[(&str, &str)] = &[("WARPSPARSE_REQUIRE_GPU", "1")];
@@ -58,7 +64,7 @@ const GPU_REQUIRED: &[(&str, &str)] = &[("WARPSPARSE_REQUIRE_GPU", "1")];
 /// The example that is a package of its own.
 const OWN_KERNEL: &[&str] = &["--manifest-path=examples/own-kernel/Cargo.toml", "--bin=own-kernel"];
 
-/// Collect the device tests, the examples, the commands, the PTX of the test kernels and a script that runs them, in
+/// Collect the device tests, the examples, the command, the benchmarks, the PTX of the test kernels and a script that runs them, in
 /// one folder to copy to another machine of the same processor architecture.
 #[derive(Args)]
 pub(crate) struct Options {

@@ -2,12 +2,10 @@
 #![allow(clippy::print_stdout, reason = "a command's results go to stdout")]
 
 mod bundle;
+mod kept;
 mod mutants;
 mod ptx;
 mod ptxas;
-
-#[path = "../../ptx/prebuilt.rs"]
-mod prebuilt;
 
 #[path = "../../host/ptx/only.rs"]
 mod only;

@@ -98,7 +98,7 @@ impl Copy {
     /// The tests of a program that fail with the mistake, if there is one.
     fn failing_tests(&self, test: &str, mutant: Option<&Mutant>) -> Result<Vec<String>> {
         let Some(mutant) = mutant else { return self.run(test) };
-        let path = self.folder.join("kernels-gpu/src").join(mutant.file);
+        let path = self.folder.join(mutant.path());
         let original = fs::read_to_string(&path)?;
         if original.matches(mutant.right).count() != 1 {
             bail!("`{}` should be there once", mutant.right);
@@ -146,7 +146,8 @@ impl Copy {
                 .current_dir(&self.folder)
                 .env("CARGO_TARGET_DIR", &self.target)
                 .args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"])
-                .args(["--package=warpsparse", "--no-default-features", "--features=io,rayon", "--test", test]),
+                .args(["--package=warpsparse", "--package=warpsparse-ladders", "--no-default-features"])
+                .args(["--features=warpsparse/io,warpsparse/rayon", "--test", test]),
         )?;
         let messages = String::from_utf8(built.stdout)?;
         let program = |line: &str| {
@@ -185,11 +186,14 @@ mod tests {
 
     #[test]
     fn every_mistake_is_one_in_the_kernels() {
-        let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels-gpu/src");
-        for Mutant { file, mistake, right, wrong, test } in MUTANTS {
-            let source = fs::read_to_string(kernels.join(file)).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for mutant in MUTANTS {
+            let Mutant { file, mistake, right, wrong, test } = mutant;
+            let source = fs::read_to_string(root.join(mutant.path())).unwrap();
             assert_eq!(source.matches(right).count(), 1, "{file}: {mistake}: `{right}`");
-            assert!(right != wrong && Path::new(&format!("../tests/{test}.rs")).exists(), "{file}: {mistake}");
+            let is_there =
+                ["tests", "ladders/tests"].map(|folder| root.join(folder).join(format!("{test}.rs")).exists());
+            assert!(right != wrong && is_there != [false; 2], "{file}: {mistake}");
         }
     }
 

@@ -5,17 +5,16 @@ use std::{io, io::Write, path::Path, time::Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use cuda_builder::{Arch, FileRecord, KernelToolchain, Prebuilt, PtxFile};
-use kernels_gpu::FAMILIES;
 
 use crate::{
+    kept::{Kept, kept},
     only::only,
-    prebuilt::{ARCHS, prebuilt},
 };
 
 /// Build the prebuilt PTX that no longer matches its sources, or all of what `--family` and `--arch` select.
 #[derive(Args, Default)]
 pub(crate) struct Options {
-    /// Write nothing: build everything selected and fail where a file in ptx/ differs.
+    /// Write nothing: build everything selected and fail where a checked-in file differs.
     #[arg(long)]
     check: bool,
     /// Only this kernel family, stale or not.
@@ -45,39 +44,43 @@ impl Options {
 }
 
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
-    let prebuilt = prebuilt(root);
+    let kept = kept(root);
     if let Some(name) = &options.show {
-        return match io::stdout().write_all(shown(&prebuilt, name)?.as_bytes()) {
+        return match io::stdout().write_all(shown(&kept, name)?.as_bytes()) {
             // Whoever reads it has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => Ok(written?),
         };
     }
-    let selected: Vec<_> = prebuilt.files().into_iter().filter(|file| options.selects(file)).collect();
-    if selected.is_empty() {
-        bail!("no such file: ptx/ holds {}", names(&prebuilt.files()));
+    let files = || kept.iter().flat_map(|kept| kept.prebuilt.files());
+    if !files().any(|file| options.selects(&file)) {
+        bail!("no such file: there are {}", names(&files().collect::<Vec<_>>()));
     }
-    if options.check { check(&prebuilt, &selected) } else { refresh(&prebuilt, selected, options.is_explicit()) }
+    kept.iter().try_for_each(|Kept { prebuilt, .. }| {
+        let selected: Vec<_> = prebuilt.files().into_iter().filter(|file| options.selects(file)).collect();
+        match options.check {
+            _ if selected.is_empty() => Ok(()),
+            true => check(prebuilt, &selected),
+            false => refresh(prebuilt, selected, options.is_explicit()),
+        }
+    })
 }
 
 /// The PTX of a family or of one entry, as [`Options::show`] names it.
-fn shown(prebuilt: &Prebuilt, name: &str) -> Result<String> {
+fn shown(kept: &[Kept], name: &str) -> Result<String> {
     let (name, arch) = match name.trim_end_matches(".ptx").split_once('.') {
-        Some((name, arch)) => (name, arch.parse()?),
-        None => (name, ARCHS[ARCHS.len() - 1]),
+        Some((name, arch)) => (name, Some(arch.parse::<Arch>()?)),
+        None => (name, None),
     };
-    if !ARCHS.contains(&arch) {
-        let kept: Vec<_> = ARCHS.iter().map(|arch| arch.as_str()).collect();
-        bail!("ptx/ holds none for {arch}: it is kept for {}", kept.join(", "));
-    }
-    let mut named = FAMILIES.iter().flat_map(|family| {
-        let entries = family.entries.iter().map(|entry| (entry.name, family.name));
-        entries.chain([(family.name, family.name)])
-    });
-    let family = named.find(|(known, _)| *known == name).map(|(_, family)| family);
-    let family = family.with_context(|| format!("no kernel family and no entry is named {name}"))?;
-    let text = prebuilt.text(&PtxFile { family: family.to_owned(), arch })?;
-    Ok(if name == family { text } else { only(&text, name) })
+    let mut families =
+        kept.iter().flat_map(|Kept { prebuilt, families, .. }| families.iter().map(move |it| (prebuilt, it)));
+    let named = families.find(|(_, it)| it.name == name || it.entries.iter().any(|entry| entry.name == name));
+    let (prebuilt, family) = named.with_context(|| format!("no kernel family and no entry is named {name}"))?;
+    let of_family: Vec<_> = prebuilt.files().into_iter().filter(|file| file.family == family.name).collect();
+    // The oldest architecture comes first.
+    let file = of_family.iter().rfind(|file| arch.is_none_or(|arch| arch == file.arch));
+    let text = prebuilt.text(file.with_context(|| format!("no such file: there are {}", names(&of_family)))?)?;
+    Ok(if name == family.name { text } else { only(&text, name) })
 }
 
 fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Result<()> {
@@ -90,7 +93,7 @@ fn refresh(prebuilt: &Prebuilt, selected: Vec<PtxFile>, even_fresh: bool) -> Res
     };
     let started = Instant::now();
     if files.is_empty() {
-        println!("ptx/ matches the kernel sources");
+        println!("{} matches the kernel sources", prebuilt.dir().display());
         // Nothing to build: this only drops files of families that are gone.
         if prebuilt.verify()?.is_empty() {
             return Ok(());
@@ -127,7 +130,8 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "ptx/ is not what the sources give:\n  {}\nrun `cargo xtask ptx` and commit the result",
+        "{} is not what the sources give:\n  {}\nrun `cargo xtask ptx` and commit the result",
+        prebuilt.dir().display(),
         problems.join("\n  ")
     )
 }
@@ -177,8 +181,8 @@ mod tests {
 
     #[test]
     fn families_and_entries_are_shown() {
-        let prebuilt = prebuilt(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
-        let shown = |name| shown(&prebuilt, name).map_err(|error| error.to_string());
+        let kept = kept(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."));
+        let shown = |name| shown(&kept, name).map_err(|error| error.to_string());
         let family = shown("spmv_csr_vector").unwrap();
         assert!(family.contains(".target sm_90\n"));
         assert_eq!(shown("spmv_csr_vector.sm_90.ptx").unwrap(), family);
@@ -186,6 +190,7 @@ mod tests {
         assert!(entry.contains(".target sm_80\n") && entry.contains(".entry spmv_csr_vector_f32_t8("));
         assert_eq!(entry.matches(".entry ").count(), 1);
         assert!(shown("spmv.sm_80").unwrap_err().contains("named spmv"));
-        assert!(shown("spmv_csr_vector.sm_86").unwrap_err().contains("sm_75, sm_80, sm_90"));
+        assert!(shown("spmv_csr_vector.sm_86").unwrap_err().contains("spmv_csr_vector.sm_90.ptx"));
+        assert!(shown("sgemm_ladder_naive").unwrap().contains(".target sm_80\n"));
     }
 }

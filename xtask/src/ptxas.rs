@@ -9,13 +9,10 @@ use clap::Args;
 use cuda_builder::{Arch, CudaBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::prebuilt::{ARCHS, prebuilt};
-
-/// The architectures whose machine code is kept: data centres' GPUs of compute capability 8.x and 9.x. Others compile PTX.
-const CUBIN_ARCHS: &[Arch] = &[Arch::Sm80, Arch::Sm90];
+use crate::kept::{ARCHS, Kept, kept};
 
 /// Assemble every prebuilt PTX file with `ptxas` ($PTXAS, or from the PATH), and fail on spills, on local memory, on
-/// more registers than ptx/registers.json allows, and where the machine code in ptx/ is not what it gives.
+/// more registers than the registers.json beside it allows, and where the machine code beside it is not what it gives.
 #[derive(Args)]
 pub(crate) struct Options {
     /// Record the register counts of this run as the ceilings, and keep its machine code.
@@ -23,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) update: bool,
 }
 
-/// ptx/registers.json: the most registers that each entry may take.
+/// registers.json: the most registers that each entry may take.
 #[derive(Serialize, Deserialize)]
 struct Ceilings {
     schema: u32,
@@ -45,28 +42,31 @@ struct Usage {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let ptxas = program();
     let version = version(&ptxas)?;
-    let prebuilt = prebuilt(root);
-    if options.update && !prebuilt.stale()?.is_empty() {
-        bail!("ptx/ is not what the sources give: run `cargo xtask ptx` first");
-    }
-    let path = prebuilt.dir().join("registers.json");
-    let ceilings = if options.update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
-
-    let (manifest, scratch) = (prebuilt.manifest()?, tempfile::tempdir()?);
-    let (mut problems, mut cubins) = (Vec::new(), Vec::new());
-    let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     println!(
         "{version}\n{:8} {:40} {:>9} {:>7} {:>7} {:>6}",
         "arch", "entry", "registers", "shared", "spilled", "stack"
     );
+    kept(root).iter().try_for_each(|kept| run_on(kept, &ptxas, &version, options.update))
+}
+
+fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, version: &str, update: bool) -> Result<()> {
+    if update && !prebuilt.stale()?.is_empty() {
+        bail!("{} is not what the sources give: run `cargo xtask ptx` first", prebuilt.dir().display());
+    }
+    let path = prebuilt.dir().join("registers.json");
+    let ceilings = if update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
+
+    let (manifest, scratch) = (prebuilt.manifest()?, tempfile::tempdir()?);
+    let (mut problems, mut cubins) = (Vec::new(), Vec::new());
+    let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
     for file in prebuilt.files() {
         let ptx = scratch.path().join(file.name());
         fs::write(&ptx, prebuilt.text(&file)?)?;
-        let (usages, cubin) = assemble(&ptxas, &ptx, file.arch)?;
-        if CUBIN_ARCHS.contains(&file.arch) {
+        let (usages, cubin) = assemble(ptxas, &ptx, file.arch)?;
+        if cubin_archs.contains(&file.arch) {
             let kept = manifest.files.get(&file.name()).and_then(|record| record.cubin.as_ref());
             // Of another version it differs, and need not be worse.
-            if !options.update && kept.is_none_or(|kept| kept.ptxas == version) {
+            if !update && kept.is_none_or(|kept| kept.ptxas == version) {
                 let same = prebuilt.machine_code(&file).is_ok_and(|kept| kept == cubin);
                 let differs = || format!("{}: missing, or not what this ptxas makes of it", file.cubin_name());
                 problems.extend((!same).then(differs));
@@ -85,15 +85,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
                     problems
                         .push(format!("{entry} for {}: {registers} registers, at most {ceiling} allowed", file.arch));
                 }
-                None if !options.update => problems.push(format!("{entry} for {}: no ceiling recorded", file.arch)),
+                None if !update => problems.push(format!("{entry} for {}: no ceiling recorded", file.arch)),
                 _ => {}
             }
             measured.entry(file.arch.to_string()).or_default().insert(entry, registers);
         }
     }
-    if options.update {
-        prebuilt.keep_cubins(&cubins, &version)?;
-        let ceilings = Ceilings { schema: 1, ptxas: version, registers: measured };
+    if update {
+        prebuilt.keep_cubins(&cubins, version)?;
+        let ceilings = Ceilings { schema: 1, ptxas: version.to_owned(), registers: measured };
         fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
     }
     if !problems.is_empty() {

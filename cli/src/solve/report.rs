@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use measure::{DTypeName, MatrixReport};
 use serde::Serialize;
 use warpsparse::{Device, Result, StopReason};
 
 use super::{MethodName, PreconditionerName};
-use crate::measure::{DTypeName, MatrixReport};
 
 /// Everything about one solve; its JSON form is stable within a version.
 #[derive(Serialize)]

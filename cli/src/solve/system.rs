@@ -14,8 +14,6 @@ use warpsparse::{
     io::{MatrixMarketReader, MatrixSource},
 };
 
-use crate::source;
-
 /// The source of the right-hand side.
 #[derive(Clone)]
 pub(super) enum Rhs {
@@ -54,7 +52,7 @@ pub(super) struct System<T> {
 
 impl<T: Scalar> System<T> {
     pub(super) fn load(source: &MatrixSource, rhs: &Rhs) -> std::result::Result<Self, Box<dyn std::error::Error>> {
-        let matrix = source::load::<T>(source)?;
+        let matrix = measure::load::<T>(source)?;
         let (rows, columns) = (matrix.nrows(), matrix.ncols());
         if rows != columns {
             let problem = format!("{source}: {rows} x {columns}, and conjugate gradients are for square matrices");

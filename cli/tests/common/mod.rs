@@ -1,6 +1,6 @@
 //! The command as a user runs it, and what it prints, taken apart.
 
-use std::{fs, path::PathBuf, process::Output};
+use std::process::Output;
 
 use assert_cmd::Command;
 use serde_json::Value;
@@ -16,14 +16,6 @@ pub(crate) fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a benchmark prints, and its JSON.
-#[track_caller]
-pub(crate) fn bench(command: &[&str], arguments: &[&str], name: &str) -> (String, Value) {
-    let json = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned();
-    let text = stdout(&[&["bench"], command, &["--json", &json], arguments].concat());
-    (text, serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap())
-}
-
 pub(crate) fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
@@ -32,19 +24,7 @@ pub(crate) fn median(product: &Value) -> f64 {
     number(&product["time_us"], "median")
 }
 
-/// As tables have times in microseconds.
-#[allow(dead_code, reason = "not every file of tests reads such tables")]
-pub(crate) fn us(time: f64) -> String {
-    if time < 9.995 { format!("{time:.2}") } else { format!("{time:.1}") }
-}
-
 #[track_caller]
 pub(crate) fn close(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 1e-9, "{found} for {expected}");
-}
-
-/// The cells of the lines that begin with this one.
-pub(crate) fn rows<'a>(text: &'a str, first: &str) -> Vec<Vec<&'a str>> {
-    let cells = |line: &'a str| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>();
-    text.lines().filter(|line| line.starts_with('|')).map(cells).filter(|cells| cells[0] == first).collect()
 }

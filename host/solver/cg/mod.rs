@@ -49,7 +49,7 @@ use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, devic
 /// All scalars of the iteration stay on the device, and dot products accumulate in `f64` in a fixed order: the same
 /// input on the same device gives the same bits. The host does not wait inside an iteration. It queues iterations ahead
 /// and learns later which one was the last. Later iterations change nothing, but they compute up to 6 extra products
-/// with your own operator (16 if iterations are recorded, 40 with [`CgMethod::InStep`]).
+/// with your own operator (16 if iterations are recorded).
 ///
 /// One `Cg` can solve for many right-hand sides in succession: later solves reuse what the first one prepared.
 ///
@@ -79,10 +79,7 @@ pub enum CgMethod {
     Auto,
     /// The vector operations of an iteration one by one, with dot products rounded to the element type.
     Plain,
-    /// Three kernels per iteration, launched one by one; after every 20th iteration the host waits and checks
-    /// convergence. This is common practice, for comparison.
-    InStep,
-    /// The same kernels without waiting; neither do the methods below.
+    /// Three kernels per iteration, launched one by one.
     Launches,
     /// The same kernels, recorded as a CUDA graph unless the operator or the preconditioner cannot be recorded.
     Graph,

@@ -126,9 +126,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
             Some(matrix) => Multiply::by_matrix(matrix, self.lanes, self.compensated)?,
             None => Multiply::Operator(self.operator),
         };
-        let in_step = self.method == CgMethod::InStep;
-        let is_recorded = can_be_recorded && !in_step && self.method != CgMethod::Launches;
-        let mut steps = Steps::new(multiply, own, in_step, is_recorded);
+        let is_recorded = can_be_recorded && self.method != CgMethod::Launches;
+        let mut steps = Steps::new(multiply, own, is_recorded);
         if persistent.is_none() {
             steps.record(&mut workspace)?;
         }

@@ -18,9 +18,6 @@ const RECORDED: usize = 8;
 /// Iterations queued at a time without recording.
 const QUEUED: usize = 2;
 
-/// Iterations queued at a time if the host waits for them.
-const IN_STEP: usize = 20;
-
 /// The kernels of an iteration.
 pub(super) struct Steps<'a, T: Scalar> {
     multiply: Multiply<'a, T>,
@@ -28,8 +25,6 @@ pub(super) struct Steps<'a, T: Scalar> {
     recording: Option<Recording>,
     /// Whether iterations are to be recorded.
     is_recorded: bool,
-    /// Whether the host waits for the iterations that it has queued.
-    in_step: bool,
 }
 
 /// How the direction is multiplied by the matrix.
@@ -62,10 +57,9 @@ impl<'a, T: Scalar> Steps<'a, T> {
     pub(super) fn new(
         multiply: Multiply<'a, T>,
         preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
-        in_step: bool,
         is_recorded: bool,
     ) -> Self {
-        Self { multiply, preconditioner, recording: None, is_recorded, in_step }
+        Self { multiply, preconditioner, recording: None, is_recorded }
     }
 
     pub(super) fn describe(&self) -> KernelChoice {
@@ -96,7 +90,6 @@ impl<'a, T: Scalar> Steps<'a, T> {
     pub(super) fn at_a_time(&self) -> usize {
         match self.recording {
             Some(_) => RECORDED,
-            None if self.in_step => IN_STEP,
             None => QUEUED,
         }
     }
@@ -116,9 +109,6 @@ impl<'a, T: Scalar> Steps<'a, T> {
             // Without graphs, operations that a graph would reject are rejected too.
             true => anew(|| (0..queued).try_for_each(|_| self.iterate(workspace)))?,
             false => (0..queued).try_for_each(|_| self.iterate(workspace))?,
-        }
-        if self.in_step {
-            workspace.state.counters.to_vec(&workspace.device)?;
         }
         Ok(queued)
     }

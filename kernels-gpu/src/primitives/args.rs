@@ -70,7 +70,23 @@ pub struct Need {
 /// `Args<T>` is what the kernel gets: `#[repr(C)]`, with addresses (`x: *const T`, `y: *mut T`). `Args<T, A>` is the same with whatever
 /// the launch `A` has for arrays, and [`bind`](Arguments::bind) turns it into the first: it names every array to the launch, which
 /// checks its length. A part is another such struct.
+#[macro_export]
 macro_rules! args {
+    (@field value $T:ty, $A:ident) => { $T };
+    (@field part $T:ty, $A:ident) => { $T };
+    (@field read $T:ty, $A:ident) => { $A::Read<$T> };
+    (@field write $T:ty, $A:ident) => { $A::Write<$T> };
+
+    (@bound $launch:ident, value $name:ident) => { $name };
+    (@bound $launch:ident, part $name:ident) => { $crate::args::Arguments::bind($name, $launch) };
+    (@bound $launch:ident, $access:ident $name:ident) => { $crate::args!(@bound $launch, $access $name [null or 0]) };
+    (@bound $launch:ident, $access:ident $name:ident [null or $elements:expr]) => {
+        $launch.$access(stringify!($name), $name, $crate::args::Need { elements: $elements, or_null: true })
+    };
+    (@bound $launch:ident, $access:ident $name:ident [$elements:expr]) => {
+        $launch.$access(stringify!($name), $name, $crate::args::Need { elements: $elements, or_null: false })
+    };
+
     (
         $(#[$about:meta])*
         pub struct $Args:ident$(<$($P:ident$(: $Bound:path)?),+>)? {
@@ -80,7 +96,7 @@ macro_rules! args {
         $(#[$about])*
         #[repr(C)]
         pub struct $Args<$($($P: cuda_std::mem::DeviceValue $(+ $Bound)?,)+)? A: $crate::args::Arrays = $crate::args::Addresses> {
-            $($(#[$doc])* pub $name: $crate::args::field!($kind $T, A),)*
+            $($(#[$doc])* pub $name: $crate::args!(@field $kind $T, A),)*
         }
 
         impl$(<$($P: cuda_std::mem::DeviceValue $(+ $Bound)?),+>)? Clone for $Args$(<$($P),+>)? {
@@ -106,30 +122,9 @@ macro_rules! args {
             #[allow(unused_variables, reason = "only the lengths of arrays need some of the fields")]
             fn bind(self, launch: &mut A) -> Self::Bound {
                 let Self { $($name),* } = self;
-                $Args { $($name: $crate::args::bound!(launch, $kind $name $([$($need)+])?)),* }
+                $Args { $($name: $crate::args!(@bound launch, $kind $name $([$($need)+])?)),* }
             }
         }
     };
 }
 pub(crate) use args;
-
-macro_rules! field {
-    (value $T:ty, $A:ident) => { $T };
-    (part $T:ty, $A:ident) => { $T };
-    (read $T:ty, $A:ident) => { $A::Read<$T> };
-    (write $T:ty, $A:ident) => { $A::Write<$T> };
-}
-pub(crate) use field;
-
-macro_rules! bound {
-    ($launch:ident, value $name:ident) => { $name };
-    ($launch:ident, part $name:ident) => { $crate::args::Arguments::bind($name, $launch) };
-    ($launch:ident, $access:ident $name:ident) => { $crate::args::bound!($launch, $access $name [null or 0]) };
-    ($launch:ident, $access:ident $name:ident [null or $elements:expr]) => {
-        $launch.$access(stringify!($name), $name, $crate::args::Need { elements: $elements, or_null: true })
-    };
-    ($launch:ident, $access:ident $name:ident [$elements:expr]) => {
-        $launch.$access(stringify!($name), $name, $crate::args::Need { elements: $elements, or_null: false })
-    };
-}
-pub(crate) use bound;

@@ -7,7 +7,7 @@ use cuda_std::atomic;
 use crate::Scalar;
 
 /// An element type that can be added to atomically.
-pub(crate) trait AtomicAdd: Scalar {
+pub trait AtomicAdd: Scalar {
     /// Adds to an element of global memory.
     ///
     /// # Safety

@@ -9,8 +9,8 @@ use crate::{Scalar, unroll::unroll};
 ///
 /// Lanes whose columns lie beyond the last load those of another lane, and store nothing: no load in an inner loop needs a
 /// condition.
-#[derive(Clone, Copy)]
-pub(crate) struct Columns<const VECTOR: usize, const LANES: u32, const COARSENING: usize> {
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<const VECTOR: usize, const LANES: u32, const COARSENING: usize> {
     first: [u32; COARSENING],
     exists: [bool; COARSENING],
 }
@@ -18,7 +18,7 @@ pub(crate) struct Columns<const VECTOR: usize, const LANES: u32, const COARSENIN
 impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VECTOR, LANES, COARSENING> {
     /// The columns of this thread in a tile of a matrix of `cols` columns, a multiple of `VECTOR` and not 0.
     #[inline(always)]
-    pub(crate) fn new(tile: u32, cols: u32) -> Self {
+    pub fn new(tile: u32, cols: u32) -> Self {
         let vector = VECTOR as u32;
         let mut columns = Self { first: [0; COARSENING], exists: [false; COARSENING] };
         unroll!(C in [0, 1, 2, 3] {
@@ -35,7 +35,7 @@ impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VEC
 
     /// Calls `work` with every vector and element of it.
     #[inline(always)]
-    pub(crate) fn for_each(&self, mut work: impl FnMut(usize, usize)) {
+    pub fn for_each(&self, mut work: impl FnMut(usize, usize)) {
         unroll!(C in [0, 1, 2, 3] {
             if (C as usize) < COARSENING {
                 unroll!(V in [0, 1, 2, 3] {
@@ -53,7 +53,7 @@ impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VEC
     /// What [`mem::prefetch`] asks for, of all columns of the row.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn prefetch<T: mem::DeviceValue>(&self, row: *const T) {
+    pub unsafe fn prefetch<T: mem::DeviceValue>(&self, row: *const T) {
         unroll!(C in [0, 1, 2, 3] {
             if (C as usize) < COARSENING {
                 // SAFETY: the caller's promise.
@@ -69,10 +69,7 @@ impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VEC
     /// What [`mem::load`] asks for, or if `READONLY` [`mem::load_readonly`], of all columns of the row.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn load<T: mem::DeviceValue, const READONLY: bool>(
-        &self,
-        row: *const T,
-    ) -> [[T; VECTOR]; COARSENING] {
+    pub unsafe fn load<T: mem::DeviceValue, const READONLY: bool>(&self, row: *const T) -> [[T; VECTOR]; COARSENING] {
         let mut elements = [[T::default(); VECTOR]; COARSENING];
         unroll!(C in [0, 1, 2, 3] {
             if (C as usize) < COARSENING && (READONLY || self.exists[C as usize % COARSENING]) {
@@ -100,7 +97,7 @@ impl<const VECTOR: usize, const LANES: u32, const COARSENING: usize> Columns<VEC
     /// What [`mem::load`] and [`mem::store`] ask for, of all columns of the row.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn write<T: Scalar>(&self, row: *mut T, alpha: T, mut sums: [[T; VECTOR]; COARSENING], beta: T) {
+    pub unsafe fn write<T: Scalar>(&self, row: *mut T, alpha: T, mut sums: [[T; VECTOR]; COARSENING], beta: T) {
         self.for_each(|c, v| sums[c][v] = alpha * sums[c][v]);
         // SAFETY: the caller's promise.
         unsafe {
@@ -122,7 +119,7 @@ macro_rules! stores {
             /// What the store asks for, of all columns of the row.
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            pub(crate) unsafe fn $name<T: mem::DeviceValue>(&self, row: *mut T, elements: [[T; VECTOR]; COARSENING]) {
+            pub unsafe fn $name<T: mem::DeviceValue>(&self, row: *mut T, elements: [[T; VECTOR]; COARSENING]) {
                 unroll!(C in [0, 1, 2, 3] {
                     if (C as usize) < COARSENING && self.exists[C as usize % COARSENING] {
                         let e = elements[C as usize % COARSENING];

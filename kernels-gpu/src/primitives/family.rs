@@ -50,7 +50,14 @@ pub struct Entry {
 ///
 /// # Safety
 /// The body takes the arguments by value, and its rules are those at the head of the module.
+#[macro_export]
 macro_rules! family {
+    (@last $value:expr) => {
+        $value
+    };
+    (@last $default:expr, $value:expr) => {
+        $value
+    };
     (
         $family:literal, blocks of $block_size:expr;
         $(#[$about:meta])*
@@ -94,8 +101,8 @@ macro_rules! family {
             entries: &[$($crate::Entry {
                 family: $family,
                 name: stringify!($entry),
-                block_size: $crate::family::last!($block_size $(, $own_size)?),
-                dynamic_shared_bytes: $crate::family::last!(0 $(, $shared_bytes)?),
+                block_size: $crate::family!(@last $block_size $(, $own_size)?),
+                dynamic_shared_bytes: $crate::family!(@last 0 $(, $shared_bytes)?),
                 args_bytes: size_of::<$Args>(),
                 // SAFETY: whoever calls it passes a pointer to these arguments, and keeps the kernel's rules.
                 call: |args| unsafe { $entry(*args.cast::<$Args>()) },
@@ -110,20 +117,11 @@ macro_rules! family {
             #[cfg(any(not(target_arch = "nvptx64"), kernel_family = $family))]
             #[cuda_std::kernel]
             pub unsafe fn $entry(args: $Args) {
+                let body = $body;
                 // SAFETY: the caller keeps the same rules.
-                unsafe { $body(args) }
+                unsafe { body(args) }
             }
         )*
     };
 }
 pub(crate) use family;
-
-macro_rules! last {
-    ($value:expr) => {
-        $value
-    };
-    ($default:expr, $value:expr) => {
-        $value
-    };
-}
-pub(crate) use last;

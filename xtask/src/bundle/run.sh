@@ -113,24 +113,24 @@ lanes() {
 
 bench() {
     export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
-    ./warpsparse bench spmv --device cuda --json bench.json --html bench.html
-    ./warpsparse bench formats --device cuda --json formats.json >formats.md
-    ./warpsparse bench spmm --device cuda --json spmm.json >spmm.md
-    ./warpsparse bench sgemm --device cuda --json sgemm.json >sgemm.md
-    ./warpsparse bench sgemm --ladder --device cuda --json sgemm_ladder.json >>sgemm.md
-    ./warpsparse bench cg --device cuda --json cg.json >cg.md
+    ./warpsparse-bench spmv --device cuda --json bench.json --html bench.html
+    ./warpsparse-bench formats --device cuda --json formats.json >formats.md
+    ./warpsparse-bench spmm --device cuda --json spmm.json >spmm.md
+    ./warpsparse-bench sgemm --device cuda --json sgemm.json >sgemm.md
+    ./warpsparse-bench sgemm --ladder --device cuda --json sgemm_ladder.json >>sgemm.md
+    ./warpsparse-bench cg --device cuda --json cg.json >cg.md
     cat formats.md spmm.md sgemm.md cg.md
 }
 
 report() {
     export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
     # Nsight Compute, by which the clock is checked, may be among other versions.
-    PATH="$PATH:/usr/local/cuda/bin" ./warpsparse bench all --device cuda --html report.html --json report.json
+    PATH="$PATH:/usr/local/cuda/bin" ./warpsparse-bench all --device cuda --html report.html --json report.json
 }
 
 graphs() {
     export LD_LIBRARY_PATH="/usr/local/cuda/lib64:${LD_LIBRARY_PATH:-}"
-    ./warpsparse bench graphs --device cuda --json graphs.json >graphs.md
+    ./warpsparse-bench graphs --device cuda --json graphs.json >graphs.md
     cat graphs.md
 }
 

@@ -2,7 +2,7 @@
 
 /// A mistake in a kernel.
 pub(super) struct Mutant {
-    /// Below `kernels-gpu/src`.
+    /// Below the sources of kernels: `kernels-gpu/src`, or with `ladders/` before it `ladders/kernels/src`.
     pub(super) file: &'static str,
     pub(super) mistake: &'static str,
     /// What stands there, once.
@@ -10,6 +10,16 @@ pub(super) struct Mutant {
     pub(super) wrong: &'static str,
     /// The file of tests, without its extension, whose emulated tests should notice.
     pub(super) test: &'static str,
+}
+
+impl Mutant {
+    /// The file from the root of the repository on.
+    pub(super) fn path(&self) -> String {
+        match self.file.strip_prefix("ladders/") {
+            Some(file) => format!("ladders/kernels/src/{file}"),
+            None => format!("kernels-gpu/src/{}", self.file),
+        }
+    }
 }
 
 const fn mutant(

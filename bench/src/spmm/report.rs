@@ -1,0 +1,158 @@
+//! What `warpsparse-bench spmm` finds out, and its tables, in Markdown.
+
+use std::fmt;
+
+use measure::{DTypeName, DenseReport, Figures, MatrixReport, ProductReport, Timing, geometric_mean};
+use serde::Serialize;
+
+use crate::{
+    report::{self, MatrixResult as _, Report, RivalColumns, RivalReport, Skipped},
+    table::{self, none, short, us},
+};
+
+/// One matrix with elements of one type, times dense matrices of one width.
+#[derive(Serialize)]
+pub(crate) struct ProductResult {
+    pub(crate) name: String,
+    pub(crate) matrix: MatrixReport,
+    pub(crate) dtype: DTypeName,
+    /// Columns of the dense matrices.
+    pub(crate) n: u32,
+    #[serde(flatten)]
+    pub(crate) measured: Measured,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Measured {
+    /// The kernel chosen by itself.
+    pub(crate) chosen: DenseReport,
+    /// The one chosen by timing, if that was asked for.
+    pub(crate) autotuned: Option<DenseReport>,
+    pub(crate) rivals: Vec<RivalReport>,
+}
+
+impl report::MatrixResult for ProductResult {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn columns(&self) -> Option<u32> {
+        Some(self.n)
+    }
+
+    fn dtype(&self) -> DTypeName {
+        self.dtype
+    }
+
+    fn products(&self) -> impl Iterator<Item = &ProductReport> {
+        std::iter::once(&self.measured.chosen).chain(&self.measured.autotuned).map(|report| &report.product)
+    }
+
+    fn rivals(&self) -> &[RivalReport] {
+        &self.measured.rivals
+    }
+}
+
+impl ProductResult {
+    /// The chosen kernel's time over that of the autotuned one.
+    fn chosen_over_autotuned(&self) -> Option<f64> {
+        let us = |report: &DenseReport| report.product.figures.us();
+        Some(us(&self.measured.chosen) / us(self.measured.autotuned.as_ref()?))
+    }
+}
+
+impl fmt::Display for Report<ProductResult> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_head(f)?;
+        writeln!(f, "\n{}", self.losses())?;
+        for (dtype, results) in self.by_dtype() {
+            writeln!(f, "\n## {dtype}\n\n{}", self.products(&results))?;
+            for rival in self.rival_names() {
+                let ratio = |result: &ProductResult| Some(result.rival(rival)?.ratio);
+                writeln!(f, "The time of {rival} over that of the chosen kernel:\n\n{}", summary(&results, ratio))?;
+                // Where there are two clocks.
+                let ratio = |result: &ProductResult| Some(result.rival(rival)?.call_ratio);
+                if results.iter().any(|result| result.measured.chosen.product.figures.timing.call_us.is_some()) {
+                    writeln!(f, "The same of host call times:\n\n{}", summary(&results, ratio))?;
+                }
+            }
+            if results.iter().any(|result| result.measured.autotuned.is_some()) {
+                // Turned over, so that below 1 is what is to be looked at, as with rivals.
+                let ratio = |result: &ProductResult| Some(1.0 / result.chosen_over_autotuned()?);
+                writeln!(
+                    f,
+                    "The time of the autotuned kernel over that of the chosen one:\n\n{}",
+                    summary(&results, ratio)
+                )?;
+            }
+        }
+        self.skipped.iter().try_for_each(|Skipped { what, reason }| writeln!(f, "skipped {what}: {reason}"))
+    }
+}
+
+impl Report<ProductResult> {
+    fn products(&self, results: &[&ProductResult]) -> String {
+        let mut header = vec!["<matrix", "n", "<kernel", "µs", "±%", "call µs", "GB/s", "% copy", "GFLOP/s", "error"];
+        let is_autotuned = results.iter().any(|result| result.measured.autotuned.is_some());
+        if is_autotuned {
+            header.extend(["<autotuned", "µs", "chosen/autotuned"]);
+        }
+        let rivals = self.rival_columns();
+        let titles: Vec<_> = rivals.iter().flat_map(RivalColumns::header).collect();
+        header.extend(titles.iter().map(String::as_str));
+        let rows: Vec<_> = results.iter().map(|result| row(result, is_autotuned, &rivals)).collect();
+        table::markdown(&header, &rows)
+    }
+}
+
+fn row(result: &ProductResult, is_autotuned: bool, rivals: &[RivalColumns]) -> Vec<String> {
+    let Measured { chosen: DenseReport { product, gflop_per_s, .. }, autotuned, .. } = &result.measured;
+    let Figures { timing: Timing { time_us, call_us, .. }, gb_per_s, percent_of_copy, relative_error, .. } =
+        product.figures;
+    let mut cells = vec![
+        result.name.clone(),
+        result.n.to_string(),
+        product.kernel.clone(),
+        us(time_us.median),
+        format!("{:.1}", time_us.percent()),
+        call_us.map_or_else(none, |call_us| us(call_us.median)),
+        format!("{gb_per_s:.0}"),
+        format!("{percent_of_copy:.1}"),
+        short(*gflop_per_s),
+        format!("{relative_error:.0e}"),
+    ];
+    if is_autotuned {
+        cells.extend(match (autotuned, result.chosen_over_autotuned()) {
+            (Some(DenseReport { product, .. }), Some(ratio)) => {
+                [product.kernel.clone(), us(product.figures.us()), format!("{ratio:.2}")]
+            }
+            _ => [none(), none(), none()],
+        });
+    }
+    cells.extend(rivals.iter().flat_map(|columns| columns.cells(result.rival(columns.name))));
+    cells
+}
+
+/// Of ratios, the geometric means and the lowest, for each width and for all.
+fn summary(results: &[&ProductResult], ratio: impl Fn(&ProductResult) -> Option<f64>) -> String {
+    let mut widths: Vec<u32> = results.iter().map(|result| result.n).collect();
+    widths.sort_unstable();
+    widths.dedup();
+    let row = |title: String, is_of_row: &dyn Fn(u32) -> bool| {
+        let of_row = results.iter().filter(|result| is_of_row(result.n));
+        let ratios: Vec<_> = of_row.filter_map(|result| Some((ratio(result)?, *result))).collect();
+        let mean = geometric_mean(&ratios.iter().map(|(ratio, _)| *ratio).collect::<Vec<_>>())?;
+        let (lowest, of) = ratios.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let below_one = ratios.iter().filter(|(ratio, _)| *ratio < 1.0).count();
+        Some(vec![
+            title,
+            format!("{mean:.2}"),
+            format!("{lowest:.2}"),
+            format!("{}, n = {}", of.name, of.n),
+            format!("{below_one} of {}", ratios.len()),
+        ])
+    };
+    let of_widths = widths.iter().map(|&width| row(width.to_string(), &|n| n == width));
+    let rows: Vec<_> = of_widths.chain([row("all".into(), &|_| true)]).flatten().collect();
+    table::markdown(&["n", "geometric mean", "lowest", "<on", "below 1"], &rows)
+}

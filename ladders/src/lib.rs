@@ -1,0 +1,19 @@
+//! Published kernels on the devices of warpsparse, to learn from and to compare its own with: ladders, each rung of which has one idea more
+//! than the one below.
+//!
+//! - [`SpmmLadder`]: products of a sparse matrix with dense ones, from the obvious kernel to GE-SpMM, and by atomic additions.
+//! - [`GemmLadder`]: products of dense matrices, from the obvious kernel to asynchronous copies.
+//! - [`CgSteps`]: the steps of conjugate gradients that vendors' libraries leave to the program.
+//!
+//! They run on the emulated device and on GPUs, over the public interface of warpsparse alone.
+
+mod cg;
+mod kernel;
+mod sgemm;
+mod spmm;
+
+pub use cg::CgSteps;
+/// The kernels, with their keys and arguments.
+pub use ladder_kernels as kernels;
+pub use sgemm::{GemmLadder, GemmRung};
+pub use spmm::{SpmmLadder, SpmmRung};

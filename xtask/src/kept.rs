@@ -1,0 +1,32 @@
+//! The crates of kernels whose PTX is checked in.
+
+use std::path::Path;
+
+use cuda_builder::{Arch, Prebuilt};
+use kernels_gpu::Family;
+
+#[path = "../../ladders/ptx/prebuilt.rs"]
+mod ladders;
+#[path = "../../ptx/prebuilt.rs"]
+mod library;
+
+pub(crate) use library::ARCHS;
+
+/// The PTX of a crate of kernels.
+pub(crate) struct Kept {
+    pub(crate) prebuilt: Prebuilt,
+    pub(crate) families: &'static [Family],
+    /// The architectures whose machine code is kept.
+    pub(crate) cubins: &'static [Arch],
+}
+
+/// The library's PTX, with machine code for data centres' GPUs of compute capability 8.x and 9.x, and that of the ladders, which drivers
+/// compile.
+pub(crate) fn kept(root: &Path) -> [Kept; 2] {
+    let library = library::prebuilt(root);
+    let ladders = ladders::prebuilt(&root.join("ladders"));
+    [
+        Kept { prebuilt: library, families: kernels_gpu::FAMILIES, cubins: &[Arch::Sm80, Arch::Sm90] },
+        Kept { prebuilt: ladders, families: ladder_kernels::FAMILIES, cubins: &[] },
+    ]
+}
