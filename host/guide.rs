@@ -2,7 +2,7 @@
 //!
 //! 1. [`formats`]: choosing a matrix format
 //! 2. [`kernels`]: the kernels, their names, and how to override the choice
-//! 3. [`queues`]: queues, graphs, and which calls wait
+//! 3. [`streams`]: streams, graphs, and which calls wait
 //! 4. [`precision`]: element types, error bounds and reproducibility
 //! 5. [`solvers`]: solving systems, and writing operators and solvers
 //! 6. [`without_a_gpu`]: the CPU, the emulator, and tests
@@ -12,8 +12,8 @@
 pub mod formats {}
 #[doc = include_str!("../docs/guide/kernels.md")]
 pub mod kernels {}
-#[doc = include_str!("../docs/guide/queues.md")]
-pub mod queues {}
+#[doc = include_str!("../docs/guide/streams.md")]
+pub mod streams {}
 #[doc = include_str!("../docs/guide/precision.md")]
 pub mod precision {}
 #[doc = include_str!("../docs/guide/solvers.md")]

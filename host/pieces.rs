@@ -18,18 +18,18 @@ impl Pieces {
         Self { rows: vec![], bounds: vec![], long_rows: 0, long_entries: 0 }
     }
 
-    /// Splits the rows of more than `long_row` entries at multiples of `piece_entries`, counted from the multiple of 4
+    /// Splits the rows of more than `split_threshold` entries at multiples of `piece_entries`, counted from the multiple of 4
     /// at or below the row's first entry, so that each piece but the first begins with a whole quad. Reads the offsets
     /// once.
     ///
     /// # Panics
     /// If `piece_entries` is not a multiple of 4, for then pieces could be empty.
-    pub(crate) fn cut<O: Offset>(row_offsets: &[O], long_row: usize, piece_entries: usize) -> Self {
+    pub(crate) fn cut<O: Offset>(row_offsets: &[O], split_threshold: usize, piece_entries: usize) -> Self {
         assert!(piece_entries > 0 && piece_entries.is_multiple_of(4), "pieces of {piece_entries} entries");
         let mut pieces = Self::none();
         for (row, offsets) in row_offsets.windows(2).enumerate() {
             let (begin, end) = (offsets[0].index(), offsets[1].index());
-            if end - begin <= long_row {
+            if end - begin <= split_threshold {
                 continue;
             }
             let base = begin & !3;

@@ -508,7 +508,7 @@ fn operators_that_wait(device: &Device) {
     for method in [CgMethod::Auto, CgMethod::Graph] {
         let error = solve(device, &mut Cg::new(&wrong).method(method), &b).unwrap_err();
         assert!(error.to_string().contains("a copy to the host cannot be recorded"), "{error}");
-        // The queue is as before.
+        // The stream is as before.
         assert_eq!(solve(device, &mut Cg::new(&honest), &b).unwrap().1, x);
     }
     // Where nothing is recorded it may wait.
@@ -553,7 +553,7 @@ impl Preconditioner<f32> for Halved {
     }
 }
 
-/// A matrix on another queue than the operator's: its kernels are not taken, for only `apply` orders the two queues.
+/// A matrix on another stream than the operator's: its kernels are not taken, for only `apply` orders the two streams.
 struct Elsewhere<'a> {
     matrix: &'a DeviceMatrix<f64>,
     queue: Device,
@@ -581,7 +581,7 @@ fn matrices_on_another_queue(device: &Device) {
     let matrix = dominant::<f64>(300, 10);
     let on_device = device.upload(&matrix).unwrap();
     let b: Vec<f64> = Random(7).vector(300);
-    let elsewhere = Elsewhere { matrix: &on_device, queue: device.new_queue().unwrap() };
+    let elsewhere = Elsewhere { matrix: &on_device, queue: device.new_stream().unwrap() };
     for method in [CgMethod::Auto, CgMethod::Launches] {
         let (info, x) = solve(&elsewhere.queue, &mut Cg::new(&elsewhere).method(method), &b).unwrap();
         assert_eq!(info.reason, StopReason::Converged);

@@ -184,7 +184,7 @@ impl LinearOperator<f64> for Changing {
 }
 
 fn operators_may_change(device: &Device) {
-    let queues = [device.clone(), device.clone(), device.new_queue().unwrap()];
+    let queues = [device.clone(), device.clone(), device.new_stream().unwrap()];
     let matrices = [(0, 9), (1, 4), (2, 4), (0, 12)];
     let matrices = matrices.map(|(queue, n)| queues[queue].upload(&io::generate::poisson2d(n).unwrap()).unwrap());
     let operator = Changing { matrices: matrices.into(), current: Cell::new(0) };
@@ -292,7 +292,7 @@ fn underflow_is_a_breakdown(device: &Device) {
     assert_eq!(error.kind(), ErrorKind::Breakdown, "{error}");
 }
 
-/// Another thread keeps the same queue busy for as long as the solution takes, up to a limit that it must not reach.
+/// Another thread keeps the same stream busy for as long as the solution takes, up to a limit that it must not reach.
 fn a_stopped_solution_waits_for_nobody_else(gpu: &Device) {
     const LIMIT: usize = 60_000;
     let large = gpu.upload(&io::generate::poisson2d::<f64>(1500).unwrap()).unwrap();

@@ -249,7 +249,7 @@ fn a_dense_graph() {
     let mut b = stream.alloc_zeros::<f32>(cols * width).unwrap();
     let mut c = stream.alloc_zeros::<f32>(rows * width).unwrap();
     let mut d = stream.alloc_zeros::<f32>(width * width).unwrap();
-    let options = GemmOptions::default().splits(1);
+    let options = GemmOptions::default().split_k(1);
     let graph = {
         let b = DeviceVecRef::from_cudarc(&b).unwrap();
         let mut c = DeviceVecMut::from_cudarc(&mut c).unwrap();
@@ -289,7 +289,7 @@ fn captured_sums_stay() {
     let right = Dense::<f32>::random(2, inner, width, 0, 0);
     let [a, b] = [&left, &right].map(|matrix| upload(&stream, &matrix.elements));
     let mut c = stream.alloc_zeros::<f32>(width * width).unwrap();
-    let options = GemmOptions::default().splits(8);
+    let options = GemmOptions::default().split_k(8);
     let graph = {
         let (a, b) = (DeviceVecRef::from_cudarc(&a).unwrap(), DeviceVecRef::from_cudarc(&b).unwrap());
         let mut c = DeviceVecMut::from_cudarc(&mut c).unwrap();
@@ -437,7 +437,7 @@ fn vectors_own_slices() {
         assert_eq!((slice.len(), slice.stream() == &stream), (len, true));
         assert_eq!(download(&stream, &slice), values);
     }
-    for other in [Device::cpu(), Device::cuda(0).unwrap(), device.new_queue().unwrap()] {
+    for other in [Device::cpu(), Device::cuda(0).unwrap(), device.new_stream().unwrap()] {
         let refused = other.zeros::<f32>(3).unwrap().into_cudarc().unwrap_err();
         assert!(matches!(refused, Error::DeviceMismatch { what: "the vector", .. }), "{refused}");
     }
@@ -492,7 +492,7 @@ fn one_memory(gpu: &Device) {
 }
 
 fn wrapped_queues(gpu: &Device) {
-    let queue = gpu.new_queue().unwrap();
+    let queue = gpu.new_stream().unwrap();
     // SAFETY: `queue` outlives it.
     let wrapped = unsafe { Device::from_raw_stream(queue.cuda_stream().unwrap()) }.unwrap();
     assert_eq!((wrapped.cuda_stream(), wrapped.to_string()), (queue.cuda_stream(), "cuda:0".into()));
@@ -578,7 +578,7 @@ fn freed_in_its_own_context() {
 fn errors_skip_no_wait() {
     let stream = stream();
     let device = Device::from_cudarc(stream.clone()).unwrap();
-    let elsewhere = device.new_queue().unwrap();
+    let elsewhere = device.new_stream().unwrap();
     let ones = vec![1.0f64; 1 << 20];
     let (mut source, mut target) = (device.upload_vec(&ones).unwrap(), vec![0.0; 1 << 20]);
     let a = device.upload(&poisson(1000)).unwrap();

@@ -266,7 +266,7 @@ fn one_memory(gpu: &Device) {
     assert!(device.shares_memory_with(gpu) && gpu.shares_memory_with(&device));
     assert_eq!((device.to_string(), device.is_cuda()), ("cuda:0".into(), true));
     assert_eq!(device.cuda_stream(), Some(stream.as_inner().cast()));
-    // The matrix is on another queue.
+    // The matrix is on another stream.
     let matrix = uneven::<f32>();
     let a = gpu.upload(&matrix).unwrap();
     let x = Random(1).vector::<f32>(matrix.ncols());
@@ -291,7 +291,7 @@ fn what_does_not_fit(gpu: &Device) {
         let refused = a.spmv(1.0, &Device::cpu().zeros(a.ncols()).unwrap(), 0.0, &mut y).unwrap_err();
         assert!(matches!(refused, Error::DeviceMismatch { what: "x", .. }), "{refused}");
     }
-    // A queue that does not wait for cust's copies, and no GPU.
+    // A stream that does not wait for cust's copies, and no GPU.
     let refused = DeviceVecRef::from_cust(gpu, &short).unwrap_err();
     assert!(matches!(&refused, Error::InvalidOption(text) if text.contains("from_cust")), "{refused}");
     let refused = DeviceVecMut::from_cust(&Device::cpu(), &mut y_buffer).unwrap_err();

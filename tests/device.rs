@@ -105,7 +105,7 @@ fn operations_are_timed(device: &Device) {
 /// device, and then ends the hold: one try of several is enough.
 fn times_have_no_host_in_them(gpu: &Device) {
     let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![2.0f32]).unwrap();
-    let queue = gpu.new_queue().unwrap();
+    let queue = gpu.new_stream().unwrap();
     let (a, x, mut y) = (queue.upload(&a).unwrap(), queue.upload_vec(&[3.0]).unwrap(), queue.zeros(1).unwrap());
     a.spmv(1.0, &x, 0.0, &mut y).unwrap();
     let mut median = || {
@@ -121,9 +121,9 @@ fn times_have_no_host_in_them(gpu: &Device) {
     assert!((0..20).any(|_| median() < Duration::from_micros(100)));
 }
 
-/// What waits for a queue that is held back is let go on.
+/// What waits for a stream that is held back is let go on.
 fn operations_that_wait_are_timed(gpu: &Device) {
-    let queue = gpu.new_queue().unwrap();
+    let queue = gpu.new_stream().unwrap();
     let x = queue.upload_vec(&[3.0f32]).unwrap();
     let times = queue.time_each(3, |_| x.to_vec().map(drop)).unwrap();
     assert!(times.len() == 3 && times.iter().all(|time| *time < Duration::from_secs(1)), "{times:?}");
@@ -131,13 +131,13 @@ fn operations_that_wait_are_timed(gpu: &Device) {
 
 /// What is captured has no time.
 fn captures_are_not_timed(gpu: &Device) {
-    let queue = gpu.new_queue().unwrap();
+    let queue = gpu.new_stream().unwrap();
     let mut refusal = None;
     let operations = || {
         refusal = queue.time_each(1, |_| Ok(())).err();
         Ok(())
     };
-    // SAFETY: nothing is touched, and no other thread has this queue.
+    // SAFETY: nothing is touched, and no other thread has this stream.
     drop(unsafe { queue.capture(operations) });
     assert!(refusal.unwrap().to_string().contains("timing cannot be recorded"));
 }
@@ -152,12 +152,12 @@ fn a_gpu_describes_itself(gpu: &Device) {
     assert!(gpu.describe().starts_with(&format!("cuda:0, {}", info.name)), "{}", gpu.describe());
 }
 
-/// One for each queue, the same for each handle of it.
+/// One for each stream, the same for each handle of it.
 fn queues_of_gpus_have_a_handle(device: &Device) {
     let handle = device.cuda_stream();
     assert_eq!(handle.is_some(), device.is_cuda());
     assert_eq!(device.clone().cuda_stream(), handle);
-    let other = device.new_queue().unwrap();
+    let other = device.new_stream().unwrap();
     assert_eq!(other.cuda_stream() == handle, !device.is_cuda());
 }
 

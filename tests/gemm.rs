@@ -208,15 +208,16 @@ fn every_tile<T: Scalar>(device: &Device) {
             }
             false => vec![(rows + 1, cols - 1, 9, 1), (rows, cols, 40, 3)],
         };
-        for (m, n, k, splits) in sizes {
-            let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
+        for (m, n, k, split_k) in sizes {
+            let options = GemmOptions::default().tile(rows as u32, cols as u32).split_k(split_k);
             for a_order in BOTH {
                 for b_order in BOTH {
                     let a = Dense::<T>::integers(3, (m, k), a_order);
                     let b = Dense::integers(4, (k, n), b_order);
                     let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
-                    let case =
-                        format!("{m} x {n} x {k}, tiles of {rows} x {cols}, {splits} splits, {a_order:?} {b_order:?}");
+                    let case = format!(
+                        "{m} x {n} x {k}, tiles of {rows} x {cols}, {split_k} split_k, {a_order:?} {b_order:?}"
+                    );
                     check_exact(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
                     kernels.insert(chosen(device, &options, (&a, &b, &c)));
                 }
@@ -331,7 +332,7 @@ fn graphs_repeat_products(device: &Device) {
     drop(graph);
     assert_eq!(c.to_vec().unwrap(), [100.0 + 4.0 * 180.0; 200]);
     // Splits share memory, which each product leaves as it has found it.
-    let options = GemmOptions::default().tile(32, 32).splits(2);
+    let options = GemmOptions::default().tile(32, 32).split_k(2);
     let (a, b) = (device.upload_vec(&[2.0f32; 20 * 70]).unwrap(), device.upload_vec(&[3.0; 70 * 10]).unwrap());
     let product = || gemm_with(&options, 1.0, a.matrix((20, 70))?, b.matrix((70, 10))?, 1.0, c.matrix_mut((20, 10))?);
     let mut graph = device.record(product).unwrap();
@@ -341,20 +342,20 @@ fn graphs_repeat_products(device: &Device) {
 }
 
 /// `C += A B` with A of twos and B of threes, each sum split among 2, 3 or 4 blocks: every element grows by `6 k`, exactly.
-fn add_product(queue: &Device, size: usize, splits: u32, c: &mut DeviceVec<f32>) {
-    let options = GemmOptions::default().tile(32, 32).splits(splits);
+fn add_product(queue: &Device, size: usize, split_k: u32, c: &mut DeviceVec<f32>) {
+    let options = GemmOptions::default().tile(32, 32).split_k(split_k);
     let [a, b] = [2.0, 3.0].map(|value| queue.upload_vec(&vec![value; size * size]).unwrap());
     let square = (size, size);
     gemm_with(&options, 1.0, a.matrix(square).unwrap(), b.matrix(square).unwrap(), 1.0, c.matrix_mut(square).unwrap())
         .unwrap();
 }
 
-/// A queue's first products of this kind are in graphs, so that memory for them is allocated there. The first graph keeps what
+/// A stream's first products of this kind are in graphs, so that memory for them is allocated there. The first graph keeps what
 /// it has, though a later product needs more, and products between its launches use other memory.
 fn graphs_hold_split_sums(device: &Device) {
-    let queue = &device.new_queue().unwrap();
-    let record = |size: usize, splits: u32, c: &mut DeviceVec<f32>, other: &mut dyn FnMut()| {
-        let options = GemmOptions::default().tile(32, 32).splits(splits);
+    let queue = &device.new_stream().unwrap();
+    let record = |size: usize, split_k: u32, c: &mut DeviceVec<f32>, other: &mut dyn FnMut()| {
+        let options = GemmOptions::default().tile(32, 32).split_k(split_k);
         let [a, b] = [2.0, 3.0].map(|value| queue.upload_vec(&vec![value; size * size]).unwrap());
         let square = (size, size);
         let product = || gemm_with(&options, 1.0, a.matrix(square)?, b.matrix(square)?, 1.0, c.matrix_mut(square)?);
@@ -380,19 +381,19 @@ fn graphs_hold_split_sums(device: &Device) {
 }
 
 fn threads_share_a_queue(device: &Device) {
-    let queue = &device.new_queue().unwrap();
+    let queue = &device.new_stream().unwrap();
     let rounds = if device.is_cuda() { 50 } else { 1 };
     std::thread::scope(|scope| {
-        for splits in [2, 3, 4] {
+        for split_k in [2, 3, 4] {
             scope.spawn(move || {
                 // From thread to thread and round to round more memory is needed.
-                for size in [33, 40 + 10 * splits as usize] {
+                for size in [33, 40 + 10 * split_k as usize] {
                     let mut c = queue.zeros(size * size).unwrap();
                     for _ in 0..rounds {
-                        add_product(queue, size, splits, &mut c);
+                        add_product(queue, size, split_k, &mut c);
                     }
                     let expected = (rounds * 6 * size) as f32;
-                    assert!(c.to_vec().unwrap().iter().all(|&c| c == expected), "{size}, {splits} splits");
+                    assert!(c.to_vec().unwrap().iter().all(|&c| c == expected), "{size}, {split_k} split_k");
                 }
             });
         }
@@ -407,7 +408,7 @@ fn autotuned_options(device: &Device) {
     let out = z.matrix_mut(c.layout).unwrap();
     let options = gemm_autotune(x.matrix(a.layout).unwrap(), y.matrix(b.layout).unwrap(), &out).unwrap();
     assert_eq!(options.tile.is_some(), device.to_string() != "cpu");
-    assert_eq!(options.splits.is_some(), device.to_string() != "cpu");
+    assert_eq!(options.split_k.is_some(), device.to_string() != "cpu");
     check(&format!("{options:?}"), device, &options, (1.5, 0.5), (&a, &b, &c));
 }
 
@@ -415,8 +416,8 @@ fn same_input_same_bits(device: &Device) {
     let a = Dense::<f32>::random(1, (70, 50), Order::RowMajor, 0, 0);
     let b = Dense::random(2, (50, 66), Order::ColumnMajor, 0, 0);
     let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-    for splits in [1, 2] {
-        let options = GemmOptions::default().splits(splits);
+    for split_k in [1, 2] {
+        let options = GemmOptions::default().split_k(split_k);
         let bits = || {
             let found = product(device, &options, (1.25, 0.5), (&a, &b, &c));
             found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
@@ -451,8 +452,8 @@ fn what_does_not_fit(device: &Device) {
             GemmOptions::default().tile(100, 3),
             "invalid option: a tile of 100 x 3: there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32",
         ),
-        (GemmOptions::default().splits(0), "invalid option: sums split among other than 1 to 64 blocks"),
-        (GemmOptions::default().splits(65), "invalid option: sums split among other than 1 to 64 blocks"),
+        (GemmOptions::default().split_k(0), "invalid option: sums split among other than 1 to 64 blocks"),
+        (GemmOptions::default().split_k(65), "invalid option: sums split among other than 1 to 64 blocks"),
     ];
     for (options, expected) in wrong {
         for rows in [3, 0] {
@@ -495,8 +496,8 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
             let a = Dense::<T>::random(1, (70, 50), a_order, 0, 0);
             let b = Dense::random(2, (50, 66), b_order, 1, 0);
             let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-            for (&(rows, cols), splits) in tiles::<T>().iter().zip([2, 3, 3, 1, 2]) {
-                let options = GemmOptions::default().tile(rows as u32, cols as u32).splits(splits);
+            for (&(rows, cols), split_k) in tiles::<T>().iter().zip([2, 3, 3, 1, 2]) {
+                let options = GemmOptions::default().tile(rows as u32, cols as u32).split_k(split_k);
                 let bits = |on| {
                     let product = product(on, &options, (1.25, 0.5), (&a, &b, &c));
                     product.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()

@@ -163,7 +163,7 @@ fn what_a_graph_cannot_hold_is_an_error(device: &Device) {
         assert!(problem.contains("cannot be recorded"), "{problem}");
     }
     if device.is_cuda() {
-        let queue = device.new_queue().unwrap();
+        let queue = device.new_stream().unwrap();
         let (x_there, mut y_there) = (queue.zeros::<f64>(30).unwrap(), queue.zeros::<f64>(30).unwrap());
         for problem in [
             refusal(device, || y.axpy(1.0, &x_there)),

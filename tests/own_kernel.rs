@@ -40,13 +40,13 @@ static SPMV: LazyLock<Kernel<spmv_csr_vector::Args<f32, u32>>> = LazyLock::new(|
         .with_ptx(ptx.leak())
 });
 
-/// `A` is the n x n matrix with ones on the diagonal and left of it; the vectors belong to two queues.
+/// `A` is the n x n matrix with ones on the diagonal and left of it; the vectors belong to two streams.
 fn a_kernel_runs_from_its_ptx(device: &Device) {
     let n = 1000u32;
     let offsets: Vec<u32> = (0..=n).map(|i| if i == 0 { 0 } else { 2 * i - 1 }).collect();
     let columns: Vec<u32> = (0..n).flat_map(|i| i.saturating_sub(1)..=i).collect();
     let x = Random(1).vector::<f32>(n as usize);
-    let other_queue = device.new_queue().unwrap();
+    let other_queue = device.new_stream().unwrap();
     let row_offsets = other_queue.upload_vec(&offsets).unwrap();
     let col_indices = device.upload_vec(&columns).unwrap();
     let values = device.upload_vec(&vec![1.0f32; columns.len()]).unwrap();

@@ -128,11 +128,11 @@ fn tiles_and_widths() -> Vec<(SpmmOptions, usize)> {
     for vector in [1, 2, 4] {
         for (lanes, coarsening) in TILES {
             let tile = vector * (lanes * coarsening) as usize;
-            for long_row in [1, 2, 3, 16, 1000] {
+            for split_threshold in [1, 2, 3, 16, 1000] {
                 for ncols in [tile, tile + vector, 2 * tile + vector] {
                     // As many columns again as keep the vector from being wider.
                     let ncols = if vector < 4 && ncols.is_multiple_of(2 * vector) { ncols + vector } else { ncols };
-                    all.push((SpmmOptions::default().tile(lanes, coarsening).long_row(long_row), ncols));
+                    all.push((SpmmOptions::default().tile(lanes, coarsening).split_threshold(split_threshold), ncols));
                 }
             }
         }
@@ -274,7 +274,7 @@ fn plans_choose_as_told(device: &Device) {
     } else {
         assert_eq!(chosen.kernel, "spmm_csr_f32_v4_t8_c1");
         assert!(chosen.reason.contains("15 rows of more than 16 entries, up to 150, in "), "{chosen}");
-        let plan = uploaded.spmm_plan(32, &SpmmOptions::default().tile(4, 1).long_row(200)).unwrap();
+        let plan = uploaded.spmm_plan(32, &SpmmOptions::default().tile(4, 1).split_threshold(200)).unwrap();
         let forced = plan.describe();
         assert_eq!(forced.kernel, "spmm_csr_f32_v4_t4_c1");
         assert!(forced.reason.ends_with("no row of more than 200 entries"), "{forced}");
@@ -293,7 +293,7 @@ fn plans_choose_as_told(device: &Device) {
         assert!(error.to_string().starts_with("invalid option: a tile of 3 lanes"), "{error}");
     }
     // Long rows and order hold for other alignments too.
-    let options = SpmmOptions::default().long_row(7).row_order((0..45).rev().collect());
+    let options = SpmmOptions::default().split_threshold(7).row_order((0..45).rev().collect());
     let plan = uploaded.spmm_plan(12, &options).unwrap();
     let gaps = Dense::random(4, 60, 12, 1, 3);
     check("misaligned", &matrix, &plan, (1.0, 0.0), &gaps, &old(45, 12, 1, 3, 0.0));
@@ -361,7 +361,7 @@ fn what_does_not_fit(device: &Device) {
             assert_eq!(refused.kind(), ErrorKind::Unsupported);
         }
     }
-    let error = uploaded.spmm_plan(8, &SpmmOptions::default().long_row(0)).unwrap_err();
+    let error = uploaded.spmm_plan(8, &SpmmOptions::default().split_threshold(0)).unwrap_err();
     assert_eq!(error.to_string(), "invalid option: long rows of more than 0 entries: it is 1 to 2^30");
     // Nothing to compute is not an error.
     let (none, mut c) = (device.zeros::<f32>(0).unwrap(), device.zeros::<f32>(0).unwrap());
@@ -375,9 +375,10 @@ fn random_products<T: Scalar>(device: &Device) {
     let cases = (strategies::csr_matrix::<T>(), shape, factors);
     let count = if device.to_string() == "emulated" { 32 } else { 256 };
     properties::check(&format!("spmm_{:?}", T::DTYPE), count, cases, |(matrix, shape, factors)| {
-        let (ncols, gap, offset, long_row) = shape;
+        let (ncols, gap, offset, split_threshold) = shape;
         let uploaded = device.upload(&matrix).unwrap();
-        let options = long_row.map_or_else(SpmmOptions::default, |entries| SpmmOptions::default().long_row(entries));
+        let options = split_threshold
+            .map_or_else(SpmmOptions::default, |entries| SpmmOptions::default().split_threshold(entries));
         let plan = uploaded.spmm_plan(ncols, &options).unwrap();
         let b = Dense::random(21, matrix.ncols(), ncols, gap, offset);
         check("random", &matrix, &plan, factors, &b, &old(matrix.nrows(), ncols, gap, offset, factors.1));

@@ -54,7 +54,7 @@ fn every_matrix<T: Scalar>(device: &Device) {
 /// Every kernel, and rows cut as finely as can be, so that all of them are in many pieces.
 fn kernels() -> Vec<SpmvOptions> {
     let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive);
-    let finely = [adaptive.clone().long_row(1), adaptive.long_row(37)];
+    let finely = [adaptive.clone().split_threshold(1), adaptive.split_threshold(37)];
     SpmvOptions::candidates().into_iter().chain(finely).collect()
 }
 
@@ -76,7 +76,7 @@ fn every_kernel<T: Scalar>(device: &Device) {
         };
         // The largest ones would take most of the time there: rows in longer pieces and narrow offsets stand for both.
         let is_large = !device.is_cuda() && matrix.nnz() > 10_000;
-        for options in kernels.iter().filter(|options| !is_large || options.long_row != Some(1)) {
+        for options in kernels.iter().filter(|options| !is_large || options.split_threshold != Some(1)) {
             check(&format!("{name}, {options:?}"), &device.upload_with(&matrix, options).unwrap());
             if !is_large {
                 let uploaded = device.upload_with(&wide, options).unwrap();
@@ -123,7 +123,7 @@ fn nan_and_infinity_pass_through(device: &Device) {
     assert!(y[1].is_nan() && y[3].is_nan(), "{y:?}");
 }
 
-/// A hundred times, while another queue of the device works on something else.
+/// A hundred times, while another stream of the device works on something else.
 fn same_input_same_bits(device: &Device) {
     // The emulator runs its threads in the same order each time.
     let (others, runs) = match device.to_string().as_str() {
@@ -131,11 +131,12 @@ fn same_input_same_bits(device: &Device) {
         "cpu" => (0, 10),
         _ => (3, 100),
     };
-    let other_queue = device.new_queue().unwrap();
+    let other_queue = device.new_stream().unwrap();
     let other = other_queue.upload(&matrices::from_rows::<f32>(1, vec![vec![(0, 0.5)]; 1 << 20])).unwrap();
     let (other_x, mut other_y) = (other_queue.zeros(1).unwrap(), other_queue.zeros(1 << 20).unwrap());
     for (name, matrix) in matrices::all::<f32>() {
-        for options in [SpmvOptions::default(), SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(37)] {
+        for options in [SpmvOptions::default(), SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(37)]
+        {
             let uploaded = device.upload_with(&matrix, &options).unwrap();
             let x = device.upload_vec(&Random(8).vector::<f32>(matrix.ncols())).unwrap();
             let mut product = || {
@@ -179,7 +180,7 @@ fn more_rows_than_2_to_the_27(device: &Device) {
     let matrix = CsrMatrix::try_from_csr_data(nrows, 2, row_offsets, vec![0, 0, 1], vec![1.0f32, 2.0, 3.0]).unwrap();
     let x = device.upload_vec(&[10.0, 100.0]).unwrap();
     for (kernel, lanes) in [(CsrKernel::Vector, 32), (CsrKernel::Adaptive, 16)] {
-        let options = SpmvOptions::default().kernel(kernel).lanes(Lanes::Fixed(lanes)).long_row(1);
+        let options = SpmvOptions::default().kernel(kernel).lanes(Lanes::Fixed(lanes)).split_threshold(1);
         let uploaded = device.upload_with(&matrix, &options).unwrap();
         let mut y = device.zeros(nrows).unwrap();
         uploaded.spmv(1.0, &x, 0.0, &mut y).unwrap();
@@ -206,9 +207,9 @@ fn wrong_lane_counts_are_errors(device: &Device) {
     }
     let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive);
     assert!(device.upload_with(&matrix, &adaptive.clone().lanes(Lanes::Fixed(32))).is_err());
-    for long_row in [0, (1 << 30) + 1] {
-        let error = device.upload_with(&matrix, &adaptive.clone().long_row(long_row)).unwrap_err();
-        assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&long_row.to_string())), "{error}");
+    for split_threshold in [0, (1 << 30) + 1] {
+        let error = device.upload_with(&matrix, &adaptive.clone().split_threshold(split_threshold)).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains(&split_threshold.to_string())), "{error}");
     }
 }
 
@@ -225,7 +226,7 @@ fn timing_chooses_among_what_is_allowed(device: &Device) {
     };
     let any = chosen(SpmvOptions::default());
     assert_eq!(any.reason.starts_with("the fastest of 11 candidates, "), !on_cpu, "{any}");
-    let adaptive = chosen(SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(2));
+    let adaptive = chosen(SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(2));
     assert_eq!(adaptive.reason.starts_with("the fastest of 5 candidates, "), !on_cpu, "{adaptive}");
     assert_eq!(adaptive.kernel.starts_with("spmv_csr_adaptive_f32_t"), !on_cpu, "{adaptive}");
     let of_8_lanes = chosen(SpmvOptions::default().lanes(Lanes::Fixed(8)));
@@ -244,11 +245,11 @@ fn timing_chooses_for_every_matrix(gpu: &Device) {
     }
 }
 
-/// A product on one queue uses what other queues have just written, and the other way round.
+/// A product on one stream uses what other streams have just written, and the other way round.
 fn queues_are_ordered(device: &Device) {
     let n = 200_000;
     let shift = |by: usize| matrices::from_rows::<f64>(n, (0..n).map(|i| vec![((i + by) % n, 1.0)]).collect());
-    let queues = [device.clone(), device.new_queue().unwrap(), device.new_queue().unwrap()];
+    let queues = [device.clone(), device.new_stream().unwrap(), device.new_stream().unwrap()];
     let matrices = queues.each_ref().map(|queue| queue.upload(&shift(1)).unwrap());
     let x: Vec<f64> = (0..n).map(|i| i as f64).collect();
     let mut vectors = queues.each_ref().map(|queue| queue.upload_vec(&x).unwrap());
@@ -294,9 +295,9 @@ fn graphs_check_their_arguments(device: &Device) {
     assert_eq!(error.to_string(), "y has 299 elements where the operation needs 300");
 }
 
-/// Two products a launch, on a queue of its own, for no other test may use it meanwhile.
+/// Two products a launch, on a stream of its own, for no other test may use it meanwhile.
 fn captured_products_are_repeated(device: &Device) {
-    let queue = device.new_queue().unwrap();
+    let queue = device.new_stream().unwrap();
     let matrix = queue.upload(&ones::<f64>()).unwrap();
     let (x, mut y) = (queue.upload_vec(&[1.0; 300]).unwrap(), queue.zeros(300).unwrap());
     let mut z = queue.zeros(300).unwrap();
@@ -305,7 +306,7 @@ fn captured_products_are_repeated(device: &Device) {
         matrix.spmv(1.0, &x, 1.0, &mut y)?;
         matrix.spmv(1.0, &x, 2.0, &mut z)
     };
-    // SAFETY: the closure borrows what it touches, and nobody else knows the queue.
+    // SAFETY: the closure borrows what it touches, and nobody else knows the stream.
     let mut graph = unsafe { queue.capture(two_products) }.unwrap();
     graph.launch(3).unwrap();
     drop(graph);
@@ -333,7 +334,7 @@ fn graphs_give_the_bits_of_the_product(gpu: &Device) {
 }
 
 fn graphs_of_several_queues_are_errors(gpu: &Device) {
-    let other = gpu.new_queue().unwrap();
+    let other = gpu.new_stream().unwrap();
     let matrix = gpu.upload(&ones::<f32>()).unwrap();
     let (x, x_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
     let (mut y, mut y_other) = (gpu.zeros(300).unwrap(), other.zeros(300).unwrap());
@@ -343,11 +344,11 @@ fn graphs_of_several_queues_are_errors(gpu: &Device) {
     }
 }
 
-/// And the queue is as good as before.
+/// And the stream is as good as before.
 fn capture_fails_on_what_cannot_be_recorded(gpu: &Device) {
-    let queue = gpu.new_queue().unwrap();
+    let queue = gpu.new_stream().unwrap();
     let x = queue.upload_vec(&[1.0f32; 300]).unwrap();
-    // SAFETY: the closure borrows what it touches, and nobody else knows the queue.
+    // SAFETY: the closure borrows what it touches, and nobody else knows the stream.
     assert!(unsafe { queue.capture(|| x.to_vec().map(|_| ())) }.is_err());
     let stop = || Err(Error::InvalidOption("stop".into()));
     // SAFETY: as above.

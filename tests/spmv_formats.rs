@@ -206,7 +206,7 @@ fn product_with_transpose<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T]
 fn slices_get_the_same_bits<T: Scalar>(device: &Device) {
     let rows = (0..43).map(|i| (0..i % 7).map(|k| ((i * 5 + k * 3) % 31, 0.1 + k as f64)).collect()).collect();
     let matrix = matrices::from_rows::<T>(31, rows);
-    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(4);
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(4);
     let mut all = uploads(device, &matrix);
     all.push(("adaptive", device.upload_with(&matrix, &adaptive).unwrap()));
     all.push(("vector", device.upload_with(&matrix, &SpmvOptions::default().kernel(CsrKernel::Vector)).unwrap()));
@@ -460,7 +460,7 @@ fn stencil(n: usize) -> CsrMatrix<f32> {
 fn graphs_and_products_take_turns(gpu: &Device) {
     let matrices = matrices::all::<f64>();
     let (_, matrix) = matrices.iter().find(|(name, _)| *name == "power law").unwrap();
-    let long_rows = SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(7);
+    let long_rows = SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(7);
     let in_coo = gpu.upload(&CooMatrix::from(matrix)).unwrap();
     let in_hyb = gpu.upload(&HybMatrix::from_csr_with_width(matrix, 2).unwrap()).unwrap();
     for uploaded in [in_coo, in_hyb, gpu.upload_with(matrix, &long_rows).unwrap()] {

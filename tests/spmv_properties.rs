@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     let vector = SpmvOptions::default().kernel(CsrKernel::Vector);
     let vector = spmv_csr_vector::KEYS.iter().map(|key| (key.entry(), key.dtype, key.offset_bytes, key.lanes, &vector));
     // So that most matrices have rows in several pieces.
-    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).long_row(7);
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(7);
     let adaptive =
         spmv_csr_adaptive::KEYS.iter().map(|key| (key.entry(), key.dtype, key.offset_bytes, key.lanes, &adaptive));
     for (entry, dtype, offset_bytes, lanes, options) in vector.chain(adaptive) {

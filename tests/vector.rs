@@ -268,9 +268,9 @@ fn reductions<T: Scalar>(device: &Device) {
     }
 }
 
-/// Each argument on another queue than the one that the operation runs on.
+/// Each argument on another stream than the one that the operation runs on.
 fn several_queues(device: &Device) {
-    let queues = [(); 4].map(|()| device.new_queue().unwrap());
+    let queues = [(); 4].map(|()| device.new_stream().unwrap());
     let values = Random(12).vector::<f64>(100_000);
     for round in 0..20 {
         let on = |i: usize| &queues[(i + round) % 4];

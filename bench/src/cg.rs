@@ -21,11 +21,11 @@ use self::{
     vendor::Expected,
 };
 use super::{
-    report::{Finished, Method},
-    rivals::{
-        Rival,
+    baselines::{
+        Baseline,
         vendor_cg::{Number, VendorCg},
     },
+    report::{Finished, Method},
     session::{Basics, Benchmark, Conditions, Session},
     suite,
 };
@@ -51,7 +51,7 @@ const SUITE: [&str; 3] = ["gen:fem3:10000", "gen:poisson2d:256", "gen:poisson2d:
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.cg",
     version: 2,
-    rivals: &[Rival::Cublas, Rival::Cusparse],
+    baselines: &[Baseline::Cublas, Baseline::Cusparse],
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "A x = b by conjugate gradients with Jacobi's preconditioner, b random and x = 0 at the start",
     figures: "All times are wall times, of our kernels and of the libraries alike: an iteration is the difference of the times of \

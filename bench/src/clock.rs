@@ -12,8 +12,8 @@ use warpsparse::{Device, GemmOptions, gemm};
 
 pub(super) use self::report::{ClockResult, HEADER, Side};
 use super::{
+    baselines::{Baseline, CublasCalls, Run},
     report::{Finished, Method, Report, Skipped},
-    rivals::{CublasCalls, Rival, Run},
     session::{Basics, machine, now, right},
 };
 
@@ -56,12 +56,12 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
         return Err(format!("device times are those of a GPU, and this is {device}").into());
     }
     let copy_bandwidth = device.measure_copy_bandwidth()?;
-    let (mut rivals, mut shapes, mut results, mut skipped) = (Vec::new(), options.shapes(), Vec::new(), Vec::new());
-    match Rival::Cublas.describe(&device) {
-        Ok(description) => rivals.push(description),
+    let (mut baselines, mut shapes, mut results, mut skipped) = (Vec::new(), options.shapes(), Vec::new(), Vec::new());
+    match Baseline::Cublas.describe(&device) {
+        Ok(description) => baselines.push(description),
         Err(reason) => {
             shapes.clear();
-            skipped.push(Skipped { what: Rival::Cublas.name().into(), reason });
+            skipped.push(Skipped { what: Baseline::Cublas.name().into(), reason });
         }
     }
     for shape in shapes {
@@ -92,7 +92,13 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
         warpsparse: env!("CARGO_PKG_VERSION").into(),
         date,
         machine: machine(&device, copy_bandwidth)?,
-        method: Method { clock: Clock::Graph, repeats: REPEATS, cache: "cold".into(), rivals, text: report::method() },
+        method: Method {
+            clock: Clock::Graph,
+            repeats: REPEATS,
+            cache: "cold".into(),
+            baselines,
+            text: report::method(),
+        },
         results,
         skipped,
     };
@@ -111,7 +117,7 @@ fn side_by_side(
     let ours = measurement.product(&measurement.upload()?, &GemmOptions::default())?.product;
     ours.check()?;
     let (name, mut left_out) = (shape.to_string(), Vec::new());
-    let runs = Rival::Cublas.gemm_runs(&measurement, &mut left_out);
+    let runs = Baseline::Cublas.gemm_runs(&measurement, &mut left_out);
     skipped.extend(left_out.into_iter().map(|it| Skipped { what: format!("{} on {name}", it.what), ..it }));
     match runs.and_then(|runs| fastest(runs, &name, skipped)) {
         Ok(theirs) => Ok(Some(ClockResult {
@@ -121,7 +127,7 @@ fn side_by_side(
             cublas: Side { timing: theirs.figures.timing, ncu_us: None },
         })),
         Err(reason) => {
-            skipped.push(Skipped { what: format!("{} on {name}", Rival::Cublas.name()), reason });
+            skipped.push(Skipped { what: format!("{} on {name}", Baseline::Cublas.name()), reason });
             Ok(None)
         }
     }
@@ -129,7 +135,7 @@ fn side_by_side(
 
 /// The fastest of those whose product is right.
 fn fastest(runs: Vec<Run>, name: &str, skipped: &mut Vec<Skipped>) -> Result<Run, String> {
-    let runs = right(Rival::Cublas, runs, name, skipped)?;
+    let runs = right(Baseline::Cublas, runs, name, skipped)?;
     let us = |run: &Run| run.figures.us();
     runs.into_iter()
         .min_by(|a, b| us(a).total_cmp(&us(b)))

@@ -7,9 +7,9 @@ use measure::{DTypeName, Outcome, Spread, emit};
 use serde_json::Value;
 
 use super::{
+    baselines::Baseline,
     clock::{ClockResult, Side},
     reading::{By, Document},
-    rivals::Rival,
     table::{self, none, short},
 };
 
@@ -120,7 +120,7 @@ fn figures(document: &Document) -> Result<Vec<Figure>, String> {
     }
     for (_, reading) in document.clocks()? {
         for ClockResult { name: shape, ours, way, cublas } in reading.results {
-            let sides = [("ours", String::new(), ours, true), (Rival::Cublas.name(), way, cublas, false)];
+            let sides = [("ours", String::new(), ours, true), (Baseline::Cublas.name(), way, cublas, false)];
             figures.extend(sides.map(|(side, kernel, Side { timing, .. }, is_ours)| {
                 let name = Name { benchmark: "Clock", case: format!("{shape} {}", DTypeName::F32), way: side.into() };
                 Figure { name, kernel, us: timing.time_us, is_ours }

@@ -107,7 +107,7 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
             clock: Clock::Wall,
             repeats,
             cache: "as named".into(),
-            rivals: Vec::new(),
+            baselines: Vec::new(),
             text: report::method(repeats),
         },
         results,

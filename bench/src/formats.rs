@@ -9,8 +9,8 @@ use warpsparse::{CsrMatrix, Device, Error, HybMatrix, Result, Scalar, SpmvOption
 
 use self::report::{Conversion, FormatResult, HybSplit, MatrixResult, Measured, Outcome, Ratio, Refused};
 use super::{
-    report::{Finished, RivalReport},
-    rivals::{Number, Rival},
+    baselines::{Baseline, Number},
+    report::{BaselineReport, Finished},
     session::{Benchmark, Session, Settings, least_time},
     suite::{self, Suite},
 };
@@ -24,7 +24,7 @@ pub(crate) struct Options {
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.formats",
     version: 2,
-    rivals: Rival::SPARSE,
+    baselines: Baseline::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "y = 1 A x + 0 y",
     figures: "GFLOP/s count two operations for each entry, padding left out. GB/s count the bytes that must move at least \
@@ -61,22 +61,29 @@ fn measure_matrix<T: Number>(
         dtype,
         formats: Vec::new(),
         hyb: hyb_split(&problem.matrix)?,
-        rivals: Vec::new(),
+        baselines: Vec::new(),
     };
     for format in FORMATS {
         let outcome = measure_format(&measurement, format, &result)?;
         result.formats.push(FormatResult { format, outcome });
     }
-    let rivals: Vec<_> = session.rivals.iter().flat_map(|rival| rival.in_every_format()).collect();
+    let baselines: Vec<_> = session.baselines.iter().flat_map(|baseline| baseline.in_every_format()).collect();
     let in_csr = result.in_csr().expect("CSR refuses no matrix");
-    result.rivals =
-        session.measure_rivals(&rivals, |rival| rival.runs(&measurement), &in_csr, &format!("{name} {dtype}"));
+    result.baselines = session.measure_baselines(
+        &baselines,
+        |baseline| baseline.runs(&measurement),
+        &in_csr,
+        &format!("{name} {dtype}"),
+    );
     for format in &mut result.formats {
         if let Outcome::Measured(measured) = &mut format.outcome {
             let ours = measured.product.figures.timing;
-            let ratio = |rival: &RivalReport| rival.figures.timing.over(&ours);
-            measured.ratios =
-                result.rivals.iter().map(|rival| Ratio { rival: rival.name, ratio: ratio(rival) }).collect();
+            let ratio = |baseline: &BaselineReport| baseline.figures.timing.over(&ours);
+            measured.ratios = result
+                .baselines
+                .iter()
+                .map(|baseline| Ratio { baseline: baseline.name, ratio: ratio(baseline) })
+                .collect();
         }
     }
     Ok([result])

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ladders::{SpmmLadder, SpmmRung};
-use measure::{DTypeName, DenseProblem, DenseProblems, DenseReport, MOST_COLUMNS, MatrixReport, Measurement, Outcome};
+use measure::{DTypeName, DenseProblem, DenseProblems, DenseReport, MAX_COLUMNS, MatrixReport, Measurement, Outcome};
 use warpsparse::{
     DeviceMatrix, DeviceVec, Error, Result, SpmmOptions,
     io::{
@@ -24,8 +24,8 @@ use self::{
     report::{GraphResult, RungReport},
 };
 use super::{
+    baselines::Baseline,
     report::Finished,
-    rivals::Rival,
     session::{Basics, Benchmark, Conditions, Session, parse_limit},
 };
 
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     graph: Vec<StandIn>,
     /// Columns of the dense matrices.
     #[arg(short, value_delimiter = ',', default_value = "32,256",
-        value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
+        value_parser = clap::value_parser!(u32).range(1..=MAX_COLUMNS))]
     n: Vec<u32>,
     /// Take graphs of this part of the rows and entries, over 0 and up to 1.
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     limit: Duration,
     /// Libraries to compare with [default: cusparse on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
-    against: Option<Vec<Rival>>,
+    against: Option<Vec<Baseline>>,
     #[command(flatten)]
     pub(super) basics: Basics,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Options {
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.graphs",
     version: 2,
-    rivals: Rival::SPARSE,
+    baselines: Baseline::SPARSE,
     dtypes: &[DTypeName::F32],
     product: "C = 1 A B + 0 C, with n columns in B and C, which are row-major",
     figures: "GFLOP/s count two operations for each entry and column of B. CRC is coalesced row caching, CWM \
@@ -122,10 +122,11 @@ impl Options {
             let reordering = reordered.report(chosen.us(), us(ROWS_CLUSTERED), us(ALL_CLUSTERED));
             let timing = chosen.product.product.figures.timing;
             let measurement = session.measurement_from(1, &problem)?.limit(self.limit);
-            let rivals = session.rivals.clone();
-            let rivals = session.measure_rivals(&rivals, |rival| rival.dense_runs(&measurement), &timing, &label);
+            let baselines = session.baselines.clone();
+            let baselines =
+                session.measure_baselines(&baselines, |baseline| baseline.dense_runs(&measurement), &timing, &label);
             let (name, matrix) = (graph.name, matrix.clone());
-            results.push(GraphResult { name, matrix, dtype, n, rungs, reordering, rivals }.with_ratios());
+            results.push(GraphResult { name, matrix, dtype, n, rungs, reordering, baselines }.with_ratios());
         }
         Ok(results)
     }

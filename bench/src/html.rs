@@ -119,7 +119,7 @@ fn method_of(section: &Section, method: &Method, skipped: &[Skipped]) -> Markup 
         details.method {
             summary { "How it was measured" @if !skipped.is_empty() { ", and " (skipped.len()) " skipped" } }
             @for paragraph in method.text.split("\n\n") { p { (paragraph) } }
-            @for rival in &method.rivals { p { "Compared with " (rival) "." } }
+            @for baseline in &method.baselines { p { "Compared with " (baseline) "." } }
             @if let Some(load) = &section.load { p { (facts::load(load)) } }
             @if let Some(command) = &section.command {
                 p { "The same alone" @if let Some(seconds) = section.seconds { ", in " (facts::duration(seconds)) } ":" }

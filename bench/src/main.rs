@@ -2,6 +2,7 @@
 //! narration and progress to stderr.
 
 mod all;
+mod baselines;
 mod cg;
 mod clock;
 mod compare;
@@ -13,7 +14,6 @@ mod html;
 mod page;
 mod reading;
 mod report;
-mod rivals;
 mod session;
 mod sgemm;
 mod spmm;

@@ -119,7 +119,7 @@ pub(crate) struct Timed {
     pub(crate) error: Option<f64>,
 }
 
-/// A rival's times over ours.
+/// A baseline's times over ours.
 #[derive(Clone, Copy)]
 pub(crate) struct Ratios {
     /// Device times, where both have them.
@@ -136,7 +136,7 @@ pub(crate) enum By {
     Ours,
     /// A kernel that was forced for comparison alone.
     Forced,
-    Rival,
+    Baseline,
 }
 
 impl Document {
@@ -285,13 +285,13 @@ impl Case {
         self.ways.iter().filter_map(|way| Some((way, *way.timed.as_ref().ok()?)))
     }
 
-    /// Rivals, and what their times are over those of the chosen kernel, in one ratio and of host call times: above 1 they are
+    /// Baselines, and what their times are over those of the chosen kernel, in one ratio and of host call times: above 1 they are
     /// slower.
     pub(crate) fn ratios(&self) -> Vec<(&Way, Ratios)> {
         let Some((_, Timed { timing: ours, .. })) = self.chosen() else { return Vec::new() };
-        let rivals = self.timed().filter(|(way, _)| way.by == By::Rival);
+        let baselines = self.timed().filter(|(way, _)| way.by == By::Baseline);
         let ratios = |timing: Timing| Ratios { times: timing.over(&ours), calls: timing.calls_over(&ours) };
-        rivals.map(|(way, timed)| (way, ratios(timed.timing))).collect()
+        baselines.map(|(way, timed)| (way, ratios(timed.timing))).collect()
     }
 }
 

@@ -42,15 +42,15 @@ pub(crate) trait MatrixResult {
     fn name(&self) -> &str;
     fn dtype(&self) -> DTypeName;
     fn products(&self) -> impl Iterator<Item = &ProductReport>;
-    fn rivals(&self) -> &[RivalReport];
+    fn baselines(&self) -> &[BaselineReport];
 
     /// Of dense matrices, where results differ in that; of vectors their elements.
     fn columns(&self) -> Option<u32> {
         None
     }
 
-    fn rival(&self, name: &str) -> Option<&RivalReport> {
-        self.rivals().iter().find(|rival| rival.name == name)
+    fn baseline(&self, name: &str) -> Option<&BaselineReport> {
+        self.baselines().iter().find(|baseline| baseline.name == name)
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) struct Method {
     /// `cold`, `hot`, or `as it comes` where there is no way to tell.
     pub(crate) cache: String,
     /// The libraries compared with, and their versions.
-    pub(crate) rivals: Vec<String>,
+    pub(crate) baselines: Vec<String>,
     /// All of it in words.
     pub(crate) text: String,
 }
 
 /// Another library, by the fastest of its ways.
 #[derive(Serialize)]
-pub(crate) struct RivalReport {
+pub(crate) struct BaselineReport {
     pub(crate) name: &'static str,
     pub(crate) variant: String,
     #[serde(flatten)]
@@ -116,13 +116,13 @@ pub(crate) struct FormatReport {
     pub(crate) ratio: f64,
 }
 
-/// A rival's columns of a table: its fastest way, what that is beside ours, and what the fastest of each format is.
-pub(crate) struct RivalColumns {
+/// A baseline's columns of a table: its fastest way, what that is beside ours, and what the fastest of each format is.
+pub(crate) struct BaselineColumns {
     pub(crate) name: &'static str,
     formats: Vec<&'static str>,
 }
 
-impl RivalColumns {
+impl BaselineColumns {
     pub(crate) fn header(&self) -> Vec<String> {
         let formats = self.formats.iter().map(|format| format!("ratio, {format}"));
         let first = [format!("<{}", self.name), "µs".into(), "ratio".into()];
@@ -130,10 +130,10 @@ impl RivalColumns {
         first.into_iter().chain(formats).chain(last).collect()
     }
 
-    pub(crate) fn cells(&self, rival: Option<&RivalReport>) -> Vec<String> {
-        let Some(rival) = rival else { return vec![none(); 6 + self.formats.len()] };
-        let RivalReport { variant, figures, ratio, call_ratio, .. } = rival;
-        let of_format = |format: &&str| rival.formats.iter().find(|report| report.format == *format);
+    pub(crate) fn cells(&self, baseline: Option<&BaselineReport>) -> Vec<String> {
+        let Some(baseline) = baseline else { return vec![none(); 6 + self.formats.len()] };
+        let BaselineReport { variant, figures, ratio, call_ratio, .. } = baseline;
+        let of_format = |format: &&str| baseline.formats.iter().find(|report| report.format == *format);
         let formats =
             self.formats.iter().map(|format| of_format(format).map_or_else(none, |it| format!("{:.2}", it.ratio)));
         let call_us = figures.timing.call_us.unwrap_or(figures.timing.time_us);
@@ -148,22 +148,22 @@ impl RivalColumns {
     }
 }
 
-/// A rival over all cases of one element type.
+/// A baseline over all cases of one element type.
 pub(crate) struct Summary {
-    rival: &'static str,
+    baseline: &'static str,
     dtype: DTypeName,
     geometric_mean: f64,
     /// Of host call times.
     of_calls: f64,
     cases: usize,
-    /// On how many the rival is faster.
+    /// On how many the baseline is faster.
     below_one: usize,
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rival, dtype, geometric_mean, of_calls, cases, below_one } = self;
-        write!(f, "{dtype}: speedup over {rival} {geometric_mean:.2} (geometric mean of {cases}), ")?;
+        let Self { baseline, dtype, geometric_mean, of_calls, cases, below_one } = self;
+        write!(f, "{dtype}: speedup over {baseline} {geometric_mean:.2} (geometric mean of {cases}), ")?;
         write!(f, "slower on {below_one}; of host call times {of_calls:.2}")
     }
 }
@@ -187,7 +187,7 @@ impl<R> Report<R> {
         let Self { warpsparse, date, .. } = self;
         writeln!(f, "warpsparse {warpsparse} on {device}, {model}, which copies {copy_gb_per_s:.0} GB/s; {date}.\n")?;
         writeln!(f, "{}", self.method.text)?;
-        self.method.rivals.iter().try_for_each(|rival| writeln!(f, "\nCompared with {rival}."))
+        self.method.baselines.iter().try_for_each(|baseline| writeln!(f, "\nCompared with {baseline}."))
     }
 }
 
@@ -201,25 +201,25 @@ impl<R: MatrixResult> Report<R> {
             .filter(|(_, of)| !of.is_empty())
     }
 
-    /// The rivals that have any times.
-    pub(crate) fn rival_names(&self) -> Vec<&'static str> {
+    /// The baselines that have any times.
+    pub(crate) fn baseline_names(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
-        for rival in self.results.iter().flat_map(MatrixResult::rivals) {
-            if !names.contains(&rival.name) {
-                names.push(rival.name);
+        for baseline in self.results.iter().flat_map(MatrixResult::baselines) {
+            if !names.contains(&baseline.name) {
+                names.push(baseline.name);
             }
         }
         names
     }
 
-    /// Where a rival is faster, a line for each: what is to be read first.
+    /// Where a baseline is faster, a line for each: what is to be read first.
     pub(crate) fn losses(&self) -> String {
         let line = |name: &'static str| {
-            let of_rival = |result: &R| {
+            let of_baseline = |result: &R| {
                 let columns = result.columns().map_or_else(String::new, |columns| format!(", n = {columns}"));
-                Some((result.rival(name)?.ratio, format!("{}{columns} {}", result.name(), result.dtype())))
+                Some((result.baseline(name)?.ratio, format!("{}{columns} {}", result.name(), result.dtype())))
             };
-            let mut ratios: Vec<_> = self.results.iter().filter_map(of_rival).collect();
+            let mut ratios: Vec<_> = self.results.iter().filter_map(of_baseline).collect();
             let cases = ratios.len();
             ratios.retain(|(ratio, _)| *ratio < 1.0);
             ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -229,34 +229,38 @@ impl<R: MatrixResult> Report<R> {
                 count => format!("Slower than {name} in {count} of {cases} cases: {}.\n", lost.join("; ")),
             }
         };
-        self.rival_names().into_iter().map(line).collect()
+        self.baseline_names().into_iter().map(line).collect()
     }
 
-    /// Of each element type and rival.
+    /// Of each element type and baseline.
     pub(crate) fn summaries(&self) -> Vec<Summary> {
-        let summary = |dtype, results: &[&R], rival| {
-            let ratios: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.ratio)).collect();
-            let calls: Vec<f64> = results.iter().filter_map(|result| Some(result.rival(rival)?.call_ratio)).collect();
+        let summary = |dtype, results: &[&R], baseline| {
+            let ratios: Vec<f64> = results.iter().filter_map(|result| Some(result.baseline(baseline)?.ratio)).collect();
+            let calls: Vec<f64> =
+                results.iter().filter_map(|result| Some(result.baseline(baseline)?.call_ratio)).collect();
             let below_one = ratios.iter().filter(|&&ratio| ratio < 1.0).count();
             let (geometric_mean, of_calls) = (geometric_mean(&ratios)?, geometric_mean(&calls)?);
-            Some(Summary { rival, dtype, geometric_mean, of_calls, cases: ratios.len(), below_one })
+            Some(Summary { baseline, dtype, geometric_mean, of_calls, cases: ratios.len(), below_one })
         };
         let of_dtype = |(dtype, results): (_, Vec<_>)| {
-            self.rival_names().into_iter().filter_map(move |rival| summary(dtype, &results, rival)).collect::<Vec<_>>()
+            self.baseline_names()
+                .into_iter()
+                .filter_map(move |baseline| summary(dtype, &results, baseline))
+                .collect::<Vec<_>>()
         };
         self.by_dtype().flat_map(of_dtype).collect()
     }
 
-    /// The rivals that have any times, each with the formats that it multiplies in, if there are several.
-    pub(crate) fn rival_columns(&self) -> Vec<RivalColumns> {
+    /// The baselines that have any times, each with the formats that it multiplies in, if there are several.
+    pub(crate) fn baseline_columns(&self) -> Vec<BaselineColumns> {
         let formats_of = |name| {
-            let reports = self.results.iter().filter_map(|result| result.rival(name));
+            let reports = self.results.iter().filter_map(|result| result.baseline(name));
             let mut formats: Vec<_> = reports.flat_map(|report| &report.formats).map(|format| format.format).collect();
             formats.sort_unstable_by(|a, b| b.cmp(a));
             formats.dedup();
             formats
         };
-        self.rival_names().into_iter().map(|name| RivalColumns { name, formats: formats_of(name) }).collect()
+        self.baseline_names().into_iter().map(|name| BaselineColumns { name, formats: formats_of(name) }).collect()
     }
 
     /// Fails if a product was wrong.

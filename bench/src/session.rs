@@ -16,9 +16,9 @@ use warpsparse::{Device, Error, Result, io::MatrixSource};
 
 pub(crate) use self::comparison::right;
 use super::{
+    baselines::Baseline,
     html,
     report::{Machine, Method, Report, Skipped},
-    rivals::Rival,
     suite::{self, Suite},
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct Settings {
 pub(crate) struct Conditions {
     /// Libraries to compare with [default: NVIDIA's on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
-    pub(super) against: Option<Vec<Rival>>,
+    pub(super) against: Option<Vec<Baseline>>,
     /// The element type; can be repeated [default: both; of a ladder f32]
     #[arg(long, value_enum)]
     pub(super) dtype: Vec<DTypeName>,
@@ -99,7 +99,7 @@ pub(crate) struct Benchmark<'a> {
     pub(crate) schema: &'static str,
     pub(crate) version: u64,
     /// The libraries that compute it too.
-    pub(crate) rivals: &'static [Rival],
+    pub(crate) baselines: &'static [Baseline],
     /// The element types unless others are named.
     pub(crate) dtypes: &'static [DTypeName],
     /// What is computed, as a formula.
@@ -111,7 +111,7 @@ pub(crate) struct Benchmark<'a> {
 /// A benchmark on its way.
 pub(crate) struct Session<'a> {
     pub(crate) device: &'a Device,
-    pub(crate) rivals: Vec<Rival>,
+    pub(crate) baselines: Vec<Baseline>,
     cache: Cache,
     repeats: usize,
     /// In bytes a second.
@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template");
         Ok(Self {
             device,
-            rivals: Vec::new(),
+            baselines: Vec::new(),
             cache: if conditions.hot { Cache::Hot } else { Cache::Cold },
             repeats: conditions.repeat as usize,
             copy_bandwidth: device.measure_copy_bandwidth()?,
@@ -249,21 +249,22 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The method in words; finds out which rivals are there.
+    /// The method in words; finds out which baselines are there.
     fn method(&mut self, conditions: &Conditions, benchmark: &Benchmark<'_>) -> Method {
-        let mut rivals = Vec::new();
-        let defaults = || benchmark.rivals.iter().copied().filter(|rival| rival.is_default(self.device)).collect();
-        for rival in conditions.against.clone().unwrap_or_else(defaults) {
-            let description = match benchmark.rivals.contains(&rival) {
-                true => rival.describe(self.device),
-                false => Err(format!("{} does not compute this product", rival.name())),
+        let mut baselines = Vec::new();
+        let defaults =
+            || benchmark.baselines.iter().copied().filter(|baseline| baseline.is_default(self.device)).collect();
+        for baseline in conditions.against.clone().unwrap_or_else(defaults) {
+            let description = match benchmark.baselines.contains(&baseline) {
+                true => baseline.describe(self.device),
+                false => Err(format!("{} does not compute this product", baseline.name())),
             };
             match description {
                 Ok(description) => {
-                    self.rivals.push(rival);
-                    rivals.push(description);
+                    self.baselines.push(baseline);
+                    baselines.push(description);
                 }
-                Err(reason) => self.skip(rival.name().into(), reason),
+                Err(reason) => self.skip(baseline.name().into(), reason),
             }
         }
         let Self { device, cache, repeats, .. } = *self;
@@ -286,7 +287,7 @@ impl<'a> Session<'a> {
             _ => format!("Medians of {repeats} products after a warm-up, by wall time, {buffers}"),
         };
         let text = format!("{product}. {times}. {figures}");
-        Method { clock, repeats, cache: cache.into(), rivals, text }
+        Method { clock, repeats, cache: cache.into(), baselines, text }
     }
 
     /// What loads a matrix may show a bar of its own.

@@ -11,8 +11,8 @@ use warpsparse::{Error, GemmOptions, Result};
 
 use self::report::{GemmResult, KernelReport};
 use super::{
+    baselines::{Baseline, Number},
     report::{Finished, Skipped},
-    rivals::{Number, Rival},
     session::{Benchmark, Case, Conditions, Session, parse_limit},
 };
 
@@ -47,7 +47,7 @@ const UNEVEN: [Shape; 6] = [
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.sgemm",
     version: 2,
-    rivals: Rival::DENSE,
+    baselines: Baseline::DENSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "C = 1 A B + 0 C, with random A and B, all row-major without gaps",
     figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two \
@@ -123,11 +123,11 @@ impl Options {
         // The other libraries have copies of their own.
         drop(copies);
         let Some(best) = reports.last().map(|report| report.product.product.figures.timing) else { return Ok(None) };
-        let (rivals, mut left_out) = (session.rivals.clone(), Vec::new());
-        let runs = |rival: Rival| rival.gemm_runs(&measurement, &mut left_out);
-        let rivals = session.measure_rivals(&rivals, runs, &best, &label);
+        let (baselines, mut left_out) = (session.baselines.clone(), Vec::new());
+        let runs = |baseline: Baseline| baseline.gemm_runs(&measurement, &mut left_out);
+        let baselines = session.measure_baselines(&baselines, runs, &best, &label);
         left_out.into_iter().for_each(|Skipped { what, reason }| session.skip(format!("{what} on {label}"), reason));
-        Ok(Some(GemmResult::new(shape, dtype, reports, rivals)))
+        Ok(Some(GemmResult::new(shape, dtype, reports, baselines)))
     }
 }
 

@@ -3,13 +3,13 @@
 mod report;
 
 use clap::Args;
-use measure::{DTypeName, DenseProblem, DenseProblems, MOST_COLUMNS, MatrixReport, Outcome};
+use measure::{DTypeName, DenseProblem, DenseProblems, MAX_COLUMNS, MatrixReport, Outcome};
 use warpsparse::{DeviceMatrix, Error, Result, SpmmOptions, io::MatrixSource};
 
 use self::report::{Measured, ProductResult};
 use super::{
+    baselines::{Baseline, Number},
     report::Finished,
-    rivals::{Number, Rival},
     session::{Benchmark, Session, Settings},
     suite::{self, Suite},
 };
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(super) settings: Settings,
     /// Columns of the dense matrices.
     #[arg(short, value_delimiter = ',', default_value = "16,32,64,128,256",
-        value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
+        value_parser = clap::value_parser!(u32).range(1..=MAX_COLUMNS))]
     n: Vec<u32>,
     /// Measure the kernel chosen by timing too.
     #[arg(long)]
@@ -30,7 +30,7 @@ pub(crate) struct Options {
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.spmm",
     version: 2,
-    rivals: Rival::SPARSE,
+    baselines: Baseline::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "C = 1 A B + 0 C, with n columns in B and C, which are row-major",
     figures: "On the CPU, where so many products would take more than 0.15 s, fewer are timed, but at least 3. \
@@ -88,8 +88,12 @@ fn measure_product<T: Number>(
     let chosen = measurement.product(on_device, &mut dense, &SpmmOptions::default())?;
     let autotuned = autotune.then(|| measurement.product(on_device, &mut dense, &SpmmOptions::default().autotune()));
     let autotuned = autotuned.transpose()?;
-    let rivals = session.rivals.clone();
-    let rivals =
-        session.measure_rivals(&rivals, |rival| rival.dense_runs(&measurement), &chosen.product.figures.timing, label);
-    Ok(Measured { chosen, autotuned, rivals })
+    let baselines = session.baselines.clone();
+    let baselines = session.measure_baselines(
+        &baselines,
+        |baseline| baseline.dense_runs(&measurement),
+        &chosen.product.figures.timing,
+        label,
+    );
+    Ok(Measured { chosen, autotuned, baselines })
 }

@@ -8,8 +8,8 @@ use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::Matr
 
 use self::report::{Analysis, Forced, MatrixResult};
 use super::{
+    baselines::{Baseline, Number},
     report::Finished,
-    rivals::{Number, Rival},
     session::{Benchmark, Session, Settings, least_time},
     suite::{self, Suite},
 };
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.spmv",
     version: 2,
-    rivals: Rival::SPARSE,
+    baselines: Baseline::SPARSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "y = 1 A x + 0 y",
     figures: "GB/s count the bytes that must move at least: values, column indices and row offsets once, x and y once. \
@@ -57,10 +57,10 @@ fn measure_matrix<T: Number>(
     }
     let chosen_us = chosen.figures.us();
     let analysis_us = analysis_us(session.device, &problem)?;
-    let rivals = session.rivals.clone();
-    let rivals = session.measure_rivals(
-        &rivals,
-        |rival| rival.runs(&measurement),
+    let baselines = session.baselines.clone();
+    let baselines = session.measure_baselines(
+        &baselines,
+        |baseline| baseline.runs(&measurement),
         &chosen.figures.timing,
         &format!("{name} {dtype}"),
     );
@@ -73,7 +73,7 @@ fn measure_matrix<T: Number>(
         analysis: Analysis { time_us: analysis_us, products: analysis_us / chosen_us },
         chosen,
         forced,
-        rivals,
+        baselines,
     }])
 }
 

@@ -12,8 +12,8 @@ use warpsparse::Result;
 pub(crate) use self::problem::{ALPHA, Operation, SCALE, VectorProblem, VectorSets, Vectors};
 use self::report::VectorResult;
 use super::{
+    baselines::{Baseline, Number},
     report::Finished,
-    rivals::{Number, Rival},
     session::{Benchmark, Case, Conditions, Session, parse_limit},
 };
 
@@ -38,7 +38,7 @@ const LENGTHS: [u32; 6] = [1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 24, 1 << 27]
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     schema: "warpsparse.bench.vector",
     version: 1,
-    rivals: Rival::VECTOR,
+    baselines: Baseline::VECTOR,
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "Operations on vectors x, y and z of n random elements, which write y or a number on the device",
     figures: "GB/s count the elements that must be read and written, each once. Errors are those of the first call, relative to its result \
@@ -83,14 +83,15 @@ impl Options {
             let measurement = session.measurement_from(1, &problem)?.limit(self.limit);
             let chosen = VectorProblem::measure(&measurement, &mut on_device)?;
             let name = operation.name();
-            let rivals: Vec<Rival> = session.rivals.iter().copied().filter(|rival| rival.has(operation)).collect();
-            let rivals = session.measure_rivals(
-                &rivals,
-                |rival| rival.vector_runs(&measurement),
+            let baselines: Vec<Baseline> =
+                session.baselines.iter().copied().filter(|baseline| baseline.has(operation)).collect();
+            let baselines = session.measure_baselines(
+                &baselines,
+                |baseline| baseline.vector_runs(&measurement),
                 &chosen.figures.timing,
                 &format!("{name} {dtype}, n = {n}"),
             );
-            results.push(VectorResult { name, n, dtype, operation, chosen, rivals });
+            results.push(VectorResult { name, n, dtype, operation, chosen, baselines });
         }
         Ok(results)
     }

@@ -78,9 +78,10 @@ fn all_is_one_report_and_one_page() {
     // Geometric means of what the reports have, and the case that is lowest.
     let results = sections[1]["report"]["results"].as_array().unwrap();
     let ratio = |result: &Value| {
-        let rival = result["rivals"].as_array().unwrap().iter().find(|rival| rival["name"] == "sprs").unwrap();
-        close(number(rival, "ratio"), median(rival) / median(&result["chosen"]));
-        number(rival, "ratio")
+        let baseline =
+            result["baselines"].as_array().unwrap().iter().find(|baseline| baseline["name"] == "sprs").unwrap();
+        close(number(baseline, "ratio"), median(baseline) / median(&result["chosen"]));
+        number(baseline, "ratio")
     };
     let ratios: Vec<f64> = results.iter().filter(|result| result["dtype"] == "f32").map(ratio).collect();
     assert_eq!(ratios.len(), 2);
@@ -303,7 +304,7 @@ fn clock_report() -> Value {
         "machine": { "device": "cuda:0", "model": "A GPU", "parallel_units": 132, "memory_bytes": null, "l2_bytes": null,
             "compute_capability": "9.0", "driver_cuda": "13.0", "copy_gb_per_s": 4000.0, "peak_f32_tflop_per_s": null,
             "peak_f64_tflop_per_s": null },
-        "method": { "clock": "graph", "repeats": 30, "cache": "cold", "rivals": ["cuBLAS 13.1.0"], "text": "Medians." },
+        "method": { "clock": "graph", "repeats": 30, "cache": "cold", "baselines": ["cuBLAS 13.1.0"], "text": "Medians." },
         "results": [],
         "skipped": [],
     })

@@ -28,7 +28,7 @@ fn check_figures(rung: &Value, text: &str) {
 fn the_cpu_is_measured_and_the_rest_has_a_reason() {
     let (text, report) = bench(&["cg"], &["gen:poisson2d:16", "--device", "cpu"], "cg.json");
     assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.cg".into(), &2.into()));
-    assert_eq!((&report["skipped"], &report["method"]["rivals"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    assert_eq!((&report["skipped"], &report["method"]["baselines"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     let [f32, f64] = &report["results"].as_array().unwrap()[..] else { panic!("{report}") };
     for (result, dtype, tolerance) in [(f32, "f32", 1e-4), (f64, "f64", 1e-6)] {
         assert_eq!((&result["name"], &result["dtype"]), (&"poisson2d:16".into(), &dtype.into()));
@@ -47,7 +47,7 @@ fn the_cpu_is_measured_and_the_rest_has_a_reason() {
         assert!(number(solution, "iterations") > 10.0 && number(solution, "iterations") < 256.0, "{solution}");
         assert!(number(solution, "relative_residual") <= 1.01 * tolerance, "{solution}");
         let expected = [&Value::Null, &Value::Null, &Value::Bool(false)];
-        assert_eq!(["ended", "rival_residual_norm", "differs"].map(|key| &solution[key]), expected);
+        assert_eq!(["ended", "baseline_residual_norm", "differs"].map(|key| &solution[key]), expected);
     }
     assert!(
         text.contains("- fused, end in pinned memory; fused, graph; persistent; automatic: it runs on GPUs\n"),

@@ -74,15 +74,15 @@ fn figures_are_those_of_the_format() {
     assert_eq!(measured.iter().map(|format| &format["kernel"]).collect::<Vec<_>>(), kernels);
     assert_eq!(result["hyb"], serde_json::json!({ "width": 0, "entries_in_ell": 0, "entries_in_coo": 1920 }));
 
-    let rival = &result["rivals"][0];
-    assert_eq!((result["rivals"].as_array().unwrap().len(), &rival["name"]), (1, &"sprs".into()));
+    let baseline = &result["baselines"][0];
+    assert_eq!((result["baselines"].as_array().unwrap().len(), &baseline["name"]), (1, &"sprs".into()));
     let us = |of: &Value| number(&of["time_us"], "median");
     let copy = number(&report["machine"], "copy_gb_per_s");
     for (format, bytes) in measured.iter().zip(bytes) {
         close(number(format, "gflop_per_s"), 2.0 * 1920.0 / us(format) / 1e3);
         close(number(format, "gb_per_s"), f64::from(bytes) / us(format) / 1e3);
         close(number(format, "percent_of_copy"), 100.0 * number(format, "gb_per_s") / copy);
-        close(number(&format["ratios"][0], "ratio"), us(rival) / us(format));
+        close(number(&format["ratios"][0], "ratio"), us(baseline) / us(format));
         assert!((0.0..1e-14).contains(&number(format, "relative_error")) && number(format, "error_over_bound") <= 1.0);
     }
     for (format, name) in measured.iter().zip(FORMATS) {
@@ -170,7 +170,7 @@ fn the_automatic_format_finds_diagonals() {
     assert!(auto["reason"].as_str().unwrap().starts_with("5 diagonals"), "{auto}");
     assert_eq!(cells(&text, 0, "poisson2d:20")[7], "spmv_dia_f32_r2");
     // Of the emulator there is nothing to compare with.
-    assert_eq!(report["results"][0]["rivals"], Value::Array(Vec::new()));
+    assert_eq!(report["results"][0]["baselines"], Value::Array(Vec::new()));
 }
 
 #[test]

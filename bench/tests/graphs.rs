@@ -79,7 +79,7 @@ fn the_cpu_has_fewer_rungs_and_other_libraries() {
     assert_eq!((number(&ddi["matrix"], "rows"), number(&ddi["matrix"], "entries")), (86.0, 3698.0));
     let names: Vec<_> = ddi["rungs"].as_array().unwrap().iter().map(|rung| &rung["rung"]).collect();
     assert_eq!(names, ["chosen by itself", "rows and columns clustered"]);
-    let sprs = &ddi["rivals"][0];
+    let sprs = &ddi["baselines"][0];
     assert_eq!(sprs["name"], "sprs");
     for name in names {
         let rung = rung(ddi, name.as_str().unwrap());

@@ -15,7 +15,7 @@ fn bench_measures_shapes() {
     let arguments = ["20", "5x60x7", "--dtype", "f64", "--dtype", "f32", "--device", "cpu"];
     let (text, report) = bench(&arguments, "sgemm.json");
     assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.sgemm".into(), &2.into()));
-    assert_eq!((&report["skipped"], &report["method"]["rivals"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    assert_eq!((&report["skipped"], &report["method"]["baselines"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     let results = report["results"].as_array().unwrap();
     let case = |result: &Value| {
         let sizes = ["m", "n", "k"].map(|size| number(result, size));

@@ -29,16 +29,16 @@ fn bench_measures_every_width_beside_others() {
         assert!((3.0..=30.0).contains(&number(chosen, "repeats")), "{chosen}");
         let operations = 2.0 * number(&result["matrix"], "entries") * number(result, "n");
         close(number(chosen, "gflop_per_s"), operations / median(chosen) / 1e3);
-        let rivals = result["rivals"].as_array().unwrap();
-        assert_eq!(rivals.iter().map(|rival| &rival["name"]).collect::<Vec<_>>(), ["nalgebra-sparse", "sprs"]);
-        for rival in rivals {
-            assert!(number(rival, "error_over_bound") <= 1.0, "{rival}");
-            close(number(rival, "ratio"), median(rival) / median(chosen));
+        let baselines = result["baselines"].as_array().unwrap();
+        assert_eq!(baselines.iter().map(|baseline| &baseline["name"]).collect::<Vec<_>>(), ["nalgebra-sparse", "sprs"]);
+        for baseline in baselines {
+            assert!(number(baseline, "error_over_bound") <= 1.0, "{baseline}");
+            close(number(baseline, "ratio"), median(baseline) / median(chosen));
             // On the CPU there is one clock.
-            assert_eq!((&rival["clock"], &rival["call_us"]), (&"wall".into(), &Value::Null));
-            close(number(rival, "call_ratio"), number(rival, "ratio"));
+            assert_eq!((&baseline["clock"], &baseline["call_us"]), (&"wall".into(), &Value::Null));
+            close(number(baseline, "call_ratio"), number(baseline, "ratio"));
         }
-        ratios.push(number(&rivals[1], "ratio"));
+        ratios.push(number(&baselines[1], "ratio"));
     }
 
     assert_eq!(rows(&text, "cora").iter().map(|cells| cells[1]).collect::<Vec<_>>(), ["3", "8"]);

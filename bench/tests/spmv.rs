@@ -54,12 +54,12 @@ fn spmv_writes_a_report_and_a_page() {
         assert_eq!((&result["dtype"], &result["chosen"]["kernel"]), (&"f64".into(), &"cpu_csr".into()));
         assert!(result["analysis"]["products"].as_f64().unwrap() >= 0.0);
         let median = |of: &Value| of["time_us"]["median"].as_f64().unwrap();
-        let rivals = result["rivals"].as_array().unwrap();
-        assert_eq!(rivals.iter().map(|rival| &rival["name"]).collect::<Vec<_>>(), ["nalgebra-sparse", "sprs"]);
-        for rival in rivals {
-            assert!(rival["error_over_bound"].as_f64().unwrap() <= 1.0, "{rival}");
-            let ratio = median(rival) / median(&result["chosen"]);
-            assert!((rival["ratio"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9);
+        let baselines = result["baselines"].as_array().unwrap();
+        assert_eq!(baselines.iter().map(|baseline| &baseline["name"]).collect::<Vec<_>>(), ["nalgebra-sparse", "sprs"]);
+        for baseline in baselines {
+            assert!(baseline["error_over_bound"].as_f64().unwrap() <= 1.0, "{baseline}");
+            let ratio = median(baseline) / median(&result["chosen"]);
+            assert!((baseline["ratio"].as_f64().unwrap() / ratio - 1.0).abs() < 1e-9);
         }
     }
     let page = fs::read_to_string(page).unwrap();

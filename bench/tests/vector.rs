@@ -28,14 +28,14 @@ const OPERATIONS: [(&str, usize); 16] = [
 #[track_caller]
 fn check_figures(report: &Value, lengths: &[usize]) {
     assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.vector".into(), &1.into()));
-    assert_eq!((&report["skipped"], &report["method"]["rivals"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    assert_eq!((&report["skipped"], &report["method"]["baselines"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     let mut results = report["results"].as_array().unwrap().iter();
     let copy = number(&report["machine"], "copy_gb_per_s");
     for &n in lengths {
         for (dtype, element) in [("f32", 4), ("f64", 8)] {
             for (name, vectors) in OPERATIONS {
                 let result = results.next().unwrap();
-                let case = (&result["name"], &result["dtype"], &result["n"], &result["rivals"]);
+                let case = (&result["name"], &result["dtype"], &result["n"], &result["baselines"]);
                 assert_eq!(case, (&name.into(), &dtype.into(), &n.into(), &Value::Array(vec![])));
                 let chosen = &result["chosen"];
                 let bytes = vectors * n * element;

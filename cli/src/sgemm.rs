@@ -29,9 +29,9 @@ pub(crate) struct Options {
     tile: Option<(u32, u32)>,
     /// Thread blocks that split the sums of a tile [default: chosen by the sizes].
     #[arg(long)]
-    splits: Option<u32>,
+    split_k: Option<u32>,
     /// Time every tile, and use the fastest.
-    #[arg(long, conflicts_with_all = ["tile", "splits"])]
+    #[arg(long, conflicts_with_all = ["tile", "split_k"])]
     autotune: bool,
     /// Use the transpose of a row-major matrix as A.
     #[arg(long)]
@@ -91,7 +91,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
         true => measurement.fastest(&uploaded)?,
         false => {
             let mut forced = GemmOptions::default();
-            (forced.tile, forced.splits) = (options.tile, options.splits);
+            (forced.tile, forced.split_k) = (options.tile, options.split_k);
             forced
         }
     };

@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::{Args, ValueEnum};
 use measure::{
-    Cache, DTypeName, DenseProblems, DenseReport, Figures, MOST_COLUMNS, MatrixReport, Measurement, Outcome,
+    Cache, DTypeName, DenseProblems, DenseReport, Figures, MAX_COLUMNS, MatrixReport, Measurement, Outcome,
     ProductReport, Reduction, emit,
 };
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) struct Options {
     /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     /// Number of columns of the dense matrix, 1 to 65536.
-    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=MOST_COLUMNS))]
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=MAX_COLUMNS))]
     n: u32,
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
     /// Compute this reduction over the neighbours of each vertex instead of the product, as graph neural networks do.
-    #[arg(long, value_enum, conflicts_with_all = ["tile", "long_row", "autotune"])]
+    #[arg(long, value_enum, conflicts_with_all = ["tile", "split_threshold", "autotune"])]
     reduce: Option<ReduceName>,
     /// Use 1 as the value of every entry.
     #[arg(long, requires = "reduce")]
@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// Split rows of more entries than this into pieces, for several groups of GPU threads [default: chosen by the
     /// matrix].
     #[arg(long, value_name = "ENTRIES")]
-    long_row: Option<u32>,
+    split_threshold: Option<u32>,
     /// Choose the kernel by timing all that match the other options.
     #[arg(long)]
     autotune: bool,
@@ -113,7 +113,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let copy_bandwidth = device.measure_copy_bandwidth()?;
     let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
     let mut forced = SpmmOptions::default();
-    (forced.tile, forced.long_row, forced.autotune) = (options.tile, options.long_row, options.autotune);
+    (forced.tile, forced.split_threshold, forced.autotune) = (options.tile, options.split_threshold, options.autotune);
     let product = match options.reduce {
         Some(_) => measurement.reduction()?,
         None => measurement.product(&mut Vec::new(), &mut Vec::new(), &forced)?,

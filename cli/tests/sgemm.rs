@@ -47,14 +47,14 @@ fn json_has_the_figures() {
 #[test]
 fn tiles_and_splits_can_be_forced_and_found() {
     let arguments = ["-m", "40", "-n", "33", "-k", "300", "--device", "emulated", "--repeat", "1"];
-    let report = sgemm(&[&arguments[..], &["--tile", "64x64", "--splits", "3"]].concat());
+    let report = sgemm(&[&arguments[..], &["--tile", "64x64", "--split_k", "3"]].concat());
     assert_eq!(report["kernel"], "gemm_tiles_f32_64x64_a_rows_b_rows");
     let reason = "tiles of 64 x 64, 1 in all, the sums of each split among 3 blocks, as the options say";
     assert_eq!(report["reason"], reason);
     let report = sgemm(&[&arguments[..], &["--autotune"]].concat());
     assert!(report["reason"].as_str().unwrap().ends_with(", as the options say"), "{report}");
     let cases =
-        [("--tile=3x4", "there are 128 x 256, "), ("--tile=3", "the form 128x64"), ("--splits=65", "1 to 64 blocks")];
+        [("--tile=3x4", "there are 128 x 256, "), ("--tile=3", "the form 128x64"), ("--split_k=65", "1 to 64 blocks")];
     for (option, error) in cases {
         let output = warpsparse(&[&["sgemm", option], &arguments[..]].concat());
         let message = String::from_utf8_lossy(&output.stderr);

@@ -42,7 +42,7 @@ fn kernels_can_be_forced_and_autotuned() {
         let text = |key: &str| report[key].as_str().unwrap().to_owned();
         (text("kernel"), text("reason"))
     };
-    let (forced, reason) = kernel(&["16", "--tile", "8x1", "--long-row", "20"]);
+    let (forced, reason) = kernel(&["16", "--tile", "8x1", "--split-threshold", "20"]);
     assert_eq!(forced, "spmm_csr_f32_v4_t8_c1");
     assert!(reason.contains("rows of more than 20 entries, up to 91"), "{reason}");
     let (forced, _) = kernel(&["6", "--tile", "4x1", "--dtype", "f64"]);
@@ -118,5 +118,5 @@ fn wrong_usage_is_told() {
     assert!(refusal(&["spmm", "gen:poisson2d:9", "-n", "4", "--reduce", "max", "--autotune"]).contains("--autotune"));
     let emulated = ["spmm", "gen:poisson2d:9", "-n", "4", "--device", "emulated"];
     assert!(refusal(&[&emulated[..], &["--tile", "3x1"]].concat()).contains("there are 1 x 1"));
-    assert!(refusal(&[&emulated[..], &["--long-row", "0"]].concat()).contains("1 to 2^30"));
+    assert!(refusal(&[&emulated[..], &["--split-threshold", "0"]].concat()).contains("1 to 2^30"));
 }

@@ -57,7 +57,7 @@ def label(result):
     return NAMES.get(name, name) + columns
 
 
-def rivals(kind, result):
+def baselines(kind, result):
     """Name, ratio and ratio of host call times of each other library."""
     if kind == "cg":
         rungs = {rung["rung"]: rung for rung in result["rungs"] if "time_us" in rung}
@@ -65,9 +65,9 @@ def rivals(kind, result):
             ratio = median(rungs["captured in a graph"]) / median(rungs["automatic"])
             yield "cuSPARSE and cuBLAS in a graph, wall time", ratio, ratio
         return
-    for rival in result["rivals"]:
-        calls = ", host call time" if rival["clock"] == "calls" else ""
-        yield rival["name"] + calls, rival["ratio"], rival["call_ratio"]
+    for baseline in result["baselines"]:
+        calls = ", host call time" if baseline["clock"] == "calls" else ""
+        yield baseline["name"] + calls, baseline["ratio"], baseline["call_ratio"]
 
 
 class Report:
@@ -92,7 +92,7 @@ class Report:
         for kind, operation in OPERATIONS.items():
             for dtype in DTYPES:
                 for result in self.of(kind, dtype):
-                    for name, ratio, calls in rivals(kind, result):
+                    for name, ratio, calls in baselines(kind, result):
                         duels.setdefault((operation, dtype, name), []).append((ratio, calls, label(result)))
         return duels
 
@@ -116,8 +116,8 @@ def headline(report):
     table(["operation", "against", "speedup", "lowest", "slower on", "by host call time"], rows)
 
 
-def rival_of(result, name):
-    return next((rival for rival in result["rivals"] if rival["name"] == name), None) if result else None
+def baseline_of(result, name):
+    return next((baseline for baseline in result["baselines"] if baseline["name"] == name), None) if result else None
 
 
 def spmv(report, library):
@@ -128,9 +128,9 @@ def spmv(report, library):
         row = [NAMES.get(name, name)]
         for dtype in DTYPES:
             result = by_dtype[dtype].get(name)
-            rival = rival_of(result, library)
-            formats = {it["format"]: it["ratio"] for it in rival["formats"]} if rival else {}
-            row += [f"{result['chosen']['gb_per_s']:.0f}" if result else "–", f"{rival['ratio']:.2f}" if rival else "–"]
+            baseline = baseline_of(result, library)
+            formats = {it["format"]: it["ratio"] for it in baseline["formats"]} if baseline else {}
+            row += [f"{result['chosen']['gb_per_s']:.0f}" if result else "–", f"{baseline['ratio']:.2f}" if baseline else "–"]
             row += [f"{formats[it]:.2f}" if it in formats else "–" for it in ("CSR", "COO")]
         rows.append(row)
     of_dtype = lambda dtype: [f"{dtype}, GB/s", "speedup", "over its CSR", "over its COO"]
@@ -144,9 +144,9 @@ def spmm(report, library):
         names = list(dict.fromkeys(result["name"] for result in results))
         ratios = {}
         for result in results:
-            rival = rival_of(result, library)
-            if rival:
-                ratios[result["name"], result["n"]] = f"{rival['ratio']:.2f}"
+            baseline = baseline_of(result, library)
+            if baseline:
+                ratios[result["name"], result["n"]] = f"{baseline['ratio']:.2f}"
         rows = [[NAMES.get(name, name)] + [ratios.get((name, width), "–") for width in widths] for name in names]
         if rows:
             table([f"speedup, {dtype}"] + [str(width) for width in widths], rows)
@@ -159,9 +159,9 @@ def sgemm(report, library):
         row = [name]
         for dtype in DTYPES:
             result = by_dtype[dtype].get(name)
-            rival = rival_of(result, library)
+            baseline = baseline_of(result, library)
             row.append(f"{result['kernels'][-1]['tflop_per_s']:.1f}" if result else "–")
-            row += [f"{rival[key]:.3f}" if rival else "–" for key in ("ratio", "call_ratio")]
+            row += [f"{baseline[key]:.3f}" if baseline else "–" for key in ("ratio", "call_ratio")]
         rows.append(row)
     of_dtype = lambda dtype: [f"{dtype}, TFLOP/s", "speedup", "by host call time"]
     table(["shape"] + of_dtype("f32") + of_dtype("f64"), rows)
@@ -211,7 +211,7 @@ def main():
     driver = (raw["gpu"] or {}).get("driver", "no driver")
     print(f"{machine['model']}, driver {driver}, {raw['date']}, commit {raw['commit']}; ", end="")
     print(f"a copy moves {machine['copy_gb_per_s']:.0f} GB/s.\n")
-    of = lambda kind: {rival["name"] for result in report.of(kind) for rival in result["rivals"]}
+    of = lambda kind: {baseline["name"] for result in report.of(kind) for baseline in result["baselines"]}
     # On a GPU NVIDIA's libraries.
     sparse = "cuSPARSE" if "cuSPARSE" in of("spmv") | of("spmm") else "sprs"
     sections = [

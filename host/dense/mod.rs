@@ -98,7 +98,7 @@ impl<T: Element> DeviceDense<T> {
         self.layout
     }
 
-    /// Returns the device that holds the matrix, whose queue runs the operations that write it.
+    /// Returns the device that holds the matrix, whose stream runs the operations that write it.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.vec.device()
@@ -150,7 +150,7 @@ impl<T: Element> DeviceDense<T> {
         (&mut self.vec).into()
     }
 
-    /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the queue have
+    /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the stream have
     /// finished.
     ///
     /// # Errors

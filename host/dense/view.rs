@@ -148,7 +148,7 @@ macro_rules! accessors {
 accessors!(DenseRef, DenseMut);
 
 impl<'a, T: Element> DenseRef<'a, T> {
-    /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the queue have
+    /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the stream have
     /// finished.
     ///
     /// # Errors
@@ -203,7 +203,7 @@ impl<'a, T: Element> DenseMut<'a, T> {
         DenseMut { vec: self.vec, layout: self.layout }
     }
 
-    /// Overwrites the elements with those of a matrix of the same size in any layout. Queued on this matrix's queue;
+    /// Overwrites the elements with those of a matrix of the same size in any layout. Queued on this matrix's stream;
     /// reads one matrix and writes the other once.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ impl<'a, T: Element> DenseMut<'a, T> {
         self.vec
     }
 
-    /// Returns the queue, and the matrix for a kernel to write, from the first element on.
+    /// Returns the stream, and the matrix for a kernel to write, from the first element on.
     pub(crate) fn into_writable(self) -> (&'a Device, Writable<'a, T>) {
         let (queue, vec) = self.vec.as_slice_mut().into_writable();
         (queue, vec.skip(self.layout.offset))

@@ -104,7 +104,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    /// The queue, and the elements for a kernel to write.
+    /// The stream, and the elements for a kernel to write.
     pub(crate) fn into_writable(self) -> (&'a Device, Writable<'a, T>) {
         let len = self.len();
         let (queue, buffer, first) = self.into_parts();

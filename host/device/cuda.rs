@@ -9,7 +9,7 @@
 //! interop/cudarc.rs).
 //!
 //! If a destructor fails, cudarc stores the error in its context object, and its next call there returns that error
-//! instead of doing its work. Steps that must follow queued work (waiting for a copy, ordering another queue, ending a
+//! instead of doing its work. Steps that must follow queued work (waiting for a copy, ordering another stream, ending a
 //! capture) therefore call the driver directly.
 
 use std::{
@@ -35,7 +35,7 @@ use cudarc::{
 use super::{
     info::{CudaInfo, DeviceInfo},
     launch::Shape,
-    recording::{self, Kept, Lent},
+    recording::{self, Borrowed, Kept},
     workspace::Workspaces,
 };
 use crate::{
@@ -64,7 +64,7 @@ struct Gpu {
     of_nothing: Arc<CudaStream>,
 }
 
-/// A queue of operations on a GPU.
+/// A stream of operations on a GPU.
 #[derive(Clone)]
 pub(crate) struct Stream {
     /// Shared by all streams with the same handle. First, so that they are freed before the stream.
@@ -248,7 +248,7 @@ impl Stream {
         Self { workspaces: gpu.workspaces_of(&queue), queue, _owner: owner, gpu }
     }
 
-    /// Returns the default queue of a device.
+    /// Returns the default stream of a device.
     pub(super) fn of_device(index: usize) -> Result<Arc<Self>> {
         static DEFAULT: OnceLock<Mutex<HashMap<usize, Weak<Stream>>>> = OnceLock::new();
         let mut streams = DEFAULT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,14 +262,14 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Creates a queue on a caller's stream.
+    /// Creates a stream on a caller's stream.
     pub(crate) fn of_cudarc(queue: Arc<CudaStream>) -> Result<Arc<Self>> {
         refuse_per_thread(queue.cu_stream())?;
         let gpu = Gpu::of_context(queue.context().ordinal(), queue.context().cu_ctx())?;
         Ok(Arc::new(Self::new(gpu, queue, None)))
     }
 
-    /// A queue that another library made; `owner` destroys it when dropped.
+    /// A stream that another library made; `owner` destroys it when dropped.
     ///
     /// # Safety
     /// `handle` is a stream, and stays one until `owner` is dropped, or for ever where there is none.
@@ -288,7 +288,7 @@ impl Stream {
         Ok(Arc::new(Self::new(gpu, queue, owner)))
     }
 
-    /// Another queue on the same GPU.
+    /// Another stream on the same GPU.
     pub(super) fn sibling(&self) -> Result<Arc<Self>> {
         let queue = self.gpu.context.new_stream().map_err(driver("creating a stream"))?;
         Ok(Arc::new(Self::new(Arc::clone(&self.gpu), queue, None)))
@@ -298,7 +298,7 @@ impl Stream {
         self.gpu.context.ordinal()
     }
 
-    /// Returns whether the two are the same queue.
+    /// Returns whether the two are the same stream.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.queue == other.queue
     }
@@ -307,7 +307,7 @@ impl Stream {
         self.device_index() == other.device_index()
     }
 
-    /// Waits for the queue, then reports errors that cudarc has stored in this crate's own context, such as a failure
+    /// Waits for the stream, then reports errors that cudarc has stored in this crate's own context, such as a failure
     /// to free.
     pub(super) fn synchronize(&self) -> Result<()> {
         self.wait()?;
@@ -317,7 +317,7 @@ impl Stream {
     /// Waits until everything queued here has finished, whatever errors cudarc has stored.
     pub(crate) fn wait(&self) -> Result<()> {
         self.enter()?;
-        // SAFETY: the queue is live.
+        // SAFETY: the stream is live.
         unsafe { result::stream::synchronize(self.queue.cu_stream()) }.map_err(driver("waiting for the queue"))
     }
 
@@ -342,7 +342,7 @@ impl Stream {
         &self.workspaces
     }
 
-    /// Returns whether the queue belongs to a caller's context object, with event tracking as the caller has set it.
+    /// Returns whether the stream belongs to a caller's context object, with event tracking as the caller has set it.
     pub(crate) fn is_of_callers_context(&self) -> bool {
         !Arc::ptr_eq(self.queue.context(), &self.gpu.context)
     }
@@ -382,20 +382,20 @@ impl Stream {
         Err(self.gpu.other_context("the memory"))
     }
 
-    /// Returns whether the queue is ordered with the default stream, which runs copies without an explicit stream.
+    /// Returns whether the stream is ordered with the default stream, which runs copies without an explicit stream.
     #[cfg(feature = "cust")]
     pub(crate) fn follows_default_stream(&self) -> Result<bool> {
         let mut flags = 0;
-        // SAFETY: the queue is live.
+        // SAFETY: the stream is live.
         let ask = || unsafe { sys::cuStreamGetFlags(self.queue.cu_stream(), &mut flags) }.result();
         self.inside(ask).map_err(driver("reading a stream's flags"))?;
         Ok(flags & sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32 == 0)
     }
 
-    /// Copies to memory at `address`, in the order of the queue. Waits until the copy is done.
+    /// Copies to memory at `address`, in the order of the stream. Waits until the copy is done.
     ///
     /// # Safety
-    /// There is memory for `source`, which nothing touches but in the order of this queue.
+    /// There is memory for `source`, which nothing touches but in the order of this stream.
     pub(super) unsafe fn copy_in<T>(&self, address: sys::CUdeviceptr, source: &[T]) -> Result<()> {
         self.enter()?;
         // SAFETY: the caller's promise.
@@ -404,7 +404,7 @@ impl Stream {
         self.wait()
     }
 
-    /// Copies from memory at `address`, in the order of the queue. Waits until the copy is done.
+    /// Copies from memory at `address`, in the order of the stream. Waits until the copy is done.
     ///
     /// # Safety
     /// As of [`copy_in`](Self::copy_in). The memory holds values of `T`.
@@ -499,7 +499,7 @@ impl Stream {
         }
     }
 
-    /// Allocates `len` zeros of this many bytes, which are freed in the order of this queue. They are allocated on a
+    /// Allocates `len` zeros of this many bytes, which are freed in the order of this stream. They are allocated on a
     /// separate stream, because this one may be captured.
     pub(super) fn allocate_zeros_apart<T: DeviceRepr + ValidAsZeroBits>(
         &self,
@@ -532,7 +532,7 @@ impl Stream {
         queued.and(joined.map_err(failed()))
     }
 
-    /// Calls the driver in this queue's context. The thread's current context stays the same.
+    /// Calls the driver in this stream's context. The thread's current context stays the same.
     pub(super) fn inside<R>(
         &self,
         ask: impl FnOnce() -> std::result::Result<R, DriverError>,
@@ -545,7 +545,7 @@ impl Stream {
         self.inside(|| {
             let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
             let wait = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-            // SAFETY: both queues and the event are live and of one context. The driver keeps an event as long as a
+            // SAFETY: both streams and the event are live and of one context. The driver keeps an event as long as a
             // queue waits for it.
             unsafe {
                 let joined = result::event::record(event, other.queue.cu_stream())
@@ -560,7 +560,7 @@ impl Stream {
     ///
     /// # Safety
     /// The kernel's own rules hold for `args`, and `Args` is the struct that it takes. The memory that `args` points to
-    /// stays allocated until the launch has run, which freeing it in the order of this queue ensures.
+    /// stays allocated until the launch has run, which freeing it in the order of this stream ensures.
     pub(super) unsafe fn launch<Args: Copy>(
         &self,
         module: ModuleSource,
@@ -747,7 +747,7 @@ fn message(error: DriverError) -> String {
     format!("{} ({})", text(error.error_string()), text(error.error_name()))
 }
 
-/// Operations recorded as a CUDA graph, and the queue that they are for.
+/// Operations recorded as a CUDA graph, and the stream that they are for.
 pub(crate) struct Recording {
     graph: sys::CUgraphExec,
     queue: Arc<Stream>,
@@ -778,24 +778,24 @@ impl Drop for Recording {
 
 impl Stream {
     /// Records what this thread queues here in `work`; nothing of it runs. Whatever else is queued here meanwhile stays out of it.
-    pub(super) fn record(self: &Arc<Self>, lent: Lent, work: impl FnOnce() -> Result<()>) -> Result<Recording> {
+    pub(super) fn record(self: &Arc<Self>, borrowed: Borrowed, work: impl FnOnce() -> Result<()>) -> Result<Recording> {
         // Loading modules and allocating memory are no part of it.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        self.record_by(&self.sibling()?, mode, lent, work)
+        self.record_by(&self.sibling()?, mode, borrowed, work)
     }
 
     /// Records what is queued here during `work`, by whatever library; nothing of it runs.
     pub(super) fn capture(self: &Arc<Self>, work: impl FnOnce() -> Result<()>) -> Result<Recording> {
         // What this thread must not do meanwhile fails; other threads may do as they like.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.record_by(self, mode, Lent::Allowed, work)
+        self.record_by(self, mode, Borrowed::Allowed, work)
     }
 
     fn record_by(
         self: &Arc<Self>,
         recorder: &Arc<Stream>,
         mode: sys::CUstreamCaptureMode,
-        lent: Lent,
+        borrowed: Borrowed,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<Recording> {
         let failed = || driver("recording a graph");
@@ -803,7 +803,7 @@ impl Stream {
         // SAFETY: the stream is live.
         unsafe { result::stream::begin_capture(recorder.queue.cu_stream(), mode) }.map_err(failed())?;
         // A stream must not stay in capture, whatever happens.
-        let kept = panic::catch_unwind(AssertUnwindSafe(|| recording::record(self, recorder, lent, work)));
+        let kept = panic::catch_unwind(AssertUnwindSafe(|| recording::record(self, recorder, borrowed, work)));
         let graph = self.inside(|| recorder.end_capture());
         let recording = |graph| Recording { graph, queue: Arc::clone(self), kept: Kept::default() };
         let recording = graph.map(|graph| graph.map(recording));

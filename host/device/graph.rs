@@ -5,7 +5,7 @@ use std::{fmt, mem};
 #[cfg(feature = "cuda")]
 pub(crate) use super::cuda::Recording;
 #[cfg(feature = "cuda")]
-use super::recording::Lent;
+use super::recording::Borrowed;
 use super::{Backend, Device, recording};
 use crate::Result;
 
@@ -113,7 +113,7 @@ impl fmt::Debug for Graph<'_> {
 }
 
 impl Device {
-    /// Records what `operations` queues on this queue as a [`Graph`], which queues all of it in one call, any number of
+    /// Records what `operations` queues on this stream as a [`Graph`], which queues all of it in one call, any number of
     /// times. A GPU runs nothing while recording.
     ///
     /// ```
@@ -148,7 +148,7 @@ impl Device {
     ///
     /// # Errors
     /// Those of `operations`; [`InvalidOption`](crate::Error::InvalidOption) for what a graph cannot hold: copies to or
-    /// from the host, waiting, another queue or its data, memory lent by another library, the launch of another graph.
+    /// from the host, waiting, another stream or its data, memory borrowed from another library, the launch of another graph.
     /// On the CPU and the emulated device [`launch`](Graph::launch) reports these. [`Driver`](crate::Error::Driver).
     pub fn record<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
         let recordings = self.recorded(&mut operations)?.into_iter().collect();
@@ -198,7 +198,7 @@ impl Device {
         Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
     }
 
-    /// Records like [`record`](Self::record), and also accepts memory lent by other libraries, and their work if they
+    /// Records like [`record`](Self::record), and also accepts memory borrowed from other libraries, and their work if they
     /// queue it on [this device's stream](Self::cuda_stream).
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl Device {
     ///
     /// # Safety
     /// 1. Memory that another library lends or allocates is neither freed nor returned while the graph exists.
-    /// 2. Until this returns, no other thread queues anything on this queue, or on data that lives on it.
+    /// 2. Until this returns, no other thread queues anything on this stream, or on data that lives on it.
     #[cfg_attr(not(feature = "cuda"), expect(unused_mut, reason = "only a GPU records"))]
     pub unsafe fn capture<'a>(&self, mut operations: impl FnMut() -> Result<()> + 'a) -> Result<Graph<'a>> {
         recording::refuse("another graph")?;
@@ -219,7 +219,7 @@ impl Device {
         Ok(Graph { operations: Box::new(operations), recordings, turn: 0 })
     }
 
-    /// Records what `operations` queues on this queue. Returns nothing, and does not call `operations`, unless this is
+    /// Records what `operations` queues on this stream. Returns nothing, and does not call `operations`, unless this is
     /// a GPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU records"))]
     pub(crate) fn recorded(&self, operations: impl FnOnce() -> Result<()>) -> Result<Option<Recording>> {
@@ -227,7 +227,7 @@ impl Device {
         match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(None),
             #[cfg(feature = "cuda")]
-            Backend::Cuda(queue) => queue.record(Lent::Refused, operations).map(Some),
+            Backend::Cuda(queue) => queue.record(Borrowed::Refused, operations).map(Some),
         }
     }
 }

@@ -139,7 +139,7 @@ impl<Args> fmt::Debug for Kernel<Args> {
 }
 
 impl Device {
-    /// Prepares a launch of `kernel` with a one-dimensional grid of `blocks` blocks, on this queue.
+    /// Prepares a launch of `kernel` with a one-dimensional grid of `blocks` blocks, on this stream.
     ///
     /// # Errors
     /// [`Error::InvalidOption`] on the CPU, which runs no kernels; for zero blocks, zero threads per block, or more

@@ -29,9 +29,9 @@ pub(crate) struct CudaLaunch<'a> {
     module: ModuleSource,
     entry: &'static str,
     shape: Shape,
-    /// Other queues whose data the kernel accesses.
+    /// Other streams whose data the kernel accesses.
     foreign: Vec<&'a Stream>,
-    /// Whether the kernel accesses lent memory, which the graph being recorded cannot keep.
+    /// Whether the kernel accesses borrowed memory, which the graph being recorded cannot keep.
     refused: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Shape {
 }
 
 impl<'a> KernelLaunch<'a> {
-    /// Prepares a launch of a kernel of this crate on the queue of `device`, which is not the CPU.
+    /// Prepares a launch of a kernel of this crate on the stream of `device`, which is not the CPU.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU loads modules"))]
     pub(crate) fn of_entry(device: &'a Device, entry: &'static Entry, blocks: u32) -> Self {
         let Entry { family, name, block_size, dynamic_shared_bytes, .. } = *entry;
@@ -130,7 +130,7 @@ impl<'a> KernelLaunch<'a> {
         })
     }
 
-    /// Orders the launch with the queue of `owner`.
+    /// Orders the launch with the stream of `owner`.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU has queues"))]
     fn join(&mut self, owner: &'a Device) {
         #[cfg(feature = "cuda")]
@@ -166,7 +166,7 @@ impl<'a> KernelLaunch<'a> {
                 let refuse = |problem: &str| Err(Error::InvalidOption(format!("{entry}: {problem}")));
                 match recording::recorder(stream)? {
                     None => stream.with_joined(&foreign, || {
-                        // SAFETY: the caller's promise; every array is freed in the order of a queue that joins this one.
+                        // SAFETY: the caller's promise; every array is freed in the order of a stream that joins this one.
                         unsafe { stream.launch(module, entry, shape, args) }
                     }),
                     Some(_) if !foreign.is_empty() => {
@@ -203,7 +203,7 @@ pub(crate) unsafe fn launch<'a, Args: Arguments<KernelLaunch<'a>>>(
 impl CudaLaunch<'_> {
     /// Returns the address of memory that the kernel accesses.
     fn touch<T: DeviceValue>(&mut self, buffer: &CudaBuffer<T>) -> *mut T {
-        self.refused |= buffer.is_lent() && recording::refuses_lent();
+        self.refused |= buffer.is_borrowed() && recording::refuses_borrowed();
         recording::keep(|| buffer.kept());
         buffer.address()
     }

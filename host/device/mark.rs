@@ -1,4 +1,4 @@
-//! Places in a queue that can be waited for.
+//! Places in a stream that can be waited for.
 
 #[cfg(feature = "cuda")]
 use {
@@ -13,7 +13,7 @@ use {
 use super::{Backend, Device};
 use crate::Result;
 
-/// A position in a device's queue: after everything queued when it was last [`set`](Self::set). Waiting for it does not
+/// A position in a device's stream: after everything queued when it was last [`set`](Self::set). Waiting for it does not
 /// wait for later operations. On other devices than GPUs it has always been reached.
 #[derive(Debug)]
 pub(crate) enum Mark {

@@ -2,13 +2,13 @@
 
 mod arrays;
 #[cfg(feature = "cuda")]
+mod borrowed;
+#[cfg(feature = "cuda")]
 mod cuda;
 mod graph;
 mod info;
 mod kernel;
 mod launch;
-#[cfg(feature = "cuda")]
-mod lent;
 mod mailbox;
 mod mark;
 mod pinned;
@@ -22,14 +22,14 @@ use std::fmt;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
+#[cfg(feature = "cuda")]
+pub use borrowed::{DeviceVecMut, DeviceVecRef};
+#[cfg(feature = "cuda")]
+pub(crate) use borrowed::{Loan, check_alignment};
 pub use graph::Graph;
 pub(crate) use graph::Recording;
 pub use info::{CudaInfo, DeviceInfo};
 pub use kernel::{Kernel, Launch};
-#[cfg(feature = "cuda")]
-pub use lent::{DeviceVecMut, DeviceVecRef};
-#[cfg(feature = "cuda")]
-pub(crate) use lent::{Loan, check_alignment};
 pub use pinned::PinnedVec;
 pub(crate) use slice::within;
 pub use slice::{DeviceSlice, DeviceSliceMut};
@@ -50,12 +50,12 @@ pub(crate) use workspace::Found;
 
 use crate::{Error, Result};
 
-/// A device to compute on, and a queue of operations on it.
+/// A device to compute on, and a stream of operations on it.
 ///
-/// On a GPU the queue is a CUDA stream: operations run in order while the host continues; reading a result waits for
-/// it. All handles returned by [`cuda`](Self::cuda) or [`auto`](Self::auto) are the same queue of that GPU;
-/// [`new_queue`](Self::new_queue) creates another one. An operation runs on the queue of the vector that it writes. If
-/// it uses data of another queue of the same GPU, it waits for the earlier work on that queue, and later work there
+/// On a GPU the stream is a CUDA stream: operations run in order while the host continues; reading a result waits for
+/// it. All handles returned by [`cuda`](Self::cuda) or [`auto`](Self::auto) are the same stream of that GPU;
+/// [`new_stream`](Self::new_stream) creates another one. An operation runs on the stream of the vector that it writes. If
+/// it uses data of another stream of the same GPU, it waits for the earlier work on that stream, and later work there
 /// waits for it.
 ///
 /// On the CPU every operation has finished when its call returns.
@@ -160,12 +160,12 @@ impl Device {
         }
     }
 
-    /// Creates a new queue on the same device, whose operations may overlap with those of other queues. The CPU has one
+    /// Creates a new stream on the same device, whose operations may overlap with those of other streams. The CPU has one
     /// queue.
     ///
     /// # Errors
     /// [`Error::Driver`].
-    pub fn new_queue(&self) -> Result<Self> {
+    pub fn new_stream(&self) -> Result<Self> {
         match &self.backend {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(self.clone()),
             #[cfg(feature = "cuda")]
@@ -173,7 +173,7 @@ impl Device {
         }
     }
 
-    /// Waits until all operations on this queue have finished.
+    /// Waits until all operations on this stream have finished.
     ///
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
@@ -196,9 +196,9 @@ impl Device {
         }
     }
 
-    /// Returns the driver's handle of this queue, a `CUstream`, for other libraries: work that they queue on it runs in
+    /// Returns the driver's handle of this stream, a `CUstream`, for other libraries: work that they queue on it runs in
     /// order with the operations of this crate. The stream belongs to the device's primary context, and lives as long
-    /// as a handle of this queue or a vector on it. `None` if this is not a GPU.
+    /// as a handle of this stream or a vector on it. `None` if this is not a GPU.
     #[must_use]
     pub fn cuda_stream(&self) -> Option<*mut std::ffi::c_void> {
         match &self.backend {
@@ -226,8 +226,8 @@ impl Device {
         }
     }
 
-    /// Returns whether the two are the same queue. The CPU and the emulated device have one each.
-    pub(crate) fn is_same_queue(&self, other: &Self) -> bool {
+    /// Returns whether the two are the same stream. The CPU and the emulated device have one each.
+    pub(crate) fn is_same_stream(&self, other: &Self) -> bool {
         match (&self.backend, &other.backend) {
             #[cfg(feature = "cuda")]
             (Backend::Cuda(own), Backend::Cuda(other)) => own.is(other),
@@ -260,13 +260,13 @@ impl Device {
         }
     }
 
-    /// Returns the device of a queue.
+    /// Returns the device of a stream.
     #[cfg(feature = "cuda")]
     pub(crate) fn of_queue(queue: Arc<Stream>) -> Self {
         Self { backend: Backend::Cuda(queue) }
     }
 
-    /// Returns the queue if this is a GPU; otherwise an error about the argument `what`.
+    /// Returns the stream if this is a GPU; otherwise an error about the argument `what`.
     #[cfg(feature = "cuda")]
     pub(crate) fn queue_for(&self, what: &'static str) -> Result<&Arc<Stream>> {
         match &self.backend {

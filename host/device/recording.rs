@@ -15,7 +15,7 @@ use std::{
 
 use crate::{Error, Result};
 #[cfg(feature = "cuda")]
-pub(super) use tape::{Kept, Lent, keep, keep_new, record, recorder, refuses_lent};
+pub(super) use tape::{Borrowed, Kept, keep, keep_new, record, recorder, refuses_borrowed};
 
 thread_local! {
     static CURRENT: RefCell<State> = const { RefCell::new(State::Idle) };
@@ -56,7 +56,7 @@ pub(crate) fn refuse(what: &str) -> Result<()> {
     }
 }
 
-/// Does `work` as if nothing were recorded, for one-time preparations. Fails while the queue itself is captured.
+/// Does `work` as if nothing were recorded, for one-time preparations. Fails while the stream itself is captured.
 pub(crate) fn paused<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     #[cfg(feature = "cuda")]
     if tape::is_capture() {

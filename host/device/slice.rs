@@ -104,7 +104,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Ok(Self { vector: self.vector, first: self.first + first, len })
     }
 
-    /// Copies the elements to the host, after all earlier operations on the queue have finished.
+    /// Copies the elements to the host, after all earlier operations on the stream have finished.
     ///
     /// # Errors
     /// As [`DeviceVec::to_vec`].
@@ -159,7 +159,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
         DeviceSliceMut { vector: self.vector, first: self.first, len: self.len }
     }
 
-    /// Copies the elements to the host, after all earlier operations on the queue have finished.
+    /// Copies the elements to the host, after all earlier operations on the stream have finished.
     ///
     /// # Errors
     /// As [`DeviceVec::to_vec`].
@@ -188,7 +188,7 @@ impl<T: Element> DeviceSliceMut<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    /// Returns the queue, the vector's memory, and the index of the slice's first element in it.
+    /// Returns the stream, the vector's memory, and the index of the slice's first element in it.
     pub(crate) fn into_parts(self) -> (&'a Device, &'a mut Buffer<T>, usize) {
         let (queue, buffer) = self.vector.parts_mut();
         (queue, buffer, self.first)
@@ -231,7 +231,7 @@ impl<'a, T: Element> From<&'a mut DeviceSliceMut<'_, T>> for DeviceSliceMut<'a, 
     }
 }
 
-/// Memory lent by another library.
+/// Memory borrowed from another library.
 #[cfg(feature = "cuda")]
 impl<'a, T: Element> From<&'a mut DeviceVecMut<'_, T>> for DeviceSliceMut<'a, T> {
     fn from(vector: &'a mut DeviceVecMut<'_, T>) -> Self {
@@ -239,7 +239,7 @@ impl<'a, T: Element> From<&'a mut DeviceVecMut<'_, T>> for DeviceSliceMut<'a, T>
     }
 }
 
-/// Memory lent by another library.
+/// Memory borrowed from another library.
 #[cfg(feature = "cuda")]
 impl<'a, T: Element> From<&'a DeviceVecRef<'_, T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVecRef<'_, T>) -> Self {
@@ -247,7 +247,7 @@ impl<'a, T: Element> From<&'a DeviceVecRef<'_, T>> for DeviceSlice<'a, T> {
     }
 }
 
-/// Memory lent by another library.
+/// Memory borrowed from another library.
 #[cfg(feature = "cuda")]
 impl<'a, T: Element> From<&'a DeviceVecMut<'_, T>> for DeviceSlice<'a, T> {
     fn from(vector: &'a DeviceVecMut<'_, T>) -> Self {

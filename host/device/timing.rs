@@ -11,13 +11,13 @@ use crate::Result;
 impl Device {
     /// Runs `operation` `repeats` times, passing the number of the repeat, and returns the device time of each run.
     ///
-    /// On a GPU the queue is blocked while up to 64 operations are queued, with an event between each two, and then
+    /// On a GPU the stream is blocked while up to 64 operations are queued, with an event between each two, and then
     /// released. The times are those between events, without the host time for queueing. The operations must be queued
     /// on this device. Call the operation once beforehand, because the first use of a kernel loads it. On the CPU and
     /// the emulated device the result is the wall time of each call.
     ///
-    /// The queue is blocked for a tenth of a second at most. If an operation waits for the device, here or in another
-    /// thread, or the driver's queue fills up, the queue continues after that time, and the measured times may include
+    /// The stream is blocked for a tenth of a second at most. If an operation waits for the device, here or in another
+    /// thread, or the driver's queue fills up, the stream continues after that time, and the measured times may include
     /// host time. To time such operations, record them in a [`Graph`](crate::Graph), or measure the wall time of many.
     ///
     /// # Errors

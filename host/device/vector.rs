@@ -53,13 +53,13 @@ impl<T: Element> DeviceVec<T> {
         self.len() == 0
     }
 
-    /// Returns the device that holds the vector, whose queue runs the operations that write it.
+    /// Returns the device that holds the vector, whose stream runs the operations that write it.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Copies the elements to the host, after all earlier operations on the queue have finished.
+    /// Copies the elements to the host, after all earlier operations on the stream have finished.
     ///
     /// # Errors
     /// [`Error::Driver`], also for a failure of an operation queued earlier.
@@ -67,7 +67,7 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.to_vec(&self.device)
     }
 
-    /// Copies the elements to `target`, after all earlier operations on the queue have finished.
+    /// Copies the elements to `target`, after all earlier operations on the stream have finished.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::Driver`], also for a failure of an operation queued earlier.
@@ -76,7 +76,7 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.download(&self.device, 0, target)
     }
 
-    /// Copies `target.len()` elements, from index `first` on, to `target`, after all earlier operations on the queue
+    /// Copies `target.len()` elements, from index `first` on, to `target`, after all earlier operations on the stream
     /// have finished.
     ///
     /// # Errors
@@ -153,8 +153,8 @@ pub(crate) struct CudaBuffer<T> {
 struct Memory<T> {
     owner: Owner<T>,
     /// Whether another library borrows the memory and will return it.
-    is_lent: bool,
-    /// The queue in whose order the memory is freed. Comes last, because it must live until the free has been queued.
+    is_borrowed: bool,
+    /// The stream in whose order the memory is freed. Comes last, because it must live until the free has been queued.
     queue: Arc<Stream>,
 }
 
@@ -168,10 +168,10 @@ pub(crate) enum Owner<T> {
     /// A value of another library.
     #[cfg_attr(not(feature = "cust"), expect(dead_code, reason = "cust has such values"))]
     Other(Box<dyn Any + Send + Sync>),
-    /// The queue, which owns it as a workspace for its launches.
+    /// The stream, which owns it as a workspace for its launches.
     Queue,
-    /// Another library, which has lent the memory.
-    Lender,
+    /// Another library, from which it is borrowed.
+    Borrowed,
 }
 
 /// A read-only array in device memory, whoever owns it.
@@ -198,16 +198,16 @@ impl<T> CudaBuffer<T> {
     }
 
     /// Returns whether another library will take the memory back, so that a graph cannot keep it.
-    pub(super) fn is_lent(&self) -> bool {
-        self.memory.is_lent
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.memory.is_borrowed
     }
 
     fn new(address: CUdeviceptr, len: usize, owner: Owner<T>, queue: &Arc<Stream>) -> Self {
-        let is_lent = matches!(owner, Owner::Lender);
-        Self { address, len, memory: Arc::new(Memory { owner, is_lent, queue: Arc::clone(queue) }) }
+        let is_borrowed = matches!(owner, Owner::Borrowed);
+        Self { address, len, memory: Arc::new(Memory { owner, is_borrowed, queue: Arc::clone(queue) }) }
     }
 
-    /// Returns the first `len` elements of an allocation on a queue of the same context.
+    /// Returns the first `len` elements of an allocation on a stream of the same context.
     fn of_slice(queue: &Arc<Stream>, slice: CudaSlice<T>, len: usize) -> Self {
         // Bypasses cudarc's events: see the head of cuda.rs.
         let address = slice.device_ptr(slice.stream()).0;
@@ -221,18 +221,18 @@ impl<T> DeviceVec<T> {
     /// Returns `len` elements from `address` on, which `owner` frees.
     ///
     /// # Safety
-    /// The elements live as long as the vector, and all other accesses to them are ordered with the queue.
+    /// The elements live as long as the vector, and all other accesses to them are ordered with the stream.
     pub(crate) unsafe fn of_parts(queue: &Arc<Stream>, address: CUdeviceptr, len: usize, owner: Owner<T>) -> Self {
         let buffer = Buffer::Cuda(CudaBuffer::new(address, len, owner, queue));
         Self { device: Device::of_queue(Arc::clone(queue)), buffer }
     }
 
-    /// Marks the memory as lent.
+    /// Marks the memory as borrowed.
     pub(super) fn lend(&mut self) {
         if let Buffer::Cuda(CudaBuffer { memory, .. }) = &mut self.buffer
             && let Some(memory) = Arc::get_mut(memory)
         {
-            memory.is_lent = true;
+            memory.is_borrowed = true;
         }
     }
 
@@ -246,7 +246,7 @@ impl<T> DeviceVec<T> {
         }
     }
 
-    /// Returns the queue, length and owner of the vector's memory. `None` if it is not on a GPU, or a graph may access
+    /// Returns the stream, length and owner of the vector's memory. `None` if it is not on a GPU, or a graph may access
     /// it.
     pub(crate) fn owner_mut(&mut self) -> Option<(&Arc<Stream>, usize, &mut Owner<T>)> {
         match &mut self.buffer {
@@ -262,10 +262,10 @@ impl<T> DeviceVec<T> {
 #[cfg(feature = "cuda")]
 impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
-        let owner = mem::replace(&mut self.owner, Owner::Lender);
+        let owner = mem::replace(&mut self.owner, Owner::Borrowed);
         match owner {
             // Freed elsewhere.
-            Owner::Lender | Owner::Queue => return,
+            Owner::Borrowed | Owner::Queue => return,
             Owner::Slice(_) => {}
             // The owner may free the memory at once, so wait. Errors surface in the next call.
             Owner::Other(_) => drop(self.queue.wait()),
@@ -388,7 +388,7 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "cuda")]
             (Self::Cuda(buffer), Backend::Cuda(stream)) if !range.is_empty() => {
                 let source = buffer.address + (first * size_of::<T>()) as CUdeviceptr;
-                // SAFETY: the elements exist, and are touched in the order of this queue alone.
+                // SAFETY: the elements exist, and are touched in the order of this stream alone.
                 unsafe { stream.copy_out(source, target) }?;
             }
             #[cfg(feature = "cuda")]
@@ -407,7 +407,7 @@ impl<T: Element> Buffer<T> {
             (Self::Cuda(buffer), Backend::Cuda(stream)) if !source.is_empty() => {
                 assert!(source.len() <= buffer.len - first);
                 let target = buffer.address + (first * size_of::<T>()) as CUdeviceptr;
-                // SAFETY: the elements exist, and are touched in the order of this queue alone.
+                // SAFETY: the elements exist, and are touched in the order of this stream alone.
                 unsafe { stream.copy_in(target, source) }?;
             }
             #[cfg(feature = "cuda")]
@@ -419,7 +419,7 @@ impl<T: Element> Buffer<T> {
 
 impl<T: Element> DeviceVec<T> {
     /// Overwrites all elements with those of a vector of the same length on the same device. A copy by the driver,
-    /// without a kernel; queued on this vector's queue, without waiting.
+    /// without a kernel; queued on this vector's stream, without waiting.
     pub(crate) fn copy_from_vec(&mut self, source: &Self) -> Result<()> {
         match (&mut self.buffer, &source.buffer, self.device.backend(), source.device.backend()) {
             #[cfg(feature = "cuda")]
@@ -427,16 +427,16 @@ impl<T: Element> DeviceVec<T> {
                 let foreign: &[&Stream] = if stream.is(foreign) { &[] } else { &[foreign] };
                 assert_eq!(source.len, own.len);
                 if recording::recorder(stream)?.is_some() {
-                    let is_lent = (own.is_lent() || source.is_lent()) && recording::refuses_lent();
-                    if is_lent || !foreign.is_empty() {
-                        let problem = "a copy of memory that is lent, or on another queue, cannot be recorded";
+                    let is_borrowed = (own.is_borrowed() || source.is_borrowed()) && recording::refuses_borrowed();
+                    if is_borrowed || !foreign.is_empty() {
+                        let problem = "a copy of memory that is borrowed, or on another queue, cannot be recorded";
                         return Err(Error::InvalidOption(problem.into()));
                     }
                 }
                 recording::keep(|| own.kept());
                 recording::keep(|| source.kept());
                 stream.with_joined(foreign, || {
-                    // SAFETY: as many elements, in the order of both queues.
+                    // SAFETY: as many elements, in the order of both streams.
                     unsafe { stream.copy_within(own.address, source.address, own.len * size_of::<T>()) }
                 })
             }

@@ -1,4 +1,4 @@
-//! Scratch memory that the operations of one queue share.
+//! Scratch memory that the operations of one stream share.
 
 #[cfg(feature = "cuda")]
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,10 +25,10 @@ pub(crate) enum Found {
 }
 
 impl Device {
-    /// Returns a workspace of `len` elements for launches on this queue.
+    /// Returns a workspace of `len` elements for launches on this stream.
     ///
-    /// On a GPU the queue keeps the memory, and allocates only if a workspace is larger than any before. Launches share
-    /// it; the order of the queue keeps them apart. The memory lives as long as any handle of the queue, including the
+    /// On a GPU the stream keeps the memory, and allocates only if a workspace is larger than any before. Launches share
+    /// it; the order of the stream keeps them apart. The memory lives as long as any handle of the stream, including the
     /// smaller workspaces, because graphs may use them. The emulator allocates new memory each time, to find every
     /// access out of bounds.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "the emulator's are zeros"))]
@@ -38,15 +38,15 @@ impl Device {
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 let address = stream.workspaces().address(stream, found, byte_size::<T>(self, len)?)?;
-                // SAFETY: memory of so many bytes, aligned as allocations are. It stays for as long as the queue, which
-                // the vector keeps, and only launches on the queue touch it.
+                // SAFETY: memory of so many bytes, aligned as allocations are. It stays for as long as the stream, which
+                // the vector keeps, and only launches on the stream touch it.
                 Ok(unsafe { DeviceVec::of_parts(stream, address, len, Owner::Queue) })
             }
         }
     }
 }
 
-/// The workspaces of a queue by what is found in them, of each the largest last. The queue outlives them.
+/// The workspaces of a stream by what is found in them, of each the largest last. The stream outlives them.
 #[cfg(feature = "cuda")]
 #[derive(Default)]
 pub(super) struct Workspaces {

@@ -16,7 +16,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// unchanged. Sums have a fixed order: the same input on the same device gives the same bits. `O(nnz * n)` work for
     /// `n` columns.
     ///
-    /// On a GPU the product is queued on the queue of `C`, and nothing waits, except in the first product for a number
+    /// On a GPU the product is queued on the stream of `C`, and nothing waits, except in the first product for a number
     /// of columns. That one chooses the kernel and allocates its memory. If some rows are too long for one group of GPU
     /// threads, it allocates `n` elements for each of their pieces, and waits for a copy of the row offsets to the
     /// host. Use [`spmm_plan`](Self::spmm_plan) to choose the kernel yourself.
@@ -217,7 +217,7 @@ pub struct SpmmPlan<'a, T> {
 impl<T: Scalar> SpmmPlan<'_, T> {
     /// Returns the kernel, and why it was chosen. This is the kernel for contiguous row-major matrices. If leading
     /// dimensions or offsets are not multiples of its vector length, the first product chooses another tile, with the
-    /// same `long_row` threshold and row order.
+    /// same `split_threshold` threshold and row order.
     #[must_use]
     pub fn describe(&self) -> &KernelChoice {
         &self.choice

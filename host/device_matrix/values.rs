@@ -10,7 +10,7 @@ use crate::{
 impl<T: Scalar> DeviceMatrix<T> {
     /// The elements on the diagonal, `min(nrows, ncols)` of them: sums where an entry is there twice, zeros where there is none.
     ///
-    /// `O(nnz)` work, queued on the matrix's queue.
+    /// `O(nnz)` work, queued on the matrix's stream.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
@@ -40,7 +40,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
-    /// `O(nnz)` work, queued on the matrix's queue; nothing waits. Preconditioners made before keep the old values. On the CPU the
+    /// `O(nnz)` work, queued on the matrix's stream; nothing waits. Preconditioners made before keep the old values. On the CPU the
     /// matrix is analysed again; the matrix that was uploaded keeps its values everywhere.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Multiplies row `i` by `factors[i]`, for every row: `A = diag(factors) * A`.
     ///
-    /// In DIA a zero stays a zero, whatever its factor. `O(nnz)` work, queued on the matrix's queue; nothing waits.
+    /// In DIA a zero stays a zero, whatever its factor. `O(nnz)` work, queued on the matrix's stream; nothing waits.
     ///
     /// # Errors
     /// As [`update_values`](Self::update_values).

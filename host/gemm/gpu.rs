@@ -18,7 +18,7 @@ pub(super) struct Plan {
     /// Rows and columns per block.
     tile: (u32, u32),
     blocks: u32,
-    splits: u32,
+    split_k: u32,
     /// Rows and columns of `C`, and the length of the sums.
     sizes: [u32; 3],
     /// The leading dimensions of `A`, `B` and `C`.
@@ -38,7 +38,7 @@ pub(super) fn check_options<T: Scalar>(
     let (a, b) = oriented(a, b, c.order());
     // The available options do not depend on the sizes.
     let task = Task { dtype: T::DTYPE, orders: (a.order(), b.order()), sizes: [1; 3], multiprocessors: 1 };
-    Tiling::choose(task, options.tile, options.splits).map(|_| ())
+    Tiling::choose(task, options.tile, options.split_k).map(|_| ())
 }
 
 /// Returns the kernel for these matrices.
@@ -48,15 +48,15 @@ pub(super) fn choice<T: Scalar>(
     b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<KernelChoice> {
-    let Plan { entry, tile: (rows, cols), blocks, splits, .. } = Plan::new(options, a, b, c)?;
-    let split = if splits > 1 { format!(", the sums of each split among {splits} blocks") } else { String::new() };
+    let Plan { entry, tile: (rows, cols), blocks, split_k, .. } = Plan::new(options, a, b, c)?;
+    let split = if split_k > 1 { format!(", the sums of each split among {split_k} blocks") } else { String::new() };
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
     let forced = if *options == GemmOptions::default() { "" } else { ", as the options say" };
-    let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}", blocks / splits);
+    let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}", blocks / split_k);
     Ok(KernelChoice { kernel: entry.name.into(), reason })
 }
 
-/// Returns the tiles and splits to try for these matrices, as options. Excludes splits beyond [`ENOUGH`] blocks per
+/// Returns the tiles and split_k to try for these matrices, as options. Excludes split_k beyond [`ENOUGH`] blocks per
 /// multiprocessor, because each block needs memory for a tile.
 pub(super) fn candidates<T: Scalar>(
     a: DenseRef<'_, T>,
@@ -65,9 +65,9 @@ pub(super) fn candidates<T: Scalar>(
 ) -> Result<Vec<GemmOptions>> {
     let (task, _) = task(a, b, c)?;
     let enough = ENOUGH * u64::from(task.multiprocessors);
-    let candidates = Tiling::candidates(task).filter(|tiling| tiling.splits == 1 || tiling.blocks(task) <= 2 * enough);
+    let candidates = Tiling::candidates(task).filter(|tiling| tiling.split_k == 1 || tiling.blocks(task) <= 2 * enough);
     let options = candidates
-        .map(|Tiling { key, splits }| GemmOptions::default().tile(key.tile.rows(), key.tile.cols()).splits(splits));
+        .map(|Tiling { key, split_k }| GemmOptions::default().tile(key.tile.rows(), key.tile.cols()).split_k(split_k));
     Ok(options.collect())
 }
 
@@ -98,23 +98,23 @@ impl Plan {
         c: &DenseMut<'_, T>,
     ) -> Result<Self> {
         let (task, distances) = task(a, b, c)?;
-        let tiling = Tiling::choose(task, options.tile, options.splits)?;
-        let Tiling { key, splits } = tiling;
+        let tiling = Tiling::choose(task, options.tile, options.split_k)?;
+        let Tiling { key, split_k } = tiling;
         let (tile, blocks) = ((key.tile.rows(), key.tile.cols()), tiling.blocks(task));
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
-        Ok(Self { entry: key.entry(), tile, blocks, splits, sizes: task.sizes, distances })
+        Ok(Self { entry: key.entry(), tile, blocks, split_k, sizes: task.sizes, distances })
     }
 
     /// The product of matrices such as the plan was made for; `C` has rows and columns.
     pub(super) fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, a, b, beta, c } = product;
-        let &Self { entry, tile, blocks, splits, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
+        let &Self { entry, tile, blocks, split_k, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
         let (a, b) = oriented(a, b, c.order());
         let (queue, c) = c.into_writable();
-        let mut exchange = match splits {
+        let mut exchange = match split_k {
             1 => None,
-            _ => Some(Exchange::new(queue, tile, blocks, splits)?),
+            _ => Some(Exchange::new(queue, tile, blocks, split_k)?),
         };
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
@@ -123,10 +123,10 @@ impl Plan {
             Some(Exchange { partials, arrivals }) => (partials.writable(), arrivals.writable()),
             None => Default::default(),
         };
-        let args = TilesArgs { gemm, splits, partials, arrivals };
+        let args = TilesArgs { gemm, split_k, partials, arrivals };
         // SAFETY: matrices of fitting sizes that their vectors have room for, no part of which is another's; `c` is borrowed
-        // mutably, so it is none of the others. The entry is for their orders and for `T`. With several splits there is room for
-        // them, and launches that use it follow one another on this queue.
+        // mutably, so it is none of the others. The entry is for their orders and for `T`. With several split_k there is room for
+        // them, and launches that use it follow one another on this stream.
         unsafe { launch(queue, entry, blocks, args) }
     }
 }
@@ -139,10 +139,10 @@ struct Exchange<T> {
 }
 
 impl<T: Scalar> Exchange<T> {
-    fn new(queue: &Device, (rows, cols): (u32, u32), blocks: u32, splits: u32) -> Result<Self> {
+    fn new(queue: &Device, (rows, cols): (u32, u32), blocks: u32, split_k: u32) -> Result<Self> {
         Ok(Self {
             partials: queue.workspace(Found::Anything, blocks as usize * rows as usize * cols as usize)?,
-            arrivals: queue.workspace(Found::Zeros, (blocks / splits) as usize)?,
+            arrivals: queue.workspace(Found::Zeros, (blocks / split_k) as usize)?,
         })
     }
 }

@@ -22,8 +22,8 @@ use crate::{
 /// as in BLAS. Elements between the rows (columns) of `C` are left unchanged. The same input on the same device gives
 /// the same bits. `O(m * n * k)` work.
 ///
-/// On a GPU the product is queued on the queue of `C`, and nothing waits. Products with split sums use a workspace of
-/// the queue, which grows only if a product needs more than any before. The CPU uses the crate `matrixmultiply`; with
+/// On a GPU the product is queued on the stream of `C`, and nothing waits. Products with split sums use a workspace of
+/// the stream, which grows only if a product needs more than any before. The CPU uses the crate `matrixmultiply`; with
 /// the feature `rayon`, all cores share the blocks of `C`.
 ///
 /// ```
@@ -61,7 +61,7 @@ pub fn gemm<'a, 'b, 'c, T: Scalar>(
 /// Computes [`gemm`] with the tile and the split-k of the options.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or splits out of range.
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or split_k out of range.
 pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: T,

@@ -4,7 +4,7 @@
 ///
 /// ```
 /// use warpsparse::GemmOptions;
-/// let forced = GemmOptions::default().tile(128, 128).splits(4);
+/// let forced = GemmOptions::default().tile(128, 128).split_k(4);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -13,7 +13,7 @@ pub struct GemmOptions {
     /// its transpose.
     pub tile: Option<(u32, u32)>,
     /// The number of blocks, 1 to 64, that split the sums of a tile (split-k); `None` chooses by the sizes.
-    pub splits: Option<u32>,
+    pub split_k: Option<u32>,
 }
 
 impl GemmOptions {
@@ -26,8 +26,8 @@ impl GemmOptions {
 
     /// Sets the number of blocks that split the sums of a tile. Validated but ignored on the CPU.
     #[must_use]
-    pub fn splits(mut self, splits: u32) -> Self {
-        self.splits = Some(splits);
+    pub fn split_k(mut self, split_k: u32) -> Self {
+        self.split_k = Some(split_k);
         self
     }
 }

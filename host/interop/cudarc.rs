@@ -119,7 +119,7 @@ impl<'a, T: Element> DeviceVecRef<'a, T> {
         // SAFETY: the slice is borrowed as long as this lives, and freed in the order of its stream, which is this
         // queue, or, as cudarc's unified memory is, after its event, which is recorded when this is given back, or at once,
         // when giving it back has waited.
-        let vector = unsafe { DeviceVec::of_parts(&queue, address, slice.len(), Owner::Lender) };
+        let vector = unsafe { DeviceVec::of_parts(&queue, address, slice.len(), Owner::Borrowed) };
         Ok(Self::new(vector, loan))
     }
 }
@@ -139,8 +139,8 @@ impl<'a, T: Element> DeviceVecMut<'a, T> {
         let vector = own(&queue, address, mem::replace(slice, empty));
         Ok(Self::new(vector, move |vector| {
             // What cannot be taken has no elements, like the variable now.
-            if let Ok(Some(lent)) = take(vector) {
-                mem::replace(slice, lent).leak();
+            if let Ok(Some(borrowed)) = take(vector) {
+                mem::replace(slice, borrowed).leak();
             }
         }))
     }
@@ -161,7 +161,7 @@ fn ordered<R>(queue: &Stream, borrow: impl FnOnce() -> R) -> Result<R> {
 /// The slice, which is at this address, as a vector on its stream.
 fn own<T>(queue: &Arc<Stream>, address: u64, slice: CudaSlice<T>) -> DeviceVec<T> {
     let len = slice.len();
-    // SAFETY: the vector owns the slice, and the queue is that which it is freed on.
+    // SAFETY: the vector owns the slice, and the stream is that which it is freed on.
     unsafe { DeviceVec::of_parts(queue, address, len, Owner::Slice(slice)) }
 }
 
@@ -172,7 +172,7 @@ fn take<T>(vector: &mut DeviceVec<T>) -> Result<Option<CudaSlice<T>>> {
     if !queue.is_of_callers_context() || !matches!(owner, Owner::Slice(_)) {
         return Ok(None);
     }
-    let Owner::Slice(mut slice) = mem::replace(owner, Owner::Lender) else { return Ok(None) };
+    let Owner::Slice(mut slice) = mem::replace(owner, Owner::Borrowed) else { return Ok(None) };
     let context = queue.queue().context();
     if slice.len() != len || !Arc::ptr_eq(slice.stream(), queue.queue()) {
         slice = rebuilt(queue, slice, len)?;
@@ -181,7 +181,7 @@ fn take<T>(vector: &mut DeviceVec<T>) -> Result<Option<CudaSlice<T>>> {
     Ok(Some(slice))
 }
 
-/// The allocation as a slice of the queue's, of so many elements: none, where a vector of none has an allocation all the same.
+/// The allocation as a slice of the stream's, of so many elements: none, where a vector of none has an allocation all the same.
 fn rebuilt<T>(queue: &Stream, slice: CudaSlice<T>, len: usize) -> Result<CudaSlice<T>> {
     let context = queue.queue().context();
     let rebuild = || {

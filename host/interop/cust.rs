@@ -131,7 +131,7 @@ impl Device {
 }
 
 impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
-    /// Converts a buffer of cust to a vector on the queue of `device`, which comes from [`Device::from_cust`]. Nothing
+    /// Converts a buffer of cust to a vector on the stream of `device`, which comes from [`Device::from_cust`]. Nothing
     /// is copied.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
         Ok(own(check(device, &buffer)?, buffer))
     }
 
-    /// Converts a vector from [`from_cust`](Self::from_cust) to its buffer. Nothing is copied. Waits for the queue,
+    /// Converts a vector from [`from_cust`](Self::from_cust) to its buffer. Nothing is copied. Waits for the stream,
     /// because cust can use and free the buffer on any other stream.
     ///
     /// # Errors
@@ -157,27 +157,27 @@ impl<T: Element + DeviceCopy + Send + Sync + 'static> DeviceVec<T> {
 }
 
 impl<'a, T: Element + DeviceCopy> DeviceVecRef<'a, T> {
-    /// Borrows a buffer of cust as a vector on the queue of `device`, which comes from [`Device::from_cust`]. The end
-    /// of the borrow waits for the queue, because cust can write and free the buffer on any other stream: borrow once
+    /// Borrows a buffer of cust as a vector on the stream of `device`, which comes from [`Device::from_cust`]. The end
+    /// of the borrow waits for the stream, because cust can write and free the buffer on any other stream: borrow once
     /// for many products.
     ///
     /// # Errors
     /// [`DeviceMismatch`](Error::DeviceMismatch) if `device` is not a GPU, or the buffer belongs to another GPU or to a
     /// context other than the primary one; [`InvalidOption`](Error::InvalidOption) if cust's copies, which use the
-    /// default stream, would not be ordered with the queue of `device`, as for a device from [`Device::cuda`] or a
+    /// default stream, would not be ordered with the stream of `device`, as for a device from [`Device::cuda`] or a
     /// stream created with `StreamFlags::NON_BLOCKING`; [`Driver`](Error::Driver).
     pub fn from_cust(device: &Device, buffer: &'a DeviceBuffer<T>) -> Result<Self> {
         let queue = check(device, buffer)?;
         // SAFETY: the buffer is borrowed as long as this lives, and the end of the loan waits for all that reads it.
         let vector =
-            unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Lender) };
+            unsafe { DeviceVec::of_parts(queue, buffer.as_device_ptr().as_raw(), buffer.len(), Owner::Borrowed) };
         Ok(Self::new(vector, Loan::Untracked))
     }
 }
 
 impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
-    /// Borrows a buffer of cust as a mutable vector on the queue of `device`, which comes from [`Device::from_cust`].
-    /// For a part of a buffer use [`from_raw`](Self::from_raw). The end of the borrow waits for the queue.
+    /// Borrows a buffer of cust as a mutable vector on the stream of `device`, which comes from [`Device::from_cust`].
+    /// For a part of a buffer use [`from_raw`](Self::from_raw). The end of the borrow waits for the stream.
     ///
     /// # Errors
     /// Those of [`DeviceVecRef::from_cust`].
@@ -187,14 +187,14 @@ impl<'a, T: Element + DeviceCopy + Send + Sync + 'static> DeviceVecMut<'a, T> {
         let empty = unsafe { DeviceBuffer::uninitialized(0) }.map_err(driver("making an empty buffer"))?;
         let vector = own(queue, mem::replace(buffer, empty));
         Ok(Self::new(vector, move |vector| {
-            if let Some(lent) = take(vector) {
-                *buffer = lent;
+            if let Some(borrowed) = take(vector) {
+                *buffer = borrowed;
             }
         }))
     }
 }
 
-/// The queue, if a buffer of cust's may be used there.
+/// The stream, if a buffer of cust's may be used there.
 fn check<'a, T: DeviceCopy>(device: &'a Device, buffer: &DeviceBuffer<T>) -> Result<&'a Arc<Stream>> {
     let queue = device.queue_for("the buffer")?;
     if !queue.follows_default_stream()? {
@@ -207,10 +207,10 @@ fn check<'a, T: DeviceCopy>(device: &'a Device, buffer: &DeviceBuffer<T>) -> Res
     Ok(queue)
 }
 
-/// The buffer as a vector on the queue.
+/// The buffer as a vector on the stream.
 fn own<T: DeviceCopy + Send + Sync + 'static>(queue: &Arc<Stream>, buffer: DeviceBuffer<T>) -> DeviceVec<T> {
     let (address, len) = (buffer.as_device_ptr().as_raw(), buffer.len());
-    // SAFETY: the vector owns the buffer, and waits for the queue before it drops it.
+    // SAFETY: the vector owns the buffer, and waits for the stream before it drops it.
     unsafe { DeviceVec::of_parts(queue, address, len, Owner::Other(Box::new(buffer))) }
 }
 
@@ -223,7 +223,7 @@ fn take<T: DeviceCopy + 'static>(vector: &mut DeviceVec<T>) -> Option<DeviceBuff
     }
     // An error here is that of an operation queued earlier, and the next one has it too.
     drop(queue.wait());
-    let Owner::Other(buffer) = mem::replace(owner, Owner::Lender) else { return None };
+    let Owner::Other(buffer) = mem::replace(owner, Owner::Borrowed) else { return None };
     buffer.downcast().ok().map(|buffer| *buffer)
 }
 

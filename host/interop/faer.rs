@@ -220,7 +220,7 @@ impl Device {
 }
 
 impl<T: Element> DenseRef<'_, T> {
-    /// Copies the matrix to faer, after all earlier operations on the queue have finished.
+    /// Copies the matrix to faer, after all earlier operations on the stream have finished.
     ///
     /// # Errors
     /// [`OutOfMemory`](Error::OutOfMemory) of the host; [`Driver`](Error::Driver), also for a failure of an operation

@@ -2,7 +2,7 @@
 
 use kernels_gpu::{
     DType,
-    spmm_rows::{LONGEST_PIECE, Tile},
+    spmm_rows::{MAX_PIECE, Tile},
 };
 
 use super::SpmmOptions;
@@ -115,14 +115,14 @@ pub(super) fn b_ahead(structure: &Structure, tile: Tile, element_bytes: usize) -
 /// 128 columns - / 77 / 82 / - / -; R-MAT 20/16, 128 columns - / 1149 / 1098 / - / 1078; 4267 rows of 472, 16 columns 46 / 34 / 31 / - / -;
 /// stand-ins for graphs, 32 columns: ddi 44 / 42 / 38 / 49 / 84, arxiv 39 / 41 / 46 / 56 / -, protein - / 1356 / 1290 / 1253 / 1184;
 /// 256 columns: ddi 241 / 223 / 218 / 220 / 237, arxiv 221 / 222 / 233 / 260 / -, protein - / 10202 / 9529 / 9318 / 9135.
-pub(super) fn long_row(structure: &Structure, tile: Tile, cols: u32) -> u32 {
+pub(super) fn split_threshold(structure: &Structure, tile: Tile, cols: u32) -> u32 {
     const LEAST: usize = 16;
     const MOST: usize = 512;
     let groups = FILL / tile.lanes as usize;
     let tiles = tile.count(cols) as usize;
     let rows_fill = structure.nrows.saturating_mul(tiles) >= groups / 2;
     if rows_fill && structure.max_row as f64 <= 2.0 * structure.mean_row() {
-        return LONGEST_PIECE;
+        return MAX_PIECE;
     }
     let to_fill = structure.nnz.saturating_mul(tiles) / groups;
     (to_fill / 8).clamp(to_fill.clamp(LEAST, 128), MOST).next_power_of_two() as u32
@@ -143,15 +143,15 @@ pub(super) fn candidates(
     };
     let mut candidates = vec![];
     for tile in tiles.filter(|tile| tile.vector == vector).filter(agrees) {
-        let suiting = long_row(structure, tile, cols);
+        let suiting = split_threshold(structure, tile, cols);
         let mut lengths = options
-            .long_row
-            .map_or(vec![suiting, suiting / 4, suiting.saturating_mul(4).min(LONGEST_PIECE)], |forced| vec![forced]);
+            .split_threshold
+            .map_or(vec![suiting, suiting / 4, suiting.saturating_mul(4).min(MAX_PIECE)], |forced| vec![forced]);
         // One of those that split no row is enough.
         lengths.sort_unstable();
         let enough = lengths.iter().position(|&length| length as usize >= structure.max_row);
         lengths.truncate(enough.map_or(lengths.len(), |position| position + 1));
-        let forced = |length| options.clone().tile(tile.lanes, tile.coarsening).long_row(length);
+        let forced = |length| options.clone().tile(tile.lanes, tile.coarsening).split_threshold(length);
         candidates.extend(lengths.into_iter().map(forced));
     }
     candidates
@@ -208,12 +208,12 @@ mod tests {
         let tile = Tile { vector: 4, lanes: 8, coarsening: 1 };
         // A small graph, a large one, few long rows, and many rows of one length.
         let skewed = |nrows, nnz| Structure { max_row: nnz / 10, ..structure(nrows, nnz) };
-        assert_eq!(long_row(&skewed(2708, 13_264), tile, 32), 16);
-        assert_eq!(long_row(&skewed(169_343, 1_166_243), tile, 32), 64);
-        assert_eq!(long_row(&skewed(1 << 20, 16 << 20), tile, 32), 128);
-        assert_eq!(long_row(&skewed(1 << 17, 75 << 20), tile, 32), 512);
-        assert_eq!(long_row(&structure(4267, 4267 * 472), tile, 32), 128);
-        assert_eq!(long_row(&structure(27_000, 729_000), tile, 32), LONGEST_PIECE);
+        assert_eq!(split_threshold(&skewed(2708, 13_264), tile, 32), 16);
+        assert_eq!(split_threshold(&skewed(169_343, 1_166_243), tile, 32), 64);
+        assert_eq!(split_threshold(&skewed(1 << 20, 16 << 20), tile, 32), 128);
+        assert_eq!(split_threshold(&skewed(1 << 17, 75 << 20), tile, 32), 512);
+        assert_eq!(split_threshold(&structure(4267, 4267 * 472), tile, 32), 128);
+        assert_eq!(split_threshold(&structure(27_000, 729_000), tile, 32), MAX_PIECE);
     }
 
     #[test]

@@ -43,8 +43,8 @@ struct Products<T, O> {
     structure: Structure,
     /// The parts that do not depend on the alignment of B and C apply to every product.
     options: SpmmOptions,
-    /// One for each number of columns and alignment so far. Launches of one matrix are ordered on any queue, because
-    /// each joins the matrix's own queue: the lock is held until a launch has been queued and has joined.
+    /// One for each number of columns and alignment so far. Launches of one matrix are ordered on any stream, because
+    /// each joins the matrix's own stream: the lock is held until a launch has been queued and has joined.
     plans: Arc<Mutex<Vec<Plan<T>>>>,
 }
 
@@ -101,8 +101,8 @@ impl<T: Scalar, O: Offset> Multiply<T> for Products<T, O> {
             match plans.iter().position(|Plan { shares, .. }| (shares.cols, shares.tile.vector) == (cols, vector)) {
                 Some(index) => index,
                 None => {
-                    let SpmmOptions { long_row, row_order, .. } = self.options.clone();
-                    let options = SpmmOptions { long_row, row_order, ..SpmmOptions::default() };
+                    let SpmmOptions { split_threshold, row_order, .. } = self.options.clone();
+                    let options = SpmmOptions { split_threshold, row_order, ..SpmmOptions::default() };
                     plans.push(device::paused(|| self.plan(cols, vector, &options))?);
                     plans.len() - 1
                 }
@@ -134,7 +134,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         let tile = choice::tile(tiles(T::DTYPE), vector, cols, widest, options.tile)?;
         let order = options.row_order.as_deref();
         let entry = Key { dtype: T::DTYPE, tile }.entry();
-        let shares = Shares::new(&self.csr, &self.structure, (tile, entry), cols, options.long_row, order)?;
+        let shares = Shares::new(&self.csr, &self.structure, (tile, entry), cols, options.split_threshold, order)?;
         let b_ahead = match order {
             Some(_) => 0,
             None => choice::b_ahead(&self.structure, shares.tile, size_of::<T>()),
@@ -167,7 +167,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         // SAFETY: the arrays are a valid CSR matrix, and dense matrices of fitting sizes that their vectors have room for,
         // none a part of another; `c` and what the plan has are borrowed mutably, so they are none of the others.
         // The plan's vector divides all distances and offsets, and allocations are aligned to more. Launches follow one
-        // another, as `plans` says; those of a recording too, which is launched on the matrix's own queue with the lock held.
+        // another, as `plans` says; those of a recording too, which is launched on the matrix's own stream with the lock held.
         unsafe { launch.run_entry(entry, &args) }
     }
 

@@ -1,6 +1,6 @@
 //! Options for products with dense matrices.
 
-use kernels_gpu::spmm_rows::LONGEST_PIECE;
+use kernels_gpu::spmm_rows::MAX_PIECE;
 
 use crate::{Error, Result, device::check_length};
 
@@ -8,7 +8,7 @@ use crate::{Error, Result, device::check_length};
 ///
 /// ```
 /// use warpsparse::SpmmOptions;
-/// let forced = SpmmOptions::default().tile(16, 2).long_row(512);
+/// let forced = SpmmOptions::default().tile(16, 2).split_threshold(512);
 /// let fastest = SpmmOptions::default().autotune();
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct SpmmOptions {
     /// GPU threads per row, and vectors of columns per thread; `None` chooses by the number of columns.
     pub tile: Option<(u32, u32)>,
     /// The maximum number of entries of a row per group of threads; `None` chooses by the matrix.
-    pub long_row: Option<u32>,
+    pub split_threshold: Option<u32>,
     /// The order in which rows are processed; `None` for the storage order.
     pub row_order: Option<Vec<u32>>,
     /// Whether the tile and the threshold for long rows are chosen by timing.
@@ -35,8 +35,8 @@ impl SpmmOptions {
 
     /// Splits rows of more than this many entries, 1 to 2³⁰, into pieces of about this size. Ignored on the CPU.
     #[must_use]
-    pub fn long_row(mut self, entries: u32) -> Self {
-        self.long_row = Some(entries);
+    pub fn split_threshold(mut self, entries: u32) -> Self {
+        self.split_threshold = Some(entries);
         self
     }
 
@@ -61,7 +61,7 @@ impl SpmmOptions {
 
     /// Fails on every device if the split threshold is invalid, or `row_order` does not order `nrows` rows.
     pub(crate) fn check(&self, nrows: usize) -> Result<()> {
-        if let Some(entries) = self.long_row.filter(|entries| !(1..=LONGEST_PIECE).contains(entries)) {
+        if let Some(entries) = self.split_threshold.filter(|entries| !(1..=MAX_PIECE).contains(entries)) {
             return Err(Error::InvalidOption(format!("long rows of more than {entries} entries: it is 1 to 2^30")));
         }
         self.row_order.as_ref().map_or(Ok(()), |order| check_order(order, nrows))

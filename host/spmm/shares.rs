@@ -22,7 +22,7 @@ pub(super) struct Shares {
     pub(super) pieces: u32,
     /// A description of the tile and the long rows.
     pub(super) summary: String,
-    long_row: u32,
+    split_threshold: u32,
     ahead: u32,
     entries_ahead: u64,
     row_order: Option<Buffer<u32>>,
@@ -32,32 +32,33 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Distributes rows for `cols` columns; `long_row` and the order of the rows, which is a permutation, if forced.
+    /// Distributes rows for `cols` columns; `split_threshold` and the order of the rows, which is a permutation, if forced.
     pub(super) fn new<T: Scalar, O: Offset>(
         csr: &CsrArrays<T, O>,
         structure: &Structure,
         (tile, entry): (Tile, &'static Entry),
         cols: u32,
-        long_row: Option<u32>,
+        split_threshold: Option<u32>,
         row_order: Option<&[u32]>,
     ) -> Result<Self> {
-        let long_row = long_row.unwrap_or_else(|| choice::long_row(structure, tile, cols));
+        let split_threshold = split_threshold.unwrap_or_else(|| choice::split_threshold(structure, tile, cols));
         let device = &csr.device;
         let longest = structure.max_row;
-        let cut = match longest > long_row as usize {
+        let cut = match longest > split_threshold as usize {
             true => {
                 let offsets = csr.row_offsets.to_vec(device)?;
-                Pieces::cut(&offsets, long_row as usize, long_row.next_multiple_of(4) as usize)
+                Pieces::cut(&offsets, split_threshold as usize, split_threshold.next_multiple_of(4) as usize)
             }
             false => Pieces::none(),
         };
-        let too_many = || Error::Unsupported(format!("{cols} columns, and rows of more than {long_row} entries cut"));
+        let too_many =
+            || Error::Unsupported(format!("{cols} columns, and rows of more than {split_threshold} entries cut"));
         let pieces = u32::try_from(cut.rows.len() / 4).map_err(|_| too_many())?;
         let counters = (pieces as usize).checked_mul(tile.count(cols) as usize).ok_or_else(too_many)?;
         (pieces as usize).checked_mul(cols as usize).ok_or_else(too_many)?;
         let long = match cut.long_rows {
-            0 => format!("no row of more than {long_row} entries"),
-            rows => format!("{rows} rows of more than {long_row} entries, up to {longest}, in {pieces} pieces"),
+            0 => format!("no row of more than {split_threshold} entries"),
+            rows => format!("{rows} rows of more than {split_threshold} entries, up to {longest}, in {pieces} pieces"),
         };
         // The emulator has no caches, but checks prefetches.
         let ahead = if device.is_cuda() { choice::ahead(tile) } else { 8 };
@@ -71,7 +72,7 @@ impl Shares {
             summary: format!(
                 "{cols} columns: {lanes} lanes a row, each with {coarsening} vectors of {vector}; {long}{ordered}"
             ),
-            long_row,
+            split_threshold,
             // In another order, the next rows are unknown.
             ahead: if row_order.is_none() { ahead } else { 0 },
             entries_ahead: (f64::from(ahead) * structure.mean_row()) as u64,
@@ -106,7 +107,7 @@ impl Shares {
             b_row_bytes,
             c_row_bytes,
             pieces: self.pieces,
-            long_row: self.long_row,
+            split_threshold: self.split_threshold,
             wide_offsets: u32::from(size_of::<O>() == 8),
             ahead: self.ahead,
             entries_ahead: self.entries_ahead,

@@ -18,8 +18,8 @@ struct GpuCoo<T> {
     per_warp: u32,
     run_rows: Buffer<u32>,
     run_starts: Buffer<u32>,
-    /// Results of a product's first launch for its second. Products are ordered on any queue, because each launch joins
-    /// the matrix's own queue: the lock is held until both launches have been queued and have joined.
+    /// Results of a product's first launch for its second. Products are ordered on any stream, because each launch joins
+    /// the matrix's own stream: the lock is held until both launches have been queued and have joined.
     carries: Arc<Mutex<Buffer<T>>>,
 }
 
@@ -134,7 +134,7 @@ impl<T: Scalar> GpuCoo<T> {
             carries: carries.readable(&self.arrays.device),
             y,
         };
-        // SAFETY: the runs are those of the slots, which the launch before has filled on the same queue; the rows are
+        // SAFETY: the runs are those of the slots, which the launch before has filled on the same stream; the rows are
         // those of the matrix, and `y`, as long as it has rows, is borrowed mutably.
         unsafe { launch(queue, entry, blocks, args) }
     }

@@ -68,5 +68,5 @@ pub(super) fn lanes(structure: &Structure, mean: f64, longest: usize, most: u32)
 /// 4286; 16 entries a row at random f64 1662 / 1572.
 fn suits_adaptive<T: Scalar>(structure: &Structure) -> bool {
     let quads = structure.mean_row() >= 12.0 && (T::DTYPE == DType::F32 || structure.locality() < 0.5);
-    quads || structure.max_row > csr_adaptive::long_row(structure)
+    quads || structure.max_row > csr_adaptive::split_threshold(structure)
 }

@@ -27,12 +27,12 @@ const PIECE_ENTRIES: RangeInclusive<usize> = 256..=4096;
 struct CsrAdaptive<T, O> {
     key: Key,
     csr: Arc<CsrArrays<T, O>>,
-    long_row: u32,
+    split_threshold: u32,
     pieces: u32,
     piece_rows: Buffer<u32>,
     piece_bounds: Buffer<u64>,
-    /// The memory through which the warps of a launch communicate. Launches of one matrix are ordered on any queue,
-    /// because each joins the matrix's own queue: the lock is held until a launch has been queued and has joined.
+    /// The memory through which the warps of a launch communicate. Launches of one matrix are ordered on any stream,
+    /// because each joins the matrix's own stream: the lock is held until a launch has been queued and has joined.
     exchange: Arc<Mutex<Exchange<T>>>,
 }
 
@@ -47,7 +47,7 @@ struct Exchange<T> {
 ///
 /// On an H200 (driver 580, 2026-11-21), f32, short and long rows launched apart, R-MAT 20/16: 110 us with 64, 112 with
 /// 128, 122 with 256; R-MAT 17/8: 18.0, 19.8 and 20.1.
-pub(super) fn long_row(structure: &Structure) -> usize {
+pub(super) fn split_threshold(structure: &Structure) -> usize {
     ((4.0 * structure.mean_row()) as usize).clamp(64, 256)
 }
 
@@ -55,12 +55,12 @@ pub(super) fn long_row(structure: &Structure) -> usize {
 fn cutting(structure: &Structure, options: &SpmvOptions) -> (usize, usize) {
     /// Concurrent warps of a large GPU.
     const WARPS: usize = 1 << 13;
-    match options.long_row {
+    match options.split_threshold {
         None => {
             let for_rows = (structure.mean_row() as usize).next_power_of_two();
             let (least, most) = (*PIECE_ENTRIES.start(), *PIECE_ENTRIES.end());
             let piece = (structure.nnz / WARPS).next_power_of_two().max(for_rows).clamp(least, most);
-            (long_row(structure), piece)
+            (split_threshold(structure), piece)
         }
         Some(forced) => (forced as usize, forced.next_multiple_of(4) as usize),
     }
@@ -72,13 +72,14 @@ pub(super) fn choose<T: Scalar, O: Offset>(
     structure: &Structure,
     options: &SpmvOptions,
 ) -> Result<Chosen<T>> {
-    let (long_row, piece_entries) = cutting(structure, options);
-    let Pieces { rows, bounds, long_rows, long_entries } = Pieces::cut(matrix.row_offsets(), long_row, piece_entries);
+    let (split_threshold, piece_entries) = cutting(structure, options);
+    let Pieces { rows, bounds, long_rows, long_entries } =
+        Pieces::cut(matrix.row_offsets(), split_threshold, piece_entries);
     let lanes = match options.lanes {
         Lanes::Auto => {
             let (rows, entries) = (structure.nrows - long_rows, structure.nnz - long_entries);
             let mean = if rows == 0 { 0.0 } else { entries as f64 / rows as f64 };
-            csr::lanes(structure, mean, long_row, 16)
+            csr::lanes(structure, mean, split_threshold, 16)
         }
         Lanes::Fixed(lanes) => lanes,
     };
@@ -87,7 +88,7 @@ pub(super) fn choose<T: Scalar, O: Offset>(
     let operator = CsrAdaptive {
         key,
         csr: Arc::clone(arrays),
-        long_row: long_row as u32,
+        split_threshold: split_threshold as u32,
         pieces: u32::try_from(pieces).map_err(|_| Error::Unsupported(format!("a matrix of {pieces} pieces")))?,
         piece_rows: Buffer::upload(device, &rows)?,
         piece_bounds: Buffer::upload(device, &bounds)?,
@@ -97,10 +98,10 @@ pub(super) fn choose<T: Scalar, O: Offset>(
         })),
     };
     let long = match long_rows {
-        0 => format!("no row of more than {long_row} entries"),
+        0 => format!("no row of more than {split_threshold} entries"),
         _ => {
             let longest = structure.max_row;
-            format!("{long_rows} rows of more than {long_row} entries, up to {longest}, in {pieces} pieces")
+            format!("{long_rows} rows of more than {split_threshold} entries, up to {longest}, in {pieces} pieces")
         }
     };
     let because = if *options == SpmvOptions::default() { "" } else { ", as the options say" };
@@ -110,7 +111,7 @@ pub(super) fn choose<T: Scalar, O: Offset>(
         operator: Box::new(operator),
         choice: KernelChoice { kernel: key.entry().name.into(), reason },
         options: SpmvOptions {
-            long_row: options.long_row,
+            split_threshold: options.split_threshold,
             ..SpmvOptions::default().kernel(CsrKernel::Adaptive).lanes(Lanes::Fixed(lanes))
         },
     })
@@ -130,7 +131,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
         let args = Args {
             rows: csr.nrows,
             pieces: self.pieces,
-            long_row: self.long_row,
+            split_threshold: self.split_threshold,
             alpha,
             beta,
             entries: csr.nnz,
@@ -146,8 +147,8 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrAdaptive<T, O> {
         };
         // SAFETY: the arrays are a valid CSR matrix, aligned as allocations are, and vectors of fitting lengths;
         // `y` and the exchange are borrowed mutably, so they overlap none of the others. The pieces
-        // are those of the matrix's rows of more than `long_row` entries. Launches follow one another, as `exchange`
-        // says; those of a recording too, which is launched on the matrix's own queue with the lock held. `Args<T, O>` is what the
+        // are those of the matrix's rows of more than `split_threshold` entries. Launches follow one another, as `exchange`
+        // says; those of a recording too, which is launched on the matrix's own stream with the lock held. `Args<T, O>` is what the
         // entry for `T` and `O` takes.
         unsafe { launch(queue, entry, blocks, args) }
     }

@@ -1,6 +1,6 @@
 //! Options for products with vectors.
 
-use kernels_gpu::spmv_csr_adaptive::LONGEST_PIECE;
+use kernels_gpu::spmv_csr_adaptive::MAX_PIECE;
 
 use crate::{Error, Result};
 
@@ -21,7 +21,7 @@ pub struct SpmvOptions {
     /// GPU threads per row.
     pub lanes: Lanes,
     /// The maximum number of entries of a row per group of lanes; `None` chooses by the matrix.
-    pub long_row: Option<u32>,
+    pub split_threshold: Option<u32>,
     /// Whether the kernel is chosen by timing.
     pub autotune: bool,
     /// Whether products may differ in the last bits from run to run.
@@ -107,8 +107,8 @@ impl SpmvOptions {
     /// Makes [`CsrKernel::Adaptive`] split rows of more than this many entries, 1 to 2³⁰, into pieces of about this
     /// size.
     #[must_use]
-    pub fn long_row(mut self, entries: u32) -> Self {
-        self.long_row = Some(entries);
+    pub fn split_threshold(mut self, entries: u32) -> Self {
+        self.split_threshold = Some(entries);
         self
     }
 
@@ -146,7 +146,7 @@ impl SpmvOptions {
             (self.kernel == CsrKernel::Auto || candidate.kernel == self.kernel)
                 && (self.lanes == Lanes::Auto || candidate.lanes == self.lanes)
         };
-        let with_rest = |candidate| Self { long_row: self.long_row, ..candidate };
+        let with_rest = |candidate| Self { split_threshold: self.split_threshold, ..candidate };
         Self::candidates().into_iter().filter(agrees).map(with_rest).collect()
     }
 
@@ -162,8 +162,8 @@ impl SpmvOptions {
             }
             Lanes::Fixed(_) | Lanes::Auto => {}
         }
-        match self.long_row {
-            None | Some(1..=LONGEST_PIECE) => Ok(()),
+        match self.split_threshold {
+            None | Some(1..=MAX_PIECE) => Ok(()),
             Some(entries) => {
                 Err(Error::InvalidOption(format!("long rows of more than {entries} entries: it is 1 to 2^30")))
             }

@@ -30,7 +30,7 @@ pub(crate) enum Stored<T> {
     Device(Box<dyn Arrays<T>>),
 }
 
-/// The arrays of a matrix on a GPU or in the emulator. Operations are queued on the matrix's own queue.
+/// The arrays of a matrix on a GPU or in the emulator. Operations are queued on the matrix's own stream.
 pub(crate) trait Arrays<T>: fmt::Debug + Send + Sync {
     /// Adds the elements on the diagonal.
     fn add_diagonal(&self, diagonal: DeviceSliceMut<'_, T>) -> Result<()>;

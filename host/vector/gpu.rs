@@ -255,7 +255,7 @@ fn run_move<T: Element>(
     unsafe { launch(queue, entry, blocks(vector_move::grid_size(n)), args) }
 }
 
-/// Where blocks leave their partial results: the queue's workspace.
+/// Where blocks leave their partial results: the stream's workspace.
 struct Borrowed {
     partials: DeviceVec<f64>,
     arrivals: DeviceVec<u32>,

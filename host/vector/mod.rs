@@ -20,14 +20,14 @@ use crate::{
 /// Methods that write a vector, for vectors and slices.
 macro_rules! writing_methods {
     ($($type:ty),*) => {$(
-        /// Operations that write the elements. They are queued on this vector's queue without waiting; on the CPU they
+        /// Operations that write the elements. They are queued on this vector's stream without waiting; on the CPU they
         /// have finished when the call returns. `alpha` and `beta` are host scalars, [`DeviceScalar`]s, or a [`Factor`]
         /// made of them. `O(n)` work.
         ///
         /// All fail with [`LengthMismatch`](Error::LengthMismatch) if lengths differ,
         /// [`DeviceMismatch`](Error::DeviceMismatch) if an argument is on another device, and
         /// [`Driver`](Error::Driver). `axpy_dot` and `axpby_norm` also fail with [`OutOfMemory`](Error::OutOfMemory),
-        /// because a queue's first reduction allocates 128 KiB, which the queue keeps.
+        /// because a stream's first reduction allocates 128 KiB, which the stream keeps.
         impl<T: Scalar> $type {
             /// Sets all elements to `value`.
             ///
@@ -199,9 +199,9 @@ macro_rules! reading_methods {
         /// reads it. Sums accumulate in `f64`; an `f32` result is rounded once, at the end. The same elements at the
         /// same alignment to 16 bytes give the same bits.
         ///
-        /// Methods without `_into` allocate their result on this vector's queue. Methods with `_into` write an existing
-        /// scalar, on its queue (`max_into` and `min_into` on that of `value`), and can be recorded in a
-        /// [`Graph`](crate::Graph). A queue's first reduction allocates 128 KiB, which the queue keeps, and waits until
+        /// Methods without `_into` allocate their result on this vector's stream. Methods with `_into` write an existing
+        /// scalar, on its stream (`max_into` and `min_into` on that of `value`), and can be recorded in a
+        /// [`Graph`](crate::Graph). A stream's first reduction allocates 128 KiB, which the stream keeps, and waits until
         /// they are cleared.
         ///
         /// All fail with [`DeviceMismatch`](Error::DeviceMismatch) if an argument is on another device,
@@ -348,7 +348,7 @@ pub trait CastFrom<T>: Element {
 }
 
 impl<T: Element> DeviceVec<T> {
-    /// Casts the elements of `x`: `y[i]` is the number of this type nearest to `x[i]`. Queued on this vector's queue;
+    /// Casts the elements of `x`: `y[i]` is the number of this type nearest to `x[i]`. Queued on this vector's stream;
     /// `O(n)` work.
     ///
     /// # Errors

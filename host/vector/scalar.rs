@@ -38,7 +38,7 @@ impl Device {
 }
 
 impl<T: Element> DeviceScalar<T> {
-    /// Returns the value, after all earlier operations on the queue have finished.
+    /// Returns the value, after all earlier operations on the stream have finished.
     ///
     /// # Errors
     /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
@@ -48,7 +48,7 @@ impl<T: Element> DeviceScalar<T> {
         Ok(value[0])
     }
 
-    /// Returns the device that holds the scalar, whose queue runs the operations that write it.
+    /// Returns the device that holds the scalar, whose stream runs the operations that write it.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.vector.device()
@@ -69,7 +69,7 @@ impl<T: Element> DeviceScalar<T> {
 }
 
 impl<T: Scalar> DeviceScalar<T> {
-    /// Sets the value, on the scalar's queue, without waiting.
+    /// Sets the value, on the scalar's stream, without waiting.
     ///
     /// # Errors
     /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).

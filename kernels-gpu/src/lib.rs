@@ -19,12 +19,12 @@ pub mod atomic_add;
 pub mod cg_state;
 #[path = "primitives/dense.rs"]
 pub mod dense;
+#[path = "primitives/epilogue.rs"]
+mod epilogue;
 #[path = "primitives/family.rs"]
 mod family;
 #[path = "gemm/gemm_args.rs"]
 pub mod gemm_args;
-#[path = "primitives/output.rs"]
-mod output;
 #[path = "primitives/row_sum.rs"]
 mod row_sum;
 #[path = "spmm/spmm_rows.rs"]

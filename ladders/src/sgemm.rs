@@ -30,7 +30,7 @@ impl GemmLadder {
         Key { rung: self.rung }.entry().name
     }
 
-    /// `C = alpha * A * B + beta * C`, queued on the queue of `C`. With `beta` = 0 the old `C` is not read; with `alpha` = 0, `A` and `B` are
+    /// `C = alpha * A * B + beta * C`, queued on the stream of `C`. With `beta` = 0 the old `C` is not read; with `alpha` = 0, `A` and `B` are
     /// not.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ impl<T: Scalar, O: Offset> SpmmLadder<T, O> {
         &self.device
     }
 
-    /// `C = alpha * A * B + beta * C`, queued on the queue of `C`. With `beta` = 0 the old `C` is not read.
+    /// `C = alpha * A * B + beta * C`, queued on the stream of `C`. With `beta` = 0 the old `C` is not read.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch); [`Unsupported`](Error::Unsupported) for

@@ -2,7 +2,7 @@
 //!
 //! An event that is recorded after a short call is reached before the host has queued the next call. What lies between two such events
 //! is then the host's time for a call, 5 to 20 us, and not the device's. So on a GPU calls are captured in a CUDA graph,
-//! and what is timed is the graph. What cannot be captured is timed on a queue that is held back until it is
+//! and what is timed is the graph. What cannot be captured is timed on a stream that is held back until it is
 //! full of calls ([`Device::time_each`]).
 
 use std::{
@@ -24,7 +24,7 @@ use super::{
 pub enum Clock {
     /// Device time, of calls in a CUDA graph.
     Graph,
-    /// Device time, between events on a queue that is held back until the calls are queued.
+    /// Device time, between events on a stream that is held back until the calls are queued.
     Held,
     /// The host's: calls queued one after the other without a graph, until all are done.
     Calls,
@@ -131,7 +131,7 @@ pub(super) const LIMIT: Duration = Duration::from_millis(150);
 /// percent. It is 20 calls of 100 us, and a few thousand of the shortest.
 const GRAPH: Duration = Duration::from_millis(2);
 /// The most calls that a graph holds for the sake of its length, lest it take long to instantiate. A call is one to three nodes.
-const MOST_CALLS: usize = 2048;
+const MAX_CALLS: usize = 2048;
 /// Replays before those that are timed: the first one uploads the graph.
 const WARM_UPS: usize = 3;
 
@@ -165,7 +165,7 @@ impl Repeats {
             Ok(each) => (Clock::Graph, each),
             Err(_) => (Clock::Held, self.held_times(queue, sets, one, &mut call)?),
         };
-        let calls = calls_in(BATCH, one).min(MOST_CALLS);
+        let calls = calls_in(BATCH, one).min(MAX_CALLS);
         Ok(Times { clock, each, host: batches(wait, (BATCHES, calls), sets, &mut call)? })
     }
 
@@ -191,11 +191,11 @@ impl Repeats {
         call: &mut impl FnMut(usize) -> Result<()>,
     ) -> Result<Vec<Duration>> {
         // As often round the sets as it takes: the next replay goes on where this one ends.
-        let calls = calls_in(GRAPH, one).min(MOST_CALLS).next_multiple_of(sets);
-        // SAFETY: `call` has or borrows what it touches, and outlives the graph. No other thread has this queue.
+        let calls = calls_in(GRAPH, one).min(MAX_CALLS).next_multiple_of(sets);
+        // SAFETY: `call` has or borrows what it touches, and outlives the graph. No other thread has this stream.
         let mut graph = unsafe { queue.capture(|| (0..calls).try_for_each(|repeat| call(repeat % sets))) }?;
         let failed = |message| Error::Driver { call: "wrapping a queue".into(), message };
-        // SAFETY: the queue is kept for as long as the stream.
+        // SAFETY: the stream is kept for as long as the stream.
         let stream = unsafe { stream_of(queue) }.map_err(failed)?;
         graph.launch(WARM_UPS)?;
         let samples = self.within_limit(one * calls as u32);
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn graphs_have_enough_calls() {
-        let calls = |us| calls_in(GRAPH, Duration::from_micros(us)).min(MOST_CALLS);
-        assert_eq!([0, 2, 7, 100, 1999, 21_000].map(calls), [MOST_CALLS, 1000, 285, 20, 1, 1]);
+        let calls = |us| calls_in(GRAPH, Duration::from_micros(us)).min(MAX_CALLS);
+        assert_eq!([0, 2, 7, 100, 1999, 21_000].map(calls), [MAX_CALLS, 1000, 285, 20, 1, 1]);
     }
 }

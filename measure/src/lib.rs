@@ -27,7 +27,7 @@ pub use self::{
     random::random_elements,
     reference::{Errors, Reduction},
     source::load,
-    spmm::{DenseProblem, DenseProblems, DenseReport, MOST_COLUMNS},
+    spmm::{DenseProblem, DenseProblems, DenseReport, MAX_COLUMNS},
     spmv::Problem,
     statistics::{Spread, geometric_mean},
 };
@@ -102,7 +102,7 @@ pub struct Measurement<'a, P> {
 impl<'a, P> Measurement<'a, P> {
     /// With a cold cache, between two uses of a copy lie this many times the size of the L2 cache.
     const CACHE_MULTIPLE: usize = 4;
-    const MOST_COPIES: usize = 4096;
+    const MAX_COPIES: usize = 4096;
 
     /// `copy_bandwidth` in bytes a second; `samples` from 1, fewer than the most if those take long.
     pub fn new(
@@ -130,7 +130,7 @@ impl<'a, P> Measurement<'a, P> {
     /// Copies of matrix and vectors that products of so many bytes go round: with a cold cache as many as the L2 cache
     /// cannot hold.
     pub fn rotation(&self, bytes: usize) -> usize {
-        self.distance.div_ceil(bytes.max(1)).clamp(1, Self::MOST_COPIES)
+        self.distance.div_ceil(bytes.max(1)).clamp(1, Self::MAX_COPIES)
     }
 
     /// The times of calls that go round so many copies; `call` queues one on `queue`, on the copy that it is told.

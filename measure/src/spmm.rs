@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The most columns of a dense matrix that a command line may name.
-pub const MOST_COLUMNS: i64 = 1 << 16;
+pub const MAX_COLUMNS: i64 = 1 << 16;
 
 /// A matrix, and elements for the dense matrices that it is multiplied by.
 #[derive(Debug)]

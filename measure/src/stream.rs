@@ -73,7 +73,7 @@ pub struct LibraryQueue {
 impl LibraryQueue {
     /// A new one on this device. What is allocated on the stream has to be dropped before the queue.
     pub fn new(device: &Device) -> Result<Self, String> {
-        let device = device.new_queue().map_err(|error| error.to_string())?;
+        let device = device.new_stream().map_err(|error| error.to_string())?;
         // SAFETY: the queue is kept beside the stream, and goes last.
         let stream = unsafe { stream_of(&device)? };
         Ok(Self { stream, device })

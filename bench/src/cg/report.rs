@@ -237,7 +237,7 @@ impl Report<CgResult> {
                 short(of.ms),
                 format!("{:.2e}", of.relative_residual),
                 format!("{:.3e}", of.residual_norm),
-                of.rival_residual_norm.map_or_else(none, |norm| format!("{norm:.3e}")),
+                of.baseline_residual_norm.map_or_else(none, |norm| format!("{norm:.3e}")),
                 of.kernel.clone(),
             ]
         };

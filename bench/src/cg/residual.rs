@@ -2,7 +2,7 @@
 
 use warpsparse::{CsrMatrix, DType, Scalar, SolveInfo};
 
-use crate::rivals::vendor_cg::true_residual;
+use crate::baselines::vendor_cg::true_residual;
 
 /// What is left of `b` after a solution, relative to `b`.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use warpsparse::CgMethod;
 
-use crate::rivals::vendor_cg::{RECORDED, Way};
+use crate::baselines::vendor_cg::{RECORDED, Way};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rung {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use warpsparse::{Result, Scalar, StopReason, Tolerance};
 
 use super::solver::Solver;
-use crate::rivals::vendor_cg::{Number, VendorCg, Way};
+use crate::baselines::vendor_cg::{Number, VendorCg, Way};
 
 #[derive(Serialize)]
 pub(crate) struct ToTolerance {
@@ -24,7 +24,7 @@ pub(crate) struct ToTolerance {
     /// As the method carries it along.
     pub(crate) residual_norm: f64,
     /// That of the libraries in the sample's style after as many iterations.
-    pub(crate) rival_residual_norm: Option<f64>,
+    pub(crate) baseline_residual_norm: Option<f64>,
     /// Whether the two differ by more than 10 %.
     pub(crate) differs: bool,
 }
@@ -47,7 +47,7 @@ impl ToTolerance {
             wrong: residual.check::<T>().err(),
             ended: (info.reason != StopReason::Converged).then(|| format!("{:?}", info.reason)),
             residual_norm: info.history.last().copied().unwrap_or(info.residual_norm),
-            rival_residual_norm: None,
+            baseline_residual_norm: None,
             differs: false,
         })
     }
@@ -62,6 +62,6 @@ impl ToTolerance {
         // Not `> 0.1`: a NaN differs too.
         let is_near = |norm: f64| (norm - self.residual_norm).abs() <= 0.1 * self.residual_norm;
         self.differs = norm.is_some_and(|norm| !is_near(norm));
-        self.rival_residual_norm = norm;
+        self.baseline_residual_norm = norm;
     }
 }

@@ -5,7 +5,7 @@ use super::{
     residual,
     rungs::{FEWEST, Pair, repeats},
 };
-use crate::rivals::vendor_cg::{Number, VendorCg, Way};
+use crate::baselines::vendor_cg::{Number, VendorCg, Way};
 
 /// The system, and how good a solution after so many iterations should be.
 pub(super) struct Expected<'a, T: Number> {

@@ -6,7 +6,7 @@ use measure::{DTypeName, Figures, FormatName, MatrixReport, ProductReport, Timin
 use serde::Serialize;
 
 use crate::{
-    report::{self, MatrixResult as _, Report, RivalReport, Skipped},
+    report::{self, BaselineReport, MatrixResult as _, Report, Skipped},
     table::{self, none, short},
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct MatrixResult {
     pub(crate) formats: Vec<FormatResult>,
     pub(crate) hyb: HybSplit,
     /// Other libraries; their ratios are over the time in CSR.
-    pub(crate) rivals: Vec<RivalReport>,
+    pub(crate) baselines: Vec<BaselineReport>,
 }
 
 #[derive(Serialize)]
@@ -47,10 +47,10 @@ pub(crate) struct Measured {
     pub(crate) conversion: Option<Conversion>,
 }
 
-/// A rival's time over that of this format: above 1 the rival is slower.
+/// A baseline's time over that of this format: above 1 the baseline is slower.
 #[derive(Serialize)]
 pub(crate) struct Ratio {
-    pub(crate) rival: &'static str,
+    pub(crate) baseline: &'static str,
     pub(crate) ratio: f64,
 }
 
@@ -94,8 +94,8 @@ impl report::MatrixResult for MatrixResult {
         self.formats.iter().filter_map(|format| Some(&format.measured()?.product))
     }
 
-    fn rivals(&self) -> &[RivalReport] {
-        &self.rivals
+    fn baselines(&self) -> &[BaselineReport] {
+        &self.baselines
     }
 }
 
@@ -139,8 +139,8 @@ impl fmt::Display for Report<MatrixResult> {
             writeln!(f, "\n## {dtype}")?;
             writeln!(f, "\nGFLOP/s:\n\n{}", self.speeds(&results))?;
             writeln!(f, "GB/s, in percent of a copy:\n\n{}", self.bandwidths(&results))?;
-            for rival in self.rival_names() {
-                writeln!(f, "The time of {rival} over that of the format:\n\n{}", ratios(&results, rival))?;
+            for baseline in self.baseline_names() {
+                writeln!(f, "The time of {baseline} over that of the format:\n\n{}", ratios(&results, baseline))?;
             }
             writeln!(f, "Conversions on the host, ms, and the products that pay back:\n\n{}", conversions(&results))?;
             writeln!(f, "{}", accuracy(&results))?;
@@ -153,40 +153,46 @@ const TITLES: [&str; 6] = ["CSR", "COO", "DIA", "ELL", "HYB", "auto"];
 
 impl Report<MatrixResult> {
     fn speeds(&self, results: &[&MatrixResult]) -> String {
-        self.beside_rivals(results, &|_, measured| short(measured.gflop_per_s), &|result, rival| {
-            short(result.gflop_per_s(&rival.figures))
+        self.beside_baselines(results, &|_, measured| short(measured.gflop_per_s), &|result, baseline| {
+            short(result.gflop_per_s(&baseline.figures))
         })
     }
 
     fn bandwidths(&self, results: &[&MatrixResult]) -> String {
         let cell = |figures: &Figures| format!("{} ({:.0}%)", short(figures.gb_per_s), figures.percent_of_copy);
-        self.beside_rivals(results, &|_, measured| cell(&measured.product.figures), &|_, rival| cell(&rival.figures))
+        self.beside_baselines(results, &|_, measured| cell(&measured.product.figures), &|_, baseline| {
+            cell(&baseline.figures)
+        })
     }
 
-    /// A row a matrix: the formats, the kernel that the automatic one ended with, the rivals.
-    fn beside_rivals(
+    /// A row a matrix: the formats, the kernel that the automatic one ended with, the baselines.
+    fn beside_baselines(
         &self,
         results: &[&MatrixResult],
         of_format: &dyn Fn(&MatrixResult, &Measured) -> String,
-        of_rival: &dyn Fn(&MatrixResult, &RivalReport) -> String,
+        of_baseline: &dyn Fn(&MatrixResult, &BaselineReport) -> String,
     ) -> String {
-        let rivals = self.rival_names();
-        let header = [&["<matrix"], TITLES.as_slice(), &["<auto's kernel"], &rivals].concat();
+        let baselines = self.baseline_names();
+        let header = [&["<matrix"], TITLES.as_slice(), &["<auto's kernel"], &baselines].concat();
         let row = |result: &&MatrixResult| {
             let mut cells = vec![result.name.clone()];
             cells.extend(result.formats.iter().map(|format| format.cell(|measured| of_format(result, measured))));
             let auto = result.format(FormatName::Auto).and_then(FormatResult::measured);
             cells.push(auto.map_or_else(none, |auto| auto.product.kernel.clone()));
-            cells.extend(rivals.iter().map(|rival| result.rival(rival).map_or_else(none, |r| of_rival(result, r))));
+            cells.extend(
+                baselines
+                    .iter()
+                    .map(|baseline| result.baseline(baseline).map_or_else(none, |r| of_baseline(result, r))),
+            );
             cells
         };
         table::markdown(&header, &results.iter().map(row).collect::<Vec<_>>())
     }
 }
 
-fn ratios(results: &[&MatrixResult], rival: &str) -> String {
+fn ratios(results: &[&MatrixResult], baseline: &str) -> String {
     let of_format = |measured: &Measured| {
-        let ratio = measured.ratios.iter().find(|ratio| ratio.rival == rival);
+        let ratio = measured.ratios.iter().find(|ratio| ratio.baseline == baseline);
         ratio.map_or_else(none, |ratio| format!("{:.2}", ratio.ratio))
     };
     let row = |result: &&MatrixResult| {

@@ -10,7 +10,7 @@ use super::{
     reordering::Reordering,
 };
 use crate::{
-    report::{self, MatrixResult as _, Report, RivalReport, Skipped},
+    report::{self, BaselineReport, MatrixResult as _, Report, Skipped},
     table::{self, none, short, us},
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct GraphResult {
     pub(crate) n: u32,
     pub(crate) rungs: Vec<RungReport>,
     pub(crate) reordering: Reordering,
-    pub(crate) rivals: Vec<RivalReport>,
+    pub(crate) baselines: Vec<BaselineReport>,
 }
 
 #[derive(Serialize)]
@@ -59,15 +59,15 @@ impl report::MatrixResult for GraphResult {
         self.rungs.iter().map(|rung| &rung.product.product)
     }
 
-    fn rivals(&self) -> &[RivalReport] {
-        &self.rivals
+    fn baselines(&self) -> &[BaselineReport] {
+        &self.baselines
     }
 }
 
 impl GraphResult {
     /// Sets the kernels beside the fastest of the other libraries.
     pub(super) fn with_ratios(mut self) -> Self {
-        let fastest = self.rivals.iter().map(|rival| rival.figures.us()).min_by(f64::total_cmp);
+        let fastest = self.baselines.iter().map(|baseline| baseline.figures.us()).min_by(f64::total_cmp);
         for rung in &mut self.rungs {
             rung.ratio = fastest.map(|us| us / rung.us());
         }
@@ -78,8 +78,8 @@ impl GraphResult {
         self.rungs.iter().find(|rung| rung.rung == name)
     }
 
-    fn rival_gflop_per_s(&self, rival: &RivalReport) -> f64 {
-        2e-3 * self.matrix.entries as f64 * f64::from(self.n) / rival.figures.us()
+    fn baseline_gflop_per_s(&self, baseline: &BaselineReport) -> f64 {
+        2e-3 * self.matrix.entries as f64 * f64::from(self.n) / baseline.figures.us()
     }
 }
 
@@ -129,17 +129,19 @@ impl Report<GraphResult> {
             let once = if rung.product.repeats == 1 { "¹" } else { "" };
             us(rung.us()) + once
         });
-        for name in self.rival_names() {
-            rows.push(rival_row(name, results, name, |_, rival| us(rival.figures.us())));
-            rows.push(rival_row("its algorithm", results, name, |_, rival| rival.variant.clone()));
+        for name in self.baseline_names() {
+            rows.push(baseline_row(name, results, name, |_, baseline| us(baseline.figures.us())));
+            rows.push(baseline_row("its algorithm", results, name, |_, baseline| baseline.variant.clone()));
         }
         by_graphs(results, &[], &rows)
     }
 
     fn speeds(&self, results: &[&GraphResult]) -> String {
         let mut rows = rung_rows(results, |rung| short(rung.product.gflop_per_s));
-        for name in self.rival_names() {
-            rows.push(rival_row(name, results, name, |result, rival| short(result.rival_gflop_per_s(rival))));
+        for name in self.baseline_names() {
+            rows.push(baseline_row(name, results, name, |result, baseline| {
+                short(result.baseline_gflop_per_s(baseline))
+            }));
         }
         by_graphs(results, &[], &rows)
     }
@@ -201,13 +203,13 @@ fn rung_rows(results: &[&GraphResult], cell: impl Fn(&RungReport) -> String) -> 
     LADDER.iter().map(|(name, _)| *name).filter(is_measured).map(row).collect()
 }
 
-fn rival_row(
+fn baseline_row(
     title: &str,
     results: &[&GraphResult],
     name: &str,
-    cell: impl Fn(&GraphResult, &RivalReport) -> String,
+    cell: impl Fn(&GraphResult, &BaselineReport) -> String,
 ) -> Vec<String> {
-    let cells = results.iter().map(|result| result.rival(name).map_or_else(none, |rival| cell(result, rival)));
+    let cells = results.iter().map(|result| result.baseline(name).map_or_else(none, |baseline| cell(result, baseline)));
     std::iter::once(title.to_owned()).chain(cells).collect()
 }
 

@@ -62,9 +62,9 @@ fn bar(kind: Kind, case: &Case, way: &Way, timed: &Timed, most: f64, roof: Optio
     let class = match way.by {
         By::Chosen => "chosen",
         By::Ours | By::Forced => "ours",
-        By::Rival => "theirs",
+        By::Baseline => "theirs",
     };
-    let ratio = case.chosen().filter(|_| way.by == By::Rival).map(|(_, ours)| timed.timing.over(&ours.timing));
+    let ratio = case.chosen().filter(|_| way.by == By::Baseline).map(|(_, ours)| timed.timing.over(&ours.timing));
     html! {
         div.bar title=(told(way, timed, case.flops)) {
             div.who { (shown_name(way)) }

@@ -26,7 +26,7 @@ pub(super) fn table(reading: &Reading) -> Markup {
 
 fn row(case: &Case, way: &Way) -> Markup {
     html! {
-        tr.theirs[way.by == By::Rival].strong[way.by == By::Chosen] {
+        tr.theirs[way.by == By::Baseline].strong[way.by == By::Chosen] {
             td.text { (case.label()) }
             td.text { (case.dtype) }
             td.text { (way.name) }

@@ -27,22 +27,24 @@ pub(super) fn plots(reading: &Reading) -> Markup {
 
 /// Of conjugate gradients the libraries are rungs too.
 fn rungs(kind: Kind, case: &Case) -> Vec<&Way> {
-    case.ways.iter().filter(|way| kind == Kind::Cg || way.by != By::Rival).collect()
+    case.ways.iter().filter(|way| kind == Kind::Cg || way.by != By::Baseline).collect()
 }
 
 /// What all rungs are beside: the fastest other library.
 fn beside(kind: Kind, case: &Case) -> Option<(&Way, Timed)> {
-    let rivals = case.timed().filter(|(way, _)| way.by == By::Rival && (kind != Kind::Cg || way.name == CAPTURED));
-    rivals.min_by(|a, b| a.1.us().median.total_cmp(&b.1.us().median))
+    let baselines =
+        case.timed().filter(|(way, _)| way.by == By::Baseline && (kind != Kind::Cg || way.name == CAPTURED));
+    baselines.min_by(|a, b| a.1.us().median.total_cmp(&b.1.us().median))
 }
 
 fn plot(kind: Kind, case: &Case) -> Markup {
-    let rival = beside(kind, case);
+    let baseline = beside(kind, case);
     let of = |timed: &Timed| speed(kind, case.flops, timed);
     let rungs = rungs(kind, case);
-    let times = rungs.iter().filter_map(|way| way.timed.as_ref().ok()).chain(rival.as_ref().map(|rival| &rival.1));
+    let times =
+        rungs.iter().filter_map(|way| way.timed.as_ref().ok()).chain(baseline.as_ref().map(|baseline| &baseline.1));
     let most = times.map(of).filter(|speed| speed.is_finite()).fold(0.0, f64::max);
-    let line = rival.as_ref().map(|(_, timed)| percent(of(timed), most));
+    let line = baseline.as_ref().map(|(_, timed)| percent(of(timed), most));
     let mut before = 0.0;
     html! {
         div.ladder {
@@ -66,7 +68,7 @@ fn plot(kind: Kind, case: &Case) -> Markup {
                     }
                 }
             }
-            @if let Some((way, timed)) = rival.filter(|_| kind != Kind::Cg) {
+            @if let Some((way, timed)) = baseline.filter(|_| kind != Kind::Cg) {
                 div.bar title=(told(way, &timed, case.flops)) {
                     div.who { (way.name) }
                     div.track { span.fill.theirs style=(format!("width:{:.2}%", percent(of(&timed), most))) {} }
@@ -84,9 +86,9 @@ fn percent(speed: f64, most: f64) -> f64 {
 /// From the rung before to this one: what was there is faint, a gain is not, and a loss has a colour of its own.
 fn step(kind: Kind, case: &Case, way: &Way, timed: &Timed, (from, now): (f64, f64), line: Option<f64>) -> Markup {
     let place = |from: f64, to: f64| format!("left:{:.2}%;width:{:.2}%", from, to - from);
-    let is_theirs = way.by == By::Rival;
-    let rival = beside(kind, case).filter(|(rival, _)| rival.name != way.name);
-    let ratio = rival.map(|(_, rival)| rival.timing.over(&timed.timing));
+    let is_theirs = way.by == By::Baseline;
+    let baseline = beside(kind, case).filter(|(baseline, _)| baseline.name != way.name);
+    let ratio = baseline.map(|(_, baseline)| baseline.timing.over(&timed.timing));
     html! {
         div.bar title=(told(way, timed, case.flops)) {
             div.who.strong[way.by == By::Chosen] { (way.name) }

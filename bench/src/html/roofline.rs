@@ -72,7 +72,7 @@ fn points(readings: &[(&Section, Reading)], dtype: DTypeName) -> Vec<Point> {
     points.sort_by_key(|point| match point.by {
         By::Forced => 0,
         By::Ours => 1,
-        By::Rival => 2,
+        By::Baseline => 2,
         By::Chosen => 3,
     });
     points
@@ -150,7 +150,7 @@ fn mark(point: &Point, x: f64, y: f64) -> Markup {
     let (class, radius) = match point.by {
         By::Chosen => ("chosen", 5.0),
         By::Ours | By::Forced => ("ours", 3.5),
-        By::Rival => ("theirs", 4.0),
+        By::Baseline => ("theirs", 4.0),
     };
     shape(point.kind, class, (x, y), radius, Some(&point.title))
 }
@@ -190,7 +190,7 @@ fn legend(points: &[Point]) -> Markup {
     let colours = [
         ("chosen by itself", "chosen", [By::Chosen, By::Chosen]),
         ("our other kernels", "ours", [By::Ours, By::Forced]),
-        ("other libraries", "theirs", [By::Rival, By::Rival]),
+        ("other libraries", "theirs", [By::Baseline, By::Baseline]),
     ];
     let key = |kind: Kind, class: &str| {
         html! { svg.key viewBox="0 0 14 14" { (shape(kind, class, (7.0, 7.5), 5.0, None)) } }

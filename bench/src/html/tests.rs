@@ -22,11 +22,11 @@ fn matrix(entries: usize) -> Value {
 
 /// Of `warpsparse-bench spmv`: the other library takes `ratio` times as long as the chosen kernel.
 fn result(name: &str, dtype: &str, ratio: f64) -> Value {
-    let mut rival = product("cuSPARSE", 4.0 * ratio);
-    rival["variant"] = "CSR_ALG1".into();
-    rival.as_object_mut().unwrap().remove("kernel");
+    let mut baseline = product("cuSPARSE", 4.0 * ratio);
+    baseline["variant"] = "CSR_ALG1".into();
+    baseline.as_object_mut().unwrap().remove("kernel");
     json!({ "name": name, "matrix": matrix(4000), "dtype": dtype, "bytes": 8000, "rotation": 3,
-        "chosen": product("chosen", 4.0), "forced": [product("vector t2", 3.0)], "rivals": [rival] })
+        "chosen": product("chosen", 4.0), "forced": [product("vector t2", 3.0)], "baselines": [baseline] })
 }
 
 fn report(benchmark: &str, results: Vec<Value>) -> Value {
@@ -38,7 +38,7 @@ fn report(benchmark: &str, results: Vec<Value>) -> Value {
         "machine": { "device": "cuda:0", "model": "A <GPU>", "parallel_units": 132, "memory_bytes": 80u64 << 30,
             "l2_bytes": 50 << 20, "compute_capability": "9.0", "driver_cuda": "13.0", "copy_gb_per_s": 4000.0,
             "peak_f32_tflop_per_s": 60.0 },
-        "method": { "repeats": 50, "cache": "cold", "rivals": ["cuSPARSE 12.5"], "text": "Medians of 50." },
+        "method": { "repeats": 50, "cache": "cold", "baselines": ["cuSPARSE 12.5"], "text": "Medians of 50." },
         "results": results,
         "skipped": [{ "what": "pubmed", "reason": "data/pubmed.mtx.gz is not there" }],
     })
@@ -113,7 +113,7 @@ fn a_ladder_has_steps() {
     };
     let rungs = vec![kernel("naive", 8.0), kernel("tiles", 2.0), kernel("padded", 4.0), kernel("last", 1.0)];
     let result = json!({ "name": "100", "m": 100, "n": 100, "k": 100, "dtype": "f32", "kernels": rungs,
-        "rivals": [product("cuBLAS", 1.25)] });
+        "baselines": [product("cuBLAS", 1.25)] });
     let page = page(&report("sgemm", vec![result])).unwrap();
     assert_balanced(&page);
     // From nothing to 1/8, to 1/2, back to 1/4, to all.
@@ -160,7 +160,7 @@ fn host_call_times_stand_beside_device_times() {
     result["chosen"] = with_calls(result["chosen"].clone(), 5.0);
     let mut compiled = product("oxicuda-sparse", 900.0);
     compiled["clock"] = "calls".into();
-    result["rivals"] = json!([with_calls(result["rivals"][0].clone(), 15.0), compiled]);
+    result["baselines"] = json!([with_calls(result["baselines"][0].clone(), 15.0), compiled]);
     let report = report("spmv", vec![result]);
     let page = page(&report).unwrap();
     assert_balanced(&page);
@@ -210,7 +210,7 @@ fn the_clock_is_told_beside_the_profiler() {
 fn a_page_of_nothing_is_a_page() {
     let mut empty = result("empty", "f32", 1.0);
     empty["matrix"]["entries"] = 0.into();
-    empty["rivals"] = json!([]);
+    empty["baselines"] = json!([]);
     for results in [vec![], vec![empty]] {
         let page = page(&report("spmv", results)).unwrap();
         assert_balanced(&page);

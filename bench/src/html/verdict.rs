@@ -10,10 +10,10 @@ use super::{
     short, speed, unit,
 };
 use crate::{
+    baselines::Baseline,
     cg::CAPTURED,
     reading::{Document, Kind, Ratios, Reading, Section, Way},
     report::Skipped,
-    rivals::Rival,
     table,
 };
 
@@ -24,7 +24,7 @@ const FARTHEST: f64 = 8.0;
 struct Verdict {
     kind: Kind,
     dtype: DTypeName,
-    rival: String,
+    baseline: String,
     duels: Vec<Duel>,
 }
 
@@ -68,11 +68,11 @@ fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
     for (_, reading) in readings.iter().filter(|(_, reading)| reading.kind != Kind::Formats) {
         for case in &reading.cases {
             for (way, Ratios { times: ratio, calls }) in case.ratios() {
-                let Some(rival) = rival_name(reading.kind, way) else { continue };
-                let of = |it: &Verdict| (it.kind, it.dtype, &it.rival) == (reading.kind, case.dtype, &rival);
+                let Some(baseline) = baseline_name(reading.kind, way) else { continue };
+                let of = |it: &Verdict| (it.kind, it.dtype, &it.baseline) == (reading.kind, case.dtype, &baseline);
                 let place = verdicts.iter().position(of).unwrap_or_else(|| {
-                    let (kind, dtype, rival) = (reading.kind, case.dtype, rival.clone());
-                    verdicts.push(Verdict { kind, dtype, rival, duels: Vec::new() });
+                    let (kind, dtype, baseline) = (reading.kind, case.dtype, baseline.clone());
+                    verdicts.push(Verdict { kind, dtype, baseline, duels: Vec::new() });
                     verdicts.len() - 1
                 });
                 let label = case.label();
@@ -93,7 +93,7 @@ fn verdicts(readings: &[(&Section, Reading)]) -> Vec<Verdict> {
 }
 
 /// Of conjugate gradients the libraries count as captured in a graph, where they are fastest without anything of ours.
-fn rival_name(kind: Kind, way: &Way) -> Option<String> {
+fn baseline_name(kind: Kind, way: &Way) -> Option<String> {
     let is_of_calls = way.timed.as_ref().is_ok_and(|timed| timed.timing.clock == Clock::Calls);
     match kind {
         Kind::Cg => (way.name == CAPTURED).then(|| "cuSPARSE and cuBLAS in a graph".into()),
@@ -123,7 +123,7 @@ pub(crate) fn headline(document: &Document) -> Result<String, String> {
         let lowest = verdict.lowest();
         vec![
             verdict.title(),
-            verdict.rival.clone(),
+            verdict.baseline.clone(),
             format!("{:.2}", verdict.mean()),
             format!("{} of {}", verdict.lost(), verdict.duels.len()),
             format!("{:.2}", lowest.ratio),
@@ -142,7 +142,7 @@ pub(crate) fn headline(document: &Document) -> Result<String, String> {
             if lost.is_empty() { "." } else { ":\n" }
         );
         for (verdict, duel) in lost {
-            text += &format!("- {:.3} {} {} against {}\n", duel.ratio, verdict.title(), duel.label, verdict.rival);
+            text += &format!("- {:.3} {} {} against {}\n", duel.ratio, verdict.title(), duel.label, verdict.baseline);
         }
         let header = ["<operation", "<against", "speedup", "slower on", "lowest", "<on", "of host calls"];
         text += "\n";
@@ -195,12 +195,12 @@ pub(super) fn section(readings: &[(&Section, Reading)]) -> Markup {
 
 /// The libraries, and those that are compared with elsewhere and not in this report.
 fn libraries(readings: &[(&Section, Reading)]) -> Markup {
-    let is_library = |what: &str| Rival::value_variants().iter().any(|rival| rival.name() == what);
+    let is_library = |what: &str| Baseline::value_variants().iter().any(|baseline| baseline.name() == what);
     let skipped = readings.iter().flat_map(|(_, reading)| &reading.skipped);
     let mut absent: Vec<&Skipped> = skipped.filter(|skipped| is_library(&skipped.what)).collect();
     absent.sort_by_key(|skipped| (&skipped.what, &skipped.reason));
     absent.dedup_by_key(|skipped| (&skipped.what, &skipped.reason));
-    let mut present: Vec<&String> = readings.iter().flat_map(|(_, reading)| &reading.method.rivals).collect();
+    let mut present: Vec<&String> = readings.iter().flat_map(|(_, reading)| &reading.method.baselines).collect();
     present.sort();
     present.dedup();
     html! {
@@ -223,7 +223,7 @@ fn row(verdict: &Verdict, x: &LogScale) -> Markup {
     let place = |ratio: f64| format!("left:{:.2}%", x.at(ratio.clamp(x.from, x.to)));
     html! {
         div.verdict {
-            div.what { b { (verdict.title()) } span.quiet { "against " (verdict.rival) } }
+            div.what { b { (verdict.title()) } span.quiet { "against " (verdict.baseline) } }
             div.mean.(class(mean)) { (ratio(mean)) }
             div.strip {
                 @for (place, _) in powers(x) { span.rule style=(format!("left:{place:.2}%")) {} }
@@ -267,7 +267,7 @@ fn losses(verdicts: &[Verdict]) -> Markup {
                 @for (verdict, duel) in losses {
                     li title=(duel.title) {
                         b.bad { (ratio(duel.ratio)) } " " (verdict.title()) " " (duel.label)
-                        span.quiet { " against " (verdict.rival) }
+                        span.quiet { " against " (verdict.baseline) }
                     }
                 }
             }

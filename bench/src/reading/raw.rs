@@ -40,7 +40,7 @@ struct RawCase {
     #[serde(default)]
     formats: Vec<RawWay>,
     #[serde(default)]
-    rivals: Vec<RawWay>,
+    baselines: Vec<RawWay>,
     cold: Option<RawWay>,
     warm: Option<RawWay>,
     held: Option<RawWay>,
@@ -105,7 +105,7 @@ impl RawCase {
         let rung_by = |rung: &RawWay| match rung.name.as_str() {
             graphs::CHOSEN | cg::AUTOMATIC => By::Chosen,
             cg::CPU if !automatic_is_there => By::Chosen,
-            _ if rung.kernel.starts_with("cuSPARSE") => By::Rival,
+            _ if rung.kernel.starts_with("cuSPARSE") => By::Baseline,
             _ => By::Ours,
         };
         let format_by = |format: &RawWay| if format.name == "auto" { By::Chosen } else { By::Ours };
@@ -128,7 +128,7 @@ impl RawCase {
         for (name, start) in starts {
             ways.extend(start.map(|start| (RawWay { name: name.into(), ..start }, By::Ours)));
         }
-        ways.extend(self.rivals.into_iter().map(|way| (way, By::Rival)));
+        ways.extend(self.baselines.into_iter().map(|way| (way, By::Baseline)));
         Case {
             name: self.name,
             dtype: self.dtype,

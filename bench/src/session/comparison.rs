@@ -4,28 +4,29 @@ use measure::Timing;
 
 use super::Session;
 use crate::{
-    report::{FormatReport, RivalReport, Skipped, Variant},
-    rivals::{Rival, Run},
+    baselines::{Baseline, Run},
+    report::{BaselineReport, FormatReport, Skipped, Variant},
 };
 
 impl Session<'_> {
-    /// Those of the rivals that can multiply the matrix, by the fastest of their ways among `runs`; `ratio`s are over
+    /// Those of the baselines that can multiply the matrix, by the fastest of their ways among `runs`; `ratio`s are over
     /// `ours`. What is left out is told as being on `matrix`.
-    pub(crate) fn measure_rivals(
+    pub(crate) fn measure_baselines(
         &mut self,
-        rivals: &[Rival],
-        mut runs: impl FnMut(Rival) -> std::result::Result<Vec<Run>, String>,
+        baselines: &[Baseline],
+        mut runs: impl FnMut(Baseline) -> std::result::Result<Vec<Run>, String>,
         ours: &Timing,
         matrix: &str,
-    ) -> Vec<RivalReport> {
+    ) -> Vec<BaselineReport> {
         let mut reports = Vec::new();
-        for &rival in rivals {
+        for &baseline in baselines {
             let mut wrong = Vec::new();
-            let report = runs(rival).and_then(|runs| fastest(rival, right(rival, runs, matrix, &mut wrong)?, ours));
+            let report =
+                runs(baseline).and_then(|runs| fastest(baseline, right(baseline, runs, matrix, &mut wrong)?, ours));
             wrong.into_iter().for_each(|Skipped { what, reason }| self.skip(what, reason));
             match report {
                 Ok(report) => reports.push(report),
-                Err(reason) => self.skip(format!("{} on {matrix}", rival.name()), reason),
+                Err(reason) => self.skip(format!("{} on {matrix}", baseline.name()), reason),
             }
         }
         reports
@@ -34,7 +35,7 @@ impl Session<'_> {
 
 /// Those of a library's runs whose results are right; it fails if there were others only. What is wrong is `left_out`.
 pub(crate) fn right(
-    rival: Rival,
+    baseline: Baseline,
     runs: Vec<Run>,
     matrix: &str,
     left_out: &mut Vec<Skipped>,
@@ -48,13 +49,13 @@ pub(crate) fn right(
     if let (true, Some(run)) = (right.is_empty(), wrong.first()) {
         return Err(reason(run));
     }
-    let what = |run: &Run| format!("{} {} on {matrix}", rival.name(), run.variant);
+    let what = |run: &Run| format!("{} {} on {matrix}", baseline.name(), run.variant);
     left_out.extend(wrong.iter().map(|run| Skipped { what: what(run), reason: reason(run) }));
     Ok(right)
 }
 
 /// The fastest of a library's ways to compute the product, and the fastest in each format.
-fn fastest(rival: Rival, runs: Vec<Run>, ours: &Timing) -> std::result::Result<RivalReport, String> {
+fn fastest(baseline: Baseline, runs: Vec<Run>, ours: &Timing) -> std::result::Result<BaselineReport, String> {
     let median = |run: &Run| run.figures.timing.time_us.median;
     let least = |a: &&Run, b: &&Run| median(a).total_cmp(&median(b));
     let variant = |run: &Run| Variant { variant: run.variant.clone(), median_us: median(run) };
@@ -70,5 +71,5 @@ fn fastest(rival: Rival, runs: Vec<Run>, ours: &Timing) -> std::result::Result<R
     let Run { variant, figures, .. } = runs.iter().min_by(least).ok_or("it has no way to compute this product")?;
     let (variant, figures) = (variant.clone(), figures.clone());
     let (ratio, call_ratio) = (figures.timing.over(ours), figures.timing.calls_over(ours));
-    Ok(RivalReport { name: rival.name(), variant, figures, ratio, call_ratio, formats, variants })
+    Ok(BaselineReport { name: baseline.name(), variant, figures, ratio, call_ratio, formats, variants })
 }

@@ -4,7 +4,7 @@ use measure::{DTypeName, Figures, GemmReport, ProductReport, Shape, Timing, geom
 use serde::Serialize;
 
 use crate::{
-    report::{Machine, MatrixResult, Report, RivalReport, Skipped},
+    report::{BaselineReport, Machine, MatrixResult, Report, Skipped},
     table::{self, none, us},
 };
 
@@ -17,7 +17,7 @@ pub(crate) struct GemmResult {
     dtype: DTypeName,
     /// The default kernel, or the ladder from the bottom, with that kernel last.
     kernels: Vec<KernelReport>,
-    rivals: Vec<RivalReport>,
+    baselines: Vec<BaselineReport>,
 }
 
 #[derive(Serialize)]
@@ -55,8 +55,8 @@ impl MatrixResult for GemmResult {
         self.kernels.iter().map(|kernel| &kernel.product.product)
     }
 
-    fn rivals(&self) -> &[RivalReport] {
-        &self.rivals
+    fn baselines(&self) -> &[BaselineReport] {
+        &self.baselines
     }
 }
 
@@ -65,13 +65,13 @@ impl GemmResult {
         shape: Shape,
         dtype: DTypeName,
         mut kernels: Vec<KernelReport>,
-        rivals: Vec<RivalReport>,
+        baselines: Vec<BaselineReport>,
     ) -> Self {
-        let fastest = rivals.iter().map(rival_us).min_by(f64::total_cmp);
+        let fastest = baselines.iter().map(baseline_us).min_by(f64::total_cmp);
         for kernel in &mut kernels {
             kernel.ratio = fastest.map(|us| us / kernel.us());
         }
-        Self { name: shape.to_string(), shape, dtype, kernels, rivals }
+        Self { name: shape.to_string(), shape, dtype, kernels, baselines }
     }
 
     fn kernel(&self, name: &str) -> Option<&KernelReport> {
@@ -79,13 +79,13 @@ impl GemmResult {
     }
 
     /// A kernel's speed in percent of a library's.
-    fn percent(&self, kernel: &KernelReport, rival: &str) -> Option<f64> {
-        Some(100.0 * rival_us(self.rival(rival)?) / kernel.us())
+    fn percent(&self, kernel: &KernelReport, baseline: &str) -> Option<f64> {
+        Some(100.0 * baseline_us(self.baseline(baseline)?) / kernel.us())
     }
 }
 
-fn rival_us(rival: &RivalReport) -> f64 {
-    rival.figures.us()
+fn baseline_us(baseline: &BaselineReport) -> f64 {
+    baseline.figures.us()
 }
 
 impl Report<GemmResult> {
@@ -94,8 +94,8 @@ impl Report<GemmResult> {
         let Machine { device, model, .. } = &self.machine;
         let Self { warpsparse, date, .. } = self;
         let mut text = format!("warpsparse {warpsparse} on {device}, {model}; {date}.\n\n{}\n", self.method.text);
-        for rival in &self.method.rivals {
-            text += &format!("\nCompared with {rival}.\n");
+        for baseline in &self.method.baselines {
+            text += &format!("\nCompared with {baseline}.\n");
         }
         text += &format!("\n{}", self.losses());
         for (dtype, results) in self.by_dtype() {
@@ -109,16 +109,16 @@ impl Report<GemmResult> {
     }
 
     fn shapes(&self, results: &[&GemmResult]) -> String {
-        let rivals = self.rival_names();
+        let baselines = self.baseline_names();
         let mut header = ["<shape", "<kernel", "µs", "±%", "call µs", "TFLOP/s", "error"].map(str::to_owned).to_vec();
-        for rival in &rivals {
-            header.extend([format!("% of {rival}"), format!("{rival} µs"), "call µs".into(), "TFLOP/s".into()]);
+        for baseline in &baselines {
+            header.extend([format!("% of {baseline}"), format!("{baseline} µs"), "call µs".into(), "TFLOP/s".into()]);
             header.extend(["% of calls".into(), "error".into()]);
         }
         let header: Vec<_> = header.iter().map(String::as_str).collect();
-        let row = |result: &&GemmResult| result.kernels.iter().map(|kernel| row(result, kernel, &rivals)).collect();
+        let row = |result: &&GemmResult| result.kernels.iter().map(|kernel| row(result, kernel, &baselines)).collect();
         let rows: Vec<_> = results.iter().flat_map::<Vec<_>, _>(row).collect();
-        let summaries = rivals.iter().filter_map(|rival| summary(results, rival));
+        let summaries = baselines.iter().filter_map(|baseline| summary(results, baseline));
         table::markdown(&header, &rows) + &summaries.map(|summary| format!("\n{summary}\n")).collect::<String>()
     }
 
@@ -139,20 +139,21 @@ impl Report<GemmResult> {
         };
         let header: Vec<&str> = ["<kernel"].into_iter().chain(results.iter().map(|result| result.name())).collect();
         let mut times = rows(&|_, kernel| Some(kernel.marked_us()));
-        for rival in self.rival_names() {
-            let cell = |result: &&GemmResult| result.rival(rival).map_or_else(none, |it| us(rival_us(it)));
-            times.push([vec![rival.to_owned()], results.iter().map(cell).collect()].concat());
+        for baseline in self.baseline_names() {
+            let cell = |result: &&GemmResult| result.baseline(baseline).map_or_else(none, |it| us(baseline_us(it)));
+            times.push([vec![baseline.to_owned()], results.iter().map(cell).collect()].concat());
         }
         let mut text = format!("µs; ¹ of one product alone\n\n{}", table::markdown(&header, &times));
-        for rival in self.rival_names() {
-            let percents = rows(&|result, kernel| result.percent(kernel, rival).map(|percent| format!("{percent:.1}")));
-            text += &format!("\n% of {rival}\n\n{}", table::markdown(&header, &percents));
+        for baseline in self.baseline_names() {
+            let percents =
+                rows(&|result, kernel| result.percent(kernel, baseline).map(|percent| format!("{percent:.1}")));
+            text += &format!("\n% of {baseline}\n\n{}", table::markdown(&header, &percents));
         }
         text
     }
 }
 
-fn row(result: &GemmResult, kernel: &KernelReport, rivals: &[&str]) -> Vec<String> {
+fn row(result: &GemmResult, kernel: &KernelReport, baselines: &[&str]) -> Vec<String> {
     let GemmReport { product: ProductReport { kernel: entry, figures, .. }, tflop_per_s, .. } = &kernel.product;
     let Figures { timing: Timing { time_us, call_us, .. }, relative_error, .. } = figures;
     let mut cells = vec![
@@ -164,15 +165,15 @@ fn row(result: &GemmResult, kernel: &KernelReport, rivals: &[&str]) -> Vec<Strin
         format!("{tflop_per_s:.3}"),
         format!("{relative_error:.0e}"),
     ];
-    for name in rivals {
-        cells.extend(match (result.rival(name), result.percent(kernel, name)) {
-            (Some(rival), Some(percent)) => [
+    for name in baselines {
+        cells.extend(match (result.baseline(name), result.percent(kernel, name)) {
+            (Some(baseline), Some(percent)) => [
                 format!("{percent:.1}"),
-                us(rival_us(rival)),
-                rival.figures.timing.call_us.map_or_else(none, |call_us| us(call_us.median)),
-                format!("{:.3}", 1e-6 * result.shape.operations() / rival_us(rival)),
-                format!("{:.1}", 100.0 * rival.figures.timing.calls_over(&kernel.product.product.figures.timing)),
-                format!("{:.0e}", rival.figures.relative_error),
+                us(baseline_us(baseline)),
+                baseline.figures.timing.call_us.map_or_else(none, |call_us| us(call_us.median)),
+                format!("{:.3}", 1e-6 * result.shape.operations() / baseline_us(baseline)),
+                format!("{:.1}", 100.0 * baseline.figures.timing.calls_over(&kernel.product.product.figures.timing)),
+                format!("{:.0e}", baseline.figures.relative_error),
             ],
             _ => std::array::from_fn(|_| none()),
         });
@@ -181,10 +182,10 @@ fn row(result: &GemmResult, kernel: &KernelReport, rivals: &[&str]) -> Vec<Strin
 }
 
 /// The geometric mean and the lowest of what the last kernels are in percent of a library.
-fn summary(results: &[&GemmResult], rival: &str) -> Option<String> {
-    let percent = |result: &&GemmResult| Some((result.percent(result.kernels.last()?, rival)?, result.name.clone()));
+fn summary(results: &[&GemmResult], baseline: &str) -> Option<String> {
+    let percent = |result: &&GemmResult| Some((result.percent(result.kernels.last()?, baseline)?, result.name.clone()));
     let percents: Vec<(f64, String)> = results.iter().filter_map(percent).collect();
     let mean = geometric_mean(&percents.iter().map(|(percent, _)| *percent).collect::<Vec<_>>())?;
     let (lowest, shape) = percents.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(format!("% of {rival}: geometric mean {mean:.1}, lowest {lowest:.1} with {shape}."))
+    Some(format!("% of {baseline}: geometric mean {mean:.1}, lowest {lowest:.1} with {shape}."))
 }

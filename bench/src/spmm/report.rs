@@ -6,7 +6,7 @@ use measure::{DTypeName, DenseReport, Figures, MatrixReport, ProductReport, Timi
 use serde::Serialize;
 
 use crate::{
-    report::{self, MatrixResult as _, Report, RivalColumns, RivalReport, Skipped},
+    report::{self, BaselineColumns, BaselineReport, MatrixResult as _, Report, Skipped},
     table::{self, none, short, us},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Measured {
     pub(crate) chosen: DenseReport,
     /// The one chosen by timing, if that was asked for.
     pub(crate) autotuned: Option<DenseReport>,
-    pub(crate) rivals: Vec<RivalReport>,
+    pub(crate) baselines: Vec<BaselineReport>,
 }
 
 impl report::MatrixResult for ProductResult {
@@ -48,8 +48,8 @@ impl report::MatrixResult for ProductResult {
         std::iter::once(&self.measured.chosen).chain(&self.measured.autotuned).map(|report| &report.product)
     }
 
-    fn rivals(&self) -> &[RivalReport] {
-        &self.measured.rivals
+    fn baselines(&self) -> &[BaselineReport] {
+        &self.measured.baselines
     }
 }
 
@@ -67,17 +67,17 @@ impl fmt::Display for Report<ProductResult> {
         writeln!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
             writeln!(f, "\n## {dtype}\n\n{}", self.products(&results))?;
-            for rival in self.rival_names() {
-                let ratio = |result: &ProductResult| Some(result.rival(rival)?.ratio);
-                writeln!(f, "The time of {rival} over that of the chosen kernel:\n\n{}", summary(&results, ratio))?;
+            for baseline in self.baseline_names() {
+                let ratio = |result: &ProductResult| Some(result.baseline(baseline)?.ratio);
+                writeln!(f, "The time of {baseline} over that of the chosen kernel:\n\n{}", summary(&results, ratio))?;
                 // Where there are two clocks.
-                let ratio = |result: &ProductResult| Some(result.rival(rival)?.call_ratio);
+                let ratio = |result: &ProductResult| Some(result.baseline(baseline)?.call_ratio);
                 if results.iter().any(|result| result.measured.chosen.product.figures.timing.call_us.is_some()) {
                     writeln!(f, "The same of host call times:\n\n{}", summary(&results, ratio))?;
                 }
             }
             if results.iter().any(|result| result.measured.autotuned.is_some()) {
-                // Turned over, so that below 1 is what is to be looked at, as with rivals.
+                // Turned over, so that below 1 is what is to be looked at, as with baselines.
                 let ratio = |result: &ProductResult| Some(1.0 / result.chosen_over_autotuned()?);
                 writeln!(
                     f,
@@ -97,15 +97,15 @@ impl Report<ProductResult> {
         if is_autotuned {
             header.extend(["<autotuned", "µs", "chosen/autotuned"]);
         }
-        let rivals = self.rival_columns();
-        let titles: Vec<_> = rivals.iter().flat_map(RivalColumns::header).collect();
+        let baselines = self.baseline_columns();
+        let titles: Vec<_> = baselines.iter().flat_map(BaselineColumns::header).collect();
         header.extend(titles.iter().map(String::as_str));
-        let rows: Vec<_> = results.iter().map(|result| row(result, is_autotuned, &rivals)).collect();
+        let rows: Vec<_> = results.iter().map(|result| row(result, is_autotuned, &baselines)).collect();
         table::markdown(&header, &rows)
     }
 }
 
-fn row(result: &ProductResult, is_autotuned: bool, rivals: &[RivalColumns]) -> Vec<String> {
+fn row(result: &ProductResult, is_autotuned: bool, baselines: &[BaselineColumns]) -> Vec<String> {
     let Measured { chosen: DenseReport { product, gflop_per_s, .. }, autotuned, .. } = &result.measured;
     let Figures { timing: Timing { time_us, call_us, .. }, gb_per_s, percent_of_copy, relative_error, .. } =
         product.figures;
@@ -129,7 +129,7 @@ fn row(result: &ProductResult, is_autotuned: bool, rivals: &[RivalColumns]) -> V
             _ => [none(), none(), none()],
         });
     }
-    cells.extend(rivals.iter().flat_map(|columns| columns.cells(result.rival(columns.name))));
+    cells.extend(baselines.iter().flat_map(|columns| columns.cells(result.baseline(columns.name))));
     cells
 }
 

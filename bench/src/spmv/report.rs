@@ -6,7 +6,7 @@ use measure::{DTypeName, Figures, MatrixReport, ProductReport};
 use serde::Serialize;
 
 use crate::{
-    report::{self, Machine, MatrixResult as _, RivalColumns, RivalReport, Skipped},
+    report::{self, BaselineColumns, BaselineReport, Machine, MatrixResult as _, Skipped},
     table::{self, none, us},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct MatrixResult {
     pub(crate) chosen: ProductReport,
     /// The others, by force.
     pub(crate) forced: Vec<Forced>,
-    pub(crate) rivals: Vec<RivalReport>,
+    pub(crate) baselines: Vec<BaselineReport>,
 }
 
 #[derive(Serialize)]
@@ -73,8 +73,8 @@ impl report::MatrixResult for MatrixResult {
         std::iter::once(&self.chosen).chain(self.forced.iter().map(|forced| &forced.product))
     }
 
-    fn rivals(&self) -> &[RivalReport] {
-        &self.rivals
+    fn baselines(&self) -> &[BaselineReport] {
+        &self.baselines
     }
 }
 
@@ -113,15 +113,15 @@ impl Report {
             "<best forced",
             "chosen/best",
         ];
-        let rivals = self.rival_columns();
-        let titles: Vec<_> = rivals.iter().flat_map(RivalColumns::header).collect();
+        let baselines = self.baseline_columns();
+        let titles: Vec<_> = baselines.iter().flat_map(BaselineColumns::header).collect();
         header.extend(titles.iter().map(String::as_str));
-        let rows: Vec<_> = results.iter().map(|result| row(result, &rivals)).collect();
+        let rows: Vec<_> = results.iter().map(|result| row(result, &baselines)).collect();
         table::text(&header, &rows)
     }
 }
 
-fn row(result: &MatrixResult, rivals: &[RivalColumns]) -> Vec<String> {
+fn row(result: &MatrixResult, baselines: &[BaselineColumns]) -> Vec<String> {
     let MatrixReport { rows, entries, mean_row, max_row, .. } = result.matrix;
     let Figures { timing, gb_per_s, percent_of_copy, relative_error, .. } = result.chosen.figures;
     let mut cells = vec![
@@ -141,6 +141,6 @@ fn row(result: &MatrixResult, rivals: &[RivalColumns]) -> Vec<String> {
         result.best().0.to_owned(),
         format!("{:.2}", result.chosen_over_best()),
     ];
-    cells.extend(rivals.iter().flat_map(|columns| columns.cells(result.rival(columns.name))));
+    cells.extend(baselines.iter().flat_map(|columns| columns.cells(result.baseline(columns.name))));
     cells
 }

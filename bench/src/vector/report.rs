@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::vector::Operation;
 use crate::{
-    report::{MatrixResult, Report, RivalColumns, RivalReport, Skipped},
+    report::{BaselineColumns, BaselineReport, MatrixResult, Report, Skipped},
     table::{self, none, us},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct VectorResult {
     #[serde(skip)]
     pub(super) operation: Operation,
     pub(super) chosen: ProductReport,
-    pub(super) rivals: Vec<RivalReport>,
+    pub(super) baselines: Vec<BaselineReport>,
 }
 
 impl MatrixResult for VectorResult {
@@ -37,8 +37,8 @@ impl MatrixResult for VectorResult {
         std::iter::once(&self.chosen)
     }
 
-    fn rivals(&self) -> &[RivalReport] {
-        &self.rivals
+    fn baselines(&self) -> &[BaselineReport] {
+        &self.baselines
     }
 
     fn columns(&self) -> Option<u32> {
@@ -62,16 +62,16 @@ impl Report<VectorResult> {
     /// Operation by operation, each with all its lengths.
     fn table(&self, mut results: Vec<&VectorResult>) -> String {
         results.sort_by_key(|result| result.operation);
-        let rivals = self.rival_columns();
-        let titles: Vec<_> = rivals.iter().flat_map(RivalColumns::header).collect();
+        let baselines = self.baseline_columns();
+        let titles: Vec<_> = baselines.iter().flat_map(BaselineColumns::header).collect();
         let mut header = vec!["<operation", "n", "µs", "±%", "call µs", "GB/s", "% copy", "error"];
         header.extend(titles.iter().map(String::as_str));
-        let rows: Vec<_> = results.iter().map(|result| row(result, &rivals)).collect();
+        let rows: Vec<_> = results.iter().map(|result| row(result, &baselines)).collect();
         table::markdown(&header, &rows)
     }
 }
 
-fn row(result: &VectorResult, rivals: &[RivalColumns]) -> Vec<String> {
+fn row(result: &VectorResult, baselines: &[BaselineColumns]) -> Vec<String> {
     let Figures { timing, gb_per_s, percent_of_copy, relative_error, .. } = result.chosen.figures;
     let Timing { time_us, call_us, .. } = timing;
     let mut cells = vec![
@@ -84,6 +84,6 @@ fn row(result: &VectorResult, rivals: &[RivalColumns]) -> Vec<String> {
         format!("{percent_of_copy:.1}"),
         format!("{relative_error:.0e}"),
     ];
-    cells.extend(rivals.iter().flat_map(|columns| columns.cells(result.rival(columns.name))));
+    cells.extend(baselines.iter().flat_map(|columns| columns.cells(result.baseline(columns.name))));
     cells
 }

@@ -13,9 +13,9 @@ const RIGHT: f64 = WIDTH - 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = HEIGHT - 50.0;
 /// The most numbers at an axis.
-const MOST_TICKS: usize = 9;
+const MAX_TICKS: usize = 9;
 /// Points beyond two for a pixel are not seen.
-const MOST_POINTS: usize = 2 * WIDTH as usize;
+const MAX_POINTS: usize = 2 * WIDTH as usize;
 
 /// Without variables, which few viewers but browsers know.
 const STYLE: &str = "\
@@ -82,7 +82,7 @@ fn points(history: &History<'_>) -> Vec<(usize, f64)> {
 
 /// Of so many points in a row, the least and the greatest, so that no peak is lost.
 fn thinned(points: &[(usize, f64)]) -> Vec<(usize, f64)> {
-    if points.len() <= MOST_POINTS {
+    if points.len() <= MAX_POINTS {
         return points.to_vec();
     }
     let by_height = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
@@ -92,7 +92,7 @@ fn thinned(points: &[(usize, f64)]) -> Vec<(usize, f64)> {
         ends.sort_by_key(|end| end.0);
         ends
     };
-    points.chunks(points.len().div_ceil(MOST_POINTS / 2)).flat_map(extremes).collect()
+    points.chunks(points.len().div_ceil(MAX_POINTS / 2)).flat_map(extremes).collect()
 }
 
 fn path(points: &[(usize, f64)], axes: &Axes) -> String {
@@ -148,7 +148,7 @@ impl Axes {
 fn step(range: usize) -> usize {
     let powers = std::iter::successors(Some(1usize), |power| power.checked_mul(10));
     let mut steps = powers.flat_map(|power| [1, 2, 5].map(|digit| power.saturating_mul(digit)));
-    steps.find(|step| range / step < MOST_TICKS).unwrap_or(usize::MAX)
+    steps.find(|step| range / step < MAX_TICKS).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
         let mut norms = vec![1.0; 100_000];
         norms[77_777] = 1e3;
         let points = thinned(&points(&History { title: String::new(), norms: &norms, b_norm: 1.0, tolerance: 0.1 }));
-        assert!(points.len() <= MOST_POINTS && points.contains(&(77_777, 3.0)));
+        assert!(points.len() <= MAX_POINTS && points.contains(&(77_777, 3.0)));
         assert!(points.is_sorted_by_key(|point| point.0));
     }
 }

@@ -33,7 +33,7 @@ fn shade(level: u8) -> u8 {
 pub(super) const CHARACTER: usize = 7;
 const LINE: usize = 17;
 /// The longest line of text, in characters.
-const LONGEST_LINE: usize = 96;
+const MAX_LINE: usize = 96;
 const MARGIN: usize = 16;
 /// A shade in the legend.
 const SWATCH: usize = 12;
@@ -160,10 +160,10 @@ fn scale(rows: Axis, columns: Axis) -> String {
 fn shown(text: &str) -> String {
     let printable = |character: char| if character.is_control() { '?' } else { character };
     let length = text.chars().count();
-    if length <= LONGEST_LINE {
+    if length <= MAX_LINE {
         return text.chars().map(printable).collect();
     }
-    let end = text.chars().skip(length + 3 - LONGEST_LINE).map(printable);
+    let end = text.chars().skip(length + 3 - MAX_LINE).map(printable);
     "...".chars().chain(end).collect()
 }
 
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn texts_are_cut_from_the_left_and_hold_nothing_that_cannot_be_shown() {
         assert_eq!(shown("a/b.mtx\n\u{1b}"), "a/b.mtx??");
-        let long = format!("{}{}", "x".repeat(50), "é".repeat(LONGEST_LINE - 3));
-        assert_eq!(shown(&long), format!("...{}", "é".repeat(LONGEST_LINE - 3)));
+        let long = format!("{}{}", "x".repeat(50), "é".repeat(MAX_LINE - 3));
+        assert_eq!(shown(&long), format!("...{}", "é".repeat(MAX_LINE - 3)));
         assert_eq!(shown(&long[50..]), &long[50..]);
     }
 

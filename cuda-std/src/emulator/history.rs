@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use super::{release::Released, shadow::Access, thread::Thread};
 
 /// Values of an address that are kept.
-const MOST_VALUES: usize = 4;
+const MAX_VALUES: usize = 4;
 /// Readers of an address that are kept.
-const MOST_READERS: usize = 8;
+const MAX_READERS: usize = 8;
 /// Addresses with a past, at first.
-const MOST_ADDRESSES: usize = 1 << 16;
+const MAX_ADDRESSES: usize = 1 << 16;
 
 /// A value of an address.
 struct Value {
@@ -85,7 +85,7 @@ impl History {
             // Nobody can read an older one.
         } else if let Some((_, read)) = self.readers.iter_mut().find(|(other, _)| other.is_of_same_time(reader)) {
             *read = number.max(*read);
-        } else if self.readers.len() < MOST_READERS {
+        } else if self.readers.len() < MAX_READERS {
             self.readers.push((reader, number));
         } else {
             self.forget();
@@ -95,7 +95,7 @@ impl History {
 
     /// Adds a value, now the newest.
     pub(super) fn store(&mut self, bits: u64, by: Access, released: Released) {
-        if self.values.len() == MOST_VALUES {
+        if self.values.len() == MAX_VALUES {
             self.values.remove(0);
             self.forgotten += 1;
             self.readers.retain(|&(_, value)| value > self.forgotten);
@@ -119,7 +119,7 @@ pub(super) struct Histories {
 
 impl Default for Histories {
     fn default() -> Self {
-        Self { by_address: HashMap::default(), most: MOST_ADDRESSES }
+        Self { by_address: HashMap::default(), most: MAX_ADDRESSES }
     }
 }
 
@@ -147,7 +147,7 @@ impl Histories {
             history.forget();
             !history.released(history.newest()).is_empty()
         });
-        self.most = MOST_ADDRESSES.max(2 * self.by_address.len());
+        self.most = MAX_ADDRESSES.max(2 * self.by_address.len());
     }
 }
 

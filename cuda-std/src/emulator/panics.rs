@@ -17,7 +17,7 @@ pub(super) fn install_hook() {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if thread::in_kernel() {
-                // The location is of the program's text, so it is as good as static; the hook is lent less.
+                // The location is of the program's text, so it is as good as static; the hook is given less.
                 let location = info.location().map(|location| {
                     // SAFETY: panic locations are constants of the program.
                     unsafe { core::mem::transmute::<&panic::Location<'_>, Place>(location) }

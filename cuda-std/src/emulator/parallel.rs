@@ -13,7 +13,7 @@ use super::{
 };
 
 /// More CPU threads would need more stacks than a process may map.
-const MOST_CPU_THREADS: usize = 16;
+const MAX_CPU_THREADS: usize = 16;
 
 /// What the CPU threads have found so far.
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub(super) fn run(launch: &Arc<LaunchState>, block: &(dyn Fn(u32) -> u32 + Sync)
         outcome.lock().unwrap_or_else(PoisonError::into_inner).stats += *runner.block.stats.borrow();
     };
     rayon::scope(|scope| {
-        for _ in 0..rayon::current_num_threads().min(MOST_CPU_THREADS) {
+        for _ in 0..rayon::current_num_threads().min(MAX_CPU_THREADS) {
             scope.spawn(|_| work());
         }
     });

@@ -11,19 +11,19 @@ use crate::{Error, Result};
 
 /// A graph being recorded.
 pub(super) struct Tape {
-    /// The queue on which the graph will run.
+    /// The stream on which the graph will run.
     queue: Arc<Stream>,
     /// The stream that the driver captures.
     recorder: Arc<Stream>,
-    lent: Lent,
+    borrowed: Borrowed,
     kept: Kept,
     /// The addresses of memory allocated while recording.
     new: HashSet<usize>,
 }
 
-/// Whether launches may access memory lent by another library, which a graph cannot keep.
+/// Whether launches may access memory borrowed from another library, which a graph cannot keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Lent {
+pub(in super::super) enum Borrowed {
     /// The caller guarantees that the memory lives as long as the graph.
     Allowed,
     Refused,
@@ -56,11 +56,11 @@ impl<P: Send> Exclusive for Mutex<P> {
 pub(in super::super) fn record(
     queue: &Arc<Stream>,
     recorder: &Arc<Stream>,
-    lent: Lent,
+    borrowed: Borrowed,
     work: impl FnOnce() -> Result<()>,
 ) -> (Kept, Result<()>) {
     let (queue, recorder) = (Arc::clone(queue), Arc::clone(recorder));
-    let tape = Tape { queue, recorder, lent, kept: Kept::default(), new: HashSet::new() };
+    let tape = Tape { queue, recorder, borrowed, kept: Kept::default(), new: HashSet::new() };
     let before = Before::enter(State::Recording(tape));
     let worked = work();
     let state = CURRENT.replace(State::Idle);
@@ -78,7 +78,7 @@ pub(in super::super) fn record(
     (kept, worked.and(checked))
 }
 
-/// Returns whether this thread captures the queue itself.
+/// Returns whether this thread captures the stream itself.
 pub(super) fn is_capture() -> bool {
     CURRENT.with_borrow(|state| matches!(state, State::Recording(tape) if tape.recorder.is(&tape.queue)))
 }
@@ -131,9 +131,9 @@ pub(super) fn keep_lock<P: Send + 'static>(mutex: &Arc<Mutex<P>>) {
     });
 }
 
-/// Returns whether launches may not access lent memory.
-pub(in super::super) fn refuses_lent() -> bool {
-    CURRENT.with_borrow(|state| matches!(state, State::Recording(Tape { lent: Lent::Refused, .. })))
+/// Returns whether launches may not access borrowed memory.
+pub(in super::super) fn refuses_borrowed() -> bool {
+    CURRENT.with_borrow(|state| matches!(state, State::Recording(Tape { borrowed: Borrowed::Refused, .. })))
 }
 
 impl Kept {

@@ -183,15 +183,15 @@ impl<T: Scalar> Entries<T> {
     /// Reserves memory for the number of entries on the size line, or for the most that a file of this size can hold if
     /// that is less.
     fn with_capacity(header: Header, size: Size, bytes: u64) -> Self {
-        const LEAST_BYTES_PER_ENTRY: u64 = 4;
+        const MIN_BYTES_PER_ENTRY: u64 = 4;
         /// The limit of the reservation, whatever header and size say: beyond it the arrays grow with the entries.
-        const MOST_RESERVED: u64 = 1 << 24;
+        const MAX_RESERVED: u64 = 1 << 24;
         let mirror = match header.symmetry {
             Symmetry::General => None,
             Symmetry::Symmetric => Some(T::from_f64(1.0)),
             Symmetry::Skew => Some(T::from_f64(-1.0)),
         };
-        let stored = size.entries.min(bytes / LEAST_BYTES_PER_ENTRY).min(MOST_RESERVED) as usize;
+        let stored = size.entries.min(bytes / MIN_BYTES_PER_ENTRY).min(MAX_RESERVED) as usize;
         let capacity = if mirror.is_some() { 2 * stored } else { stored };
         Self {
             mirror,

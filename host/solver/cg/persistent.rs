@@ -6,7 +6,7 @@ use kernels_gpu::{
     Entry,
     args::Arguments,
     cg_persistent::{
-        Args, BLOCK_SIZE, Key, MOST_BLOCKS, MOST_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, bytes_of_two_entries,
+        Args, BLOCK_SIZE, Key, MAX_BLOCKS, MAX_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, bytes_of_two_entries,
         slot_words, vector_bytes, words_of_row,
     },
 };
@@ -24,7 +24,7 @@ const ITERATIONS: u32 = 256;
 
 /// If more bytes of the matrix than these do not fit in shared memory, separate kernels are faster, because the L2
 /// cache no longer holds what an iteration reads.
-pub(super) const MOST_STREAMED: usize = 24 << 20;
+pub(super) const MAX_STREAMED: usize = 24 << 20;
 
 /// Entries and vector elements that justify another block, given its cost in each exchange.
 const WORK_OF_BLOCK: usize = 4096;
@@ -62,7 +62,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         let element_bytes = size_of::<T>() as u32;
         let shared_bytes = device.shared_bytes() - STATIC_SHARED_BYTES;
         let work = csr.nnz as usize + WORK_OF_ROW * csr.nrows as usize;
-        let most = device.multiprocessors().min(MOST_BLOCKS);
+        let most = device.multiprocessors().min(MAX_BLOCKS);
         let (rows, entries) = (csr.nrows as usize, csr.nnz as usize);
         if !may_fit(rows, entries, size_of::<T>(), most as usize * shared_bytes as usize, most_streamed) {
             return Ok(None);
@@ -74,7 +74,7 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         for share in shares.numbers.chunks(SHARE_NUMBERS) {
             let (rows, entries, halo) = (share[1], share[3], share[5]);
             let fits =
-                rows.saturating_add(halo) <= MOST_PLACES && vector_bytes(rows, halo, element_bytes) <= shared_bytes;
+                rows.saturating_add(halo) <= MAX_PLACES && vector_bytes(rows, halo, element_bytes) <= shared_bytes;
             if !fits {
                 return Ok(None);
             }

@@ -5,7 +5,7 @@ use std::{ptr, rc::Rc};
 use super::{
     Cg, CgMethod,
     fast::Fast,
-    persistent::{MOST_STREAMED, Persistent},
+    persistent::{MAX_STREAMED, Persistent},
     steps::{Multiply, Steps},
     symmetry,
     workspace::{Workspace, Z},
@@ -37,16 +37,16 @@ impl<'a, T: Scalar> Cg<'a, T> {
         Ok((n, self.operator.device()))
     }
 
-    /// Prepares a solve of `n` equations on this queue, or reuses the last preparation if it matches. It is moved out
+    /// Prepares a solve of `n` equations on this stream, or reuses the last preparation if it matches. It is moved out
     /// of `self` during the solve, so that a panic in a user's operator or callback leaves no inconsistent state. Mixed
     /// precision has no plain form.
     pub(super) fn prepare(&mut self, n: usize, device: &Device, is_mixed: bool) -> Result<Prepared<'a, T>> {
         device::refuse("the solution of a system")?;
-        // A matrix on another queue is treated like any other operator.
-        let matrix = self.operator.as_matrix().filter(|matrix| matrix.device().is_same_queue(device));
+        // A matrix on another stream is treated like any other operator.
+        let matrix = self.operator.as_matrix().filter(|matrix| matrix.device().is_same_stream(device));
         let fits = |prepared: &Prepared<'a, T>| {
             prepared.n == n
-                && prepared.device.is_same_queue(device)
+                && prepared.device.is_same_stream(device)
                 && prepared.matrix.map(ptr::from_ref) == matrix.map(ptr::from_ref)
                 && !(is_mixed && matches!(prepared.form, Form::Plain))
         };
@@ -138,7 +138,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// any.
     fn persistent(&self, matrix: Option<&'a DeviceMatrix<T>>, device: &Device) -> Result<Option<Persistent<'a, T>>> {
         match (self.method, matrix) {
-            (CgMethod::Auto, Some(matrix)) => match Persistent::new(matrix, self.lanes, MOST_STREAMED) {
+            (CgMethod::Auto, Some(matrix)) => match Persistent::new(matrix, self.lanes, MAX_STREAMED) {
                 // Separate kernels take less memory.
                 Err(Error::OutOfMemory { .. }) => Ok(None),
                 persistent => persistent,

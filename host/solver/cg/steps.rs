@@ -38,7 +38,7 @@ pub(super) enum Multiply<'a, T: Scalar> {
 }
 
 /// The dot product is fused with the product if no row is longer than this, so that its lanes take only a few steps.
-const LONGEST_ROW: usize = 1024;
+const MAX_ROW: usize = 1024;
 
 impl<'a, T: Scalar> Multiply<'a, T> {
     pub(super) fn by_matrix(matrix: &'a DeviceMatrix<T>, lanes: Lanes, compensated: bool) -> Result<Self> {
@@ -171,13 +171,13 @@ fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut 
         partials,
     };
     // SAFETY: a valid square matrix, aligned as allocations are, vectors of its size, none a part of another, borrowed mutably
-    // where they are written; the entry is for `T`. No row has more than `LONGEST_ROW` entries.
+    // where they are written; the entry is for `T`. No row has more than `MAX_ROW` entries.
     unsafe { launch(device, key.entry(), blocks, args) }
 }
 
 /// Returns the lanes per row, if the fused product suits the rows.
 pub(super) fn lanes_of<T: Scalar>(matrix: &DeviceMatrix<T>, lanes: Lanes) -> Option<u32> {
-    let structure = matrix.structure().filter(|structure| structure.max_row <= LONGEST_ROW)?;
+    let structure = matrix.structure().filter(|structure| structure.max_row <= MAX_ROW)?;
     Some(match lanes {
         Lanes::Fixed(lanes) => lanes,
         Lanes::Auto => lanes_for(structure.mean_row()),

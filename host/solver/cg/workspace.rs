@@ -177,7 +177,7 @@ impl<T: Scalar> Workspace<T> {
             partials,
         };
         // SAFETY: vectors of `n` elements, none a part of another, borrowed mutably where they are written; the entry is that
-        // of the step for `T`, and has from the arguments what it reads. Launches follow one another on one queue.
+        // of the step for `T`, and has from the arguments what it reads. Launches follow one another on one stream.
         unsafe { launch(device, entry, blocks, args) }
     }
 }

@@ -6,7 +6,7 @@ use super::{CpuSpmv, output};
 use crate::{CsrMatrix, Offset, Scalar, formats::rows::join};
 
 /// The maximum number of parts of the rows: each has its own vector of sums.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 
 /// The transpose of a CSR matrix.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl<T: Scalar, O: Offset> CpuSpmv<T> for Transposed<T, O> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
         let matrix = &self.0;
         // A part should have more entries than sums.
-        let parts = (matrix.nnz() / (4 * matrix.ncols()).max(1)).clamp(1, MOST_PARTS);
+        let parts = (matrix.nnz() / (4 * matrix.ncols()).max(1)).clamp(1, MAX_PARTS);
         let sums = sums(matrix, 0..matrix.nrows(), parts, x);
         for (y, sum) in y.iter_mut().zip(sums) {
             *y = output(alpha, sum, beta, *y);

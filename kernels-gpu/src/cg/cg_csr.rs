@@ -36,7 +36,7 @@ use crate::{
     cg_state::{State, counter, status},
     family::family,
     row_sum::{self, Csr, sum_of_group},
-    sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
+    sums::{MAX_BLOCKS, PARTIALS, Sum, over_grid},
 };
 
 /// Threads per block.
@@ -101,7 +101,7 @@ family! {
 /// Blocks for so many rows at `lanes` lanes a row, on a GPU of so many multiprocessors.
 #[must_use]
 pub fn grid_size(rows: u32, lanes: u32, multiprocessors: u32) -> u32 {
-    rows.div_ceil(BLOCK_SIZE / lanes).clamp(1, (8 * multiprocessors).min(MOST_BLOCKS))
+    rows.div_ceil(BLOCK_SIZE / lanes).clamp(1, (8 * multiprocessors).min(MAX_BLOCKS))
 }
 
 /// The body of every entry. `LANES` is a power of two up to 32.

@@ -31,7 +31,7 @@ use crate::{
     args::args,
     family::family,
     row_sum::sum_of_group,
-    sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
+    sums::{MAX_BLOCKS, PARTIALS, Sum, over_grid},
 };
 
 /// Threads per block.
@@ -89,7 +89,7 @@ family! {
 /// Blocks for so many rows on a GPU of so many multiprocessors.
 #[must_use]
 pub fn grid_size(rows: u32, multiprocessors: u32) -> u32 {
-    rows.div_ceil(BLOCK_SIZE / LANES).clamp(1, (8 * multiprocessors).min(MOST_BLOCKS))
+    rows.div_ceil(BLOCK_SIZE / LANES).clamp(1, (8 * multiprocessors).min(MAX_BLOCKS))
 }
 
 /// # Safety

@@ -36,7 +36,7 @@
 //!    any of them during the launch, but for the host the mailbox.
 //! 2. `shares` describes each row once, and the rows, entries, halo rows and column words that it names exist; `row_offsets` starts at 0
 //!    and never falls. A block's columns are below the number of its rows and its halo's rows together.
-//! 3. The launch is cooperative, of [`BLOCK_SIZE`] threads a block in one dimension, at most [`MOST_BLOCKS`] blocks, and
+//! 3. The launch is cooperative, of [`BLOCK_SIZE`] threads a block in one dimension, at most [`MAX_BLOCKS`] blocks, and
 //!    `shared_bytes` of dynamic shared memory, at least [`vector_bytes`] of each block's rows and halo.
 //! 4. No word of `slots` and `words` holds a number from `epoch` to `epoch + iterations`.
 
@@ -65,9 +65,9 @@ pub const BLOCK_SIZE: u32 = 768;
 const WARPS: u32 = BLOCK_SIZE / WARP_SIZE;
 
 /// The most blocks of a grid.
-pub const MOST_BLOCKS: u32 = 256;
+pub const MAX_BLOCKS: u32 = 256;
 /// The most warps that wait for slots, a lane for each.
-const MOST_WARPS: u32 = MOST_BLOCKS / WARP_SIZE;
+const MAX_WARPS: u32 = MAX_BLOCKS / WARP_SIZE;
 
 /// Words of a slot: two dots of two halves.
 const SLOT_WORDS: usize = 4;
@@ -79,10 +79,10 @@ pub const fn slot_words(blocks: u32) -> usize {
 }
 
 /// Bytes of static shared memory, which `shared_bytes` leaves room for.
-pub const STATIC_SHARED_BYTES: u32 = (WARPS + MOST_WARPS) * 2 * 8;
+pub const STATIC_SHARED_BYTES: u32 = (WARPS + MAX_WARPS) * 2 * 8;
 
 /// The most rows and halo rows of a block: as many as 16 bits tell apart.
-pub const MOST_PLACES: u32 = 1 << 16;
+pub const MAX_PLACES: u32 = 1 << 16;
 
 /// Bytes of shared memory for the vectors and offsets of so many rows, and so many halo rows; what is left is for entries.
 #[must_use]
@@ -502,7 +502,7 @@ impl Exchange {
         Self {
             slots: args.slots,
             before: shared_array![f64; 2 * WARPS as usize],
-            after: shared_array![f64; 2 * MOST_WARPS as usize],
+            after: shared_array![f64; 2 * MAX_WARPS as usize],
         }
     }
 
@@ -569,14 +569,14 @@ impl Exchange {
                 }
                 let of_grid = over_warp(of_grid);
                 if lane == 0 {
-                    each::<DOTS>(|dot| self.after.store(dot as u32 * MOST_WARPS + warp, of_grid[dot]));
+                    each::<DOTS>(|dot| self.after.store(dot as u32 * MAX_WARPS + warp, of_grid[dot]));
                 }
             }
             thread::sync_threads();
             let mut sums = [0.0; DOTS];
             unroll!(W in [0, 1, 2, 3, 4, 5, 6, 7] {
                 if W < warps {
-                    each::<DOTS>(|dot| sums[dot] += self.after.load(dot as u32 * MOST_WARPS + W));
+                    each::<DOTS>(|dot| sums[dot] += self.after.load(dot as u32 * MAX_WARPS + W));
                 }
             });
             sums

@@ -26,7 +26,7 @@
 //!    [`PARTIALS`] elements. None overlaps another.
 //! 2. `preconditioner` is one of [`preconditioner`]; `diagonal` is a vector where it says so, and so is `z`.
 //! 3. Nothing else accesses what the launch writes meanwhile.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has at most [`MOST_BLOCKS`] blocks, at least one.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has at most [`MAX_BLOCKS`] blocks, at least one.
 
 use cuda_std::{mem, thread};
 
@@ -35,7 +35,7 @@ use crate::{
     args::args,
     cg_state::{State, counter, scalar, status},
     family::family,
-    sums::{MOST_BLOCKS, PARTIALS, Sum, over_grid},
+    sums::{MAX_BLOCKS, PARTIALS, Sum, over_grid},
     unroll::unroll,
 };
 
@@ -130,7 +130,7 @@ family! {
 /// Blocks for `n` elements on a GPU of so many multiprocessors.
 #[must_use]
 pub fn grid_size(n: u32, multiprocessors: u32) -> u32 {
-    n.div_ceil(BLOCK_SIZE * ELEMENTS).clamp(1, (8 * multiprocessors).min(MOST_BLOCKS))
+    n.div_ceil(BLOCK_SIZE * ELEMENTS).clamp(1, (8 * multiprocessors).min(MAX_BLOCKS))
 }
 
 /// What a kernel does with elements.

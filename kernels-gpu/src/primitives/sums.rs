@@ -20,10 +20,10 @@ use crate::unroll::unroll;
 const SUM_WORDS: usize = 2;
 
 /// The most blocks of a grid that sums: as many as a large GPU runs at a time.
-pub const MOST_BLOCKS: u32 = 8 * 256;
+pub const MAX_BLOCKS: u32 = 8 * 256;
 
 /// Elements that two sums of such a grid take in memory.
-pub const PARTIALS: usize = MOST_BLOCKS as usize * 2 * SUM_WORDS;
+pub const PARTIALS: usize = MAX_BLOCKS as usize * 2 * SUM_WORDS;
 
 /// A sum, and if `COMPENSATED` what its roundings lost.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@
 //! ```
 //! All row blocks of a tile come before those of the next, so that the columns of `B` in a tile stay in the L2 cache.
 //!
-//! A row of more than `long_row` entries is cut into pieces, which come first. Each group leaves the sums of its piece in
+//! A row of more than `split_threshold` entries is cut into pieces, which come first. Each group leaves the sums of its piece in
 //! memory; the last one to arrive adds them up in the order of the pieces: the same input gives the same bits.
 //!
 //! # Bytes moved

@@ -14,7 +14,7 @@ use cuda_std::{
 pub const BLOCK_SIZE: u32 = 128;
 
 /// The most entries of a piece, and of a row that is not cut.
-pub const LONGEST_PIECE: u32 = 1 << 30;
+pub const MAX_PIECE: u32 = 1 << 30;
 
 /// What a group of lanes computes at a time: `lanes * vector * coarsening` columns of a row of `C`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ args! {
     /// 1. it describes live global memory, each array as long as its field says;
     /// 2. `row_offsets` starts at 0 and never falls, its last element is `entries`, and column indices are rows of
     ///    `B`; `row_order` is null or holds each row once;
-    /// 3. `long_row` is at most [`LONGEST_PIECE`], and so is every piece. The pieces of a row stand side by side in the list,
-    ///    make up the row, and each row of more than `long_row` entries, but no other, has pieces;
+    /// 3. `split_threshold` is at most [`MAX_PIECE`], and so is every piece. The pieces of a row stand side by side in the list,
+    ///    make up the row, and each row of more than `split_threshold` entries, but no other, has pieces;
     /// 4. `arrivals` is zero before the launch, which leaves it so, overlaps nothing, and no two launches that share it run at
     ///    a time.
     pub struct Rows {
@@ -80,7 +80,7 @@ args! {
         /// Pieces of long rows.
         value pieces: u32,
         /// Entries of the longest row that is not long.
-        value long_row: u32,
+        value split_threshold: u32,
         /// 1 if `row_offsets` are 64-bit numbers, otherwise 0.
         value wide_offsets: u32,
         /// How many rows ahead a group has the cache fetch what another group will load of `A`; 0 for none.
@@ -160,7 +160,7 @@ impl Rows {
             }
             let (begin, length) = self.entries_of(index);
             self.fetch_ahead::<LANES>(place, begin);
-            (length <= u64::from(self.long_row)).then_some(Work {
+            (length <= u64::from(self.split_threshold)).then_some(Work {
                 tile,
                 is_piece: false,
                 index,

@@ -17,7 +17,7 @@
 //! a row            |. . a b|c d e f|g h i j|k . . .|   quads aligned to 16 bytes; dots are of other rows
 //!                   lane 0  lane 1  lane 2  lane 3
 //! ```
-//! A row of more than `long_row` entries is long. The host lists its pieces once: the row, and which entries. Pieces come
+//! A row of more than `split_threshold` entries is long. The host lists its pieces once: the row, and which entries. Pieces come
 //! first, because the rows that follow fill the gaps that they leave.
 //!
 //! # Bytes moved
@@ -29,8 +29,8 @@
 //! 1. `args` describes live global memory, each array as long as its field says, `col_indices` and `values` aligned to
 //!    16 bytes.
 //! 2. `row_offsets` starts at 0, never falls and ends at `entries`; every column index is below the length of `x`.
-//! 3. `long_row` is at most [`LONGEST_PIECE`], and so is every piece. The pieces of a row stand side by side in the
-//!    list, make up the row, and each row of more than `long_row` entries, but no other, has pieces.
+//! 3. `split_threshold` is at most [`MAX_PIECE`], and so is every piece. The pieces of a row stand side by side in the
+//!    list, make up the row, and each row of more than `split_threshold` entries, but no other, has pieces.
 //! 4. `arrivals` is zero before the launch, which leaves it so, and no two launches that share it run at a time.
 //! 5. `y`, `partials` and `arrivals` overlap no other array, and nothing else writes any of the arrays meanwhile.
 //! 6. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
@@ -57,7 +57,7 @@ const WARPS: u32 = BLOCK_SIZE / WARP_SIZE;
 
 /// The most entries of a piece, and of a row that is not cut: their positions are counted in 32 bits from a multiple of
 /// 4 below them.
-pub const LONGEST_PIECE: u32 = 1 << 30;
+pub const MAX_PIECE: u32 = 1 << 30;
 
 /// From this many lanes on, a group reads quads of entries by 16-byte loads; fewer lanes have rows too short for that.
 ///
@@ -73,7 +73,7 @@ args! {
         /// Pieces of long rows.
         value pieces: u32,
         /// Entries of the longest row that is not long.
-        value long_row: u32,
+        value split_threshold: u32,
         /// The factor of the product.
         value alpha: T,
         /// The factor of the old `y`; at 0 the old `y` is not read.
@@ -187,7 +187,7 @@ unsafe fn add_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, blo
         unsafe {
             let begin = mem::load_readonly(args.row_offsets.add(row as usize));
             let length = mem::load_readonly(args.row_offsets.add(row as usize + 1)) - begin;
-            ours = !length.exceeds(args.long_row);
+            ours = !length.exceeds(args.split_threshold);
             if ours {
                 let length = length.index() as u32;
                 sum = if LANES < QUADS_FROM_LANES {

@@ -54,7 +54,7 @@ pub const BLOCK_SIZE: u32 = 256;
 pub const STREAMING_FROM_LANES: u32 = 8;
 
 /// Entries that are summed up without a break, a multiple of every step.
-const LONGEST_RUN: u32 = 1 << 31;
+const MAX_RUN: u32 = 1 << 31;
 
 args! {
     /// The arguments of every entry, passed by value: elements `T`, row offsets `O`.
@@ -193,10 +193,10 @@ unsafe fn partial_sum<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>,
     let (mut begin, mut length) = (begin.index(), end - begin);
     let mut sum = T::ZERO;
     // With 64-bit offsets a row may have more entries than 32 bits count.
-    while size_of::<O>() == 8 && length.exceeds(LONGEST_RUN) {
-        sum += sum_of(begin, LONGEST_RUN);
-        begin += LONGEST_RUN as usize;
-        length = length.minus(LONGEST_RUN);
+    while size_of::<O>() == 8 && length.exceeds(MAX_RUN) {
+        sum += sum_of(begin, MAX_RUN);
+        begin += MAX_RUN as usize;
+        length = length.minus(MAX_RUN);
     }
     sum + sum_of(begin, length.index() as u32)
 }

@@ -34,8 +34,8 @@ use cuda_std::{mem, thread};
 use crate::{
     DType, Scalar,
     args::args,
+    epilogue::{Epilogue, load_rows},
     family::family,
-    output::{Output, load_rows},
     unroll::unroll,
 };
 
@@ -134,7 +134,7 @@ unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
     }
     let Args { rows, alpha, beta, y, .. } = args;
     // SAFETY: row < rows, and each thread has rows of its own.
-    unsafe { Output { alpha, beta, rows, y }.write_rows(row as usize, sums) };
+    unsafe { Epilogue { alpha, beta, rows, y }.write_rows(row as usize, sums) };
 }
 
 /// Adds the products of a slot.

@@ -13,7 +13,7 @@
 
 use cuda_std::thread;
 
-use crate::{DType, Scalar, args::args, family::family, output::Output};
+use crate::{DType, Scalar, args::args, epilogue::Epilogue, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -60,7 +60,7 @@ unsafe fn scale<T: Scalar>(args: Args<T>) {
     let thread = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x());
     let first = thread * u64::from(ELEMENTS);
     if first < u64::from(args.n) {
-        let output = Output { alpha: T::ZERO, beta: args.beta, rows: args.n, y: args.y };
+        let output = Epilogue { alpha: T::ZERO, beta: args.beta, rows: args.n, y: args.y };
         // SAFETY: first < n, and each thread has elements of its own.
         unsafe { output.write_rows(first as usize, [T::ZERO; ELEMENTS as usize]) };
     }

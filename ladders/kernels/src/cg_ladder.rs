@@ -51,7 +51,7 @@ use kernels_gpu::{DType, Scalar, family, unroll};
 pub const BLOCK_SIZE: u32 = 256;
 
 /// The most blocks of a `dot`.
-pub const MOST_DOT_BLOCKS: u32 = 1024;
+pub const MAX_DOT_BLOCKS: u32 = 1024;
 
 /// Elements that a thread of `dot` loads before it uses the first.
 const ELEMENTS_PER_STEP: u32 = 4;
@@ -158,7 +158,7 @@ pub const fn jacobi_grid_size(n: u32) -> u32 {
 pub const fn dot_grid_size(n: u32) -> u32 {
     match n.div_ceil(BLOCK_SIZE * ELEMENTS_PER_STEP) {
         0 => 1,
-        blocks if blocks > MOST_DOT_BLOCKS => MOST_DOT_BLOCKS,
+        blocks if blocks > MAX_DOT_BLOCKS => MAX_DOT_BLOCKS,
         blocks => blocks,
     }
 }

@@ -28,9 +28,9 @@ impl GemmReference {
         products: usize,
     ) -> Self {
         /// However short the rows of `A` are.
-        const MOST_ELEMENTS: usize = 1 << 22;
+        const MAX_ELEMENTS: usize = 1 << 22;
         let (m, n, k) = (m as usize, n as usize, k as usize);
-        let most = (products / k).min(MOST_ELEMENTS);
+        let most = (products / k).min(MAX_ELEMENTS);
         let rows = spread(m, most / n.min(most.isqrt()).max(1));
         let cols = spread(n, most / rows.len());
         let lines = |count: usize, element: &(dyn Fn(usize, usize) -> T + Sync)| -> Vec<Vec<f64>> {

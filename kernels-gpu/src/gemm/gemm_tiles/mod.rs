@@ -23,10 +23,10 @@
 //! registers for what is on its way. What is multiplied next is loaded while the last is multiplied, across the barrier too.
 //!
 //! Where there are few tiles, more warps than one work at an element. Small tiles have [`Tile::slices`]: groups of warps that share the
-//! places of each step, and add their sums up in shared memory at the end. And [`TilesArgs::splits`] blocks share the sums of
+//! places of each step, and add their sums up in shared memory at the end. And [`TilesArgs::split_k`] blocks share the sums of
 //! a tile, a part of all steps each: the last one to end adds them up, in order.
 //!
-//! The method is that of CUTLASS (Kerr et al., "CUTLASS: fast linear algebra in CUDA C++", 2017), slices and splits among it.
+//! The method is that of CUTLASS (Kerr et al., "CUTLASS: fast linear algebra in CUDA C++", 2017), slices and split_k among it.
 //!
 //! # Bytes moved
 //! `sizeof T * m * n * k * (1 / rows + 1 / columns of a tile)` from the L2 cache, `C` once, or twice if `beta != 0`. Blocks that
@@ -40,14 +40,14 @@
 //! 2. `c` overlaps neither `a` nor `b`, and nothing else writes any of the arrays meanwhile.
 //! 3. Blocks have [`Tile::block_size`] threads in one dimension and [`Tile::shared_bytes`] of dynamic shared memory, and the grid has
 //!    [`Tile::grid_size`] blocks for each split.
-//! 4. With more splits than one, `partials` has room for a tile a block, and `arrivals` a zero for each tile; nobody else touches them
+//! 4. With more split_k than one, `partials` has room for a tile a block, and `arrivals` a zero for each tile; nobody else touches them
 //!    meanwhile. The zeros are zeros again afterwards.
 
 mod operand;
 mod position;
 mod product;
 mod slices;
-mod splits;
+mod split_k;
 
 use cuda_std::{
     shared::{self, dynamic_shared_mem},
@@ -59,7 +59,7 @@ use self::{
     position::{part_of_sums, position},
     product::ThreadTile,
     slices::add_slices,
-    splits::add_splits,
+    split_k::add_splits,
 };
 use crate::{DType, Scalar, args::args, family::family, gemm_args::GemmArgs, unroll::unroll};
 
@@ -69,7 +69,7 @@ args! {
         /// The product.
         part gemm: GemmArgs<T, A>,
         /// Blocks that share the sums of a tile, at least 1.
-        value splits: u32,
+        value split_k: u32,
         /// For their sums, if there are several.
         write partials: T,
         /// How many of them have come to the end, for each tile.
@@ -91,7 +91,7 @@ pub struct Tile {
     /// Steps in shared memory: one that is multiplied, the others on their way.
     pub stages: u32,
     /// Blocks that a multiprocessor has registers for.
-    pub residents: u32,
+    pub min_blocks_per_sm: u32,
 }
 
 impl Tile {
@@ -119,7 +119,7 @@ impl Tile {
         self.rows() * self.cols()
     }
 
-    /// Blocks for so many rows and columns, without splits.
+    /// Blocks for so many rows and columns, without split_k.
     #[must_use]
     pub const fn grid_size(self, m: u32, n: u32) -> u64 {
         m.div_ceil(self.rows()) as u64 * n.div_ceil(self.cols()) as u64
@@ -146,7 +146,7 @@ impl Tile {
 
 macro_rules! tiles {
     ($($index:literal: $T:ident, $dtype:ident, $down:literal x $across:literal x $slices:literal warps, $rows:literal x $cols:literal,
-        $stages:literal steps of $step:literal, $residents:literal resident:
+        $stages:literal steps of $step:literal, $min_blocks_per_sm:literal resident:
         $rows_rows:ident $rows_cols:ident $cols_rows:ident $cols_cols:ident;)*) => {
         family! {
             "gemm_tiles", blocks of 256;
@@ -178,7 +178,7 @@ macro_rules! tiles {
         }
         /// The tile of four entries each.
         const TILES: &[Tile] = &[$(Tile {
-            warps: ($down, $across), slices: $slices, thread: ($rows, $cols), step: $step, stages: $stages, residents: $residents
+            warps: ($down, $across), slices: $slices, thread: ($rows, $cols), step: $step, stages: $stages, min_blocks_per_sm: $min_blocks_per_sm
         }),*];
     };
 }
@@ -227,13 +227,13 @@ unsafe fn gemm<
 >(
     args: TilesArgs<T>,
 ) {
-    match const { (TILES[TILE].block_size(), TILES[TILE].residents) } {
+    match const { (TILES[TILE].block_size(), TILES[TILE].min_blocks_per_sm) } {
         (256, 1) => thread::launch_bounds::<256, 1>(),
         (128, 2) => thread::launch_bounds::<128, 2>(),
         _ => thread::launch_bounds::<128, 3>(),
     }
-    const { assert!(matches!((TILES[TILE].block_size(), TILES[TILE].residents), (256, 1) | (128, 2 | 3))) }
-    let TilesArgs { gemm: product, splits, .. } = args;
+    const { assert!(matches!((TILES[TILE].block_size(), TILES[TILE].min_blocks_per_sm), (256, 1) | (128, 2 | 3))) }
+    let TilesArgs { gemm: product, split_k, .. } = args;
     let (first_row, first_col) = position(TILES[TILE], &args);
     let (from, to) = part_of_sums(const { TILES[TILE].step }, &args);
     let mut sums = ThreadTile::<T, TILE, ROWS, COLS>::new();
@@ -250,7 +250,7 @@ unsafe fn gemm<
             multiply(&mut sums, of_a, of_b, to - from);
         }
         let mut has_sums = add_slices(&mut sums);
-        if splits > 1 {
+        if split_k > 1 {
             has_sums = add_splits(&mut sums, &args, has_sums);
         }
         if has_sums {

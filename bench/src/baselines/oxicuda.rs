@@ -33,13 +33,13 @@ pub(super) fn describe(device: &Device) -> Result<String, String> {
     Library::new(device)?;
     let kernels = "it compiles and loads its kernel at every product: its times are host call times, of which that is nearly all, and are \
         compared with ours of that kind";
-    let sets = format!("on at most {MOST_SETS} sets of buffers");
+    let sets = format!("on at most {MAX_SETS} sets of buffers");
     Ok(format!("oxicuda-sparse 0.5.5, on a stream of its own in the context of our products, {sets}; {kernels}"))
 }
 
 /// Sets that its products go round: all are touched before any is timed, and with its calls thousands take too long.
 /// The L2 cache may hold so few, which is to its advantage.
-const MOST_SETS: usize = 64;
+const MAX_SETS: usize = 64;
 
 /// A kernel for a row a thread, and one for a row a warp.
 const ALGORITHMS: [(&str, SpMVAlgo); 2] = [("scalar", SpMVAlgo::Scalar), ("vector", SpMVAlgo::Vector)];
@@ -50,7 +50,7 @@ pub(super) fn runs<T: Scalar + GpuFloat>(measurement: &Measurement<'_, Problem<T
     check_size(matrix)?;
     let library = Library::new(measurement.device)?;
     let set = |_| Ok((upload(matrix)?, buffer(x)?, zeros::<T>(matrix.nrows())?));
-    let mut sets = (0..measurement.rotation(*bytes).min(MOST_SETS)).map(set).collect::<Result<Vec<_>, String>>()?;
+    let mut sets = (0..measurement.rotation(*bytes).min(MAX_SETS)).map(set).collect::<Result<Vec<_>, String>>()?;
     let (one, zero) = (T::from_f64(1.0), T::from_f64(0.0));
     let mut runs = Vec::new();
     for (name, algorithm) in ALGORITHMS {
@@ -79,7 +79,7 @@ pub(super) fn dense_runs<T: Scalar + GpuFloat>(
     // It counts elements of B and C, and threads, in 32 bits.
     narrow(nrows.max(ncols) as usize * cols as usize)?;
     let set = |_| Ok((upload(matrix)?, buffer(b)?, zeros::<T>(matrix.nrows() * cols as usize)?));
-    let mut sets = (0..measurement.rotation(bytes).min(MOST_SETS)).map(set).collect::<Result<Vec<_>, String>>()?;
+    let mut sets = (0..measurement.rotation(bytes).min(MAX_SETS)).map(set).collect::<Result<Vec<_>, String>>()?;
     let (one, zero) = (T::from_f64(1.0), T::from_f64(0.0));
     let times = library.times(measurement, sets.len(), |place| {
         let (a, b, c) = &mut sets[place];

@@ -12,7 +12,7 @@
 //! beta = rz / old rz   on the host, or a kernel of one thread
 //! p = z + beta p       cuBLAS scal and axpy
 //! ```
-//! All of it is queued on one queue of ours, which the libraries are told of, so that it can be recorded as one graph.
+//! All of it is queued on one stream of ours, which the libraries are told of, so that it can be recorded as one graph.
 
 mod steps;
 mod vectors;
@@ -29,7 +29,7 @@ use self::{
     vectors::Vectors,
 };
 use super::{
-    Rival, cublas,
+    Baseline, cublas,
     cusparse::{self, Format, Product, Set},
 };
 
@@ -64,7 +64,7 @@ impl Way {
 
 /// The libraries and their versions, or why they cannot be used.
 pub(crate) fn describe(device: &Device) -> Result<String, String> {
-    Ok(format!("{}; {}", Rival::Cublas.describe(device)?, Rival::Cusparse.describe(device)?))
+    Ok(format!("{}; {}", Baseline::Cublas.describe(device)?, Baseline::Cusparse.describe(device)?))
 }
 
 /// A system of equations on the device, and the libraries to solve it with.
@@ -134,7 +134,7 @@ impl<T: Number> VendorCg<T> {
             }
             Way::Captured => {
                 steps.time(2, one_by_one)?; // what is not loaded cannot be recorded
-                // SAFETY: `steps` borrows all that an iteration touches, and nobody else has this queue.
+                // SAFETY: `steps` borrows all that an iteration touches, and nobody else has this stream.
                 let graph = unsafe { queue.device.capture(|| one_by_one(RECORDED).map_err(library_error)) };
                 let mut graph = graph.map_err(|error| error.to_string())?;
                 let mut iterate = |count: usize| {

@@ -19,7 +19,7 @@ use crate::vector::{Operation, VectorProblem};
 /// A library to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Rival {
+pub(crate) enum Baseline {
     Cublas,
     Cusparse,
     /// In one of its formats: for `warpsparse-bench formats`, where both come in place of the one above.
@@ -40,11 +40,11 @@ pub(crate) struct Run {
     pub(crate) figures: Figures,
 }
 
-/// An element type that every rival handles.
+/// An element type that every baseline handles.
 pub(crate) trait Number: Scalar + cublas::Number + cusparse::Number + cpu::Number + oxicuda::Number {}
 impl<T: Scalar + cublas::Number + cusparse::Number + cpu::Number + oxicuda::Number> Number for T {}
 
-impl Rival {
+impl Baseline {
     /// Those that multiply sparse matrices.
     pub(crate) const SPARSE: &[Self] = &[Self::Cusparse, Self::OxicudaSparse, Self::NalgebraSparse, Self::Sprs];
     /// Those that multiply dense matrices.

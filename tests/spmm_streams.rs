@@ -1,4 +1,4 @@
-//! Products with dense matrices on several queues and threads, and in graphs.
+//! Products with dense matrices on several streams and threads, and in graphs.
 
 mod common;
 
@@ -22,11 +22,11 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-/// A product on one queue uses what other queues have just written, and the other way round.
+/// A product on one stream uses what other streams have just written, and the other way round.
 fn queues_are_ordered(device: &Device) {
     let (n, ncols) = (20_000, 8);
     let shift = |by: usize| matrices::from_rows::<f64>(n, (0..n).map(|i| vec![((i + by) % n, 1.0)]).collect());
-    let queues = [device.clone(), device.new_queue().unwrap(), device.new_queue().unwrap()];
+    let queues = [device.clone(), device.new_stream().unwrap(), device.new_stream().unwrap()];
     let matrices = queues.each_ref().map(|queue| queue.upload(&shift(1)).unwrap());
     let elements: Vec<f64> = (0..n * ncols).map(|at| at as f64).collect();
     let mut dense = queues.each_ref().map(|queue| queue.upload_vec(&elements).unwrap());
@@ -43,7 +43,7 @@ fn queues_are_ordered(device: &Device) {
 
 /// Two products a launch, of which the second one needs the first, with rows in pieces. The sums are of integers: exact.
 fn captured_products_are_repeated(device: &Device) {
-    let queue = device.new_queue().unwrap();
+    let queue = device.new_stream().unwrap();
     let rows = (0..50).map(|i| (0..if i == 7 { 100 } else { 2 }).map(|k| ((i + k) % 50, 1.0)).collect()).collect();
     let matrix = queue.upload(&matrices::from_rows::<f64>(50, rows)).unwrap();
     let b = queue.upload_vec(&[1.0; 50 * 4]).unwrap();
@@ -55,7 +55,7 @@ fn captured_products_are_repeated(device: &Device) {
         matrix.spmm(1.0, b.matrix(at)?, 1.0, c.matrix_mut(at)?)?;
         matrix.spmm(1.0, c.matrix(at)?, 2.0, d.matrix_mut(at)?)
     };
-    // SAFETY: the closure borrows what it touches, and nobody else knows the queue.
+    // SAFETY: the closure borrows what it touches, and nobody else knows the stream.
     let mut graph = unsafe { queue.capture(two_products) }.unwrap();
     graph.launch(3).unwrap();
     drop(graph);
@@ -72,7 +72,7 @@ fn captured_products_are_repeated(device: &Device) {
 }
 
 fn graphs_of_several_queues_are_errors(gpu: &Device) {
-    let other = gpu.new_queue().unwrap();
+    let other = gpu.new_stream().unwrap();
     let matrix = gpu.upload(&uneven::<f32>()).unwrap();
     let (b, b_other) = (gpu.zeros(60 * 8).unwrap(), other.zeros(60 * 8).unwrap());
     let (mut c, mut c_other) = (gpu.zeros(45 * 8).unwrap(), other.zeros(45 * 8).unwrap());
@@ -105,7 +105,7 @@ fn graphs_give_the_bits_of_the_product(gpu: &Device) {
 /// Rows in pieces meet in memory of the matrix: a product that another one interrupts would add up the other's pieces.
 fn graphs_and_products_take_turns(gpu: &Device) {
     let uploaded = gpu.upload(&uneven::<f64>()).unwrap();
-    let plan = &uploaded.spmm_plan(12, &SpmmOptions::default().long_row(4)).unwrap();
+    let plan = &uploaded.spmm_plan(12, &SpmmOptions::default().split_threshold(4)).unwrap();
     let (b_at, c_at) = ((60, 12), (45, 12));
     let dense = [1, 2].map(|seed| Dense::<f64>::random(seed, 60, 12, 0, 0));
     let expected = dense.each_ref().map(|b| product(plan, 1.0, b, 0.0, &old(45, 12, 0, 0, 0.0)));
@@ -120,8 +120,8 @@ fn graphs_and_products_take_turns(gpu: &Device) {
                 assert!(c.to_vec().unwrap() == expected[0]);
             }
         });
-        // On a queue of its own, which only the memory of the matrix ties to the other.
-        let queue = gpu.new_queue().unwrap();
+        // On a stream of its own, which only the memory of the matrix ties to the other.
+        let queue = gpu.new_stream().unwrap();
         for _ in 0..1000 {
             let mut c = queue.zeros(45 * 12).unwrap();
             plan.multiply(1.0, other.matrix(b_at).unwrap(), 0.0, c.matrix_mut(c_at).unwrap()).unwrap();
@@ -147,7 +147,7 @@ fn reductions_take_turns(gpu: &Device) {
     assert!(expected[0] != expected[1]);
     std::thread::scope(|threads| {
         for (b, expected) in dense.iter().zip(&expected) {
-            let queue = gpu.new_queue().unwrap();
+            let queue = gpu.new_stream().unwrap();
             threads.spawn(move || {
                 for _ in 0..1000 {
                     assert!(reduced(&queue, b) == *expected);

@@ -1,7 +1,7 @@
 //! NVIDIA's cuSPARSE, through its generic API: `cusparseSpMV` and `cusparseSpMM` on matrices in CSR and COO.
 //!
 //! The library is loaded when the program runs and need not be there. It works in the same context as our products (the
-//! device's primary one), on a queue of its own, on sets of the same arrays, which are gone round just as ours are,
+//! device's primary one), on a stream of its own, on sets of the same arrays, which are gone round just as ours are,
 //! by the same clock.
 
 mod library;

@@ -1,6 +1,6 @@
 //! NVIDIA's cuBLAS: `cublasSgemm` and `cublasDgemm`, the algorithms of cuBLASLt for the same products, and what it does with vectors.
 //!
-//! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a queue of its own in
+//! As with cuSPARSE, the library is loaded when the program runs and need not be there. It works on a stream of its own in
 //! the context of our products, on as many sets of the same matrices, by the same clock.
 
 mod library;

@@ -21,7 +21,7 @@ use super::{
     library::{Handle, check},
     matrix::{Arrays, MatrixDescriptor, Number, scalars},
 };
-use crate::rivals::Run;
+use crate::baselines::Run;
 
 fn algorithms(format: Format) -> &'static [(&'static str, Algorithm)] {
     match format {

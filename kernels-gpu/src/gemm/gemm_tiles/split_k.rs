@@ -19,7 +19,7 @@ pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize,
     has_sums: bool,
 ) -> bool {
     let (index, split) = tile_and_split(args);
-    let tiles = thread::grid_dim_x() / args.splits;
+    let tiles = thread::grid_dim_x() / args.split_k;
     let of_split = |split: u32| {
         let tiles_before = split as usize * tiles as usize + index as usize;
         args.partials.wrapping_add(tiles_before * const { TILES[TILE].area() as usize })
@@ -41,17 +41,17 @@ pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize,
             atomic::device_thread_fence(Ordering::AcqRel);
             let arrived = atomic::atomic_fetch_add_u32_device(arrivals, Ordering::Relaxed, 1);
             atomic::device_thread_fence(Ordering::AcqRel);
-            if arrived == args.splits - 1 {
+            if arrived == args.split_k - 1 {
                 atomic::atomic_store_u32_device(arrivals, Ordering::Relaxed, 0);
             }
             before.store(0, arrived);
         }
         thread::sync_threads();
-        let is_complete = has_sums && before.load(0) == args.splits - 1;
+        let is_complete = has_sums && before.load(0) == args.split_k - 1;
         if is_complete {
             *tile = ThreadTile::new();
             let mut split = 0;
-            while split < args.splits {
+            while split < args.split_k {
                 unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
                     unroll!(G in [0, 1, 2, 3] {
                         if (R as usize) < ROWS && G * const { vector::<T>() } < COLS as u32 {

@@ -14,7 +14,7 @@ use measure::stream::driver;
 use warpsparse::{Device, Kernel};
 
 use super::{Number, READ_EVERY, vectors::Addresses};
-use crate::rivals::{
+use crate::baselines::{
     cublas::{self, Scalars},
     cusparse::Product,
 };
@@ -29,7 +29,7 @@ pub(super) enum Dots {
 /// All that an iteration takes.
 pub(super) struct Steps<'a, T> {
     queue: &'a Device,
-    /// The same queue.
+    /// The same stream.
     stream: &'a Arc<CudaStream>,
     blas: &'a cublas::Handle,
     product: Product<'a, T>,
@@ -210,7 +210,7 @@ impl<'a, T: Number> Steps<'a, T> {
     /// The kernel's rules hold for the arguments, which point to what is in `at`.
     unsafe fn launch<Args: Copy>(&self, kernel: &Kernel<Args>, blocks: u32, args: Args) -> Result<(), String> {
         let launch = self.queue.launch(kernel, blocks).map_err(|error| error.to_string())?;
-        // SAFETY: the caller's promise; the memory is of this GPU, and used in the order of this queue alone.
+        // SAFETY: the caller's promise; the memory is of this GPU, and used in the order of this stream alone.
         unsafe { launch.run(args) }.map_err(|error| error.to_string())
     }
 }

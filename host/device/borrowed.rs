@@ -12,7 +12,7 @@ use cudarc::driver::SyncOnDrop;
 use super::{Device, DeviceVec, Owner, Stream, release};
 use crate::{Element, Error, Result};
 
-/// A read-only vector in GPU memory lent by another library: a [`DeviceVec`] for the duration of the borrow.
+/// A read-only vector in GPU memory borrowed from another library: a [`DeviceVec`] for the duration of the borrow.
 ///
 /// Created by [`from_cudarc`](Self::from_cudarc), with the feature `cust` by `from_cust`, and for any other library by
 /// [`from_raw`](Self::from_raw). Nothing is copied.
@@ -32,7 +32,7 @@ pub(crate) enum Loan<'a> {
     Untracked,
 }
 
-/// A mutable vector in GPU memory lent by another library: a [`DeviceVec`] for the duration of the borrow.
+/// A mutable vector in GPU memory borrowed from another library: a [`DeviceVec`] for the duration of the borrow.
 ///
 /// Created by [`from_cudarc`](Self::from_cudarc), with the feature `cust` by `from_cust`, and for any other library by
 /// [`from_raw`](Self::from_raw). Nothing is copied.
@@ -53,20 +53,20 @@ impl<'a, T> DeviceVecRef<'a, T> {
         Self { vector, loan }
     }
 
-    /// Returns a vector of the `len` elements from `address` on, on the queue of `device`.
+    /// Returns a vector of the `len` elements from `address` on, on the stream of `device`.
     ///
     /// # Errors
     /// Those of [`DeviceVecMut::from_raw`].
     ///
     /// # Safety
-    /// During `'a` the elements are valid, and all writes to them are ordered with the queue of `device`: on the same
+    /// During `'a` the elements are valid, and all writes to them are ordered with the stream of `device`: on the same
     /// stream, or on one that waits for it.
     pub unsafe fn from_raw(device: &Device, address: *const T, len: usize) -> Result<Self>
     where
         T: Element,
     {
         // SAFETY: the caller's promise.
-        let vector = unsafe { lent(device, address as u64, len) }?;
+        let vector = unsafe { borrowed(device, address as u64, len) }?;
         Ok(Self::new(vector, Loan::Promised))
     }
 }
@@ -77,13 +77,13 @@ impl<'a, T> DeviceVecMut<'a, T> {
         Self { vector, give_back: Box::new(give_back) }
     }
 
-    /// Returns a vector of the `len` elements from `address` on, on the queue of `device`.
+    /// Returns a vector of the `len` elements from `address` on, on the stream of `device`.
     ///
     /// ```no_run
     /// # use warpsparse::{Device, DeviceVecMut};
     /// # fn address_from_elsewhere() -> *mut f32 { std::ptr::null_mut() }
     /// let device = Device::cuda(0)?;
-    /// // SAFETY: `address` is that of 1000 floats, which nobody else touches before this queue has got there.
+    /// // SAFETY: `address` is that of 1000 floats, which nobody else touches before this stream has got there.
     /// let mut y = unsafe { DeviceVecMut::from_raw(&device, address_from_elsewhere(), 1000) }?;
     /// y.copy_from(&[1.0; 1000])?;
     /// # Ok::<(), warpsparse::Error>(())
@@ -95,7 +95,7 @@ impl<'a, T> DeviceVecMut<'a, T> {
     /// 16, or is null although `len` is not 0; [`Driver`](Error::Driver) if it is not an address of GPU memory.
     ///
     /// # Safety
-    /// During `'a` the elements are valid, and all accesses to them are ordered with the queue of `device`: on the same
+    /// During `'a` the elements are valid, and all accesses to them are ordered with the stream of `device`: on the same
     /// stream, or on one that waits for it. The vector is not moved out, as by [`std::mem::swap`], because it would
     /// outlive `'a`. No other vector overlaps these elements.
     pub unsafe fn from_raw(device: &Device, address: *mut T, len: usize) -> Result<Self>
@@ -103,14 +103,14 @@ impl<'a, T> DeviceVecMut<'a, T> {
         T: Element,
     {
         // SAFETY: the caller's promise.
-        let vector = unsafe { lent(device, address as u64, len) }?;
+        let vector = unsafe { borrowed(device, address as u64, len) }?;
         Ok(Self::new(vector, |_| {}))
     }
 }
 
 /// # Safety
 /// That of the callers.
-unsafe fn lent<T: Element>(device: &Device, address: u64, len: usize) -> Result<DeviceVec<T>> {
+unsafe fn borrowed<T: Element>(device: &Device, address: u64, len: usize) -> Result<DeviceVec<T>> {
     let queue = device.queue_for("the memory")?;
     if address == 0 && len > 0 {
         return Err(Error::InvalidOption(format!("a vector of {len} elements at the address 0")));
@@ -118,7 +118,7 @@ unsafe fn lent<T: Element>(device: &Device, address: u64, len: usize) -> Result<
     check_alignment(address)?;
     queue.check_memory(address)?;
     // SAFETY: the caller's promise.
-    Ok(unsafe { DeviceVec::of_parts(queue, address, len, Owner::Lender) })
+    Ok(unsafe { DeviceVec::of_parts(queue, address, len, Owner::Borrowed) })
 }
 
 /// Kernels read 16 bytes at a time from the beginning of a vector.

@@ -6,14 +6,14 @@ use crate::{Scalar, unroll::unroll};
 
 /// `y = alpha * sum + beta * y`, where the old `y` is not read if `beta` is 0.
 #[derive(Clone, Copy)]
-pub(crate) struct Output<T> {
+pub(crate) struct Epilogue<T> {
     pub(crate) alpha: T,
     pub(crate) beta: T,
     pub(crate) rows: u32,
     pub(crate) y: *mut T,
 }
 
-impl<T: Scalar> Output<T> {
+impl<T: Scalar> Epilogue<T> {
     #[inline(always)]
     fn of(&self, sum: T, old: T) -> T {
         let product = self.alpha * sum;

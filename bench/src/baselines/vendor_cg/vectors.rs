@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use ladders::kernels::cg_ladder::MOST_DOT_BLOCKS;
+use ladders::kernels::cg_ladder::MAX_DOT_BLOCKS;
 use measure::stream::driver;
 
 use super::Number;
-use crate::rivals::cusparse::Set;
+use crate::baselines::cusparse::Set;
 
 /// The vectors beside those of the product, and the scalars.
 pub(super) struct Vectors<T> {
@@ -34,7 +34,7 @@ impl<T: Number> Vectors<T> {
             inverse_diagonal: stream.clone_htod(inverse_diagonal).map_err(&failed)?,
             // In the order of `addresses`.
             scalars: stream.clone_htod(&[zero, zero, zero, zero, zero, zero, zero, one]).map_err(&failed)?,
-            partials: stream.alloc_zeros(MOST_DOT_BLOCKS as usize).map_err(&failed)?,
+            partials: stream.alloc_zeros(MAX_DOT_BLOCKS as usize).map_err(&failed)?,
             arrivals: stream.alloc_zeros(1).map_err(&failed)?,
         })
     }
