@@ -1,6 +1,6 @@
 //! `warpsparse-bench compare`: what got slower between two reports.
 
-use std::{fmt, fs, path::PathBuf};
+use std::{fmt, path::PathBuf};
 
 use clap::Args;
 use measure::{DTypeName, Outcome, Spread, emit};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     baselines::Baseline,
     clock::{ClockResult, Side},
-    reading::{By, Document},
+    reading::{By, Document, read},
     table::{self, none, short},
 };
 
@@ -159,15 +159,6 @@ fn verdict(old: Spread, new: Spread) -> &'static str {
         () if is_slower(new, old) => "faster",
         () => "",
     }
-}
-
-/// The report, and what it says.
-pub(super) fn read(path: &PathBuf) -> Result<(Value, Document), String> {
-    let at = |problem: String| format!("{}: {problem}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| at(error.to_string()))?;
-    let report: Value = serde_json::from_str(&text).map_err(|error| at(format!("no JSON: {error}")))?;
-    let document = Document::read(&report).map_err(at)?;
-    Ok((report, document))
 }
 
 #[cfg(test)]

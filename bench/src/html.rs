@@ -65,7 +65,7 @@ fn benchmark(place: usize, section: &Section, reading: &Reading) -> Markup {
     let is_ladder = ladder::is_one(reading);
     html! {
         section #(format!("section-{place}")) {
-            h2 { (reading.kind.title()) @if is_ladder && reading.kind == Kind::Sgemm { ": the ladder of kernels" } }
+            h2 { (reading.kind.title()) @if is_ladder && reading.kind == Kind::Gemm { ": the ladder of kernels" } }
             p.lead { (lead(reading, is_ladder)) }
             @if reading.cases.is_empty() { p { "Nothing was measured." } }
             @match reading.kind {
@@ -94,11 +94,11 @@ fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
             "From the obvious kernel to clustered rows: what each step gains, in GFLOP/s. The graphs are stand-ins of \
              published sizes and made-up structure; the line is the fastest other library."
         }
-        Kind::Sgemm if is_ladder => {
+        Kind::Gemm if is_ladder => {
             "From the obvious kernel to the default one: what each step gains, in TFLOP/s. The line is the fastest other \
              library."
         }
-        Kind::Sgemm => "TFLOP/s of C = A B by the default kernel; shapes are m x n x k, one number all three.",
+        Kind::Gemm => "TFLOP/s of C = A B by the default kernel; shapes are m x n x k, one number all three.",
         Kind::Cg => {
             "From the way that programs call NVIDIA's libraries to one launch for many iterations: microseconds an \
              iteration by wall time, and bars of iterations a second. The line is the libraries captured in a graph."
@@ -146,7 +146,7 @@ fn speed(kind: Kind, flops: f64, timed: &super::reading::Timed) -> f64 {
     match kind {
         Kind::Spmv | Kind::Vector => timed.gb_per_s(),
         Kind::Spmm | Kind::Graphs | Kind::Formats => timed.gflop_per_s(flops),
-        Kind::Sgemm => timed.gflop_per_s(flops) / 1e3,
+        Kind::Gemm => timed.gflop_per_s(flops) / 1e3,
         // Of iterations, thousands a second.
         Kind::Cg | Kind::FirstUse => 1e3 / timed.us().median,
     }
@@ -156,7 +156,7 @@ fn unit(kind: Kind) -> &'static str {
     match kind {
         Kind::Spmv | Kind::Vector => "GB/s",
         Kind::Spmm | Kind::Graphs | Kind::Formats => "GFLOP/s",
-        Kind::Sgemm => "TFLOP/s",
+        Kind::Gemm => "TFLOP/s",
         Kind::Cg => "thousand iterations/s",
         Kind::FirstUse => "thousand programs/s",
     }

@@ -8,6 +8,7 @@ mod clock;
 mod compare;
 mod first_use;
 mod formats;
+mod gemm;
 mod gpu;
 mod graphs;
 mod html;
@@ -15,7 +16,6 @@ mod page;
 mod reading;
 mod report;
 mod session;
-mod sgemm;
 mod spmm;
 mod spmv;
 mod suite;
@@ -70,8 +70,8 @@ pub(crate) enum Benchmark {
     /// Measures the product of dense matrices of several shapes, by the kernel for all of them or by a ladder of kernels
     /// from the obvious to the best, beside cuBLAS.
     ///
-    /// C = A B, row-major. The report on stdout is Markdown: `warpsparse-bench sgemm 1024 4096x512x64 --json sgemm.json`.
-    Sgemm(sgemm::Options),
+    /// C = A B, row-major. The report on stdout is Markdown: `warpsparse-bench gemm 1024 4096x512x64 --json gemm.json`.
+    Gemm(gemm::Options),
     /// Measures conjugate gradients: a ladder from the way that NVIDIA's sample calls cuSPARSE and cuBLAS to one launch for
     /// many iterations, and the CPU.
     ///
@@ -122,7 +122,7 @@ impl Benchmark {
             Self::Spmv(options) => spmv::measure(options),
             Self::Spmm(options) => spmm::measure(options),
             Self::Graphs(options) => graphs::measure(options),
-            Self::Sgemm(options) => sgemm::measure(options),
+            Self::Gemm(options) => gemm::measure(options),
             Self::Cg(options) => cg::measure(options),
             Self::Vector(options) => vector::measure(options),
             Self::Clock(options) => clock::measure(options),
@@ -136,7 +136,7 @@ impl Benchmark {
             Self::Spmv(options) => &options.settings.conditions.basics,
             Self::Spmm(options) => &options.settings.conditions.basics,
             Self::Graphs(options) => &options.basics,
-            Self::Sgemm(options) => &options.conditions.basics,
+            Self::Gemm(options) => &options.conditions.basics,
             Self::Cg(options) => &options.basics,
             Self::Vector(options) => &options.conditions.basics,
             Self::Clock(options) => &options.basics,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use measure::Outcome;
 
-use super::{compare::read, html, session::write};
+use super::{html, reading::read, session::write};
 
 #[derive(Args)]
 pub(crate) struct Options {

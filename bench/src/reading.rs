@@ -1,18 +1,20 @@
 //! Reports read from JSON, of every benchmark in one form: what pages and comparisons work on.
 
+mod file;
 mod raw;
 
 use measure::{DTypeName, MatrixReport, Spread, Timing};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(super) use self::file::read;
 use self::raw::RawReport;
 use super::{
-    all, cg, clock, first_use, formats,
+    all, cg, clock, first_use, formats, gemm,
     gpu::{Gpu, UnderLoad},
     graphs,
     report::{Machine, Method, Skipped},
-    sgemm, spmm, spmv, vector,
+    spmm, spmv, vector,
 };
 
 /// The report of `warpsparse-bench all`; that of one benchmark is read as such a one of one section.
@@ -38,7 +40,6 @@ pub(crate) struct Document {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Section {
     /// The command that measures it alone.
-    #[serde(default, deserialize_with = "command")]
     pub(crate) command: Option<String>,
     pub(crate) seconds: Option<f64>,
     /// Clocks while it ran.
@@ -47,15 +48,6 @@ pub(crate) struct Section {
     pub(crate) failed: Option<String>,
     /// As the benchmark writes it.
     pub(crate) report: Value,
-}
-
-/// In older reports benchmarks are subcommands of `warpsparse`.
-fn command<'de, D: Deserializer<'de>>(recorded: D) -> Result<Option<String>, D::Error> {
-    let recorded = Option::<String>::deserialize(recorded)?;
-    Ok(recorded.map(|recorded| match recorded.split(' ').collect::<Vec<_>>()[..] {
-        ["warpsparse", "bench", ref arguments @ ..] => format!("warpsparse-bench {}", arguments.join(" ")),
-        _ => recorded,
-    }))
 }
 
 /// The report of one benchmark.
@@ -81,7 +73,7 @@ pub(crate) enum Kind {
     Spmv,
     Spmm,
     Graphs,
-    Sgemm,
+    Gemm,
     Cg,
     Formats,
     Vector,
@@ -221,7 +213,7 @@ impl Reading {
 
 impl Kind {
     const ALL: [Self; 8] =
-        [Self::Spmv, Self::Spmm, Self::Graphs, Self::Sgemm, Self::Cg, Self::Formats, Self::Vector, Self::FirstUse];
+        [Self::Spmv, Self::Spmm, Self::Graphs, Self::Gemm, Self::Cg, Self::Formats, Self::Vector, Self::FirstUse];
 
     /// What its reports call themselves, and the version that is read.
     fn schema(self) -> (&'static str, u64) {
@@ -229,7 +221,7 @@ impl Kind {
             Self::Spmv => &spmv::BENCHMARK,
             Self::Spmm => &spmm::BENCHMARK,
             Self::Graphs => &graphs::BENCHMARK,
-            Self::Sgemm => &sgemm::BENCHMARK,
+            Self::Gemm => &gemm::BENCHMARK,
             Self::Cg => &cg::BENCHMARK,
             Self::Formats => &formats::BENCHMARK,
             Self::Vector => &vector::BENCHMARK,
@@ -244,7 +236,7 @@ impl Kind {
             Self::Spmv => "Sparse matrix × vector",
             Self::Spmm => "Sparse matrix × dense matrix",
             Self::Graphs => "Ladder of kernels on graphs",
-            Self::Sgemm => "Dense matrix × dense matrix",
+            Self::Gemm => "Dense matrix × dense matrix",
             Self::Cg => "Conjugate gradients",
             Self::Formats => "Formats of sparse matrices",
             Self::Vector => "Operations on vectors",
@@ -258,7 +250,7 @@ impl Kind {
             Self::Spmv => "SpMV",
             Self::Spmm => "SpMM",
             Self::Graphs => "SpMM on graphs",
-            Self::Sgemm => "GEMM",
+            Self::Gemm => "GEMM",
             Self::Cg => "CG",
             Self::Formats => "Formats",
             Self::Vector => "Vectors",

@@ -40,7 +40,7 @@ const SECTIONS: [(&str, &str); 8] = [
     ("spmv gen:poisson2d:20 gen:rmat:8:4 --repeat 30", "Sparse matrix × vector"),
     ("spmm gen:rmat:8:4 -n 4,8 --repeat 30", "Sparse matrix × dense matrix"),
     ("graphs --graph ddi --scale 0.01 -n 8 --repeat 3", "Ladder of kernels on graphs"),
-    ("sgemm 64 33x20x17 --repeat 30", "Dense matrix × dense matrix"),
+    ("gemm 64 33x20x17 --repeat 30", "Dense matrix × dense matrix"),
     ("cg gen:poisson2d:16 --dtype f64", "Conjugate gradients"),
     ("formats gen:poisson2d:20 --dtype f32 --repeat 30", "Formats of sparse matrices"),
     ("spmv gen:poisson2d:21 --against cusparse --dtype f64 --repeat 30", "Sparse matrix × vector"),
@@ -99,7 +99,7 @@ fn all_is_one_report_and_one_page() {
 
 #[test]
 fn ladders_are_drawn_of_our_kernels() {
-    let lines = ["graphs --graph ddi --scale 0.002 -n 4 --repeat 2", "sgemm 20 --ladder --repeat 30"];
+    let lines = ["graphs --graph ddi --scale 0.002 -n 4 --repeat 2", "gemm 20 --ladder --repeat 30"];
     let (_, report, page) = all("bench_all_ladders", "emulated", &lines);
     check_page(&page);
     for (section, key) in [(0, "rungs"), (1, "kernels")] {
@@ -134,7 +134,7 @@ fn sections_that_fail_leave_the_others() {
     let json = scratch("bench_all_failed.json");
     let missing = "spmv no/such/file.mtx";
     let arguments = ["all", "--device", "cpu", "--json", &json, "--section", missing];
-    let output = run(&[&arguments[..], &["--section", "sgemm 8 --repeat 30"]].concat());
+    let output = run(&[&arguments[..], &["--section", "gemm 8 --repeat 30"]].concat());
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && error.contains("no/such/file.mtx: there is no such file"), "{error}");
     let report = read(&json);
@@ -148,14 +148,14 @@ fn nothing_is_measured_for_a_wrong_command_line() {
         let output = run(&[&["all"], arguments].concat());
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (status, text) = refusal(&["--device", "cpu", "--section", "sgemm 8", "--section", "sgemm x"]);
+    let (status, text) = refusal(&["--device", "cpu", "--section", "gemm 8", "--section", "gemm x"]);
     assert!(status == Some(1) && text.contains("a shape is MxNxK") && !text.contains("1 of 2"), "{text}");
     let (_, text) = refusal(&["--device", "emulated"]);
     assert!(text.contains("times say nothing about a GPU"), "{text}");
     assert_eq!(refusal(&["--device", "cpu", "--budget", "0"]).0, Some(2));
-    let (status, text) = refusal(&["--device", "cpu", "--section", "sgemm 8", "--html", "/nonexistent/page.html"]);
+    let (status, text) = refusal(&["--device", "cpu", "--section", "gemm 8", "--html", "/nonexistent/page.html"]);
     assert!(status == Some(1) && text.contains("/nonexistent/page.html") && !text.contains("took"), "{text}");
-    let (status, text) = refusal(&["--device", "cpu", "--section", "sgemm 8 --json report.json"]);
+    let (status, text) = refusal(&["--device", "cpu", "--section", "gemm 8 --json report.json"]);
     assert!(status == Some(1) && text.contains("--json and --html are for the whole run"), "{text}");
 }
 
@@ -187,7 +187,7 @@ fn slow_down(product: &mut Value) {
 fn comparisons_name_what_got_slower_of_any_benchmark() {
     let lines = [
         "spmm gen:rmat:7:4 -n 4 --dtype f32 --repeat 30",
-        "sgemm 16 --dtype f32 --repeat 30",
+        "gemm 16 --dtype f32 --repeat 30",
         "cg gen:poisson2d:16 --dtype f64",
     ];
     let (_, old, _) = all("bench_all_old", "cpu", &lines);
@@ -240,7 +240,7 @@ fn comparisons_name_what_got_slower_of_any_benchmark() {
     assert!(compare(&older).2.contains(told));
     let mut older = old.clone();
     older["sections"][1]["report"]["version"] = 1.into();
-    assert!(compare(&older).2.contains("warpsparse.bench.sgemm: a report of version 1"));
+    assert!(compare(&older).2.contains("warpsparse.bench.gemm: a report of version 1"));
     // Ours of conjugate gradients have always been wall times.
     let mut older = old.clone();
     older["sections"][2]["report"]["version"] = 1.into();

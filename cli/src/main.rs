@@ -1,9 +1,9 @@
 //! The `warpsparse` command. Results go to stdout, narration and progress to stderr.
 
 mod convert;
+mod gemm;
 mod info;
 mod reorder;
-mod sgemm;
 mod solve;
 mod spmm;
 mod spmv;
@@ -32,8 +32,8 @@ enum Command {
     Spmm(spmm::Options),
     /// Multiplies two dense matrices; reports the kernel, its time, speed and error.
     ///
-    /// Computes C = A B with random row-major matrices: `warpsparse sgemm -m 1024 -n 512 -k 2048`.
-    Sgemm(sgemm::Options),
+    /// Computes C = A B with random row-major matrices: `warpsparse gemm -m 1024 -n 512 -k 2048`.
+    Gemm(gemm::Options),
     /// Converts a matrix to a Matrix Market file.
     Convert(convert::Options),
     /// Reorders a matrix for better locality, and writes it to a Matrix Market file.
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Solve(options) => solve::run(&options),
         Command::Spmv(options) => spmv::run(&options),
         Command::Spmm(options) => spmm::run(&options),
-        Command::Sgemm(options) => sgemm::run(&options),
+        Command::Gemm(options) => gemm::run(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),

@@ -24,7 +24,7 @@ OPERATIONS = {
     "spmv": "sparse matrix times vector",
     "spmm": "sparse times dense",
     "graphs": "sparse times dense, stand-ins for published graphs",
-    "sgemm": "dense times dense",
+    "gemm": "dense times dense",
     "cg": "conjugate gradients",
 }
 DTYPES = ("f32", "f64")
@@ -152,8 +152,8 @@ def spmm(report, library):
             table([f"speedup, {dtype}"] + [str(width) for width in widths], rows)
 
 
-def sgemm(report, library):
-    by_dtype = {dtype: {result["name"]: result for result in report.of("sgemm", dtype)} for dtype in DTYPES}
+def gemm(report, library):
+    by_dtype = {dtype: {result["name"]: result for result in report.of("gemm", dtype)} for dtype in DTYPES}
     rows = []
     for name in by_dtype["f32"]:
         row = [name]
@@ -218,7 +218,7 @@ def main():
         ("Against other libraries", lambda: headline(report)),
         (f"Sparse matrix times vector, against {sparse}", lambda: spmv(report, sparse)),
         (f"Sparse times dense, against {sparse}", lambda: spmm(report, sparse)),
-        ("Dense times dense, against cuBLAS", lambda: sgemm(report, "cuBLAS")),
+        ("Dense times dense, against cuBLAS", lambda: gemm(report, "cuBLAS")),
         ("Conjugate gradients, µs an iteration", lambda: cg(report)),
         ("The clock checked by NVIDIA's profiler", lambda: clock(report)),
         ("First use", lambda: first_use(report)),

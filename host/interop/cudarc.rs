@@ -41,7 +41,7 @@ impl Device {
     /// Operations that allocate, free, wait, or copy from or to the host cannot be captured: uploads,
     /// [`zeros`](Self::zeros), reading and overwriting a vector, a solve by [`Cg`](crate::Cg), and autotuning. Vector
     /// operations and [`gemm`](crate::gemm) can be captured. Reductions, `axpy_dot`, `axpby_norm`, and products that
-    /// split their sums ([`GemmOptions::splits`](crate::GemmOptions::splits)) use a workspace of the stream, which the
+    /// split their sums ([`GemmOptions::split_k`](crate::GemmOptions::split_k)) use a workspace of the stream, which the
     /// first one allocates: call such an operation once before the capture, keep a device handle of the stream, and
     /// launch the graph on this stream only.
     ///

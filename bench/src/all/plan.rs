@@ -19,8 +19,8 @@ const FIRST_USE_QUICK: &str = "first-use --repeat 3 --operation copy,spmv";
 /// Every kernel on every matrix, on a GPU. What can use the time that others leave comes last.
 const FULL: &[(f64, &str)] = &[
     (15.0, "clock"),
-    (70.0, "sgemm --limit 0.4"),
-    (20.0, "sgemm 1024 2048 4096 --ladder --limit 0.5"),
+    (70.0, "gemm --limit 0.4"),
+    (20.0, "gemm 1024 2048 4096 --ladder --limit 0.5"),
     (50.0, "cg"),
     (50.0, "graphs --graph ddi,arxiv,collab,am,youtube -n 32,256 --limit 0.2"),
     (25.0, "formats gen:poisson2d:2048 gen:stencil27:100 gen:fem3:200000 gen:rmat:17:8 --dtype f32"),
@@ -32,8 +32,8 @@ const FULL: &[(f64, &str)] = &[
 /// The same benchmarks on some of the same, so that the two can be compared.
 const QUICK: &[(f64, &str)] = &[
     (8.0, "clock"),
-    (5.0, "sgemm 256 1024 4096 8192x8192x64 4095x4097x1023 --limit 0.3"),
-    (5.0, "sgemm 2048 --ladder --limit 0.2"),
+    (5.0, "gemm 256 1024 4096 8192x8192x64 4095x4097x1023 --limit 0.3"),
+    (5.0, "gemm 2048 --ladder --limit 0.2"),
     (12.0, "cg gen:poisson2d:256 gen:fem3:10000"),
     (10.0, "graphs --graph ddi,arxiv -n 32,256 --limit 0.1"),
     (5.0, "formats gen:fem3:200000 --dtype f32"),
@@ -43,7 +43,7 @@ const QUICK: &[(f64, &str)] = &[
 
 /// As large as a CPU gets through, one thread of which the other libraries take.
 const CPU: &[(f64, &str)] = &[
-    (40.0, "sgemm 256 512 1024 1000 333x777x555 --limit 0.5"),
+    (40.0, "gemm 256 512 1024 1000 333x777x555 --limit 0.5"),
     (60.0, "cg gen:fem3:10000 gen:poisson2d:256"),
     (60.0, "graphs --graph ddi,arxiv,collab --scale 0.1 -n 32 --limit 0.5"),
     (60.0, "formats gen:poisson2d:512 gen:fem3:20000 gen:rmat:15:8 --dtype f32"),
@@ -52,7 +52,7 @@ const CPU: &[(f64, &str)] = &[
 ];
 
 const CPU_QUICK: &[(f64, &str)] = &[
-    (8.0, "sgemm 256 512 333x777x555 --limit 0.1"),
+    (8.0, "gemm 256 512 333x777x555 --limit 0.1"),
     (12.0, "cg gen:poisson2d:128"),
     (10.0, "graphs --graph ddi,arxiv --scale 0.05 -n 32 --limit 0.1"),
     (10.0, "formats gen:poisson2d:256 gen:rmat:13:8 --dtype f32"),

@@ -64,7 +64,7 @@ pub(super) fn method() -> String {
     "C = A B in f32, the L2 cache cold. Times are device times as in all benchmarks: products captured in a CUDA graph, with what lies \
      between two of them; medians of 30 replays. By ncu it is the duration of a product's kernels alone (gpu__time_duration.sum, \
      --clock-control none, --cache-control none), the mean of 30, on as many sets of matrices in turn. cuBLAS is that of the \
-     fastest of its ways whose product is right, found as by `warpsparse-bench sgemm`. Ratios are cuBLAS's time over ours, and the last column is how far the first is off the second."
+     fastest of its ways whose product is right, found as by `warpsparse-bench gemm`. Ratios are cuBLAS's time over ours, and the last column is how far the first is off the second."
         .into()
 }
 

@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn is_one(reading: &Reading) -> bool {
     match reading.kind {
         Kind::Graphs | Kind::Cg => true,
-        Kind::Sgemm => reading.cases.iter().any(|case| rungs(Kind::Sgemm, case).len() > 1),
+        Kind::Gemm => reading.cases.iter().any(|case| rungs(Kind::Gemm, case).len() > 1),
         Kind::Spmv | Kind::Spmm | Kind::Formats | Kind::Vector | Kind::FirstUse => false,
     }
 }

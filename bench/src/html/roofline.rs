@@ -163,7 +163,7 @@ fn shape(kind: Kind, class: &str, (x, y): (f64, f64), r: f64, title: Option<&str
     let corners: &[(f64, f64)] = match kind {
         Kind::Spmv | Kind::Formats | Kind::Vector | Kind::FirstUse => &[],
         Kind::Spmm | Kind::Graphs => &[(0.0, -1.2), (1.15, 0.9), (-1.15, 0.9)],
-        Kind::Sgemm => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
+        Kind::Gemm => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
         Kind::Cg => &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
     };
     html! {
@@ -183,7 +183,7 @@ fn legend(points: &[Point]) -> Markup {
     let forms = [
         ("SpMV", [Kind::Spmv, Kind::Formats]),
         ("SpMM", [Kind::Spmm, Kind::Graphs]),
-        ("GEMM", [Kind::Sgemm, Kind::Sgemm]),
+        ("GEMM", [Kind::Gemm, Kind::Gemm]),
         ("an iteration of CG", [Kind::Cg, Kind::Cg]),
     ];
     let is_there = |kinds: &[Kind]| points.iter().any(|point| kinds.contains(&point.kind));

@@ -114,7 +114,7 @@ fn a_ladder_has_steps() {
     let rungs = vec![kernel("naive", 8.0), kernel("tiles", 2.0), kernel("padded", 4.0), kernel("last", 1.0)];
     let result = json!({ "name": "100", "m": 100, "n": 100, "k": 100, "dtype": "f32", "kernels": rungs,
         "baselines": [product("cuBLAS", 1.25)] });
-    let page = page(&report("sgemm", vec![result])).unwrap();
+    let page = page(&report("gemm", vec![result])).unwrap();
     assert_balanced(&page);
     // From nothing to 1/8, to 1/2, back to 1/4, to all.
     let steps =
@@ -217,17 +217,6 @@ fn a_page_of_nothing_is_a_page() {
         assert!(page.contains("There is no other library to compare with."));
         assert!(!page.contains("NaN") && !page.contains("inf"));
     }
-}
-
-#[test]
-fn command_lines_of_older_reports_are_brought_up_to_date() {
-    let section = |command: &str| json!({ "command": command, "report": report("spmv", vec![]) });
-    let old = ["warpsparse", "bench", "spmv --device cpu"].join(" ");
-    let mut all = report("all", vec![]);
-    all["sections"] = json!([section(&old), section("warpsparse-bench spmm"), { "report": null }]);
-    let document = Document::read(&all).unwrap();
-    let commands: Vec<_> = document.sections.iter().map(|section| section.command.as_deref()).collect();
-    assert_eq!(commands, [Some("warpsparse-bench spmv --device cpu"), Some("warpsparse-bench spmm"), None]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl RawCase {
         let columns = self.n.map_or(1.0, f64::from);
         let element = if self.dtype == DTypeName::F32 { 4.0 } else { 8.0 };
         let (flops, iteration_bytes) = match kind {
-            Kind::Sgemm => (2.0 * self.m.unwrap_or(0.0) * columns * self.k.unwrap_or(0.0), None),
+            Kind::Gemm => (2.0 * self.m.unwrap_or(0.0) * columns * self.k.unwrap_or(0.0), None),
             // With 13 operations on elements of vectors.
             Kind::Cg => {
                 let vectors = cg::VECTORS as f64 * rows * element;
@@ -132,7 +132,7 @@ impl RawCase {
         Case {
             name: self.name,
             dtype: self.dtype,
-            columns: self.n.filter(|_| kind != Kind::Sgemm),
+            columns: self.n.filter(|_| kind != Kind::Gemm),
             matrix: self.matrix,
             flops,
             ways: ways.into_iter().map(|(way, by)| way.into_way(by, iteration_bytes)).collect(),

@@ -8,7 +8,7 @@
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
 #   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; in
 #                       every format: formats.json, formats.md; SpMM: spmm.json, spmm.md; dense products beside
-#                       cuBLAS, then a ladder of kernels for them: sgemm.json, sgemm_ladder.json, sgemm.md; and
+#                       cuBLAS, then a ladder of kernels for them: gemm.json, gemm_ladder.json, gemm.md; and
 #                       conjugate gradients beside both libraries: cg.json, cg.md
 #   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
 #   ./run.sh report     every benchmark in one run of nine minutes, on one page: report.html, report.json
@@ -116,10 +116,10 @@ bench() {
     ./warpsparse-bench spmv --device cuda --json bench.json --html bench.html
     ./warpsparse-bench formats --device cuda --json formats.json >formats.md
     ./warpsparse-bench spmm --device cuda --json spmm.json >spmm.md
-    ./warpsparse-bench sgemm --device cuda --json sgemm.json >sgemm.md
-    ./warpsparse-bench sgemm --ladder --device cuda --json sgemm_ladder.json >>sgemm.md
+    ./warpsparse-bench gemm --device cuda --json gemm.json >gemm.md
+    ./warpsparse-bench gemm --ladder --device cuda --json gemm_ladder.json >>gemm.md
     ./warpsparse-bench cg --device cuda --json cg.json >cg.md
-    cat formats.md spmm.md sgemm.md cg.md
+    cat formats.md spmm.md gemm.md cg.md
 }
 
 report() {

@@ -1,4 +1,4 @@
-//! `warpsparse sgemm`: computes, times and checks one product of dense matrices.
+//! `warpsparse gemm`: computes, times and checks one product of dense matrices.
 
 use std::fmt;
 
@@ -97,7 +97,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     };
     let product = measurement.product(&uploaded, &gemm_options)?;
     Ok(Report {
-        schema: "warpsparse.sgemm",
+        schema: "warpsparse.gemm",
         version: 2,
         shape,
         transpose_a,

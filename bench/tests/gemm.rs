@@ -1,4 +1,4 @@
-//! `warpsparse-bench sgemm` as a user runs it.
+//! `warpsparse-bench gemm` as a user runs it.
 
 mod common;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 #[track_caller]
 fn bench(arguments: &[&str], name: &str) -> (String, Value) {
-    common::bench(&["sgemm", "--repeat", "30"], arguments, name)
+    common::bench(&["gemm", "--repeat", "30"], arguments, name)
 }
 
 #[test]
 fn bench_measures_shapes() {
     let arguments = ["20", "5x60x7", "--dtype", "f64", "--dtype", "f32", "--device", "cpu"];
-    let (text, report) = bench(&arguments, "sgemm.json");
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.sgemm".into(), &2.into()));
+    let (text, report) = bench(&arguments, "gemm.json");
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.bench.gemm".into(), &2.into()));
     assert_eq!((&report["skipped"], &report["method"]["baselines"]), (&Value::Array(vec![]), &Value::Array(vec![])));
     let results = report["results"].as_array().unwrap();
     let case = |result: &Value| {
@@ -93,9 +93,9 @@ fn wrong_usage_is_told() {
         String::from_utf8(output.stderr).unwrap()
     };
     for shape in ["4x5", "4x0x5", "0", "4x5x6x7", "2147483648", "four"] {
-        assert!(refusal(&["sgemm", shape]).contains("a shape is MxNxK, such as 512x256x64"), "{shape}");
+        assert!(refusal(&["gemm", shape]).contains("a shape is MxNxK, such as 512x256x64"), "{shape}");
     }
-    assert!(refusal(&["sgemm", "4", "--repeat", "3"]).contains("30.."));
-    assert!(refusal(&["sgemm", "4", "--limit", "0"]).contains("seconds over 0"));
-    assert!(refusal(&["sgemm", "4", "--against", "mkl"]).contains("cublas"));
+    assert!(refusal(&["gemm", "4", "--repeat", "3"]).contains("30.."));
+    assert!(refusal(&["gemm", "4", "--limit", "0"]).contains("seconds over 0"));
+    assert!(refusal(&["gemm", "4", "--against", "mkl"]).contains("cublas"));
 }

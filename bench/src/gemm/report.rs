@@ -1,4 +1,4 @@
-//! What `warpsparse-bench sgemm` finds out, and its tables, in Markdown.
+//! What `warpsparse-bench gemm` finds out, and its tables, in Markdown.
 
 use measure::{DTypeName, Figures, GemmReport, ProductReport, Shape, Timing, geometric_mean};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `warpsparse-bench sgemm`.
+//! `warpsparse-bench gemm`.
 
 mod report;
 
@@ -45,7 +45,7 @@ const UNEVEN: [Shape; 6] = [
 ];
 
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
-    schema: "warpsparse.bench.sgemm",
+    schema: "warpsparse.bench.gemm",
     version: 2,
     baselines: Baseline::DENSE,
     dtypes: &[DTypeName::F32, DTypeName::F64],
