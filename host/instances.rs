@@ -88,7 +88,8 @@ fn vectors<T: Scalar>(x: &mut DeviceVec<T>, one: T) -> Result<()> {
     }
     operations!(&mut *x);
     operations!(&mut x.slice_mut(..)?);
-    let factor: Factor<'_, T> = -(&scalar / &scalar);
+    let other = device.scalar(one)?;
+    let factor: Factor<'_, T> = -(&scalar / &other);
     x.axpy(factor, &y)?;
     let (sum, dot, norm) = (y.sum()?, y.dot(&y)?, y.norm2()?);
     let _ = (sum.get()?, dot.get()?, norm.get()?, y.norm1()?, y.norm_inf()?, y.max()?, y.min()?, y.to_vec()?);

@@ -11,7 +11,7 @@ pub use upload::Upload;
 use crate::{
     Device, Error, HostMatrix, KernelChoice, Result, Scalar, Structure, device,
     spmm::Spmm,
-    spmv::{Chosen, Spmv, SpmvOptions},
+    spmv::{Chosen, Spmv, SpmvOptions, Uploaded},
     stored::{Csr, Stored},
 };
 
@@ -59,7 +59,7 @@ pub(crate) enum Dense<T> {
 
 impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
-    pub(crate) fn of_one_kernel((product, stored): (Chosen<T>, Stored<T>), spmv_bytes: usize) -> Self {
+    pub(crate) fn of_one_kernel((product, stored): Uploaded<T>, spmv_bytes: usize) -> Self {
         let products = Products { product: Some(product), transposed: None, dense: Dense::None };
         let options = SpmvOptions::default();
         Self { structure: None, stored, is_transposed: false, spmv_bytes, products, options }

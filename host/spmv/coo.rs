@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use kernels_gpu::spmv_coo::{Args, CarryArgs, ENTRIES_PER_STEP, Key, Pass, grid_size};
 
-use super::{Chosen, Product, Spmv, cpu::OnCpu, scale::scale};
+use super::{Chosen, Product, Spmv, Uploaded, cpu::OnCpu, scale::scale};
 use crate::{
     CooMatrix, Device, HostMatrix, KernelChoice, Result, Scalar,
     device::{self, Backend, Buffer, launch},
@@ -32,7 +32,7 @@ fn entries_per_warp(nnz: usize) -> u32 {
 }
 
 /// Sorts by row where that is needed.
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Uploaded<T>> {
     let sorted = matrix.is_row_sorted();
     let reason = format!("the format's only kernel; entries {} by row", if sorted { "came sorted" } else { "sorted" });
     let matrix = if sorted { matrix.clone() } else { matrix.sorted_by_row()? };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernels_gpu::spmv_dia::{Args, Key, MAX_DIAGONALS};
 
-use super::{Chosen, Product, Spmv, cpu::OnCpu};
+use super::{Chosen, Product, Spmv, Uploaded, cpu::OnCpu};
 use crate::{
     Device, DiaMatrix, HostMatrix, KernelChoice, Result, Scalar,
     device::{Backend, launch},
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 struct GpuDia<T>(Arc<DiaArrays<T>>);
 
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<Uploaded<T>> {
     let reason = format!("{} diagonals", matrix.offsets().len());
     if let Backend::Cpu { .. } = device.backend() {
         let choice = KernelChoice { kernel: "cpu_dia".into(), reason };

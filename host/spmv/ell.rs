@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kernels_gpu::spmv_ell::{Args, Key, PADDING, STEP, grid_size};
 
-use super::{Chosen, Product, Spmv, cpu::OnCpu};
+use super::{Chosen, Product, Spmv, Uploaded, cpu::OnCpu};
 use crate::{
     Device, EllMatrix, HostMatrix, KernelChoice, Result, Scalar,
     device::{Backend, launch},
@@ -17,7 +17,7 @@ const _: () = assert!(PADDING == EllMatrix::<f32>::PADDING);
 #[derive(Debug)]
 struct GpuEll<T>(Arc<EllArrays<T>>);
 
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Result<Uploaded<T>> {
     let reason = format!("the format's only kernel; {} slots a row", matrix.width());
     if let Backend::Cpu { .. } = device.backend() {
         let choice = KernelChoice { kernel: "cpu_ell".into(), reason };

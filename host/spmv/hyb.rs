@@ -1,6 +1,6 @@
 //! HYB matrices on a device: a product of the ELL part, then the COO part added to it.
 
-use super::{Chosen, Product, Spmv, coo, ell};
+use super::{Chosen, Product, Spmv, Uploaded, coo, ell};
 use crate::{
     Device, HostMatrix, HybMatrix, KernelChoice, Result, Scalar,
     stored::{HybArrays, Stored},
@@ -14,7 +14,7 @@ struct Hyb<T> {
     entries_in_coo: usize,
 }
 
-pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<(Chosen<T>, Stored<T>)> {
+pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<Uploaded<T>> {
     let ((ell, ell_stored), (coo, coo_stored)) =
         (ell::upload(device, matrix.ell())?, coo::upload(device, matrix.coo())?);
     let (width, in_ell, in_coo) = (matrix.ell().width(), matrix.ell().nnz(), matrix.coo().nnz());

@@ -21,7 +21,7 @@ pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 
-use crate::{DeviceSlice, DeviceSliceMut, KernelChoice, Result};
+use crate::{DeviceSlice, DeviceSliceMut, KernelChoice, Result, stored::Stored};
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
@@ -50,6 +50,9 @@ pub(crate) struct Chosen<T> {
     /// Options that lead to the same kernel without a choice.
     pub(crate) options: SpmvOptions,
 }
+
+/// The kernel of a format, and the arrays that it reads.
+pub(crate) type Uploaded<T> = (Chosen<T>, Stored<T>);
 
 impl<T> Chosen<T> {
     /// The only kernel of a format.
