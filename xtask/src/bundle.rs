@@ -24,6 +24,7 @@ const BUILT: &[&str] = &[
     "--test=gemm",
     "--test=graph",
     "--test=interop_faer",
+    "--test=matrix_values",
     "--test=own_kernel",
     "--test=solver",
     "--test=spmv",
