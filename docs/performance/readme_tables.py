@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The tables of the two README.md, this folder's and the project's, as Markdown, from the report of `warpsparse-bench all`:
 
-    python3 docs/performance/readme_tables.py docs/performance/report.json
+    python3 docs/performance/readme_tables.py docs/performance/report.json.gz
 """
 
+import gzip
 import json
 import math
 import sys
@@ -203,8 +204,8 @@ def first_use(report):
 
 
 def main():
-    [path] = sys.argv[1:] or ["docs/performance/report.json"]
-    with open(path, encoding="utf-8") as file:
+    [path] = sys.argv[1:] or ["docs/performance/report.json.gz"]
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
         raw = json.load(file)
     report = Report(raw)
     machine = raw["machine"]
