@@ -121,7 +121,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv_formats",
-        "primitives/output.rs",
+        "primitives/epilogue.rs",
         "factor and product are exchanged",
         "self.beta.mul_add(old, product)",
         "product.mul_add(old, self.beta)",
@@ -184,7 +184,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "gemm",
-        "gemm/gemm_tiles/splits.rs",
+        "gemm/gemm_tiles/split_k.rs",
         "the first part of a sum is left out",
         "let mut split = 0;",
         "let mut split = 1;",
