@@ -29,64 +29,62 @@ use measure::{Outcome, emit, exit_status};
 
 use self::{report::Finished, session::Basics};
 
-/// The benchmarks of warpsparse, beside other libraries and published kernels.
+/// Benchmarks of warpsparse against other libraries and published kernels.
 ///
-/// Exit status: 0 done, 1 failure, 2 wrong usage, 4 no such device.
+/// Exit status: 0 success, 1 failure, 2 wrong usage, 4 no such device.
 #[derive(Parser)]
 #[command(name = "warpsparse-bench", version)]
 enum Command {
-    /// Measures all that the commands below measure, on one device and within minutes, and writes one report and one page.
+    /// Runs all benchmarks on one device within minutes, and writes one report and one page.
     ///
-    /// The headline on stdout is Markdown: `warpsparse-bench all --html report.html --json report.json`.
+    /// Prints the summary as Markdown: `warpsparse-bench all --html report.html --json report.json`.
     All(all::Options),
     #[command(flatten)]
     One(Benchmark),
-    /// Draws the page of a report in JSON, that of any benchmark.
+    /// Draws the page of a JSON report of any benchmark; the file may be gzipped.
     Page(page::Options),
-    /// Compares two reports of one benchmark, or of all; exit status 1 if anything of ours got slower by more than the spread.
+    /// Compares two reports of the same benchmark; exit status 1 if a kernel of ours got slower by more than 2% and the spread.
     ///
-    /// Reports of different devices, benchmarks or caches are refused. The table on stdout is Markdown.
+    /// Rejects reports of different devices, benchmarks, clocks or cache states. Prints the table as Markdown.
     Compare(compare::Options),
 }
 
 /// One of the benchmarks, each of which makes a report of its own.
 #[derive(Subcommand)]
 pub(crate) enum Benchmark {
-    /// Measures the product of sparse matrices with vectors: the kernel chosen by itself, every other kernel, and other
-    /// libraries.
+    /// Measures sparse matrix times vector: the automatically chosen kernel, every other kernel, and other libraries.
     Spmv(spmv::Options),
-    /// Measures the product of sparse matrices with dense ones of several widths: the kernel chosen by itself, and other
-    /// libraries.
+    /// Measures sparse matrix times dense matrix of several widths: the automatically chosen kernel, and other libraries.
     ///
-    /// C = A B with A in CSR, and B and C row-major. The report on stdout is Markdown:
+    /// C = A B with A in CSR, and B and C row-major. Prints the report as Markdown:
     /// `warpsparse-bench spmm gen:rmat:17:8 -n 32,64 --json spmm.json`.
     Spmm(spmm::Options),
-    /// Measures a ladder of kernels on stand-ins for 13 published graphs: from a row per thread over atomic additions and
-    /// GE-SpMM to the kernel chosen by itself and clustered rows, beside another library.
+    /// Measures a ladder of SpMM kernels on stand-ins for 13 published graphs, and cuSPARSE: one thread per row, atomic
+    /// additions, GE-SpMM, the automatically chosen kernel, and clustered rows.
     ///
-    /// C = A B with A in CSR, f32, and B and C row-major. The report on stdout is Markdown:
+    /// C = A B with A in CSR, f32, and B and C row-major. Prints the report as Markdown:
     /// `warpsparse-bench graphs --graph ddi,collab --json graphs.json`.
     Graphs(graphs::Options),
-    /// Measures the product of dense matrices of several shapes, by the kernel for all of them or by a ladder of kernels
-    /// from the obvious to the best, beside cuBLAS.
+    /// Measures dense matrix times dense matrix of several shapes against cuBLAS: the default kernel, or a ladder of kernels
+    /// from the naive to the best.
     ///
-    /// C = A B, row-major. The report on stdout is Markdown: `warpsparse-bench gemm 1024 4096x512x64 --json gemm.json`.
+    /// C = A B, row-major. Prints the report as Markdown: `warpsparse-bench gemm 1024 4096x512x64 --json gemm.json`.
     Gemm(gemm::Options),
-    /// Measures conjugate gradients: a ladder from the way that NVIDIA's sample calls cuSPARSE and cuBLAS to one launch for
-    /// many iterations, and the CPU.
+    /// Measures conjugate gradients: a ladder from cuSPARSE and cuBLAS, called as in NVIDIA's sample, to one launch for many
+    /// iterations, and the CPU.
     ///
-    /// A x = b with Jacobi's preconditioner. The report on stdout is Markdown:
+    /// A x = b with the Jacobi preconditioner. Prints the report as Markdown:
     /// `warpsparse-bench cg gen:poisson2d:512 --dtype f64 --json cg.json`.
     Cg(cg::Options),
-    /// Measures operations on vectors of several lengths, from axpy to random numbers, and those that cuBLAS has also against cuBLAS.
+    /// Measures vector operations of several lengths, from axpy to random numbers; against cuBLAS where it has them.
     ///
-    /// The report on stdout is Markdown: `warpsparse-bench vector -n 1048576 --operation axpy,dot --json vector.json`.
+    /// Prints the report as Markdown: `warpsparse-bench vector -n 1048576 --operation axpy,dot --json vector.json`.
     Vector(vector::Options),
-    /// Checks the clock of the other benchmarks: dense products, ours and cuBLAS's, by it and by NVIDIA's profiler (ncu).
+    /// Verifies the clock of the other benchmarks: times dense products, ours and cuBLAS's, with it and with Nsight Compute (ncu).
     Clock(clock::Options),
-    /// Measures how long a program takes from its start to its first result.
+    /// Measures the time from the start of a program to its first result.
     FirstUse(first_use::Options),
-    /// Measures the product in every format, and what a conversion costs.
+    /// Measures sparse matrix times vector in every format, and the cost of conversions.
     Formats(formats::Options),
 }
 

@@ -25,9 +25,9 @@ use super::{
 // No documentation here: it would take the place of the subcommand's.
 #[derive(Args)]
 pub(crate) struct Settings {
-    /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv`; a suite if there is none.
+    /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv` [default: a suite]
     matrices: Vec<MatrixSource>,
-    /// A set of matrices, beside those named.
+    /// A set of matrices, in addition to those named.
     #[arg(long, value_enum)]
     suite: Option<Suite>,
     /// The folder with the suite's files [default: tests/data, or else data]
@@ -43,13 +43,13 @@ pub(crate) struct Conditions {
     /// Libraries to compare with [default: NVIDIA's on a GPU, the others on the CPU]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIBRARIES")]
     pub(super) against: Option<Vec<Baseline>>,
-    /// The element type; can be repeated [default: both; of a ladder f32]
+    /// The element type; may be repeated [default: both; f32 for a ladder]
     #[arg(long, value_enum)]
     pub(super) dtype: Vec<DTypeName>,
-    /// How many samples to time: replays of a CUDA graph on a GPU, single products elsewhere.
+    /// The number of samples: replays of a CUDA graph on a GPU, single products elsewhere.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(30..))]
     pub(super) repeat: u32,
-    /// Work on one set of buffers, which the L2 cache may hold, in place of as many as it cannot.
+    /// Use one set of buffers, which may stay in the L2 cache, instead of cycling through more than it holds.
     #[arg(long)]
     pub(super) hot: bool,
     #[command(flatten)]
@@ -59,10 +59,10 @@ pub(crate) struct Conditions {
 // None here either. What all benchmarks take, whatever they measure.
 #[derive(Args, Clone)]
 pub(crate) struct Basics {
-    /// auto, cpu, cuda, cuda:N, or emulated.
+    /// The device: auto, cpu, cuda, cuda:N or emulated.
     #[arg(long, default_value = "auto")]
     pub(super) device: String,
-    /// Leave out what has not begun after so many seconds [default: measure all]
+    /// Skip measurements that have not started after this many seconds [default: measure all]
     #[arg(long, value_name = "SECONDS", value_parser = parse_limit)]
     budget: Option<Duration>,
     /// Write the report as JSON to this file.

@@ -6,11 +6,11 @@
 #   ./run.sh planted    kernels with planted bugs, alone and under each tool of compute-sanitizer: prints a table of what
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
-#   ./run.sh bench      SpMV over many matrices beside cuSPARSE, where the CUDA toolkit is: bench.json, bench.html; in
+#   ./run.sh bench      SpMV over many matrices against cuSPARSE, if the CUDA toolkit is there: bench.json, bench.html; in
 #                       every format: formats.json, formats.md; SpMM: spmm.json, spmm.md; dense products beside
 #                       cuBLAS, then a ladder of kernels for them: gemm.json, gemm_ladder.json, gemm.md; and
 #                       conjugate gradients beside both libraries: cg.json, cg.md
-#   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs beside cuSPARSE: graphs.json, graphs.md
+#   ./run.sh graphs     a ladder of SpMM kernels on stand-ins for 13 published graphs against cuSPARSE: graphs.json, graphs.md
 #   ./run.sh report     every benchmark in one run of nine minutes, on one page: report.html, report.json
 #   ./run.sh examples   the examples of the library on the GPU; their pictures: heat.png, pagerank.svg, gcn.svg
 #   ./run.sh all        all of these
