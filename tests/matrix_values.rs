@@ -263,9 +263,9 @@ fn bad_arguments_are_errors(device: &Device) {
             assert!(error.contains(what) && error.contains(&found.to_string()), "{format}: {error}, not {text}");
         };
         let of = |len: usize| device.zeros::<f64>(len).unwrap();
-        mismatch(uploaded.update_values(&of(stored + 1)), "the values", stored, stored + 1);
-        mismatch(uploaded.scale_rows(&of(3)), "the factors of the rows", 2, 3);
-        mismatch(uploaded.scale_cols(&of(2)), "the factors of the columns", 3, 2);
+        mismatch(uploaded.update_values(&of(stored + 1)), "the vector of values", stored, stored + 1);
+        mismatch(uploaded.scale_rows(&of(3)), "the vector of row factors", 2, 3);
+        mismatch(uploaded.scale_cols(&of(2)), "the vector of column factors", 3, 2);
         let elsewhere = if device.to_string() == "cpu" { Device::emulated(1) } else { Device::cpu() };
         let other = |len: usize| elsewhere.zeros::<f64>(len).unwrap();
         let foreign =

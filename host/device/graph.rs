@@ -144,7 +144,8 @@ impl Device {
     ///
     /// A GPU calls `operations` once, while recording: what it does on the host, in other threads or on other devices
     /// is not repeated. So it must write to existing vectors and scalars, by `assign` and `set`; replacing them by new
-    /// ones is an error. The CPU and the emulated device keep `operations`, and call it in every launch.
+    /// ones is an error on a GPU. The CPU and the emulated device keep `operations`, call it in every launch, and do not
+    /// report such a replacement.
     ///
     /// # Errors
     /// Those of `operations`; [`InvalidOption`](crate::Error::InvalidOption) for what a graph cannot hold: copies to or

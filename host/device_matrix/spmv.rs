@@ -13,7 +13,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// With `beta` = 0 the old `y` is not read, so it may hold NaN. Sums have a fixed order: the same input on the same
     /// device gives the same bits. `O(nnz + nrows)` work.
     ///
-    /// `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s queue; nothing is
+    /// `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s stream; nothing is
     /// allocated on the GPU, and nothing waits. The first product of a process also loads the kernel. If `y` is a slice
     /// that does not begin at a multiple of 16 bytes, DIA, ELL, HYB and COO matrices, and transposed products of CSR
     /// matrices, multiply into a temporary vector and copy it.

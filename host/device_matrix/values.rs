@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl<T: Scalar> DeviceMatrix<T> {
-    /// The elements on the diagonal, `min(nrows, ncols)` of them: sums where an entry is there twice, zeros where there is none.
+    /// Returns the `min(nrows, ncols)` elements on the diagonal. Duplicates are summed; missing entries are 0.
     ///
     /// `O(nnz)` work, queued on the matrix's stream.
     ///
@@ -23,9 +23,9 @@ impl<T: Scalar> DeviceMatrix<T> {
         Ok(diagonal)
     }
 
-    /// Replaces all values; the pattern stays, and with it the kernels chosen. `values` has the order of the values of the matrix that
-    /// [`download`](Self::download) returns: for CSR and CSC, and for COO that came sorted by row, that of the matrix uploaded.
-    /// Of DIA and ELL it includes the padding, which is ignored; of HYB it is the ELL part's values and then those of the COO part.
+    /// Replaces all values. The pattern and the chosen kernels stay. `values` is in the order of the values of the matrix that
+    /// [`download`](Self::download) returns. For CSR, CSC, and COO sorted by row this is the order of the uploaded matrix.
+    /// For DIA and ELL, `values` includes the padding, which is ignored; for HYB it holds the values of the ELL part, then those of the COO part.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};
@@ -40,23 +40,23 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
-    /// `O(nnz)` work, queued on the matrix's stream; nothing waits. Preconditioners made before keep the old values. On the CPU the
-    /// matrix is analysed again; the matrix that was uploaded keeps its values everywhere.
+    /// `O(nnz)` work, queued on the matrix's stream, without waiting. Existing preconditioners keep the old values. The host matrix
+    /// that was uploaded is unchanged. On the CPU the matrix is analysed again.
     ///
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch),
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn update_values<'b>(&mut self, values: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
         let values = values.into();
-        self.device.check_same("the values", values.device())?;
+        self.device.check_same("the vector of values", values.device())?;
         match &self.parts.stored {
             Stored::Host(matrix) => {
-                check_length("the values", matrix.values_len(), values.len())?;
+                check_length("the vector of values", matrix.values_len(), values.len())?;
                 let matrix = matrix.with_values(values.on_cpu())?;
                 self.replace(matrix)
             }
             Stored::Device(arrays) => {
-                check_length("the values", arrays.values_len(), values.len())?;
+                check_length("the vector of values", arrays.values_len(), values.len())?;
                 arrays.assign(values)
             }
         }
@@ -64,30 +64,30 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Multiplies row `i` by `factors[i]`, for every row: `A = diag(factors) * A`.
     ///
-    /// In DIA a zero stays a zero, whatever its factor. `O(nnz)` work, queued on the matrix's stream; nothing waits.
+    /// In DIA a zero remains a zero, whatever its factor. `O(nnz)` work, queued on the matrix's stream, without waiting.
     ///
     /// # Errors
     /// As [`update_values`](Self::update_values).
     pub fn scale_rows<'b>(&mut self, factors: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
         let factors = factors.into();
-        check_length("the factors of the rows", self.nrows, factors.len())?;
+        check_length("the vector of row factors", self.nrows, factors.len())?;
         self.scale(Factors { rows: Some(factors), cols: None })
     }
 
-    /// Multiplies column `j` by `factors[j]`, for every column: `A = A * diag(factors)`. As [`scale_rows`](Self::scale_rows).
+    /// Multiplies column `j` by `factors[j]`, for every column: `A = A * diag(factors)`. Like [`scale_rows`](Self::scale_rows).
     ///
     /// # Errors
     /// As [`update_values`](Self::update_values).
     pub fn scale_cols<'b>(&mut self, factors: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
         let factors = factors.into();
-        check_length("the factors of the columns", self.ncols, factors.len())?;
+        check_length("the vector of column factors", self.ncols, factors.len())?;
         self.scale(Factors { rows: None, cols: Some(factors) })
     }
 
     fn scale(&mut self, factors: Factors<'_, T>) -> Result<()> {
         let Factors { rows, cols } = factors;
         for factors in rows.iter().chain(&cols) {
-            self.device.check_same("the factors", factors.device())?;
+            self.device.check_same("the vector of factors", factors.device())?;
         }
         match &self.parts.stored {
             Stored::Host(matrix) => {
@@ -99,8 +99,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         }
     }
 
-    /// The matrix in host memory, in the format that it has on the device: where the upload converted it, that is not the format
-    /// it came in. Waits for everything queued before. On the CPU nothing is copied.
+    /// Copies the matrix to host memory in its device format, which differs from the uploaded one if the upload converted it.
+    /// Waits for all earlier operations. On the CPU nothing is copied.
     ///
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier;

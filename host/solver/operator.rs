@@ -43,7 +43,7 @@ pub trait LinearOperator<T: Scalar> {
     /// Returns the device of the vectors.
     fn device(&self) -> &Device;
 
-    /// Computes `y = A * x` on `y`'s queue, where `x` has [`ncols`](Self::ncols) and `y` has [`nrows`](Self::nrows)
+    /// Computes `y = A * x` on `y`'s stream, where `x` has [`ncols`](Self::ncols) and `y` has [`nrows`](Self::nrows)
     /// elements. The old `y` may hold anything.
     ///
     /// # Errors
@@ -53,7 +53,6 @@ pub trait LinearOperator<T: Scalar> {
     /// Returns whether [`apply`](Self::apply) only queues operations on the device, always the same ones, without
     /// waiting or copying to or from the host. Solvers may then record it once and replay it. Otherwise, as by default,
     /// they call it for each product. If this returns true and `apply` does anything else, solving fails.
-    /// `apply` does something else, solving fails.
     fn can_be_recorded(&self) -> bool {
         false
     }

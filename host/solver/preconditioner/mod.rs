@@ -9,7 +9,7 @@ use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
 /// A linear map that approximates the inverse of the matrix. For [`Cg`](crate::Cg) it must be symmetric positive
 /// definite.
 pub trait Preconditioner<T: Scalar> {
-    /// Computes `z = M * r` on `z`'s queue. The old `z` may hold anything.
+    /// Computes `z = M * r` on `z`'s stream. The old `z` may hold anything.
     ///
     /// # Errors
     /// Any error ends the solve and is returned by it.
