@@ -80,6 +80,8 @@ fn every_matrix<T: Scalar>() -> Vec<(&'static str, CsrMatrix<T>)> {
     let mut all = matrices::all::<T>();
     // Many blocks, in every format.
     all.push(("a stencil of 3600 rows", stencil(60).cast()));
+    // Each lane that looks through the first row finds several entries on the diagonal.
+    all.push(("an element in 30 entries", from_rows(2, vec![(0..60).map(|k| (k % 2, 1.0)).collect(), vec![(1, 1.0)]])));
     // Sums of integers are exact, in any order.
     all.into_iter().map(|(name, matrix)| (name, integers::matrix(&matrix))).collect()
 }
