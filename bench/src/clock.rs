@@ -1,4 +1,4 @@
-//! `warpsparse-bench clock`: the device times of this command beside those of NVIDIA's profiler, for one and the same products.
+//! `warpsparse-bench clock`: compares this program's device times with those of NVIDIA's profiler for the same products.
 
 mod ncu;
 mod report;

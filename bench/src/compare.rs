@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
 }
 
-/// Refuses what does not tell how fast one and the same thing has become.
+/// Rejects reports that do not measure the same thing.
 fn check(old: &Value, new: &Value) -> Result<(), String> {
     let differ = |what: &str, old: &Value, new: &Value| match old == new {
         true => Ok(()),

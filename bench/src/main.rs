@@ -1,4 +1,4 @@
-//! `warpsparse-bench`: the operations of warpsparse measured, beside those of other libraries and published kernels. Reports go to stdout,
+//! `warpsparse-bench`: benchmarks of warpsparse against other libraries and published kernels. Reports go to stdout,
 //! narration and progress to stderr.
 
 mod all;

@@ -116,7 +116,7 @@ pub(crate) struct FormatReport {
     pub(crate) ratio: f64,
 }
 
-/// A baseline's columns of a table: its fastest way, what that is beside ours, and what the fastest of each format is.
+/// The columns of a baseline in a table: its fastest algorithm, the ratio to ours, and the ratio of the fastest for each format.
 pub(crate) struct BaselineColumns {
     pub(crate) name: &'static str,
     formats: Vec<&'static str>,

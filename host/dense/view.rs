@@ -169,7 +169,7 @@ impl<'a, T: Element> DenseRef<'a, T> {
         Ok(values)
     }
 
-    /// The elements from the first to the last, as the layout has them, gaps included: for kernels of your own.
+    /// Returns the elements from the first to the last in memory order, gaps included, for your own kernels.
     #[must_use]
     pub fn elements(&self) -> DeviceSlice<'a, T> {
         self.vec.slice(self.range()).expect("a vector holds its matrix")
@@ -212,7 +212,7 @@ impl<'a, T: Element> DenseMut<'a, T> {
         copy::assign(self.view_mut(), source.into())
     }
 
-    /// The elements from the first to the last, as the layout has them, gaps included: for kernels of your own.
+    /// Returns the elements from the first to the last in memory order, gaps included, for your own kernels.
     #[must_use]
     pub fn into_elements(self) -> DeviceSliceMut<'a, T> {
         let range = self.range();

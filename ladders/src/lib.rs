@@ -1,5 +1,5 @@
-//! Published kernels on the devices of warpsparse, to learn from and to compare its own with: ladders, each rung of which has one idea more
-//! than the one below.
+//! Published kernels on the devices of warpsparse, for study and comparison: ladders, in which each rung adds one idea to the one
+//! below.
 //!
 //! - [`SpmmLadder`]: products of a sparse matrix with dense ones, from the obvious kernel to GE-SpMM, and by atomic additions.
 //! - [`GemmLadder`]: products of dense matrices, from the obvious kernel to asynchronous copies.

@@ -79,7 +79,7 @@ impl Baseline {
         }
     }
 
-    /// What is told of the library beside its times, or the reason why it is not compared with this device.
+    /// A note on the library in addition to its times, or the reason why it is not compared with this device.
     pub(crate) fn describe(self, device: &Device) -> Result<String, String> {
         match (self.is_of_gpus(), device.is_cuda()) {
             (true, false) => Err(format!("{} runs on GPUs, and the products run on {device}", self.name())),

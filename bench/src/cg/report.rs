@@ -126,7 +126,7 @@ impl Outcome {
         Self::Skipped { skipped: reason.into() }
     }
 
-    /// Sets the time of an iteration beside the least that bytes allow.
+    /// Compares the time of an iteration with the minimum that its bytes allow.
     pub(super) fn with_bound(mut self, bound_us: Option<f64>) -> Self {
         if let Self::Measured(measured) = &mut self {
             measured.percent_of_bound = bound_us.map(|bound_us| 100.0 * bound_us / measured.timing.time_us.median);
@@ -145,7 +145,7 @@ impl RungReport {
 }
 
 impl CgResult {
-    /// Sets every row beside the libraries captured in a graph.
+    /// Compares every row with the libraries captured in a graph.
     pub(super) fn with_ratios(mut self) -> Self {
         let captured = self.rungs.iter().find(|rung| rung.rung == CAPTURED).and_then(RungReport::measured);
         let captured_us = captured.map(|captured| captured.timing.time_us.median);

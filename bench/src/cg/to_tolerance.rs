@@ -1,4 +1,4 @@
-//! One solution to a tolerance, beside the libraries' after as many iterations.
+//! One solve to a tolerance, compared with the libraries' after as many iterations.
 
 use measure::DTypeName;
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl ToTolerance {
         })
     }
 
-    /// Sets the libraries' residual beside ours. Why there is none, their rows tell.
+    /// Compares the libraries' residual with ours; if there is none, their rows give the reason.
     pub(super) fn compare<T: Number>(&mut self, vendor: &mut std::result::Result<VendorCg<T>, String>) {
         let norm_of = |vendor: &mut VendorCg<T>| {
             vendor.prepared(Way::HostSync, |solve| solve(self.iterations))?;

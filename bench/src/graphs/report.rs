@@ -65,7 +65,7 @@ impl report::MatrixResult for GraphResult {
 }
 
 impl GraphResult {
-    /// Sets the kernels beside the fastest of the other libraries.
+    /// Compares the kernels with the fastest other library.
     pub(super) fn with_ratios(mut self) -> Self {
         let fastest = self.baselines.iter().map(|baseline| baseline.figures.us()).min_by(f64::total_cmp);
         for rung in &mut self.rungs {

@@ -30,15 +30,15 @@ fn rungs(kind: Kind, case: &Case) -> Vec<&Way> {
     case.ways.iter().filter(|way| kind == Kind::Cg || way.by != By::Baseline).collect()
 }
 
-/// What all rungs are beside: the fastest other library.
-fn beside(kind: Kind, case: &Case) -> Option<(&Way, Timed)> {
+/// The fastest other library, with which all rungs are compared.
+fn fastest_baseline(kind: Kind, case: &Case) -> Option<(&Way, Timed)> {
     let baselines =
         case.timed().filter(|(way, _)| way.by == By::Baseline && (kind != Kind::Cg || way.name == CAPTURED));
     baselines.min_by(|a, b| a.1.us().median.total_cmp(&b.1.us().median))
 }
 
 fn plot(kind: Kind, case: &Case) -> Markup {
-    let baseline = beside(kind, case);
+    let baseline = fastest_baseline(kind, case);
     let of = |timed: &Timed| speed(kind, case.flops, timed);
     let rungs = rungs(kind, case);
     let times =
@@ -87,7 +87,7 @@ fn percent(speed: f64, most: f64) -> f64 {
 fn step(kind: Kind, case: &Case, way: &Way, timed: &Timed, (from, now): (f64, f64), line: Option<f64>) -> Markup {
     let place = |from: f64, to: f64| format!("left:{:.2}%;width:{:.2}%", from, to - from);
     let is_theirs = way.by == By::Baseline;
-    let baseline = beside(kind, case).filter(|(baseline, _)| baseline.name != way.name);
+    let baseline = fastest_baseline(kind, case).filter(|(baseline, _)| baseline.name != way.name);
     let ratio = baseline.map(|(_, baseline)| baseline.timing.over(&timed.timing));
     html! {
         div.bar title=(told(way, timed, case.flops)) {

@@ -20,7 +20,7 @@ use crate::{
 /// The axis ends here, lest one library far behind press all others together: what is beyond is at its end, as an arrow.
 const FARTHEST: f64 = 8.0;
 
-/// One operation beside one library.
+/// One operation compared with one library.
 struct Verdict {
     kind: Kind,
     dtype: DTypeName,

@@ -1,4 +1,4 @@
-//! Other libraries beside ours: their results checked, the fastest of their ways found.
+//! Other libraries compared with ours: their results are checked, and the fastest algorithm is found.
 
 use measure::Timing;
 
