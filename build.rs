@@ -38,12 +38,7 @@ mod cuda {
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);
         let prebuilt = super::prebuilt::prebuilt(&root);
 
-        for watched in prebuilt.source_dirs().chain([prebuilt.dir().to_owned()]) {
-            println!("cargo::rerun-if-changed={}", watched.display());
-        }
-        for variable in cuda_builder::VARIABLES {
-            println!("cargo::rerun-if-env-changed={variable}");
-        }
+        prebuilt.watch();
 
         let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedModule] = &[\n");
         for ready in prebuilt.load_or_build(&out_dir)? {

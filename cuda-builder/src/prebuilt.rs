@@ -166,10 +166,16 @@ impl Prebuilt {
         &self.dir
     }
 
-    /// Returns every directory whose files affect the PTX.
-    pub fn source_dirs(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        let shared = self.shared.iter().map(|tree| tree.dir().to_owned());
-        std::iter::once(self.kernel_crate.join("src")).chain(shared)
+    /// Has cargo run the build script again when a source or a prebuilt file changes, or another toolchain is chosen.
+    #[expect(clippy::print_stdout, reason = "build scripts talk to cargo on stdout")]
+    pub fn watch(&self) {
+        let sources = self.kernel_crate.join("src");
+        for watched in [sources.as_path(), self.dir()].into_iter().chain(self.shared.iter().map(SourceTree::dir)) {
+            println!("cargo::rerun-if-changed={}", watched.display());
+        }
+        for variable in crate::VARIABLES {
+            println!("cargo::rerun-if-env-changed={variable}");
+        }
     }
 
     /// Returns the files that belong in the directory.
