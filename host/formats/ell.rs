@@ -32,7 +32,7 @@ pub struct EllMatrix<T> {
 
 impl<T: Scalar> EllMatrix<T> {
     /// The column index of padding. No matrix has such a column.
-    pub const PADDING: u32 = u32::MAX;
+    pub const PADDING: u32 = kernels_gpu::ELL_PADDING;
 
     /// The default maximum of slots per entry in conversions; up to 2¹⁶ slots are always accepted.
     pub const MAX_FILL: f64 = padded::MAX_FILL;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kernels_gpu::spmv_ell::{Args, Key, PADDING, STEP, grid_size};
+use kernels_gpu::spmv_ell::{Args, Key, STEP, grid_size};
 
 use super::{Chosen, Product, Spmv, Uploaded, cpu::OnCpu};
 use crate::{
@@ -10,8 +10,6 @@ use crate::{
     device::{Backend, launch},
     stored::{EllArrays, Stored},
 };
-
-const _: () = assert!(PADDING == EllMatrix::<f32>::PADDING);
 
 /// An ELL matrix on a GPU or in the emulator.
 #[derive(Debug)]

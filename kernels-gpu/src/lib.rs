@@ -90,7 +90,7 @@ pub mod vector_scale;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use family::{Entry, Family};
-pub use types::{DType, Offset, Scalar};
+pub use types::{DType, ELL_PADDING, Offset, Scalar};
 pub use vector::*;
 
 /// Every family, in the order of the names.

@@ -13,7 +13,10 @@ pub enum DType {
     F64,
 }
 
-/// A type with kernels of its own.
+/// The column index of a slot of ELL that is not used.
+pub const ELL_PADDING: u32 = u32::MAX;
+
+/// An element type that kernels exist for.
 pub trait Scalar: GpuFloat {
     /// Its name in the variant tables.
     const DTYPE: DType;

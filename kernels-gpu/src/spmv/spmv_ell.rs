@@ -25,14 +25,14 @@
 //! 1. `args` describes live global memory, each array as long as its field says, `col_indices`, `values` and `y` aligned
 //!    to 16 bytes.
 //! 2. `leading_dimension` is at least `rows` and a multiple of 4; slots beyond the rows are padding.
-//! 3. Every column index is [`PADDING`] or below the length of `x`, and in a row all padding follows all entries.
+//! 3. Every column index is [`ELL_PADDING`] or below the length of `x`, and in a row all padding follows all entries.
 //! 4. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
 //! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use cuda_std::{mem, thread};
 
 use crate::{
-    DType, Scalar,
+    DType, ELL_PADDING, Scalar,
     args::args,
     epilogue::{Epilogue, load_rows},
     family::family,
@@ -41,9 +41,6 @@ use crate::{
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
-
-/// The column index of a slot that is not used.
-pub const PADDING: u32 = u32::MAX;
 
 /// Slots that are loaded before the first is used.
 pub const STEP: u32 = 4;
@@ -110,7 +107,7 @@ unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
     let mut sums = [T::ZERO; ROWS];
     let mut k = 0;
     while k < args.width {
-        let mut columns = [[PADDING; ROWS]; STEP as usize];
+        let mut columns = [[ELL_PADDING; ROWS]; STEP as usize];
         let mut values = [[T::ZERO; ROWS]; STEP as usize];
         // SAFETY: k + K < width; row is below `rows`, and with it all rows of the thread below the leading dimension, for
         // both are multiples of `ROWS`.
@@ -127,7 +124,7 @@ unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
             // SAFETY: rules 1 and 3.
             unsafe { add_products(&args, columns[K as usize], values[K as usize], &mut sums) };
         });
-        if columns[0] == [PADDING; ROWS] {
+        if columns[0] == [ELL_PADDING; ROWS] {
             break;
         }
         k += STEP;
@@ -151,7 +148,7 @@ unsafe fn add_products<T: Scalar, const ROWS: usize>(
     unroll!(R in [0, 1, 2, 3] {
         if (R as usize) < ROWS {
             let (column, sum) = (columns[R as usize % ROWS], &mut sums[R as usize % ROWS]);
-            if column != PADDING {
+            if column != ELL_PADDING {
                 // SAFETY: rule 3.
                 let x = unsafe { mem::load_readonly(args.x.add(column as usize)) };
                 *sum = values[R as usize % ROWS].mul_add(x, *sum);

@@ -24,13 +24,10 @@
 
 use cuda_std::{mem, thread};
 
-use crate::{DType, Offset, Scalar, args::args, family::family};
+use crate::{DType, ELL_PADDING, Offset, Scalar, args::args, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
-
-/// The column index of a slot of ELL that is not used.
-const PADDING: u32 = u32::MAX;
 
 args! {
     /// A matrix in CSR: a thread per entry.
@@ -259,7 +256,7 @@ unsafe fn ell<T: Scalar>(args: EllArgs<T>) {
         // SAFETY: row < rows, slot < width, and each thread has a row of its own.
         unsafe {
             let col = mem::load_streaming(args.col_indices.add(at));
-            if col != PADDING {
+            if col != ELL_PADDING {
                 let value = args.values.add(at);
                 mem::store(value, factors.scaled(mem::load(value), || row as usize, col as usize));
             }

@@ -116,8 +116,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "spmv_formats",
         "spmv/spmv_ell.rs",
         "a thread ends where its first row does",
-        "if columns[0] == [PADDING; ROWS] {",
-        "if columns[0][0] == PADDING {",
+        "if columns[0] == [ELL_PADDING; ROWS] {",
+        "if columns[0][0] == ELL_PADDING {",
     ),
     mutant(
         "spmv_formats",
