@@ -32,7 +32,7 @@ mod cuda {
         path::{Path, PathBuf},
     };
 
-    /// Writes `embedded.rs`, the table that host/ptx.rs includes. The files are deflated, a tenth of the size.
+    /// Writes `embedded.rs`, the table that host/ptx.rs includes. The files are compressed, a tenth of the size or less.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
         let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);

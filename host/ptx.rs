@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use flate2::read::DeflateDecoder;
+use lzma_rust2::LzmaReader;
 
 pub(crate) use only::only;
 
@@ -28,7 +28,7 @@ pub(crate) struct EmbeddedModule {
 impl EmbeddedModule {
     /// Returns the PTX, without a NUL at the end.
     pub(crate) fn text(&self) -> String {
-        let text = String::from_utf8(inflate(self.ptx)).expect("PTX is text");
+        let text = String::from_utf8(decompress(self.ptx)).expect("PTX is text");
         if !text.starts_with('\n') {
             return text;
         }
@@ -41,13 +41,15 @@ impl EmbeddedModule {
     /// Returns a function that decompresses the machine code, if a device of this major compute capability, and not a
     /// newer one, can run it.
     pub(crate) fn machine_code(&self, major: u32) -> Option<impl FnOnce() -> Vec<u8> + use<>> {
-        self.cubin.filter(|_| self.arch / 10 == major).map(|cubin| || inflate(cubin))
+        self.cubin.filter(|_| self.arch / 10 == major).map(|cubin| || decompress(cubin))
     }
 }
 
-fn inflate(deflated: &[u8]) -> Vec<u8> {
+fn decompress(compressed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    DeflateDecoder::new(deflated).read_to_end(&mut bytes).expect("the build embeds what is compressed");
+    LzmaReader::new_mem_limit(compressed, u32::MAX, None)
+        .and_then(|mut reader| reader.read_to_end(&mut bytes))
+        .expect("the build embeds what is compressed");
     bytes
 }
 

@@ -5,11 +5,12 @@ mod common;
 use std::process::ExitCode;
 
 use common::{
-    Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, sums::Sum,
+    Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, other, sums::Sum,
 };
 use kernels_gpu::gemm_tiles;
 use warpsparse::{
-    DenseLayout, Device, DeviceVec, GemmOptions, Order, Scalar, gemm, gemm_autotune, gemm_choice, gemm_with,
+    DenseLayout, DenseMut, Device, DeviceVec, Error, GemmOptions, Order, Result, Scalar, gemm, gemm_autotune,
+    gemm_choice, gemm_with,
 };
 
 fn main() -> ExitCode {
@@ -22,6 +23,8 @@ fn main() -> ExitCode {
     trials.extend(on_cpu_and_gpu("many_blocks_f64", many_blocks::<f64>));
     trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
     trials.extend(on_every_device("factors", factors));
+    trials.extend(on_every_device("factors_in_device_memory_f32", factors_in_device_memory::<f32>));
+    trials.extend(on_every_device("factors_in_device_memory_f64", factors_in_device_memory::<f64>));
     trials.extend(on_every_device("products_of_transposes", products_of_transposes));
     trials.extend(on_every_device("graphs_repeat_products", graphs_repeat_products));
     trials.extend(on_every_device("graphs_hold_split_sums", graphs_hold_split_sums));
@@ -292,6 +295,40 @@ fn factors(device: &Device) {
     let zero = Dense::new((2, 1), Order::RowMajor, 0, 0, || 0.0);
     let c = old((1, 1), Order::RowMajor, 0, 0, 1.0);
     assert!(product(device, &GemmOptions::default(), (1.0, 1.0), (&infinite, &zero, &c))[0].is_nan());
+}
+
+/// The same bits as with host scalars. An alpha of 0 hides what it multiplies; with a beta of 0, C is not read.
+fn factors_in_device_memory<T: Scalar>(device: &Device) {
+    let number = T::from_f64;
+    let [three, eight, zero] = [3.0, 8.0, 0.0].map(|value| device.scalar(number(value)).unwrap());
+    let upload = |seed, size| {
+        let matrix = Dense::<T>::random(seed, size, Order::RowMajor, 0, 0);
+        device.upload_dense(size, &matrix.elements).unwrap()
+    };
+    let (a, b, c) = (upload(7, (37, 19)), upload(8, (19, 44)), old::<T>((37, 44), Order::RowMajor, 0, 0, 1.0));
+    let product = |split_k: u32, old: &[T], multiply: &dyn Fn(&GemmOptions, DenseMut<'_, T>) -> Result<()>| {
+        let mut c = device.upload_dense((37, 44), old).unwrap();
+        multiply(&GemmOptions::default().split_k(split_k), c.view_mut()).unwrap();
+        c.to_vec().unwrap()
+    };
+    let nans = vec![number(f64::NAN); 37 * 44];
+    for split_k in [1, 3] {
+        let expected = product(split_k, &c.elements, &|with, c| gemm_with(with, number(3.0), &a, &b, number(8.0), c));
+        assert_eq!(product(split_k, &c.elements, &|with, c| gemm_with(with, &three, &a, &b, &eight, c)), expected);
+        let expected =
+            product(split_k, &c.elements, &|with, c| gemm_with(with, number(0.375), &a, &b, number(-3.0), c));
+        let found = product(split_k, &c.elements, &|with, c| gemm_with(with, &three / &eight, &a, &b, -&three, c));
+        assert_eq!(found, expected);
+        let expected = product(split_k, &c.elements, &|with, c| gemm_with(with, number(3.0), &a, &b, number(0.0), c));
+        assert_eq!(product(split_k, &nans, &|with, c| gemm_with(with, &three, &a, &b, &zero, c)), expected);
+        let infinite = device.upload_dense((37, 19), &[number(f64::INFINITY); 37 * 19]).unwrap();
+        let found = product(split_k, &c.elements, &|with, c| gemm_with(with, &zero, &infinite, &b, &three, c));
+        assert!(found.iter().zip(&c.elements).all(|(&found, &old)| found == number(3.0) * old));
+    }
+    let elsewhere = other(device).scalar(number(1.0)).unwrap();
+    let mut c = device.zeros_dense((37, 44)).unwrap();
+    let error = a.gemm(number(1.0), &b, &elsewhere, &mut c).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { what: "beta", .. }), "{error}");
 }
 
 /// `B^T * A^T` is the transpose of `A * B`, and no element moves.

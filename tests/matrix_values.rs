@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 use common::{
     Random, assert_within, integers,
     matrices::{self, from_rows, stencil},
-    on_every_device,
+    on_every_device, other,
     sums::reference_spmv,
     uploads::in_every_format,
 };
@@ -266,7 +266,7 @@ fn bad_arguments_are_errors(device: &Device) {
         mismatch(uploaded.update_values(&of(stored + 1)), "the vector of values", stored, stored + 1);
         mismatch(uploaded.scale_rows(&of(3)), "the vector of row factors", 2, 3);
         mismatch(uploaded.scale_cols(&of(2)), "the vector of column factors", 3, 2);
-        let elsewhere = if device.to_string() == "cpu" { Device::emulated(1) } else { Device::cpu() };
+        let elsewhere = other(device);
         let other = |len: usize| elsewhere.zeros::<f64>(len).unwrap();
         let foreign =
             [uploaded.update_values(&other(stored)), uploaded.scale_rows(&other(2)), uploaded.scale_cols(&other(3))];

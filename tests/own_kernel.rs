@@ -6,8 +6,8 @@ use std::{io::Read, process::ExitCode, sync::LazyLock};
 
 use common::{Random, on_device, on_gpu};
 use cuda_std::{kernel, mem, shared::dynamic_shared_mem, thread};
-use flate2::read::DeflateDecoder;
-use kernels_gpu::{Entry, gemm_tiles, spmv_csr_vector, vector_scale};
+use kernels_gpu::{Entry, factor::Multiple, gemm_tiles, spmv_csr_vector, vector_scale};
+use lzma_rust2::LzmaReader;
 use warpsparse::{DType, Device, Error, ErrorKind, Kernel};
 
 fn main() -> ExitCode {
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.
 static SPMV: LazyLock<Kernel<spmv_csr_vector::Args<f32, u32>>> = LazyLock::new(|| {
     let mut ptx = String::new();
-    let deflated: &[u8] = include_bytes!("../ptx/spmv_csr_vector.sm_75.ptx.deflate");
-    DeflateDecoder::new(deflated).read_to_string(&mut ptx).unwrap();
+    let compressed: &[u8] = include_bytes!("../ptx/spmv_csr_vector.sm_75.ptx.lzma");
+    LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut ptx).unwrap();
     Kernel::new("spmv_csr_vector_f32_t2", spmv_csr_vector::spmv_csr_vector_f32_t2, spmv_csr_vector::BLOCK_SIZE)
         .with_ptx(ptx.leak())
 });
@@ -56,8 +56,8 @@ fn a_kernel_runs_from_its_ptx(device: &Device) {
     let mut launch = device.launch(&SPMV, spmv_csr_vector::grid_size(n, 2)).unwrap();
     let args = spmv_csr_vector::Args {
         rows: n,
-        alpha: 2.0,
-        beta: 0.0,
+        alpha: Multiple::of(2.0),
+        beta: Multiple::of(0.0),
         row_offsets: launch.read("row_offsets", &row_offsets).unwrap(),
         col_indices: launch.read("col_indices", &col_indices).unwrap(),
         values: launch.read("values", &values).unwrap(),
@@ -159,14 +159,14 @@ fn shared_memory(device: &Device) {
 /// An entry of this library as if it were one of the user's: with its PTX from the file, and with what is embedded.
 fn a_kernel_runs_from_its_entry(device: &Device) {
     let mut ptx = String::new();
-    let deflated: &[u8] = include_bytes!("../ptx/vector_scale.sm_75.ptx.deflate");
-    DeflateDecoder::new(deflated).read_to_string(&mut ptx).unwrap();
+    let compressed: &[u8] = include_bytes!("../ptx/vector_scale.sm_75.ptx.lzma");
+    LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut ptx).unwrap();
     let entry = vector_scale::Key { dtype: DType::F64 }.entry();
     let of_file = Kernel::<vector_scale::Args<f64>>::from_entry(entry).unwrap().with_ptx(ptx.leak());
     for scale in [of_file, Kernel::embedded(entry).unwrap()] {
         let mut y = device.upload_vec(&[1.0, 2.0, 3.0]).unwrap();
         let mut launch = device.launch(&scale, vector_scale::grid_size(3)).unwrap();
-        let args = vector_scale::Args { n: 3, beta: -2.0, y: launch.write("y", &mut y).unwrap() };
+        let args = vector_scale::Args { n: 3, beta: Multiple::of(-2.0), y: launch.write("y", &mut y).unwrap() };
         // SAFETY: three elements, and the grid for three.
         unsafe { launch.run(args) }.unwrap();
         assert_eq!(y.to_vec().unwrap(), [-2.0, -4.0, -6.0]);
@@ -177,7 +177,7 @@ fn what_is_not_embedded(_: &Device) {
     // The arguments of another kernel.
     let entry = vector_scale::Key { dtype: DType::F64 }.entry();
     let text = Kernel::<gemm_tiles::TilesArgs<f64>>::embedded(entry).unwrap_err().to_string();
-    assert!(text.contains("vector_scale_f64") && text.contains("its arguments have 24 bytes, not "), "{text}");
+    assert!(text.contains("vector_scale_f64") && text.contains("its arguments have 32 bytes, not "), "{text}");
     // A family of another crate.
     const ELSEWHERE: Entry = Entry { family: "elsewhere", ..vector_scale::FAMILY.entries[0] };
     let text = Kernel::<vector_scale::Args<f32>>::embedded(&ELSEWHERE).unwrap_err().to_string();

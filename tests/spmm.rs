@@ -10,13 +10,13 @@ use common::{
     extremes::{self, Additions},
     integers,
     matrices::{self, uneven},
-    on_emulator_and_gpu, on_every_device, on_gpu, properties,
+    on_emulator_and_gpu, on_every_device, on_gpu, other, properties,
 };
 use kernels_gpu::spmm_csr;
 use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceMatrix, Error, ErrorKind, FormatChoice, Scalar,
-    SpmmOptions, SpmmPlan, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, Error, ErrorKind, FormatChoice,
+    Result, Scalar, SpmmOptions, SpmmPlan, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     trials.extend(on_emulator_and_gpu("every_tile_f64", every_tile::<f64>));
     trials.extend(on_every_device("gaps_stay_untouched", gaps_stay_untouched));
     trials.extend(on_every_device("beta_zero_does_not_read_c", beta_zero_does_not_read_c));
+    trials.extend(on_every_device("factors_in_device_memory", factors_in_device_memory));
     trials.extend(on_every_device("products_with_the_transpose", products_with_the_transpose));
     trials.extend(on_every_device("wide_offsets", wide_offsets));
     trials.extend(on_every_device("one_column_is_spmv", one_column_is_spmv));
@@ -191,6 +192,37 @@ fn beta_zero_does_not_read_c(device: &Device) {
     assert_eq!(c.to_vec().unwrap(), [273.0, 2730.0, 0.0, 0.0, -420.0, -4200.0]);
 }
 
+/// The same bits as with host scalars, also of a plan, of a column-major C, and of a row in pieces.
+fn factors_in_device_memory(device: &Device) {
+    let matrix = uneven::<f32>();
+    let uploaded = device.upload(&matrix).unwrap();
+    let csc = device.upload(&CscMatrix::try_from(&matrix.transpose().unwrap()).unwrap()).unwrap();
+    let [three, eight, zero] = [3.0f32, 8.0, 0.0].map(|value| device.scalar(value).unwrap());
+    let plan = uploaded.spmm_plan(12, &SpmmOptions::default().split_threshold(4)).unwrap();
+    let (b, c) = (Dense::random(4, 60, 12, 0, 0), old(45, 12, 0, 0, 0.5));
+    let b = device.upload_dense((60, 12), &b.elements).unwrap();
+    let layouts = [DenseLayout::row_major(45, 12), DenseLayout::column_major(45, 12)];
+    for (layout, beta) in layouts.into_iter().flat_map(|layout| [8.0f32, 0.0].map(|beta| (layout, beta))) {
+        let elements = if beta == 0.0 { &vec![f32::NAN; 45 * 12] } else { &c.elements };
+        let of_device = if beta == 0.0 { &zero } else { &eight };
+        let result = |multiply: &dyn Fn(&mut DeviceDense<f32>) -> Result<()>| {
+            let mut c = device.upload_dense(layout, elements).unwrap();
+            multiply(&mut c).unwrap();
+            c.to_vec().unwrap()
+        };
+        let expected = result(&|c| uploaded.spmm(3.0, &b, beta, c));
+        assert!(result(&|c| uploaded.spmm(&three, &b, of_device, c)) == expected, "{layout:?}, beta {beta}");
+        let expected = result(&|c| csc.spmm_transposed(3.0, &b, beta, c));
+        assert!(result(&|c| csc.spmm_transposed(&three, &b, of_device, c)) == expected, "{layout:?}, beta {beta}");
+        let expected = result(&|c| plan.multiply(0.375, &b, beta, c));
+        assert!(result(&|c| plan.multiply(&three / &eight, &b, of_device, c)) == expected, "{layout:?}, beta {beta}");
+    }
+    let elsewhere = other(device).scalar(1.0).unwrap();
+    let mut c = device.zeros_dense((45, 12)).unwrap();
+    let error = uploaded.spmm(&elsewhere, &b, 0.0, &mut c).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { what: "alpha", .. }), "{error}");
+}
+
 fn products_with_the_transpose(device: &Device) {
     let matrix = uneven::<f64>();
     let uploaded = device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap();
@@ -304,7 +336,7 @@ fn what_does_not_fit(device: &Device) {
     let uploaded = device.upload(&matrix).unwrap();
     let b = device.zeros::<f32>(60 * 8).unwrap();
     let mut c = device.zeros::<f32>(45 * 8).unwrap();
-    let mut error = |on: &DeviceMatrix<f32>, b: Result<_, Error>, c_layout: DenseLayout| {
+    let mut error = |on: &DeviceMatrix<f32>, b: Result<_>, c_layout: DenseLayout| {
         b.and_then(|b| on.spmm(1.0, b, 0.0, c.matrix_mut(c_layout)?)).unwrap_err().to_string()
     };
     let c_layout = DenseLayout::from((45, 8));

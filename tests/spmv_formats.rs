@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use common::{
     Random, assert_exact, assert_within,
     extremes::{self, Additions},
-    integers, matrices, on_device, on_every_device, on_gpu, properties,
+    integers, matrices, on_device, on_every_device, on_gpu, other, properties,
     sums::reference_spmv,
 };
 use proptest::prelude::*;
@@ -27,6 +27,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("many_diagonals_f32", many_diagonals::<f32>));
     trials.extend(on_every_device("many_diagonals_f64", many_diagonals::<f64>));
     trials.extend(on_every_device("what_is_no_entry_does_not_touch_x", what_is_no_entry_does_not_touch_x));
+    trials.extend(on_every_device("factors_in_device_memory_f32", factors_in_device_memory::<f32>));
+    trials.extend(on_every_device("factors_in_device_memory_f64", factors_in_device_memory::<f64>));
     trials.extend(on_every_device("beta_zero_does_not_read_y", beta_zero_does_not_read_y));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_every_device("slices_get_the_same_bits_f32", slices_get_the_same_bits::<f32>));
@@ -200,6 +202,54 @@ fn product_with_transpose<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T]
     let mut y = device.upload_vec(y).unwrap();
     matrix.spmv_transposed(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
     y.to_vec().unwrap()
+}
+
+/// The same bits as with host scalars; with a `beta` of 0, `y` is not read.
+fn factors_in_device_memory<T: Scalar>(device: &Device) {
+    let number = T::from_f64;
+    let rows = (0..43).map(|i| (0..i % 7).map(|k| ((i * 5 + k * 3) % 31, 0.1 + k as f64)).collect()).collect();
+    let matrix = matrices::from_rows::<T>(31, rows);
+    let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(4);
+    let mut all = uploads(device, &matrix);
+    all.push(("adaptive", device.upload_with(&matrix, &adaptive).unwrap()));
+    all.push(("vector", device.upload_with(&matrix, &SpmvOptions::default().kernel(CsrKernel::Vector)).unwrap()));
+    let [three, eight, zero] = [3.0, 8.0, 0.0].map(|value| device.scalar(number(value)).unwrap());
+    for (name, uploaded) in &all {
+        let (x, y) = vectors::<T>(31, 43, T::from_f64(1.0));
+        let x_on_device = device.upload_vec(&x).unwrap();
+        let mut found = device.upload_vec(&y).unwrap();
+        uploaded.spmv(&three, &x_on_device, &eight, &mut found).unwrap();
+        let expected = product(uploaded, number(3.0), &x, number(8.0), &y);
+        assert_eq!(found.to_vec().unwrap(), expected, "{name}");
+
+        let mut found = device.upload_vec(&y).unwrap();
+        uploaded.spmv(-&eight, &x_on_device, &three / &eight, &mut found).unwrap();
+        let expected = product(uploaded, number(-8.0), &x, number(0.375), &y);
+        assert_eq!(found.to_vec().unwrap(), expected, "{name}, quotient");
+
+        let mut found = device.upload_vec(&[number(f64::NAN); 43]).unwrap();
+        uploaded.spmv(&three, &x_on_device, &zero, &mut found).unwrap();
+        let expected = product(uploaded, number(3.0), &x, number(0.0), &y);
+        assert_eq!(found.to_vec().unwrap(), expected, "{name}, beta 0");
+    }
+    // Of a CSR matrix, additions to y have no fixed order on a GPU: sums of integers are exact in any.
+    let matrix = integers::matrix(&matrix);
+    let (x, y) = (integers::vector::<T>(1, 43), integers::vector::<T>(2, 31));
+    let expected = reference_spmv(&matrix.transpose().unwrap(), number(-3.0), &x, number(8.0), &y);
+    for (name, uploaded) in transposable(device, &matrix) {
+        let mut found = device.upload_vec(&y).unwrap();
+        uploaded.spmv_transposed(-&three, &device.upload_vec(&x).unwrap(), &eight, &mut found).unwrap();
+        assert_exact(name, &found.to_vec().unwrap(), &expected);
+    }
+    // A scalar of another device.
+    let (elsewhere, uploaded) = (other(device).scalar(number(1.0)).unwrap(), &all[0].1);
+    let (x, mut y) = (device.zeros(31).unwrap(), device.zeros(43).unwrap());
+    for error in [
+        uploaded.spmv(&elsewhere, &x, number(0.0), &mut y).unwrap_err(),
+        uploaded.spmv(number(1.0), &x, &three / &elsewhere, &mut y).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::DeviceMismatch { what: "alpha" | "beta", .. }), "{error}");
+    }
 }
 
 /// Wherever the slices begin, and the elements around `y` stay.

@@ -1,35 +1,49 @@
-//! How PTX and machine code are kept: deflated, and PTX that is almost that for an older architecture as the lines in
-//! which it differs.
+//! How PTX and machine code are kept: compressed by LZMA, whose window reaches back to similar entries as that of Deflate does not; and
+//! PTX that is almost that for an older architecture as the lines in which it differs.
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
-use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
+use lzma_rust2::{LzmaOptions, LzmaReader, LzmaWriter};
 
 use crate::CudaBuilderError;
 
-/// The bytes that a file holds deflated; `None` where there is no such file, or it holds something else.
+/// The bytes that a file holds compressed; `None` where there is no such file, or it holds something else.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, CudaBuilderError> {
     if !path.is_file() {
         return Ok(None);
     }
-    let deflated = fs::read(path).map_err(CudaBuilderError::io("read", path))?;
-    let mut bytes = Vec::new();
-    Ok(DeflateDecoder::new(deflated.as_slice()).read_to_end(&mut bytes).is_ok().then_some(bytes))
+    let compressed = fs::read(path).map_err(CudaBuilderError::io("read", path))?;
+    Ok(decompress(&compressed).ok())
 }
 
-/// Deflates bytes into a file. One that holds them already stays as it is: another version of the compressor may have
+/// Compresses bytes into a file. One that holds them already stays as it is: another version of the compressor may have
 /// written it.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
     if read(path)?.is_some_and(|kept| kept == bytes) {
         return Ok(());
     }
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
-    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    deflated.and_then(|deflated| fs::write(path, deflated)).map_err(CudaBuilderError::io("write", path))
+    let written = compress(bytes, STRONGEST).and_then(|compressed| fs::write(path, compressed));
+    written.map_err(CudaBuilderError::io("write", path))
+}
+
+/// The preset that compresses most.
+const STRONGEST: u32 = 9;
+
+fn compress(bytes: &[u8], preset: u32) -> io::Result<Vec<u8>> {
+    let size = Some(bytes.len() as u64);
+    let mut writer = LzmaWriter::new_use_header(Vec::new(), &LzmaOptions::with_preset(preset), size)?;
+    writer.write_all(bytes)?;
+    writer.finish()
+}
+
+fn decompress(compressed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    LzmaReader::new_mem_limit(compressed, u32::MAX, None)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The text with an empty line for each that is the same in `older`, if [`whole`] makes the text of that again.
@@ -72,16 +86,17 @@ mod tests {
     #[test]
     fn a_file_with_the_same_bytes_stays_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.deflate");
+        let path = dir.path().join("a.lzma");
         assert_eq!(read(&path).unwrap(), None);
-        // Deflate without compression: the last block, its length, the length's complement.
-        let stored = [&[1, 2, 0, 0xfd, 0xff][..], b"ab"].concat();
-        fs::write(&path, &stored).unwrap();
-        write(&path, b"ab").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), stored);
+        let text: Vec<_> = (0..2000u32).flat_map(|i| (i * i % 977).to_le_bytes()).collect();
+        let (weakly, strongly) = (compress(&text, 0).unwrap(), compress(&text, STRONGEST).unwrap());
+        assert_ne!(weakly, strongly);
+        fs::write(&path, &weakly).unwrap();
+        write(&path, &text).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), weakly);
         write(&path, b"abc").unwrap();
         assert_eq!(read(&path).unwrap().unwrap(), b"abc");
-        fs::write(&path, b"\xff not deflated").unwrap();
+        fs::write(&path, b"\xff not compressed").unwrap();
         assert_eq!(read(&path).unwrap(), None);
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! It needs a rustc with its library sources: the `rust-src` component of a rustup toolchain, or a distribution's
 //! packages ([`KernelToolchain`] says where it looks). A crate that ships its PTX spares its users even that:
-//! [`Prebuilt`] stores deflated PTX files, detects which of them no longer match the kernel sources, and rebuilds only
+//! [`Prebuilt`] stores compressed PTX files, detects which of them no longer match the kernel sources, and rebuilds only
 //! those. It also stores the machine code (cubins) that `ptxas` made from them, which a driver loads without compiling.
 //!
 //! The build fails if the PTX has barriers that not all threads of a block execute, or duplicated shared arrays: see

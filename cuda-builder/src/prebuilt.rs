@@ -11,7 +11,7 @@ use crate::{
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
 };
 
-/// A directory of prebuilt PTX: one deflated file per kernel family and architecture, and a manifest that records the
+/// A directory of prebuilt PTX: one compressed file per kernel family and architecture, and a manifest that records the
 /// sources of each.
 ///
 /// At most a few lines of a family's PTX, apart from the header, depend on the architecture. So a text may be stored as
@@ -23,7 +23,7 @@ use crate::{
 /// file is stale if its family's sources, or its build flags, differ from those in the manifest; the compiler's version
 /// and the location of the sources do not matter.
 ///
-/// `foo.sm_80.ptx.deflate` may be accompanied by `foo.sm_80.cubin.deflate`, the output of an assembler. It is used as
+/// `foo.sm_80.ptx.lzma` may be accompanied by `foo.sm_80.cubin.lzma`, the output of an assembler. It is used as
 /// long as it was made from this PTX, and never rebuilt here.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -46,24 +46,24 @@ pub struct PtxFile {
 }
 
 impl PtxFile {
-    /// Returns the name in the manifest: `foo.sm_80.ptx`. In the directory, `.deflate` is appended.
+    /// Returns the name in the manifest: `foo.sm_80.ptx`. In the directory, `.lzma` is appended.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}.ptx", self.family, self.arch)
     }
 
-    /// Returns the name of its machine code: `foo.sm_80.cubin`. In the directory, `.deflate` is appended.
+    /// Returns the name of its machine code: `foo.sm_80.cubin`. In the directory, `.lzma` is appended.
     #[must_use]
     pub fn cubin_name(&self) -> String {
         format!("{}.{}.cubin", self.family, self.arch)
     }
 
     fn ptx_in(&self, dir: &Path) -> PathBuf {
-        dir.join(deflated(&self.name()))
+        dir.join(compressed(&self.name()))
     }
 
     fn cubin_in(&self, dir: &Path) -> PathBuf {
-        dir.join(deflated(&self.cubin_name()))
+        dir.join(compressed(&self.cubin_name()))
     }
 }
 
@@ -74,17 +74,17 @@ pub struct ReadyFile {
     pub file: PtxFile,
     /// Its text.
     pub text: String,
-    /// The path of the deflated text, possibly a [difference](Prebuilt) from that for the next older architecture.
+    /// The path of the compressed text, possibly a [difference](Prebuilt) from that for the next older architecture.
     pub ptx: PathBuf,
-    /// The path of the deflated machine code, if there is any.
+    /// The path of the compressed machine code, if there is any.
     pub cubin: Option<PathBuf>,
 }
 
 /// The texts of a directory that can be read.
 type Texts = BTreeMap<PtxFile, String>;
 
-fn deflated(name: &str) -> String {
-    format!("{name}.deflate")
+fn compressed(name: &str) -> String {
+    format!("{name}.lzma")
 }
 
 /// A file that must be rebuilt, and why.
@@ -315,7 +315,7 @@ impl Prebuilt {
                 let old = manifest.files.remove(&file.name()).filter(|old| old.ptx_hash == record.ptx_hash);
                 record.cubin = old.and_then(|old| old.cubin);
                 if record.cubin.is_none() {
-                    self.remove(&deflated(&file.cubin_name()))?;
+                    self.remove(&compressed(&file.cubin_name()))?;
                 }
                 manifest.files.insert(file.name(), record);
                 texts.insert(file.clone(), text);
@@ -454,12 +454,12 @@ impl Prebuilt {
     }
 
     /// Finds PTX and machine code in the directory that does not belong to these families and architectures, or is not
-    /// deflated.
+    /// compressed.
     fn strangers(&self) -> Result<Vec<String>, CudaBuilderError> {
         let known: Vec<_> = self.files().iter().flat_map(|file| [file.name(), file.cubin_name()]).collect();
         let read = fs::read_dir(&self.dir).map_err(CudaBuilderError::io("read", &self.dir))?;
         let names = read.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let is_stranger = |name: &String| match name.strip_suffix(".deflate") {
+        let is_stranger = |name: &String| match name.strip_suffix(".lzma") {
             Some(name) => !known.iter().any(|known| known == name),
             None => name.ends_with(".ptx") || name.ends_with(".cubin"),
         };
@@ -477,7 +477,7 @@ impl Prebuilt {
 }
 
 fn unreadable(path: &Path) -> CudaBuilderError {
-    CudaBuilderError::io("read", path)(io::Error::new(io::ErrorKind::InvalidData, "missing, or not deflated text"))
+    CudaBuilderError::io("read", path)(io::Error::new(io::ErrorKind::InvalidData, "missing, or not compressed text"))
 }
 
 #[cfg(test)]
@@ -527,7 +527,7 @@ mod tests {
     }
 
     fn keep(root: &TempDir, name: &str, text: &str) {
-        let path = root.path().join("ptx").join(deflated(name));
+        let path = root.path().join("ptx").join(compressed(name));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         kept::write(&path, text.as_bytes()).unwrap();
     }
@@ -585,7 +585,7 @@ mod tests {
             let ready = prebuilt.load_or_build(&root.path().join("out")).unwrap();
             ready.into_iter().filter_map(|ready| Some((ready.file, ready.cubin?))).collect::<Vec<_>>()
         };
-        assert_eq!(cubins(), [(file.clone(), prebuilt.dir().join("one.sm_90.cubin.deflate"))]);
+        assert_eq!(cubins(), [(file.clone(), prebuilt.dir().join("one.sm_90.cubin.lzma"))]);
         assert_eq!(prebuilt.machine_code(&file).unwrap(), [1, 2, 3]);
         keep(&root, "one.sm_90.cubin", "other");
         assert_eq!(cubins(), []);
@@ -616,8 +616,8 @@ mod tests {
     #[test]
     fn missing_edited_and_foreign_files_are_told_apart() {
         let (root, prebuilt) = project();
-        fs::remove_file(root.path().join("ptx/one.sm_75.ptx.deflate")).unwrap();
-        write(&root, "ptx/one.sm_90.ptx.deflate", "not deflated");
+        fs::remove_file(root.path().join("ptx/one.sm_75.ptx.lzma")).unwrap();
+        write(&root, "ptx/one.sm_90.ptx.lzma", "not compressed");
         keep(&root, "two.sm_90.ptx", ".version 7.0\n.target sm_80\n");
         keep(&root, "three.sm_90.ptx", "");
         write(&root, "ptx/two.sm_75.ptx", "");
@@ -628,7 +628,7 @@ mod tests {
             "two.sm_90.ptx: the file differs",
             "two.sm_90.ptx: its .target is sm_80",
             "two.sm_90.ptx: .version, .target or entries differ",
-            "three.sm_90.ptx.deflate: belongs to no",
+            "three.sm_90.ptx.lzma: belongs to no",
             "two.sm_75.ptx: belongs to no",
         ] {
             assert!(problems.contains(expected), "no {expected:?} in:\n{problems}");
@@ -651,7 +651,7 @@ mod tests {
         let text = ".version 7.0\n.target sm_75\n.visible .entry e(\n\t.param .u64 a\n)\n{\nbra $nowhere;\nret;\n}\n";
         keep(&root, "one.sm_75.ptx", text);
         let message = prebuilt.verify().unwrap_err().to_string();
-        assert!(message.contains("one.sm_75.ptx.deflate: not readable as PTX: e has no label $nowhere"), "{message}");
+        assert!(message.contains("one.sm_75.ptx.lzma: not readable as PTX: e has no label $nowhere"), "{message}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::DeviceMatrix;
 use crate::{
-    DenseMut, DenseRef, Device, DeviceDense, Element, Error, KernelChoice, Order, Reduce, Result, Scalar, SpmmOptions,
-    Weights,
+    DenseMut, DenseRef, Device, DeviceDense, Element, Error, IntoFactor, KernelChoice, Order, Reduce, Result, Scalar,
+    SpmmOptions, Weights,
     device::{self, check_length},
     spmm::{Multiply, Product, Reduction},
 };
@@ -41,14 +41,14 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`DeviceMismatch`](Error::DeviceMismatch)
-    /// if one of the three matrices is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
+    /// if an argument is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
     /// in CSR on the device, and for sizes beyond the limits of a launch; [`OutOfMemory`](Error::OutOfMemory);
     /// [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
-    pub fn spmm<'b, 'c>(
+    pub fn spmm<'f, 'b, 'c>(
         &self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         b: impl Into<DenseRef<'b, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         c: impl Into<DenseMut<'c, T>>,
     ) -> Result<()> {
         let (b, mut c) = (b.into(), c.into());
@@ -59,7 +59,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
             return self.spmv(alpha, x, beta, y);
         }
-        by_rows(operator, Product { alpha, b, beta, c })
+        by_rows(operator, Product { alpha: alpha.into_factor(), b, beta: beta.into_factor(), c })
     }
 
     /// Computes `C = alpha * A^T * B + beta * C` for a [`CscMatrix`](crate::CscMatrix), where `B` has `nrows` rows and
@@ -68,11 +68,11 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// As [`spmm`](Self::spmm); [`Unsupported`](Error::Unsupported) also for CSR matrices: upload the transpose, or
     /// `CscMatrix::try_from(&matrix)`.
-    pub fn spmm_transposed<'b, 'c>(
+    pub fn spmm_transposed<'f, 'b, 'c>(
         &self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         b: impl Into<DenseRef<'b, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         c: impl Into<DenseMut<'c, T>>,
     ) -> Result<()> {
         let (b, mut c) = (b.into(), c.into());
@@ -81,7 +81,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
             return self.spmv_transposed(alpha, x, beta, y);
         }
-        by_rows(operator, Product { alpha, b, beta, c })
+        by_rows(operator, Product { alpha: alpha.into_factor(), b, beta: beta.into_factor(), c })
     }
 
     /// Reduces over neighbours, as in a graph neural network: `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the
@@ -234,26 +234,29 @@ impl<T: Scalar> SpmmPlan<'_, T> {
     /// # Errors
     /// As [`DeviceMatrix::spmm`]; [`LengthMismatch`](Error::LengthMismatch) also if the number of columns is not the
     /// planned one.
-    pub fn multiply<'b, 'c>(
+    pub fn multiply<'f, 'b, 'c>(
         &self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         b: impl Into<DenseRef<'b, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         c: impl Into<DenseMut<'c, T>>,
     ) -> Result<()> {
         let (b, c) = (b.into(), c.into());
         check_length("the row of B", self.cols, b.ncols())?;
         self.matrix.check_dense((self.sizes.0, &b), (self.sizes.1, &c))?;
-        by_rows(&*self.operator, Product { alpha, b, beta, c })
+        by_rows(&*self.operator, Product { alpha: alpha.into_factor(), b, beta: beta.into_factor(), c })
     }
 }
 
 /// Multiplies matrices in any order by an operator for row-major ones.
 fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_, T>) -> Result<()> {
     let Product { alpha, b, beta, c } = product;
+    let mut quotients = (None, None);
+    let alpha = alpha.without_quotient("alpha", c.device(), &mut quotients.0)?;
+    let beta = beta.without_quotient("beta", c.device(), &mut quotients.1)?;
     let copy = in_rows(c.device(), b)?;
     let b = copy.as_ref().map_or(b, DeviceDense::view);
-    write_rows(c, beta != T::default(), |c| operator.multiply(Product { alpha, b, beta, c }))
+    write_rows(c, !beta.is(T::default()), |c| operator.multiply(Product { alpha, b, beta, c }))
 }
 
 /// Returns a row-major copy of a column-major matrix.

@@ -2,7 +2,7 @@
 
 use super::DeviceMatrix;
 use crate::{
-    DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar,
+    DeviceSlice, DeviceSliceMut, DeviceVec, IntoFactor, Result, Scalar,
     device::check_length,
     spmv::{Product, Spmv},
 };
@@ -13,27 +13,28 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// With `beta` = 0 the old `y` is not read, so it may hold NaN. Sums have a fixed order: the same input on the same
     /// device gives the same bits. `O(nnz + nrows)` work.
     ///
-    /// `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s stream; nothing is
+    /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`](crate::Factor)
+    /// computed from these. `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s stream; nothing is
     /// allocated on the GPU, and nothing waits. The first product of a process also loads the kernel. If `y` is a slice
     /// that does not begin at a multiple of 16 bytes, DIA, ELL, HYB and COO matrices, and transposed products of CSR
     /// matrices, multiply into a temporary vector and copy it.
     ///
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch) unless `x` has `ncols` elements and `y` has `nrows`;
-    /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is on another device;
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if an argument is on another device;
     /// [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
     /// [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) allows its kernel;
     /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
-    pub fn spmv<'x, 'y>(
+    pub fn spmv<'f, 'x, 'y>(
         &self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         x: impl Into<DeviceSlice<'x, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         y: impl Into<DeviceSliceMut<'y, T>>,
     ) -> Result<()> {
-        let (operator, x, y) = (self.product()?, x.into(), y.into());
-        self.check_arguments((self.ncols(), x), (self.nrows(), &y))?;
-        multiply(operator, alpha, x, beta, y)
+        let (operator, alpha, beta) = (self.product()?, alpha.into_factor(), beta.into_factor());
+        let (x, y) = (x.into(), y.into());
+        self.multiply(operator, (self.nrows(), self.ncols()), Product { alpha, x, beta, y })
     }
 
     /// Computes `y = alpha * A^T * x + beta * y`.
@@ -47,46 +48,37 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// As [`spmv`](Self::spmv), with the lengths exchanged; [`InvalidOption`](crate::Error::InvalidOption) if the
     /// options do not allow the only kernel for it; [`Unsupported`](crate::Error::Unsupported) for matrices in other
     /// formats.
-    pub fn spmv_transposed<'x, 'y>(
+    pub fn spmv_transposed<'f, 'x, 'y>(
         &self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         x: impl Into<DeviceSlice<'x, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         y: impl Into<DeviceSliceMut<'y, T>>,
     ) -> Result<()> {
-        let (operator, x, y) = (self.transposed_product()?, x.into(), y.into());
-        self.check_arguments((self.nrows(), x), (self.ncols(), &y))?;
-        multiply(operator, alpha, x, beta, y)
+        let (operator, alpha, beta) = (self.transposed_product()?, alpha.into_factor(), beta.into_factor());
+        let (x, y) = (x.into(), y.into());
+        self.multiply(operator, (self.ncols(), self.nrows()), Product { alpha, x, beta, y })
     }
 
-    fn check_arguments(
-        &self,
-        (x_len, x): (usize, DeviceSlice<'_, T>),
-        (y_len, y): (usize, &DeviceSliceMut<'_, T>),
-    ) -> Result<()> {
-        check_length("x", x_len, x.len())?;
-        check_length("y", y_len, y.len())?;
+    /// Multiplies by an operator whose kernel may write several elements of `y` at a time: into a copy if `y` does not begin
+    /// at a multiple of 16 bytes.
+    fn multiply(&self, operator: &dyn Spmv<T>, (rows, cols): (usize, usize), product: Product<'_, T>) -> Result<()> {
+        let Product { alpha, x, beta, mut y } = product;
+        check_length("x", cols, x.len())?;
+        check_length("y", rows, y.len())?;
         self.device().check_same("x", x.device())?;
-        self.device().check_same("y", y.device())
+        self.device().check_same("y", y.device())?;
+        let mut quotients = (None, None);
+        let alpha = alpha.without_quotient("alpha", y.device(), &mut quotients.0)?;
+        let beta = beta.without_quotient("beta", y.device(), &mut quotients.1)?;
+        if y.is_aligned() || !operator.needs_alignment() {
+            return operator.spmv(Product { alpha, x, beta, y });
+        }
+        let mut aligned: DeviceVec<T> = y.device().zeros(y.len())?;
+        if !beta.is(T::default()) {
+            aligned.assign(&y)?;
+        }
+        operator.spmv(Product { alpha, x, beta, y: (&mut aligned).into() })?;
+        y.assign(&aligned)
     }
-}
-
-/// Multiplies by an operator whose kernel may write several elements of `y` at a time: into a copy if `y` does not
-/// begin at a multiple of 16 bytes.
-fn multiply<T: Scalar>(
-    operator: &dyn Spmv<T>,
-    alpha: T,
-    x: DeviceSlice<'_, T>,
-    beta: T,
-    mut y: DeviceSliceMut<'_, T>,
-) -> Result<()> {
-    if y.is_aligned() || !operator.needs_alignment() {
-        return operator.spmv(Product { alpha, x, beta, y });
-    }
-    let mut aligned: DeviceVec<T> = y.device().zeros(y.len())?;
-    if beta != T::default() {
-        aligned.assign(&y)?;
-    }
-    operator.spmv(Product { alpha, x, beta, y: (&mut aligned).into() })?;
-    y.assign(&aligned)
 }

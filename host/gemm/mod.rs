@@ -10,7 +10,7 @@ pub use autotune::gemm_autotune;
 pub use options::GemmOptions;
 
 use crate::{
-    DenseMut, DenseRef, DeviceDense, KernelChoice, Result, Scalar,
+    DenseMut, DenseRef, DeviceDense, Factor, IntoFactor, KernelChoice, Result, Scalar,
     device::{Backend, check_length},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 /// data.
 ///
 /// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not read,
-/// as in BLAS. Elements between the rows (columns) of `C` are left unchanged. The same input on the same device gives
+/// as in BLAS, though the kernel reads them if `alpha` is a [`DeviceScalar`](crate::DeviceScalar) that is 0. Elements between the rows (columns) of `C` are left unchanged. The same input on the same device gives
 /// the same bits. `O(m * n * k)` work.
 ///
 /// On a GPU the product is queued on the stream of `C`, and nothing waits. Products with split sums use a workspace of
@@ -45,14 +45,14 @@ use crate::{
 ///
 /// # Errors
 /// [`LengthMismatch`](crate::Error::LengthMismatch) if the sizes do not match;
-/// [`DeviceMismatch`](crate::Error::DeviceMismatch) if one of the three is on another device;
+/// [`DeviceMismatch`](crate::Error::DeviceMismatch) if an argument is on another device;
 /// [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, except on the CPU;
 /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
-pub fn gemm<'a, 'b, 'c, T: Scalar>(
-    alpha: T,
+pub fn gemm<'f, 'a, 'b, 'c, T: Scalar>(
+    alpha: impl IntoFactor<'f, T>,
     a: impl Into<DenseRef<'a, T>>,
     b: impl Into<DenseRef<'b, T>>,
-    beta: T,
+    beta: impl IntoFactor<'f, T>,
     c: impl Into<DenseMut<'c, T>>,
 ) -> Result<()> {
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
@@ -62,16 +62,20 @@ pub fn gemm<'a, 'b, 'c, T: Scalar>(
 ///
 /// # Errors
 /// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or split_k out of range.
-pub fn gemm_with<'a, 'b, 'c, T: Scalar>(
+pub fn gemm_with<'f, 'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
-    alpha: T,
+    alpha: impl IntoFactor<'f, T>,
     a: impl Into<DenseRef<'a, T>>,
     b: impl Into<DenseRef<'b, T>>,
-    beta: T,
+    beta: impl IntoFactor<'f, T>,
     c: impl Into<DenseMut<'c, T>>,
 ) -> Result<()> {
     let (a, b, c) = (a.into(), b.into(), c.into());
+    let (alpha, beta) = (alpha.into_factor(), beta.into_factor());
     check(&a, &b, &c)?;
+    let mut quotients = (None, None);
+    let alpha = alpha.without_quotient("alpha", c.device(), &mut quotients.0)?;
+    let beta = beta.without_quotient("beta", c.device(), &mut quotients.1)?;
     Plan::new(options, a, b, &c)?.run(Product { alpha, a, b, beta, c })
 }
 
@@ -80,11 +84,11 @@ impl<T: Scalar> DenseRef<'_, T> {
     ///
     /// # Errors
     /// As [`gemm`].
-    pub fn gemm<'b, 'c>(
+    pub fn gemm<'f, 'b, 'c>(
         self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         b: impl Into<DenseRef<'b, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         c: impl Into<DenseMut<'c, T>>,
     ) -> Result<()> {
         gemm(alpha, self, b, beta, c)
@@ -96,11 +100,11 @@ impl<T: Scalar> DeviceDense<T> {
     ///
     /// # Errors
     /// As [`gemm`](crate::gemm).
-    pub fn gemm<'b, 'c>(
+    pub fn gemm<'f, 'b, 'c>(
         &self,
-        alpha: T,
+        alpha: impl IntoFactor<'f, T>,
         b: impl Into<DenseRef<'b, T>>,
-        beta: T,
+        beta: impl IntoFactor<'f, T>,
         c: impl Into<DenseMut<'c, T>>,
     ) -> Result<()> {
         self.view().gemm(alpha, b, beta, c)
@@ -129,10 +133,10 @@ pub fn gemm_choice<T: Scalar>(
 
 /// `C = alpha * A * B + beta * C`, where the sizes fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) alpha: T,
+    pub(crate) alpha: Factor<'a, T>,
     pub(crate) a: DenseRef<'a, T>,
     pub(crate) b: DenseRef<'a, T>,
-    pub(crate) beta: T,
+    pub(crate) beta: Factor<'a, T>,
     pub(crate) c: DenseMut<'a, T>,
 }
 

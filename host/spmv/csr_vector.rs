@@ -47,8 +47,8 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
-            alpha,
-            beta,
+            alpha: alpha.multiple(),
+            beta: beta.multiple(),
             row_offsets: csr.row_offsets.readable(&csr.device),
             col_indices: csr.col_indices.readable(&csr.device),
             values: values.readable(),

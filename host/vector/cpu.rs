@@ -11,7 +11,7 @@ use crate::{
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) {
-    let value = number(value);
+    let value = value.on_cpu();
     each(y, |_, y| y.fill(value))
 }
 
@@ -22,7 +22,7 @@ pub(super) fn axpby<T: Scalar>(
     beta: Factor<'_, T>,
 ) {
     let (zero, one) = (T::default(), T::from_f64(1.0));
-    let (alpha, beta) = (number(alpha), number(beta));
+    let (alpha, beta) = (alpha.on_cpu(), beta.on_cpu());
     match x.map(DeviceSlice::on_cpu).filter(|_| alpha != zero) {
         None if beta == zero => each(y, |_, y| y.fill(zero)),
         None => each(y, |_, y| y.iter_mut().for_each(|y| *y = beta * *y)),
@@ -222,13 +222,6 @@ fn over_blocks<S: Send>(
     let (below, above) =
         join(|| over_blocks(range.start..middle, of_block, merge), || over_blocks(middle..range.end, of_block, merge));
     merge(below, above)
-}
-
-fn number<T: Scalar>(factor: Factor<'_, T>) -> T {
-    let (value, numerator, denominator) = factor.parts();
-    let of = |scalar: &DeviceScalar<T>| scalar.vector().as_slice().on_cpu()[0];
-    let value = numerator.map_or(value, |scalar| value * of(scalar));
-    denominator.map_or(value, |scalar| value / of(scalar))
 }
 
 fn set<T: Element>(scalar: &mut DeviceScalar<T>, value: T) {

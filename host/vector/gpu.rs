@@ -2,7 +2,6 @@
 
 use kernels_gpu::{
     args::Arguments,
-    factor::Factor as KernelFactor,
     vector_axpby,
     vector_map::{self, function},
     vector_move::{self, Move},
@@ -81,7 +80,7 @@ fn run_map<T: Scalar>(
         Operand::None | Operand::Itself => Default::default(),
         Operand::Vector(slice) => slice.readable(),
     };
-    let args = vector_map::Args { n, function, x: vector(x), y: vector(y), z, a: factor(a), b: factor(b) };
+    let args = vector_map::Args { n, function, x: vector(x), y: vector(y), z, a: a.readable(), b: b.readable() };
     let mut launch = KernelLaunch::of_entry(queue, entry, blocks(vector_map::grid_size::<T>(n)));
     let mut args = args.bind(&mut launch);
     if is_z {
@@ -113,7 +112,7 @@ fn axpby_args<'a, T: Scalar>(
     y: Writable<'a, T>,
 ) -> vector_axpby::Args<T, KernelLaunch<'a>> {
     let x = x.map(DeviceSlice::readable).unwrap_or_default();
-    vector_axpby::Args { n, alpha: factor(alpha), x, beta: factor(beta), y }
+    vector_axpby::Args { n, alpha: alpha.readable(), x, beta: beta.readable(), y }
 }
 
 pub(super) fn axpby_dot<T: Scalar>(
@@ -275,11 +274,4 @@ impl Borrowed {
 /// Returns the grid size. No memory holds enough elements for 2^31 blocks.
 fn blocks(grid_size: u64) -> u32 {
     grid_size as u32
-}
-
-fn factor<T: Scalar>(factor: Factor<'_, T>) -> KernelFactor<T, KernelLaunch<'_>> {
-    let (value, numerator, denominator) = factor.parts();
-    let [numerator, denominator] =
-        [numerator, denominator].map(|scalar| scalar.map(|scalar| scalar.vector().readable()).unwrap_or_default());
-    KernelFactor { value, numerator, denominator }
 }

@@ -2,7 +2,9 @@
 
 use std::ops::{Div, Mul, Neg};
 
-use crate::{Device, DeviceVec, Element, Result, Scalar};
+use kernels_gpu::factor;
+
+use crate::{Device, DeviceVec, Element, Result, Scalar, device::KernelLaunch};
 
 /// A scalar in device memory: the result of a reduction, and an `alpha` or `beta` of operations.
 ///
@@ -105,9 +107,49 @@ impl<'a, T: Scalar> Factor<'a, T> {
         Self { value, numerator: None, denominator: None }
     }
 
-    /// Returns the host scalar, the numerator and the denominator.
-    pub(super) fn parts(&self) -> (T, Option<&'a DeviceScalar<T>>, Option<&'a DeviceScalar<T>>) {
-        (self.value, self.numerator, self.denominator)
+    /// Returns whether the factor is known to be this number before any operation on the device has run.
+    pub(crate) fn is(&self, value: T) -> bool {
+        self.numerator.is_none() && self.denominator.is_none() && self.value == value
+    }
+
+    /// Returns the number, on the CPU.
+    pub(crate) fn on_cpu(self) -> T {
+        let of = |scalar: &DeviceScalar<T>| scalar.vector().as_slice().on_cpu()[0];
+        let value = self.numerator.map_or(self.value, |scalar| self.value * of(scalar));
+        self.denominator.map_or(value, |scalar| value / of(scalar))
+    }
+
+    /// For a kernel to read.
+    pub(crate) fn readable(self) -> factor::Factor<T, KernelLaunch<'a>> {
+        let [numerator, denominator] = [self.numerator, self.denominator]
+            .map(|scalar| scalar.map(|scalar| scalar.vector().readable()).unwrap_or_default());
+        factor::Factor { value: self.value, numerator, denominator }
+    }
+
+    /// For a kernel to read that does not divide: after [`without_quotient`](Self::without_quotient).
+    pub(crate) fn multiple(self) -> factor::Multiple<T, KernelLaunch<'a>> {
+        debug_assert!(self.denominator.is_none(), "a quotient");
+        let scalar = self.numerator.map(|scalar| scalar.vector().readable()).unwrap_or_default();
+        factor::Multiple { value: self.value, scalar }
+    }
+
+    /// Checks that the scalars are on `device`, and divides there, into `quotient`, if the factor is a quotient.
+    pub(crate) fn without_quotient<'q>(
+        self,
+        what: &'static str,
+        device: &Device,
+        quotient: &'q mut Option<DeviceScalar<T>>,
+    ) -> Result<Factor<'q, T>>
+    where
+        'a: 'q,
+    {
+        self.check(what, device)?;
+        if self.denominator.is_none() {
+            return Ok(self);
+        }
+        let quotient = quotient.insert(DeviceScalar::zero(device)?);
+        quotient.set(self)?;
+        Ok(quotient.into_factor())
     }
 
     pub(super) fn check(&self, what: &'static str, device: &Device) -> Result<()> {

@@ -13,6 +13,8 @@
 // What families share.
 #[path = "primitives/args.rs"]
 pub mod args;
+#[path = "primitives/arrival.rs"]
+mod arrival;
 #[path = "primitives/atomic_add.rs"]
 pub mod atomic_add;
 #[path = "cg/cg_state.rs"]
@@ -21,10 +23,14 @@ pub mod cg_state;
 pub mod dense;
 #[path = "primitives/epilogue.rs"]
 mod epilogue;
+#[path = "primitives/factor.rs"]
+pub mod factor;
 #[path = "primitives/family.rs"]
 mod family;
 #[path = "gemm/gemm_args.rs"]
 pub mod gemm_args;
+#[path = "primitives/grid.rs"]
+mod grid;
 #[path = "primitives/row_sum.rs"]
 mod row_sum;
 #[path = "spmm/spmm_rows.rs"]
@@ -41,7 +47,6 @@ mod vector {
     //! Most are bounded by the memory. A thread moves 16 bytes per access where every array is aligned to 16 bytes, and one element
     //! per access where one is not, as in a slice. Gather, scatter and casts always move one element per access.
     mod chunk;
-    pub mod factor;
     pub mod math;
     mod reduction;
     pub mod vector_axpby;

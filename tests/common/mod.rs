@@ -37,6 +37,11 @@ pub(crate) fn on_emulator_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
     vec![on_device(format!("{name}::emulated"), body, || Device::emulated(1)), on_gpu(name, body)]
 }
 
+/// A device that shares no memory with this one.
+pub(crate) fn other(device: &Device) -> Device {
+    if device.to_string() == "cpu" { Device::emulated(1) } else { Device::cpu() }
+}
+
 pub(crate) fn on_device(name: String, body: impl FnOnce(&Device) + Send + 'static, device: fn() -> Device) -> Trial {
     Trial::test(name, move || {
         body(&device());

@@ -23,7 +23,6 @@ const BUILT: &[&str] = &[
     "--test=device",
     "--test=gemm",
     "--test=graph",
-    "--test=interop_faer",
     "--test=matrix_values",
     "--test=own_kernel",
     "--test=solver",
@@ -126,7 +125,7 @@ struct Target {
     kind: Vec<String>,
 }
 
-/// The test of the feature `cust`. It runs with the other machine's libcuda, and is linked here with a stand-in.
+/// The tests of the features `cust` and `faer`. They run with the other machine's libcuda, and are linked here with a stand-in.
 fn linked_with_libcuda(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
     let stub = root.join("target/cuda-stub");
     let made = Command::new(root.join(".ci/cuda-stub")).arg(&stub).status().context("running .ci/cuda-stub")?;
@@ -137,7 +136,7 @@ fn linked_with_libcuda(root: &Path) -> Result<Vec<(Target, PathBuf)>> {
     executables(
         root,
         BUILD,
-        &["--package=warpsparse", "--features=cust", "--test=cust"],
+        &["--package=warpsparse", "--features=cust,faer", "--test=cust", "--test=interop_faer"],
         &[("CUDA_LIBRARY_PATH", stub)],
     )
 }

@@ -1,6 +1,6 @@
 //! The arguments of dense products.
 
-use crate::args::args;
+use crate::{args::args, factor::Multiple};
 
 args! {
     /// `C = alpha * A * B + beta * C`: the one argument of every entry, passed by value.
@@ -18,9 +18,9 @@ args! {
         /// From one row of `C` to the next.
         value ldc: u32,
         /// The factor of the product.
-        value alpha: T,
+        part alpha: Multiple<T, A>,
         /// The factor of the old `C`; at 0 the old `C` is not read.
-        value beta: T,
+        part beta: Multiple<T, A>,
         /// The first element of `A`.
         read a: T,
         /// The first element of `B`.

@@ -2,22 +2,34 @@
 
 use cuda_std::mem;
 
-use crate::{Scalar, unroll::unroll};
+use crate::{Scalar, factor::Multiple, unroll::unroll};
+
+/// `alpha * sum + beta * old`, where `old` does not count if `beta` is 0.
+#[inline(always)]
+pub(crate) fn combine<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
+    let product = alpha * sum;
+    if beta == T::ZERO { product } else { beta.mul_add(old, product) }
+}
 
 /// `y = alpha * sum + beta * y`, where the old `y` is not read if `beta` is 0.
 #[derive(Clone, Copy)]
 pub(crate) struct Epilogue<T> {
-    pub(crate) alpha: T,
-    pub(crate) beta: T,
-    pub(crate) rows: u32,
-    pub(crate) y: *mut T,
+    alpha: T,
+    beta: T,
+    rows: u32,
+    y: *mut T,
 }
 
 impl<T: Scalar> Epilogue<T> {
+    /// Loads the factors.
+    ///
+    /// # Safety
+    /// What the factors point to is live global memory, which nothing writes during the launch.
     #[inline(always)]
-    fn of(&self, sum: T, old: T) -> T {
-        let product = self.alpha * sum;
-        if self.beta == T::ZERO { product } else { self.beta.mul_add(old, product) }
+    pub(crate) unsafe fn new(alpha: Multiple<T>, beta: Multiple<T>, rows: u32, y: *mut T) -> Self {
+        // SAFETY: the caller's promise.
+        let (alpha, beta) = unsafe { (alpha.load(), beta.load()) };
+        Self { alpha, beta, rows, y }
     }
 
     /// Writes one row.
@@ -30,7 +42,7 @@ impl<T: Scalar> Epilogue<T> {
         unsafe {
             let y = self.y.add(row);
             let old = if self.beta == T::ZERO { T::ZERO } else { mem::load(y) };
-            mem::store(y, self.of(sum, old));
+            mem::store(y, combine(self.alpha, sum, self.beta, old));
         }
     }
 
@@ -58,7 +70,7 @@ impl<T: Scalar> Epilogue<T> {
             }
             unroll!(R in [0, 1, 2, 3] {
                 if (R as usize) < ROWS {
-                    new[R as usize % ROWS] = self.of(sums[R as usize % ROWS], new[R as usize % ROWS]);
+                    new[R as usize % ROWS] = combine(self.alpha, sums[R as usize % ROWS], self.beta, new[R as usize % ROWS]);
                 }
             });
             if ROWS == 4 {

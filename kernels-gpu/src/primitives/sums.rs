@@ -3,18 +3,14 @@
 //! Compensated sums carry what rounding lost along (Ogita, Rump & Oishi, "Accurate sum and dot product", 2005, Dot2): a
 //! result as if computed with twice the digits and rounded once. With `f32` operands no product is rounded in either case.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
 use cuda_std::{
-    GpuFloat,
-    atomic::{atomic_fetch_add_u32_device, atomic_store_u32_device, device_thread_fence},
-    mem,
+    GpuFloat, mem,
     shared::Shared,
     thread,
     warp::{self, WARP_SIZE},
 };
 
-use crate::unroll::unroll;
+use crate::{arrival::arrive_as_group, unroll::unroll};
 
 /// Doubles that a sum takes in memory.
 const SUM_WORDS: usize = 2;
@@ -138,8 +134,8 @@ pub(crate) unsafe fn over_grid<const COMPENSATED: bool, const DOTS: usize, const
     let of_warps = cuda_std::shared_array![f64; 32 * 2 * SUM_WORDS];
     let (lane, warp) = (thread::thread_idx_x() % WARP_SIZE, thread::thread_idx_x() / WARP_SIZE);
     let blocks = thread::grid_dim_x();
-    // SAFETY: whole warps come here; each index is below what there is room for. Partial sums are ordered by the release and the
-    // acquire of the arrivals; what lane 0 acquires, its warp sees after the barrier.
+    // SAFETY: whole warps come here; each index is below what there is room for. The arrivals order stores of partial sums before their
+    // loads.
     unsafe {
         unroll!(D in [0, 1] {
             if (D as usize) < DOTS {
@@ -163,19 +159,9 @@ pub(crate) unsafe fn over_grid<const COMPENSATED: bool, const DOTS: usize, const
                 }
             }
         });
-        let mut arrived = 0;
-        if lane == 0 {
-            arrived = atomic_fetch_add_u32_device(arrivals, Release, 1);
-        }
-        arrived = warp::warp_shuffle_idx(u32::MAX, arrived, 0, WARP_SIZE).0;
-        if arrived + 1 != blocks {
+        if !arrive_as_group::<32>(u32::MAX, arrivals, blocks) {
             return None;
         }
-        if lane == 0 {
-            device_thread_fence(Acquire);
-            atomic_store_u32_device(arrivals, Relaxed, 0);
-        }
-        warp::sync_warp(u32::MAX);
         let mut totals = [Sum::<COMPENSATED>::ZERO; DOTS];
         let mut block = lane;
         while block < blocks {

@@ -1,12 +1,11 @@
 //! Sparse matrix times dense matrix: which group of lanes has which row, or which piece of a long row, and which columns.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-
 use cuda_std::{
-    atomic::{atomic_fetch_add_u32_device, atomic_store_u32_device, device_thread_fence},
     mem, thread,
     warp::{self, WARP_SIZE},
 };
+
+use crate::{args::args, arrival::arrive_as_group};
 
 /// Threads per block.
 ///
@@ -53,8 +52,6 @@ impl Tile {
         (pieces.div_ceil(groups) as u64 + rows.div_ceil(groups) as u64) * self.count(cols) as u64
     }
 }
-
-use crate::args::args;
 
 args! {
     /// The rows of a product, the entries of `A`, and how they are shared out: a part of the arguments of every kernel.
@@ -239,21 +236,7 @@ impl Rows {
             let [index, first_piece, pieces, _] = mem::load_readonly_v4(self.piece_rows.add(4 * work.index as usize));
             let counter = self.arrivals.add(work.tile as usize * self.pieces as usize + first_piece as usize);
             warp::sync_warp(mask);
-            let mut arrived = 0;
-            if lane.is_multiple_of(LANES) {
-                arrived = atomic_fetch_add_u32_device(counter, Release, 1);
-            }
-            arrived = warp::warp_shuffle_idx(mask, arrived, 0, LANES).0;
-            if arrived + 1 != pieces {
-                return None;
-            }
-            // Only here, since an acquire empties the L1 cache; what lane 0 acquires, all see after the barrier.
-            if lane.is_multiple_of(LANES) {
-                device_thread_fence(Acquire);
-                atomic_store_u32_device(counter, Relaxed, 0);
-            }
-            warp::sync_warp(mask);
-            Some(LongRow { index, first_piece, pieces })
+            arrive_as_group::<LANES>(mask, counter, pieces).then_some(LongRow { index, first_piece, pieces })
         }
     }
 }

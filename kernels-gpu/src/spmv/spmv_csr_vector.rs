@@ -38,7 +38,10 @@ pub use crate::row_sum::ENTRIES_PER_STEP;
 use crate::{
     DType, Offset, Scalar,
     args::args,
+    epilogue::Epilogue,
+    factor::Multiple,
     family::family,
+    grid::group_index,
     row_sum::{self, Csr, sum_of_group},
 };
 
@@ -62,9 +65,9 @@ args! {
         /// Rows of the matrix.
         value rows: u32,
         /// The factor of the product.
-        value alpha: T,
+        part alpha: Multiple<T, A>,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        value beta: T,
+        part beta: Multiple<T, A>,
         /// `rows + 1` offsets.
         read row_offsets: O [rows as usize + 1],
         /// `row_offsets[rows]` column indices.
@@ -145,9 +148,7 @@ pub fn lanes_for(row: f64) -> u32 {
 unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of(LANES)) }
     let lane = thread::thread_idx_x() % LANES;
-    // 64 bits: the last block's rows may lie beyond 2^32.
-    let row =
-        u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / LANES) + u64::from(thread::thread_idx_x() / LANES);
+    let row = group_index::<BLOCK_SIZE>(LANES);
     let in_matrix = row < u64::from(args.rows);
 
     // Lanes beyond the last row have no entries, but stay for the shuffles of their warp.
@@ -160,12 +161,9 @@ unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     unsafe { sum_of_group!(sum, LANES) };
 
     if in_matrix && lane == 0 {
-        // SAFETY: row < rows, and no other thread has this row and lane 0.
-        unsafe {
-            let y = args.y.add(row as usize);
-            let product = args.alpha * sum;
-            mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
-        }
+        let Args { alpha, beta, rows, y, .. } = args;
+        // SAFETY: rule 1; row < rows, and no other thread has this row and lane 0.
+        unsafe { Epilogue::new(alpha, beta, rows, y).write(row as usize, sum) };
     }
 }
 

@@ -29,13 +29,15 @@
 //! 4. `diagonals` is at most [`MAX_DIAGONALS`].
 //! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`Key::grid_size`] blocks.
 
-use cuda_std::{mem, thread};
+use cuda_std::mem;
 
 use crate::{
     DType, Scalar,
     args::args,
     epilogue::{Epilogue, load_rows},
+    factor::Multiple,
     family::family,
+    grid::thread_index,
     unroll::unroll,
 };
 
@@ -52,9 +54,9 @@ args! {
         /// Diagonals that are stored.
         value diagonals: u32,
         /// The factor of the product.
-        value alpha: T,
+        part alpha: Multiple<T, A>,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        value beta: T,
+        part beta: Multiple<T, A>,
         /// From one diagonal to the next, in elements of `values`.
         value leading_dimension: u64,
         /// Column minus row of each diagonal, in two's complement.
@@ -112,8 +114,7 @@ impl Key {
 #[inline(always)]
 unsafe fn spmv<T: Scalar, const ROWS: usize, const STEP: usize>(args: Args<T>) {
     const { assert!(STEP <= 5 && (ROWS == 2 || ROWS == 4)) };
-    let thread = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x());
-    let row = thread * ROWS as u64;
+    let row = thread_index::<BLOCK_SIZE>() * ROWS as u64;
     if row >= u64::from(args.rows) {
         return;
     }
@@ -143,8 +144,8 @@ unsafe fn spmv<T: Scalar, const ROWS: usize, const STEP: usize>(args: Args<T>) {
         d += STEP as u32;
     }
     let Args { rows, alpha, beta, y, .. } = args;
-    // SAFETY: row < rows, and each thread has rows of its own.
-    unsafe { Epilogue { alpha, beta, rows, y }.write_rows(row as usize, sums) };
+    // SAFETY: rule 1; row < rows, and each thread has rows of its own.
+    unsafe { Epilogue::new(alpha, beta, rows, y).write_rows(row as usize, sums) };
 }
 
 /// Adds the products of a diagonal, whose column in the thread's first row is `column`, modulo 2^64.

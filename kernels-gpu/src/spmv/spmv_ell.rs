@@ -29,13 +29,15 @@
 //! 4. `y` overlaps none of the other arrays, and nothing else writes any of them during the launch.
 //! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{mem, thread};
+use cuda_std::mem;
 
 use crate::{
     DType, ELL_PADDING, Scalar,
     args::args,
     epilogue::{Epilogue, load_rows},
+    factor::Multiple,
     family::family,
+    grid::thread_index,
     unroll::unroll,
 };
 
@@ -53,9 +55,9 @@ args! {
         /// Slots of a row.
         value width: u32,
         /// The factor of the product.
-        value alpha: T,
+        part alpha: Multiple<T, A>,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        value beta: T,
+        part beta: Multiple<T, A>,
         /// From one slot of a row to the next, in elements.
         value leading_dimension: u64,
         /// `width * leading_dimension` column indices.
@@ -99,8 +101,7 @@ pub const fn grid_size(rows: u32, element_bytes: usize) -> u32 {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
-    let thread = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x());
-    let row = thread * ROWS as u64;
+    let row = thread_index::<BLOCK_SIZE>() * ROWS as u64;
     if row >= u64::from(args.rows) {
         return;
     }
@@ -130,8 +131,8 @@ unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
         k += STEP;
     }
     let Args { rows, alpha, beta, y, .. } = args;
-    // SAFETY: row < rows, and each thread has rows of its own.
-    unsafe { Epilogue { alpha, beta, rows, y }.write_rows(row as usize, sums) };
+    // SAFETY: rule 1; row < rows, and each thread has rows of its own.
+    unsafe { Epilogue::new(alpha, beta, rows, y).write_rows(row as usize, sums) };
 }
 
 /// Adds the products of a slot.

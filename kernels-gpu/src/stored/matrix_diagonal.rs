@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::{atomic::atomic_fetch_min_u32_device, mem, thread};
 
-use crate::{DType, Offset, Scalar, args::args, family::family, row_sum::sum_of_group};
+use crate::{DType, Offset, Scalar, args::args, family::family, grid::group_index, row_sum::sum_of_group};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -138,18 +138,12 @@ pub const fn grid_size(groups: u32, lanes: u32) -> u32 {
     groups.div_ceil(BLOCK_SIZE / lanes)
 }
 
-/// The group of this thread in the grid.
-#[inline(always)]
-fn group(lanes: u32) -> u64 {
-    u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / lanes) + u64::from(thread::thread_idx_x() / lanes)
-}
-
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn of_csr<T: Scalar, O: Offset>(args: CsrArgs<T, O>) {
     let lane = thread::thread_idx_x() % CSR_LANES;
-    let row = group(CSR_LANES);
+    let row = group_index::<BLOCK_SIZE>(CSR_LANES);
     let ours = row < u64::from(args.rows);
     let mut sum = T::ZERO;
     // SAFETY: row < rows where it is used; entries between offsets exist; all lanes of a warp come to the shuffles.
@@ -175,7 +169,7 @@ unsafe fn of_csr<T: Scalar, O: Offset>(args: CsrArgs<T, O>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn of_coo<T: Scalar>(args: CooArgs<T>) {
-    let first = group(1);
+    let first = group_index::<BLOCK_SIZE>(1);
     if first >= u64::from(args.entries) {
         return;
     }
@@ -205,7 +199,7 @@ unsafe fn of_coo<T: Scalar>(args: CooArgs<T>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn of_ell<T: Scalar>(args: EllArgs<T>) {
-    let row = group(1);
+    let row = group_index::<BLOCK_SIZE>(1);
     if row >= u64::from(args.rows) {
         return;
     }
@@ -236,7 +230,7 @@ unsafe fn add<T: Scalar>(diagonal: *mut T, row: usize, sum: T) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn invert<T: Scalar>(args: InvertArgs<T>) {
-    let row = group(1);
+    let row = group_index::<BLOCK_SIZE>(1);
     if row >= u64::from(args.rows) {
         return;
     }

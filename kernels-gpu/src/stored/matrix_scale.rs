@@ -22,9 +22,9 @@
 //!    below that of `col_factors`, except the padding of ELL. `leading_dimension` is at least `rows`.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for the threads.
 
-use cuda_std::{mem, thread};
+use cuda_std::mem;
 
-use crate::{DType, ELL_PADDING, Offset, Scalar, args::args, family::family};
+use crate::{DType, ELL_PADDING, Offset, Scalar, args::args, family::family, grid::thread_index};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -153,12 +153,6 @@ pub const fn grid_size(threads: u64) -> u64 {
     threads.div_ceil(BLOCK_SIZE as u64)
 }
 
-/// This thread in the grid.
-#[inline(always)]
-fn index() -> u64 {
-    u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x())
-}
-
 /// The factors of rows and columns.
 #[derive(Clone, Copy)]
 struct Factors<T> {
@@ -191,7 +185,7 @@ impl<T: Scalar> Factors<T> {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn csr<T: Scalar, O: Offset>(args: CsrArgs<T, O>) {
-    let entry = index();
+    let entry = thread_index::<BLOCK_SIZE>();
     if entry >= args.entries {
         return;
     }
@@ -226,7 +220,7 @@ unsafe fn row_of<O: Offset>(row_offsets: *const O, rows: u32, entry: usize) -> u
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn coo<T: Scalar>(args: CooArgs<T>) {
-    let entry = index();
+    let entry = thread_index::<BLOCK_SIZE>();
     if entry >= u64::from(args.entries) {
         return;
     }
@@ -245,7 +239,7 @@ unsafe fn coo<T: Scalar>(args: CooArgs<T>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn ell<T: Scalar>(args: EllArgs<T>) {
-    let row = index();
+    let row = thread_index::<BLOCK_SIZE>();
     if row >= u64::from(args.rows) {
         return;
     }
@@ -269,7 +263,7 @@ unsafe fn ell<T: Scalar>(args: EllArgs<T>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn dia<T: Scalar>(args: DiaArgs<T>) {
-    let row = index();
+    let row = thread_index::<BLOCK_SIZE>();
     if row >= u64::from(args.rows) {
         return;
     }

@@ -19,14 +19,11 @@
 //! 2. For scatter, the indices are distinct.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{
-    mem::{self, DeviceValue},
-    thread,
-};
+use cuda_std::mem::{self, DeviceValue};
 
 pub use super::chunk::BLOCK_SIZE;
 use super::chunk::{are_aligned, first, load, store};
-use crate::{Scalar, args::args, family::family, unroll::unroll};
+use crate::{Scalar, args::args, family::family, grid::thread_index, unroll::unroll};
 
 /// Chunks of a thread of a copy.
 const CHUNKS_OF_THREAD: u32 = 2;
@@ -160,16 +157,11 @@ unsafe fn copy<T: DeviceValue, const W: usize>(args: CastArgs<T, T>) {
     }
 }
 
-#[inline(always)]
-fn element() -> u64 {
-    u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x())
-}
-
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn gather<T: DeviceValue>(args: Args<T>) {
-    let i = element() as usize;
+    let i = thread_index::<BLOCK_SIZE>() as usize;
     if (i as u64) < args.n {
         // SAFETY: the caller's promise; i < n.
         unsafe {
@@ -183,7 +175,7 @@ unsafe fn gather<T: DeviceValue>(args: Args<T>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn scatter<T: DeviceValue>(args: Args<T>) {
-    let i = element() as usize;
+    let i = thread_index::<BLOCK_SIZE>() as usize;
     if (i as u64) < args.n {
         // SAFETY: the caller's promise; i < n.
         unsafe {
@@ -221,7 +213,7 @@ unsafe fn cast_from_u32<U: Scalar>(args: CastArgs<u32, U>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn cast<T: DeviceValue, U: DeviceValue>(args: CastArgs<T, U>, convert: impl Fn(T) -> U) {
-    let i = element() as usize;
+    let i = thread_index::<BLOCK_SIZE>() as usize;
     if (i as u64) < args.n {
         // SAFETY: i < n.
         unsafe { mem::store(args.y.add(i), convert(mem::load(args.x.add(i)))) }

@@ -8,12 +8,11 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `y` is live global memory of `n` elements, aligned to 16 bytes, and nothing else accesses it during the launch.
+//! 1. `y` is live global memory of `n` elements, aligned to 16 bytes, and nothing else accesses it during the launch. What `beta` points to
+//!    is live global memory, which nothing writes during the launch.
 //! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::thread;
-
-use crate::{DType, Scalar, args::args, epilogue::Epilogue, family::family};
+use crate::{DType, Scalar, args::args, epilogue::Epilogue, factor::Multiple, family::family, grid::thread_index};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -27,7 +26,7 @@ args! {
         /// Elements.
         value n: u32,
         /// The factor.
-        value beta: T,
+        part beta: Multiple<T, A>,
         /// `n` elements.
         write y: T [n as usize],
     }
@@ -57,10 +56,10 @@ pub const fn grid_size(n: u32) -> u32 {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn scale<T: Scalar>(args: Args<T>) {
-    let thread = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE) + u64::from(thread::thread_idx_x());
-    let first = thread * u64::from(ELEMENTS);
+    let first = thread_index::<BLOCK_SIZE>() * u64::from(ELEMENTS);
     if first < u64::from(args.n) {
-        let output = Epilogue { alpha: T::ZERO, beta: args.beta, rows: args.n, y: args.y };
+        // SAFETY: rule 1.
+        let output = unsafe { Epilogue::new(Multiple::of(T::ZERO), args.beta, args.n, args.y) };
         // SAFETY: first < n, and each thread has elements of its own.
         unsafe { output.write_rows(first as usize, [T::ZERO; ELEMENTS as usize]) };
     }
