@@ -211,6 +211,7 @@ fn factors_in_device_memory<T: Scalar>(device: &Device) {
     let matrix = matrices::from_rows::<T>(31, rows);
     let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(4);
     let mut all = uploads(device, &matrix);
+    all.retain(|(format, _)| *format != "CSC");
     all.push(("adaptive", device.upload_with(&matrix, &adaptive).unwrap()));
     all.push(("vector", device.upload_with(&matrix, &SpmvOptions::default().kernel(CsrKernel::Vector)).unwrap()));
     let [three, eight, zero] = [3.0, 8.0, 0.0].map(|value| device.scalar(number(value)).unwrap());
@@ -232,7 +233,7 @@ fn factors_in_device_memory<T: Scalar>(device: &Device) {
         let expected = product(uploaded, number(3.0), &x, number(0.0), &y);
         assert_eq!(found.to_vec().unwrap(), expected, "{name}, beta 0");
     }
-    // Of a CSR matrix, additions to y have no fixed order on a GPU: sums of integers are exact in any.
+    // Additions to y have no fixed order on a GPU: sums of integers are exact in any.
     let matrix = integers::matrix(&matrix);
     let (x, y) = (integers::vector::<T>(1, 43), integers::vector::<T>(2, 31));
     let expected = reference_spmv(&matrix.transpose().unwrap(), number(-3.0), &x, number(8.0), &y);

@@ -58,6 +58,9 @@ const UNIT_TESTS: &[(&str, &[&str])] = &[
     ("measure", &["--package=warpsparse-measure", "--lib"]),
 ];
 
+/// Where tests of devices are. Other packages have tests of the same names.
+const TESTS: &[&str] = &["tests", "ladders/tests"];
+
 /// Has tests that need a GPU run, and not be ignored: some decide when they are built.
 const GPU_REQUIRED: &[(&str, &str)] = &[("WARPSPARSE_REQUIRE_GPU", "1")];
 
@@ -86,6 +89,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         executables(root, BUILD, BUILT, GPU_REQUIRED)?.into_iter().chain(linked_with_libcuda(root)?)
     {
         let folder = match target.kind.first().map(String::as_str) {
+            Some("test") if !TESTS.iter().any(|tests| target.src_path.starts_with(root.join(tests))) => continue,
             Some("test") => "tests",
             Some("example") if target.name != "planted" => "examples",
             _ => ".",
@@ -123,6 +127,7 @@ struct Message {
 struct Target {
     name: String,
     kind: Vec<String>,
+    src_path: PathBuf,
 }
 
 /// The tests of the features `cust` and `faer`. They run with the other machine's libcuda, and are linked here with a stand-in.
