@@ -43,13 +43,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv",
-        "spmv/spmv_csr_vector.rs",
-        "the old vector is read with a factor of 0",
-        "if args.beta == T::ZERO { product } else",
-        "if false { product } else",
-    ),
-    mutant(
-        "spmv",
         "primitives/row_sum.rs",
         "the last entry of a row is left out",
         "let mut left = length.saturating_sub(lane);",
@@ -161,13 +154,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "groups of lanes wait for the whole warp",
         "let mask = (u32::MAX >> (WARP_SIZE - LANES)) << (lane / LANES * LANES);",
         "let mask = u32::MAX;",
-    ),
-    mutant(
-        "spmm",
-        "spmm/spmm_rows.rs",
-        "no release after a piece is stored",
-        "atomic_fetch_add_u32_device(counter, Release, 1)",
-        "atomic_fetch_add_u32_device(counter, Relaxed, 1)",
     ),
     mutant(
         "spmm_reduce",
