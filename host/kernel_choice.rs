@@ -12,6 +12,11 @@ pub struct KernelChoice {
     pub reason: String,
 }
 
+/// Returns a number of lanes per row in words.
+pub(crate) fn lanes_per_row(lanes: u32) -> String {
+    format!("{lanes} lane{} per row", if lanes == 1 { "" } else { "s" })
+}
+
 impl fmt::Display for KernelChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kernel, self.reason)

@@ -173,7 +173,7 @@ fn padding_is_ignored(device: &Device) {
                 let ld = dia.leading_dimension();
                 k % ld >= 3 || !(0..5).contains(&((k % ld) as i64 + dia.offsets()[k / ld]))
             }
-            _ => unreachable!("as the options say"),
+            _ => unreachable!("as the options specify"),
         };
         let padding: Vec<usize> = (0..values.len()).filter(|&k| is_padding(k)).collect();
         assert!(!padding.is_empty());

@@ -171,7 +171,7 @@ fn offsets_of_either_width(device: &Device) {
     }
 }
 
-/// 32 lanes a row make 2^32 threads and more: no index may wrap.
+/// 32 lanes per row make 2^32 threads and more: no index may wrap.
 fn more_rows_than_2_to_the_27(device: &Device) {
     let nrows = (1 << 27) + 3;
     let mut row_offsets = vec![0u32; nrows + 1];

@@ -32,7 +32,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         2-norm. A format that would be mostly padding refuses the matrix: then its slots for each entry stand in place of \
         figures. Ratios are another library's time over that of the format: above 1 that library is slower. Of a library \
         that multiplies by several algorithms, figures are the fastest one's; cuSPARSE's are told for each of its formats. A conversion begins and ends in the host's memory. It has paid back after so many products as it takes \
-        to save the time of an upload with the conversion, next to products in CSR by the kernel chosen by itself.",
+        to save the time of an upload with the conversion, next to products in CSR by the automatically chosen kernel.",
 };
 
 /// What a matrix is converted to; all else is compared with the first.

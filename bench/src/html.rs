@@ -86,10 +86,10 @@ fn benchmark(place: usize, section: &Section, reading: &Reading) -> Markup {
 fn lead(reading: &Reading, is_ladder: bool) -> &'static str {
     match reading.kind {
         Kind::Spmv => {
-            "GB/s of the bytes that must move at least, in CSR by the kernel chosen by itself; the line is the bandwidth \
+            "GB/s of the bytes that must move at least, in CSR by the automatically chosen kernel; the line is the bandwidth \
              of a copy on the device."
         }
-        Kind::Spmm => "GFLOP/s, two operations for each entry and column, by the kernel chosen by itself.",
+        Kind::Spmm => "GFLOP/s, two operations for each entry and column, by the automatically chosen kernel.",
         Kind::Graphs => {
             "From the obvious kernel to clustered rows: what each step gains, in GFLOP/s. The graphs are stand-ins of \
              published sizes and made-up structure; the line is the fastest other library."

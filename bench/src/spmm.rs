@@ -37,7 +37,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         GB/s count the bytes that must move at least: values, column indices and row offsets once, B and C once. GFLOP/s \
         count two operations for each entry and column of B. Errors are relative to the product in f64, in the 2-norm; of \
         large products they are those of rows from everywhere, the longest one among them. Ratios are another library's \
-        time over that of the kernel chosen by itself: above 1 that library is slower. Of a library that multiplies by \
+        time over that of the automatically chosen kernel: above 1 that library is slower. Of a library that multiplies by \
         several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are preprocessed, on the matrix in CSR and in COO, \
         and in each format only those are measured in full that come within 1.5 times the fastest one's time in a trial (the least of 3 \
         products on one set of buffers).",

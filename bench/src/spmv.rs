@@ -28,7 +28,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     product: "y = 1 A x + 0 y",
     figures: "GB/s count the bytes that must move at least: values, column indices and row offsets once, x and y once. \
         Errors are relative to the product in f64, in the 2-norm. Ratios are another library's time over that of the \
-        kernel chosen by itself: above 1 that library is slower. Of a library that multiplies by several algorithms, figures are the \
+        automatically chosen kernel: above 1 that library is slower. Of a library that multiplies by several algorithms, figures are the \
         fastest one's; those of cuSPARSE are preprocessed, on the matrix in CSR and in COO, which has the same arrays with the rows \
         written out.",
 };

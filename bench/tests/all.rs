@@ -209,7 +209,7 @@ fn comparisons_name_what_got_slower_of_any_benchmark() {
     let rungs = new["sections"][2]["report"]["results"][0]["rungs"].as_array_mut().unwrap();
     slow_down(rungs.iter_mut().find(|rung| rung["rung"] == "CPU").unwrap());
     let (status, text, error) = compare(&new);
-    let told = "2 of 3 figures got slower: SpMM rmat:7:4, n = 4 f32, chosen by itself; CG poisson2d:16 f64, CPU";
+    let told = "2 of 3 figures got slower: SpMM rmat:7:4, n = 4 f32, automatic choice; CG poisson2d:16 f64, CPU";
     assert_eq!((status, error), (1, format!("error: {told}\n")));
     assert_eq!(text.matches("| slower |").count(), 2, "{text}");
 

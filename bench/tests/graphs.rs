@@ -31,7 +31,7 @@ fn every_rung_is_measured() {
         ("GE-SpMM: CRC", "spmm_ladder_row_caching_f32_c1"),
         ("GE-SpMM: CRC and CWM, 2 tiles", "spmm_ladder_row_caching_f32_c2"),
         ("GE-SpMM: CRC and CWM, 4 tiles", "spmm_ladder_row_caching_f32_c4"),
-        ("chosen by itself", "spmm_csr_f32_v4_"),
+        ("automatic choice", "spmm_csr_f32_v4_"),
         ("rows clustered", "spmm_csr_f32_v4_"),
         ("rows and columns clustered", "spmm_csr_f32_v4_"),
     ];
@@ -78,7 +78,7 @@ fn the_cpu_has_fewer_rungs_and_other_libraries() {
     // 500 entries a row: of 86 rows half of all places, 43 a row.
     assert_eq!((number(&ddi["matrix"], "rows"), number(&ddi["matrix"], "entries")), (86.0, 3698.0));
     let names: Vec<_> = ddi["rungs"].as_array().unwrap().iter().map(|rung| &rung["rung"]).collect();
-    assert_eq!(names, ["chosen by itself", "rows and columns clustered"]);
+    assert_eq!(names, ["automatic choice", "rows and columns clustered"]);
     let sprs = &ddi["baselines"][0];
     assert_eq!(sprs["name"], "sprs");
     for name in names {
@@ -90,7 +90,7 @@ fn the_cpu_has_fewer_rungs_and_other_libraries() {
     assert_eq!(rows(&text, "its algorithm")[0][1], "csr_mulacc_dense_rowmaj");
 
     let reordering = &ddi["reordering"];
-    let chosen_us = median(rung(ddi, "chosen by itself"));
+    let chosen_us = median(rung(ddi, "automatic choice"));
     let (cluster_us, permute_us) = (1e3 * number(reordering, "cluster_ms"), 1e3 * number(reordering, "permute_ms"));
     close(number(reordering, "cluster_products"), cluster_us / chosen_us);
     close(number(reordering, "permute_products"), permute_us / chosen_us);
@@ -109,9 +109,9 @@ fn long_products_are_timed_once() {
     let (text, report) = bench(&SMALL, &arguments, "once.json");
     let am = result(&report, "am", 32);
     assert!(text.contains("more than 0.000000001 s, fewer are timed"), "{text}");
-    let chosen = rung(am, "chosen by itself");
+    let chosen = rung(am, "automatic choice");
     assert_eq!(chosen["repeats"], 1);
-    assert_eq!(rows(&text, "chosen by itself")[0][1], us(median(chosen)) + "¹");
+    assert_eq!(rows(&text, "automatic choice")[0][1], us(median(chosen)) + "¹");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn compare_finds_what_got_slower() {
     let slower = run(&["compare", &old, &new]);
     assert_eq!(slower.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&slower.stdout).contains("slower"));
-    assert_eq!(stderr(&slower), "error: 1 of 2 figures got slower: SpMV stencil27:9 f64, chosen by itself\n");
+    assert_eq!(stderr(&slower), "error: 1 of 2 figures got slower: SpMV stencil27:9 f64, automatic choice\n");
 
     let refusal = |text: &str| {
         fs::write(&new, text).unwrap();

@@ -48,10 +48,10 @@ fn tiles_and_splits_can_be_forced_and_found() {
     let arguments = ["-m", "40", "-n", "33", "-k", "300", "--device", "emulated", "--repeat", "1"];
     let report = gemm(&[&arguments[..], &["--tile", "64x64", "--split-k", "3"]].concat());
     assert_eq!(report["kernel"], "gemm_tiles_f32_64x64_a_rows_b_rows");
-    let reason = "tiles of 64 x 64, 1 in all, the sums of each split among 3 blocks, as the options say";
+    let reason = "tiles of 64 x 64, 1 in all, the sums of each split among 3 blocks, as the options specify";
     assert_eq!(report["reason"], reason);
     let report = gemm(&[&arguments[..], &["--autotune"]].concat());
-    assert!(report["reason"].as_str().unwrap().ends_with(", as the options say"), "{report}");
+    assert!(report["reason"].as_str().unwrap().ends_with(", as the options specify"), "{report}");
     let cases =
         [("--tile=3x4", "there are 128 x 256, "), ("--tile=3", "the form 128x64"), ("--split-k=65", "1 to 64 blocks")];
     for (option, error) in cases {

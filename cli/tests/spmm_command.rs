@@ -50,7 +50,7 @@ fn kernels_can_be_forced_and_autotuned() {
     // One column is a dense matrix too, not a vector.
     assert_eq!(kernel(&["1"]).0, "spmm_csr_f32_v1_t1_c1");
     let (_, reason) = kernel(&["4", "--autotune", "--tile", "1x1"]);
-    assert!(reason.starts_with("the fastest of ") && reason.contains("4 columns: 1 lanes a row"), "{reason}");
+    assert!(reason.starts_with("the fastest of ") && reason.contains("4 columns: 1 lane per row"), "{reason}");
 }
 
 #[test]

@@ -263,21 +263,19 @@ impl<'a, T: Element> From<&'a DeviceSliceMut<'_, T>> for DeviceSlice<'a, T> {
 
 /// Returns the first index and the length of a range within `len` items.
 pub(crate) fn within(what: &str, len: usize, range: &impl RangeBounds<usize>) -> Result<(usize, usize)> {
+    // What saturates is beyond every length.
     let first = match range.start_bound() {
-        Bound::Included(&first) => Some(first),
-        Bound::Excluded(&before) => before.checked_add(1),
-        Bound::Unbounded => Some(0),
+        Bound::Included(&first) => first,
+        Bound::Excluded(&before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
     };
     let end = match range.end_bound() {
-        Bound::Included(&last) => last.checked_add(1),
-        Bound::Excluded(&end) => Some(end),
-        Bound::Unbounded => Some(len),
+        Bound::Included(&last) => last.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
     };
-    match (first, end) {
-        (Some(first), Some(end)) if first <= end && end <= len => Ok((first, end - first)),
-        _ => {
-            let (start, end) = (range.start_bound(), range.end_bound());
-            Err(Error::InvalidOption(format!("a slice from {start:?} to {end:?} of {len} {what}")))
-        }
+    if first > end || end > len {
+        return Err(Error::InvalidOption(format!("the range {first}..{end} of {len} {what}")));
     }
+    Ok((first, end - first))
 }

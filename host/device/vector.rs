@@ -90,6 +90,16 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.download(&self.device, first, target)
     }
 
+    /// Copies the vector on its device, without waiting.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn try_clone(&self) -> Result<Self> {
+        let mut copy = self.device.zeros(self.len())?;
+        copy.copy_from_vec(self)?;
+        Ok(copy)
+    }
+
     /// Overwrites all elements with `source`. Waits for the copy.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub(super) fn choice<T: Scalar>(
     let Plan { entry, tile: (rows, cols), blocks, split_k, .. } = Plan::new(options, a, b, c)?;
     let split = if split_k > 1 { format!(", the sums of each split among {split_k} blocks") } else { String::new() };
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
-    let forced = if *options == GemmOptions::default() { "" } else { ", as the options say" };
+    let forced = if *options == GemmOptions::default() { "" } else { ", as the options specify" };
     let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}", blocks / split_k);
     Ok(KernelChoice { kernel: entry.name.into(), reason })
 }

@@ -9,6 +9,7 @@ use super::choice;
 use crate::{
     Error, Offset, Result, Scalar, Structure,
     device::{Buffer, KernelLaunch, Readable},
+    kernel_choice::lanes_per_row,
     pieces::Pieces,
     stored::CsrArrays,
 };
@@ -70,7 +71,8 @@ impl Shares {
             entry,
             pieces,
             summary: format!(
-                "{cols} columns: {lanes} lanes a row, each with {coarsening} vectors of {vector}; {long}{ordered}"
+                "{cols} columns: {lanes}, each with {coarsening} vectors of {vector}; {long}{ordered}",
+                lanes = lanes_per_row(lanes)
             ),
             split_threshold,
             // In another order, the next rows are unknown.

@@ -11,6 +11,7 @@ use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
 use crate::{
     CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, launch},
+    kernel_choice::lanes_per_row,
     pieces::Pieces,
     stored::CsrArrays,
 };
@@ -104,9 +105,9 @@ pub(super) fn choose<T: Scalar, O: Offset>(
             format!("{long_rows} rows of more than {split_threshold} entries, up to {longest}, in {pieces} pieces")
         }
     };
-    let because = if *options == SpmvOptions::default() { "" } else { ", as the options say" };
+    let because = if *options == SpmvOptions::default() { "" } else { ", as the options specify" };
     let mean = structure.mean_row();
-    let reason = format!("{long}; {lanes} lanes a row for the others (mean of all {mean:.1}){because}");
+    let reason = format!("{long}; {} for the others (mean of all {mean:.1}){because}", lanes_per_row(lanes));
     Ok(Chosen {
         operator: Box::new(operator),
         choice: KernelChoice { kernel: key.entry().name.into(), reason },

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use kernels_gpu::spmv_csr_vector::{Args, Key, grid_size};
 
 use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
-use crate::{KernelChoice, Offset, Result, Scalar, Structure, device::launch, stored::CsrArrays};
+use crate::{
+    KernelChoice, Offset, Result, Scalar, Structure, device::launch, kernel_choice::lanes_per_row, stored::CsrArrays,
+};
 
 /// A kernel of the family, and the matrix.
 #[derive(Debug)]
@@ -23,9 +25,9 @@ pub(super) fn choose<T: Scalar, O: Offset>(
         Lanes::Auto => {
             let (mean, longest) = (structure.mean_row(), structure.max_row);
             let lanes = csr::lanes(structure, mean, longest, 32);
-            (lanes, format!("{lanes} lanes a row suit rows of {mean:.1} entries on the mean, {longest} at most"))
+            (lanes, format!("{}, for rows of {mean:.1} entries on average, {longest} at most", lanes_per_row(lanes)))
         }
-        Lanes::Fixed(lanes) => (lanes, format!("{lanes} lanes a row, as the options say")),
+        Lanes::Fixed(lanes) => (lanes, format!("{}, as the options specify", lanes_per_row(lanes))),
     };
     let key = Key { dtype: T::DTYPE, offset_bytes: size_of::<O>(), lanes };
     Chosen {

@@ -17,6 +17,18 @@ use crate::{
     device::{Backend, check_length},
 };
 
+impl Device {
+    /// Creates a vector of `len` elements equal to `value` on this device, without waiting.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
+    pub fn filled<T: Scalar>(&self, len: usize, value: T) -> Result<DeviceVec<T>> {
+        let mut vector = self.zeros(len)?;
+        vector.fill(value)?;
+        Ok(vector)
+    }
+}
+
 /// Methods that write a vector, for vectors and slices.
 macro_rules! writing_methods {
     ($($type:ty),*) => {$(

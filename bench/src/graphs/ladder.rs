@@ -29,7 +29,7 @@ pub(super) const LADDER: [(&str, Rung); 11] = [
 ];
 
 /// What is taken unless something else is asked for.
-pub(crate) const CHOSEN: &str = "chosen by itself";
+pub(crate) const CHOSEN: &str = "automatic choice";
 pub(super) const ROWS_CLUSTERED: &str = "rows clustered";
 pub(super) const ALL_CLUSTERED: &str = "rows and columns clustered";
 

@@ -82,7 +82,7 @@ fn bar(kind: Kind, case: &Case, way: &Way, timed: &Timed, most: f64, roof: Optio
 
 fn shown_name(way: &Way) -> &str {
     match (way.by, way.name.as_str()) {
-        (By::Chosen, "auto") => "chosen by itself",
+        (By::Chosen, "auto") => "automatic choice",
         (By::Chosen, _) => "warpsparse",
         (_, "csr" | "coo" | "dia" | "ell" | "hyb") => match way.name.as_str() {
             "csr" => "CSR",

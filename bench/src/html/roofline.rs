@@ -188,7 +188,7 @@ fn legend(points: &[Point]) -> Markup {
     ];
     let is_there = |kinds: &[Kind]| points.iter().any(|point| kinds.contains(&point.kind));
     let colours = [
-        ("chosen by itself", "chosen", [By::Chosen, By::Chosen]),
+        ("automatic choice", "chosen", [By::Chosen, By::Chosen]),
         ("our other kernels", "ours", [By::Ours, By::Forced]),
         ("other libraries", "theirs", [By::Baseline, By::Baseline]),
     ];

@@ -24,7 +24,7 @@ pub(crate) struct ProductResult {
 
 #[derive(Serialize)]
 pub(crate) struct Measured {
-    /// The kernel chosen by itself.
+    /// The automatically chosen kernel.
     pub(crate) chosen: DenseReport,
     /// The one chosen by timing, if that was asked for.
     pub(crate) autotuned: Option<DenseReport>,

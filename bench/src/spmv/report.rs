@@ -24,7 +24,7 @@ pub(crate) struct MatrixResult {
     pub(crate) rotation: usize,
     /// What the choice and preparation of the kernel takes beyond the copy of the arrays.
     pub(crate) analysis: Analysis,
-    /// The kernel chosen by itself.
+    /// The automatically chosen kernel.
     pub(crate) chosen: ProductReport,
     /// The others, by force.
     pub(crate) forced: Vec<Forced>,

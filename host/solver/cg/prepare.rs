@@ -108,7 +108,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
 
     pub(super) fn why_plain(&self) -> &'static str {
         match self.method {
-            CgMethod::Plain => "as the options say",
+            CgMethod::Plain => "as the options specify",
             _ => "the operator or the preconditioner cannot be recorded",
         }
     }
