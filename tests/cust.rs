@@ -25,7 +25,7 @@ use warpsparse::{
         stream::{Stream, StreamFlags},
     },
     cust_module, gemm,
-    kernels_gpu::{factor::Multiple, spmv_csr_vector},
+    kernels_gpu::spmv_csr_vector,
 };
 
 fn main() -> ExitCode {
@@ -185,8 +185,8 @@ fn launch_and_check(entry: Option<&str>) {
     let y = upload(&vec![f32::NAN; matrix.nrows()]);
     let args = spmv_csr_vector::Args::<f32, u32> {
         rows,
-        alpha: Multiple::of(1.0),
-        beta: Multiple::of(0.0),
+        alpha: 1.0,
+        beta: 0.0,
         row_offsets: row_offsets.as_device_ptr().as_ptr(),
         col_indices: col_indices.as_device_ptr().as_ptr(),
         values: values.as_device_ptr().as_ptr(),

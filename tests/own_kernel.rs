@@ -6,7 +6,7 @@ use std::{io::Read, process::ExitCode, sync::LazyLock};
 
 use common::{Random, on_device, on_gpu};
 use cuda_std::{kernel, mem, shared::dynamic_shared_mem, thread};
-use kernels_gpu::{Entry, factor::Multiple, gemm_tiles, spmv_csr_vector, vector_scale};
+use kernels_gpu::{Entry, gemm_tiles, spmv_csr_vector, vector_scale};
 use lzma_rust2::LzmaReader;
 use warpsparse::{DType, Device, Error, ErrorKind, Kernel};
 
@@ -56,8 +56,8 @@ fn a_kernel_runs_from_its_ptx(device: &Device) {
     let mut launch = device.launch(&SPMV, spmv_csr_vector::grid_size(n, 2)).unwrap();
     let args = spmv_csr_vector::Args {
         rows: n,
-        alpha: Multiple::of(2.0),
-        beta: Multiple::of(0.0),
+        alpha: 2.0,
+        beta: 0.0,
         row_offsets: launch.read("row_offsets", &row_offsets).unwrap(),
         col_indices: launch.read("col_indices", &col_indices).unwrap(),
         values: launch.read("values", &values).unwrap(),
@@ -166,7 +166,7 @@ fn a_kernel_runs_from_its_entry(device: &Device) {
     for scale in [of_file, Kernel::embedded(entry).unwrap()] {
         let mut y = device.upload_vec(&[1.0, 2.0, 3.0]).unwrap();
         let mut launch = device.launch(&scale, vector_scale::grid_size(3)).unwrap();
-        let args = vector_scale::Args { n: 3, beta: Multiple::of(-2.0), y: launch.write("y", &mut y).unwrap() };
+        let args = vector_scale::Args { n: 3, beta: -2.0, y: launch.write("y", &mut y).unwrap() };
         // SAFETY: three elements, and the grid for three.
         unsafe { launch.run(args) }.unwrap();
         assert_eq!(y.to_vec().unwrap(), [-2.0, -4.0, -6.0]);
@@ -177,7 +177,7 @@ fn what_is_not_embedded(_: &Device) {
     // The arguments of another kernel.
     let entry = vector_scale::Key { dtype: DType::F64 }.entry();
     let text = Kernel::<gemm_tiles::TilesArgs<f64>>::embedded(entry).unwrap_err().to_string();
-    assert!(text.contains("vector_scale_f64") && text.contains("its arguments have 32 bytes, not "), "{text}");
+    assert!(text.contains("vector_scale_f64") && text.contains("its arguments have 24 bytes, not "), "{text}");
     // A family of another crate.
     const ELSEWHERE: Entry = Entry { family: "elsewhere", ..vector_scale::FAMILY.entries[0] };
     let text = Kernel::<vector_scale::Args<f32>>::embedded(&ELSEWHERE).unwrap_err().to_string();

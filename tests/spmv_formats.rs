@@ -12,8 +12,8 @@ use common::{
 };
 use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
-    HybMatrix, Result, Scalar, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, Factor,
+    FormatChoice, HybMatrix, IntoFactor, Result, Scalar, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -204,50 +204,45 @@ fn product_with_transpose<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T]
     y.to_vec().unwrap()
 }
 
-/// The same bits as with host scalars; with a `beta` of 0, `y` is not read.
+/// Sums of integers, and eighths of them, are exact: also those in no fixed order. With a `beta` of 0, `y` is not read.
 fn factors_in_device_memory<T: Scalar>(device: &Device) {
     let number = T::from_f64;
     let rows = (0..43).map(|i| (0..i % 7).map(|k| ((i * 5 + k * 3) % 31, 0.1 + k as f64)).collect()).collect();
-    let matrix = matrices::from_rows::<T>(31, rows);
+    let matrix = integers::matrix(&matrices::from_rows::<T>(31, rows));
+    let transpose = matrix.transpose().unwrap();
     let adaptive = SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(4);
     let mut all = uploads(device, &matrix);
-    all.retain(|(format, _)| *format != "CSC");
     all.push(("adaptive", device.upload_with(&matrix, &adaptive).unwrap()));
     all.push(("vector", device.upload_with(&matrix, &SpmvOptions::default().kernel(CsrKernel::Vector)).unwrap()));
     let [three, eight, zero] = [3.0, 8.0, 0.0].map(|value| device.scalar(number(value)).unwrap());
+    let (x, y) = (integers::vector::<T>(1, 31), integers::vector::<T>(2, 43));
+    let (x_on_device, nans) = (device.upload_vec(&x).unwrap(), vec![number(f64::NAN); 43]);
+    let factors: [(Factor<'_, T>, f64, Factor<'_, T>, f64, &[T]); 3] = [
+        ((&three).into_factor(), 3.0, (&eight).into_factor(), 8.0, &y),
+        (-&eight, -8.0, &three / &eight, 0.375, &y),
+        ((&three).into_factor(), 3.0, (&zero).into_factor(), 0.0, &nans),
+    ];
     for (name, uploaded) in &all {
-        let (x, y) = vectors::<T>(31, 43, T::from_f64(1.0));
-        let x_on_device = device.upload_vec(&x).unwrap();
-        let mut found = device.upload_vec(&y).unwrap();
-        uploaded.spmv(&three, &x_on_device, &eight, &mut found).unwrap();
-        let expected = product(uploaded, number(3.0), &x, number(8.0), &y);
-        assert_eq!(found.to_vec().unwrap(), expected, "{name}");
-
-        let mut found = device.upload_vec(&y).unwrap();
-        uploaded.spmv(-&eight, &x_on_device, &three / &eight, &mut found).unwrap();
-        let expected = product(uploaded, number(-8.0), &x, number(0.375), &y);
-        assert_eq!(found.to_vec().unwrap(), expected, "{name}, quotient");
-
-        let mut found = device.upload_vec(&[number(f64::NAN); 43]).unwrap();
-        uploaded.spmv(&three, &x_on_device, &zero, &mut found).unwrap();
-        let expected = product(uploaded, number(3.0), &x, number(0.0), &y);
-        assert_eq!(found.to_vec().unwrap(), expected, "{name}, beta 0");
+        for (alpha, host_alpha, beta, host_beta, y) in factors {
+            let mut found = device.upload_vec(y).unwrap();
+            uploaded.spmv(alpha, &x_on_device, beta, &mut found).unwrap();
+            let expected = reference_spmv(&matrix, number(host_alpha), &x, number(host_beta), y);
+            assert_exact(&format!("{name}, alpha {host_alpha}"), &found.to_vec().unwrap(), &expected);
+        }
     }
-    // Additions to y have no fixed order on a GPU: sums of integers are exact in any.
-    let matrix = integers::matrix(&matrix);
-    let (x, y) = (integers::vector::<T>(1, 43), integers::vector::<T>(2, 31));
-    let expected = reference_spmv(&matrix.transpose().unwrap(), number(-3.0), &x, number(8.0), &y);
+    let y_on_device = device.upload_vec(&y).unwrap();
     for (name, uploaded) in transposable(device, &matrix) {
-        let mut found = device.upload_vec(&y).unwrap();
-        uploaded.spmv_transposed(-&three, &device.upload_vec(&x).unwrap(), &eight, &mut found).unwrap();
+        let mut found = device.upload_vec(&x).unwrap();
+        uploaded.spmv_transposed(-&three, &y_on_device, &eight, &mut found).unwrap();
+        let expected = reference_spmv(&transpose, number(-3.0), &y, number(8.0), &x);
         assert_exact(name, &found.to_vec().unwrap(), &expected);
     }
     // A scalar of another device.
     let (elsewhere, uploaded) = (other(device).scalar(number(1.0)).unwrap(), &all[0].1);
-    let (x, mut y) = (device.zeros(31).unwrap(), device.zeros(43).unwrap());
+    let mut y = device.zeros(43).unwrap();
     for error in [
-        uploaded.spmv(&elsewhere, &x, number(0.0), &mut y).unwrap_err(),
-        uploaded.spmv(number(1.0), &x, &three / &elsewhere, &mut y).unwrap_err(),
+        uploaded.spmv(&elsewhere, &x_on_device, number(0.0), &mut y).unwrap_err(),
+        uploaded.spmv(number(1.0), &x_on_device, &three / &elsewhere, &mut y).unwrap_err(),
     ] {
         assert!(matches!(error, Error::DeviceMismatch { what: "alpha" | "beta", .. }), "{error}");
     }

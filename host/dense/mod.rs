@@ -2,11 +2,13 @@
 
 mod copy;
 mod layout;
+mod scaled;
 mod view;
 
 use std::ops::RangeBounds;
 
 pub use layout::{DenseLayout, Order};
+pub(crate) use scaled::scaled;
 pub use view::{DenseMut, DenseRef};
 
 use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result};

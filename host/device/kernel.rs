@@ -107,14 +107,14 @@ impl<Args> Kernel<Args> {
     /// module has the entry keys, `Args`, the grid size, and the safety rules.
     ///
     /// ```
-    /// use kernels_gpu::{factor::Multiple, vector_scale::{Args, Key, grid_size}};
+    /// use kernels_gpu::vector_scale::{Args, Key, grid_size};
     /// use warpsparse::{DType, Device, Kernel};
     ///
     /// let scale = Kernel::<Args<f64>>::embedded(Key { dtype: DType::F64 }.entry())?;
     /// let device = Device::emulated(0); // or a GPU
     /// let mut y = device.upload_vec(&[1.0, 2.0, 3.0])?;
     /// let mut launch = device.launch(&scale, grid_size(3))?;
-    /// let args = Args { n: 3, beta: Multiple::of(10.0), y: launch.write("y", &mut y)? };
+    /// let args = Args { n: 3, beta: 10.0, y: launch.write("y", &mut y)? };
     /// // SAFETY: the vector has 3 elements, and the grid is that for 3.
     /// unsafe { launch.run(args)? }
     /// assert_eq!(y.to_vec()?, [10.0, 20.0, 30.0]);

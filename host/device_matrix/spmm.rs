@@ -4,6 +4,7 @@ use super::DeviceMatrix;
 use crate::{
     DenseMut, DenseRef, Device, DeviceDense, Element, Error, IntoFactor, KernelChoice, Order, Reduce, Result, Scalar,
     SpmmOptions, Weights,
+    dense::scaled,
     device::{self, check_length},
     spmm::{Multiply, Product, Reduction},
 };
@@ -59,7 +60,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
             return self.spmv(alpha, x, beta, y);
         }
-        by_rows(operator, Product { alpha: alpha.into_factor(), b, beta: beta.into_factor(), c })
+        let factors = (alpha.into_factor(), beta.into_factor());
+        scaled(factors, c, |alpha, beta, c| by_rows(operator, Product { alpha, b, beta, c }))
     }
 
     /// Computes `C = alpha * A^T * B + beta * C` for a [`CscMatrix`](crate::CscMatrix), where `B` has `nrows` rows and
@@ -81,7 +83,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         if let (Some(x), Some(y)) = (b.as_vector(), c.as_vector_mut()) {
             return self.spmv_transposed(alpha, x, beta, y);
         }
-        by_rows(operator, Product { alpha: alpha.into_factor(), b, beta: beta.into_factor(), c })
+        let factors = (alpha.into_factor(), beta.into_factor());
+        scaled(factors, c, |alpha, beta, c| by_rows(operator, Product { alpha, b, beta, c }))
     }
 
     /// Reduces over neighbours, as in a graph neural network: `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the
@@ -244,19 +247,17 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         let (b, c) = (b.into(), c.into());
         check_length("the row of B", self.cols, b.ncols())?;
         self.matrix.check_dense((self.sizes.0, &b), (self.sizes.1, &c))?;
-        by_rows(&*self.operator, Product { alpha: alpha.into_factor(), b, beta: beta.into_factor(), c })
+        let factors = (alpha.into_factor(), beta.into_factor());
+        scaled(factors, c, |alpha, beta, c| by_rows(&*self.operator, Product { alpha, b, beta, c }))
     }
 }
 
 /// Multiplies matrices in any order by an operator for row-major ones.
 fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_, T>) -> Result<()> {
     let Product { alpha, b, beta, c } = product;
-    let mut quotients = (None, None);
-    let alpha = alpha.without_quotient("alpha", c.device(), &mut quotients.0)?;
-    let beta = beta.without_quotient("beta", c.device(), &mut quotients.1)?;
     let copy = in_rows(c.device(), b)?;
     let b = copy.as_ref().map_or(b, DeviceDense::view);
-    write_rows(c, !beta.is(T::default()), |c| operator.multiply(Product { alpha, b, beta, c }))
+    write_rows(c, beta != T::default(), |c| operator.multiply(Product { alpha, b, beta, c }))
 }
 
 /// Returns a row-major copy of a column-major matrix.

@@ -2,7 +2,7 @@
 
 use super::DeviceMatrix;
 use crate::{
-    DeviceSlice, DeviceSliceMut, DeviceVec, IntoFactor, Result, Scalar,
+    DeviceSlice, DeviceSliceMut, DeviceVec, Factor, IntoFactor, Result, Scalar,
     device::check_length,
     spmv::{Product, Spmv},
 };
@@ -13,9 +13,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// With `beta` = 0 the old `y` is not read, so it may hold NaN. Sums have a fixed order: the same input on the same
     /// device gives the same bits. `O(nnz + nrows)` work.
     ///
-    /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`](crate::Factor)
-    /// computed from these. `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on `y`'s stream; nothing is
-    /// allocated on the GPU, and nothing waits. The first product of a process also loads the kernel. If `y` is a slice
+    /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`] made of them; those in device memory
+    /// cost a temporary product and a pass over `y`. `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on
+    /// `y`'s stream. With host scalars nothing is allocated on the GPU; nothing waits. The first product of a process also loads the kernel. If `y` is a slice
     /// that does not begin at a multiple of 16 bytes, DIA, ELL, HYB and COO matrices, and transposed products of CSR
     /// matrices, multiply into a temporary vector and copy it.
     ///
@@ -32,9 +32,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         beta: impl IntoFactor<'f, T>,
         y: impl Into<DeviceSliceMut<'y, T>>,
     ) -> Result<()> {
-        let (operator, alpha, beta) = (self.product()?, alpha.into_factor(), beta.into_factor());
-        let (x, y) = (x.into(), y.into());
-        self.multiply(operator, (self.nrows(), self.ncols()), Product { alpha, x, beta, y })
+        let factors = (alpha.into_factor(), beta.into_factor());
+        self.scaled(self.product()?, (self.nrows(), self.ncols()), factors, x.into(), y.into())
     }
 
     /// Computes `y = alpha * A^T * x + beta * y`.
@@ -55,30 +54,48 @@ impl<T: Scalar> DeviceMatrix<T> {
         beta: impl IntoFactor<'f, T>,
         y: impl Into<DeviceSliceMut<'y, T>>,
     ) -> Result<()> {
-        let (operator, alpha, beta) = (self.transposed_product()?, alpha.into_factor(), beta.into_factor());
-        let (x, y) = (x.into(), y.into());
-        self.multiply(operator, (self.ncols(), self.nrows()), Product { alpha, x, beta, y })
+        let factors = (alpha.into_factor(), beta.into_factor());
+        self.scaled(self.transposed_product()?, (self.ncols(), self.nrows()), factors, x.into(), y.into())
     }
 
-    /// Multiplies by an operator whose kernel may write several elements of `y` at a time: into a copy if `y` does not begin
-    /// at a multiple of 16 bytes.
-    fn multiply(&self, operator: &dyn Spmv<T>, (rows, cols): (usize, usize), product: Product<'_, T>) -> Result<()> {
-        let Product { alpha, x, beta, mut y } = product;
+    /// Multiplies by an operator of so many rows and columns; by way of a temporary product if only the device knows the factors.
+    fn scaled(
+        &self,
+        operator: &dyn Spmv<T>,
+        (rows, cols): (usize, usize),
+        (alpha, beta): (Factor<'_, T>, Factor<'_, T>),
+        x: DeviceSlice<'_, T>,
+        mut y: DeviceSliceMut<'_, T>,
+    ) -> Result<()> {
         check_length("x", cols, x.len())?;
         check_length("y", rows, y.len())?;
         self.device().check_same("x", x.device())?;
         self.device().check_same("y", y.device())?;
-        let mut quotients = (None, None);
-        let alpha = alpha.without_quotient("alpha", y.device(), &mut quotients.0)?;
-        let beta = beta.without_quotient("beta", y.device(), &mut quotients.1)?;
-        if y.is_aligned() || !operator.needs_alignment() {
-            return operator.spmv(Product { alpha, x, beta, y });
+        if let Some((alpha, beta)) = Factor::numbers(alpha, beta, y.device())? {
+            return multiply(operator, alpha, x, beta, y);
         }
-        let mut aligned: DeviceVec<T> = y.device().zeros(y.len())?;
-        if !beta.is(T::default()) {
-            aligned.assign(&y)?;
-        }
-        operator.spmv(Product { alpha, x, beta, y: (&mut aligned).into() })?;
-        y.assign(&aligned)
+        let mut product: DeviceVec<T> = y.device().zeros(rows)?;
+        multiply(operator, T::from_f64(1.0), x, T::default(), (&mut product).into())?;
+        y.axpby(alpha, &product, beta)
     }
+}
+
+/// Multiplies by an operator whose kernel may write several elements of `y` at a time: into a copy if `y` does not
+/// begin at a multiple of 16 bytes.
+fn multiply<T: Scalar>(
+    operator: &dyn Spmv<T>,
+    alpha: T,
+    x: DeviceSlice<'_, T>,
+    beta: T,
+    mut y: DeviceSliceMut<'_, T>,
+) -> Result<()> {
+    if y.is_aligned() || !operator.needs_alignment() {
+        return operator.spmv(Product { alpha, x, beta, y });
+    }
+    let mut aligned: DeviceVec<T> = y.device().zeros(y.len())?;
+    if beta != T::default() {
+        aligned.assign(&y)?;
+    }
+    operator.spmv(Product { alpha, x, beta, y: (&mut aligned).into() })?;
+    y.assign(&aligned)
 }

@@ -66,8 +66,7 @@ impl<T: Scalar> Strided<*mut T> {
 }
 
 pub(super) fn gemm<T: Scalar>(product: Product<'_, T>) {
-    let Product { alpha, a, b, beta, c } = product;
-    let (alpha, beta) = (alpha.on_cpu(), beta.on_cpu());
+    let Product { alpha, a, b, beta, c, .. } = product;
     let (m, n) = (c.nrows(), c.ncols());
     let k = if alpha == T::default() { 0 } else { a.ncols() };
     let product = Strides { alpha, a: Strided::read(a), b: Strided::read(b), beta, c: Strided::write(c), k };

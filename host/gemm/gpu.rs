@@ -7,7 +7,7 @@ use super::{
     tiling::{Task, Tiling},
 };
 use crate::{
-    DenseMut, DenseRef, Device, DeviceVec, Error, Factor, KernelChoice, Order, Result, Scalar,
+    DenseMut, DenseRef, Device, DeviceVec, Error, KernelChoice, Order, Result, Scalar,
     device::{Found, launch},
 };
 
@@ -117,9 +117,7 @@ impl Plan {
             _ => Some(Exchange::new(queue, tile, blocks, split_k)?),
         };
         // Without a sum, infinity times nothing is nothing.
-        let zero = Factor::of(T::default());
-        let (alpha, k) = if alpha.is(T::default()) || k == 0 { (zero, 0) } else { (alpha, k) };
-        let (alpha, beta) = (alpha.multiple(), beta.multiple());
+        let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
         let gemm = GemmArgs { m, n, k, lda, ldb, ldc, alpha, beta, a: a.readable(), b: b.readable(), c };
         let (partials, arrivals) = match &mut exchange {
             Some(Exchange { partials, arrivals }) => (partials.writable(), arrivals.writable()),

@@ -10,7 +10,8 @@ pub use autotune::gemm_autotune;
 pub use options::GemmOptions;
 
 use crate::{
-    DenseMut, DenseRef, DeviceDense, Factor, IntoFactor, KernelChoice, Result, Scalar,
+    DenseMut, DenseRef, DeviceDense, IntoFactor, KernelChoice, Result, Scalar,
+    dense::scaled,
     device::{Backend, check_length},
 };
 
@@ -19,8 +20,11 @@ use crate::{
 /// data.
 ///
 /// With `beta` = 0 the old `C` is not read, so it may hold NaN; with `alpha` = 0 or `k` = 0, `A` and `B` are not read,
-/// as in BLAS, though the kernel reads them if `alpha` is a [`DeviceScalar`](crate::DeviceScalar) that is 0. Elements between the rows (columns) of `C` are left unchanged. The same input on the same device gives
+/// as in BLAS. Elements between the rows (columns) of `C` are left unchanged. The same input on the same device gives
 /// the same bits. `O(m * n * k)` work.
+///
+/// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`](crate::Factor) made of them; those in
+/// device memory cost a temporary product and a pass over `C`.
 ///
 /// On a GPU the product is queued on the stream of `C`, and nothing waits. Products with split sums use a workspace of
 /// the stream, which grows only if a product needs more than any before. The CPU uses the crate `matrixmultiply`; with
@@ -71,12 +75,10 @@ pub fn gemm_with<'f, 'a, 'b, 'c, T: Scalar>(
     c: impl Into<DenseMut<'c, T>>,
 ) -> Result<()> {
     let (a, b, c) = (a.into(), b.into(), c.into());
-    let (alpha, beta) = (alpha.into_factor(), beta.into_factor());
     check(&a, &b, &c)?;
-    let mut quotients = (None, None);
-    let alpha = alpha.without_quotient("alpha", c.device(), &mut quotients.0)?;
-    let beta = beta.without_quotient("beta", c.device(), &mut quotients.1)?;
-    Plan::new(options, a, b, &c)?.run(Product { alpha, a, b, beta, c })
+    scaled((alpha.into_factor(), beta.into_factor()), c, |alpha, beta, c| {
+        Plan::new(options, a, b, &c)?.run(Product { alpha, a, b, beta, c })
+    })
 }
 
 impl<T: Scalar> DenseRef<'_, T> {
@@ -133,10 +135,10 @@ pub fn gemm_choice<T: Scalar>(
 
 /// `C = alpha * A * B + beta * C`, where the sizes fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) alpha: Factor<'a, T>,
+    pub(crate) alpha: T,
     pub(crate) a: DenseRef<'a, T>,
     pub(crate) b: DenseRef<'a, T>,
-    pub(crate) beta: Factor<'a, T>,
+    pub(crate) beta: T,
     pub(crate) c: DenseMut<'a, T>,
 }
 

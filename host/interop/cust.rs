@@ -27,14 +27,13 @@ use crate::{
 ///
 /// ```no_run
 /// use cust::{launch, memory::{CopyDestination, DeviceBuffer}, stream::{Stream, StreamFlags}};
-/// use warpsparse::kernels_gpu::{factor::Multiple, vector_scale::{Args, grid_size}};
-/// use warpsparse::{KernelArgs, cust_module};
+/// use warpsparse::{KernelArgs, cust_module, kernels_gpu::vector_scale::{Args, grid_size}};
 ///
 /// let _context = cust::quick_init()?;
 /// let stream = Stream::new(StreamFlags::DEFAULT, None)?;
 /// let module = cust_module("vector_scale", Some("vector_scale_f64"))?;
 /// let y = DeviceBuffer::from_slice(&[1.0, 2.0, 3.0])?;
-/// let args = Args { n: 3, beta: Multiple::of(10.0), y: y.as_device_ptr().as_mut_ptr() };
+/// let args = Args { n: 3, beta: 10.0, y: y.as_device_ptr().as_mut_ptr() };
 /// // SAFETY: the struct that the entry takes; the buffer has 3 elements, and the grid is that for 3.
 /// unsafe {
 ///     let args = KernelArgs::new(args);

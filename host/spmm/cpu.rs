@@ -56,8 +56,7 @@ impl<'a, T: Element> RowsMut<'a, T> {
 
 impl<T: Scalar, O: Offset> Multiply<T> for OnCpu<CsrMatrix<T, O>> {
     fn multiply(&self, product: Product<'_, T>) -> Result<()> {
-        let Product { alpha, b, beta, c } = product;
-        let (alpha, beta) = (alpha.on_cpu(), beta.on_cpu());
+        let Product { alpha, b, beta, c, .. } = product;
         let (matrix, cols) = (&self.0, b.ncols());
         if cols == 0 || matrix.nrows() == 0 {
             return Ok(());

@@ -17,7 +17,7 @@ use super::{
     shares::{Shares, alignment, columns, row_bytes, row_offsets},
 };
 use crate::{
-    Factor, KernelChoice, Offset, Result, Scalar, Structure,
+    KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, KernelLaunch},
     memory::zeros,
     stored::CsrArrays,
@@ -154,8 +154,8 @@ impl<T: Scalar, O: Offset> Products<T, O> {
             rows: shares.rows(csr, row_bytes),
             b_ahead: *b_ahead,
             b_rows: self.structure.ncols as u32,
-            alpha: alpha.multiple(),
-            beta: beta.multiple(),
+            alpha,
+            beta,
             values: values.readable(),
             b: b.readable(),
             c,
@@ -190,7 +190,7 @@ impl<T: Scalar, O: Offset> Products<T, O> {
         let mut best: Option<(Duration, Plan<T>)> = None;
         for candidate in candidates {
             let mut plan = self.plan(cols, vector, &candidate)?;
-            let (alpha, beta) = (Factor::of(T::from_f64(1.0)), Factor::of(T::default()));
+            let (alpha, beta) = (T::from_f64(1.0), T::default());
             let mut product = |_| {
                 let (b, c) = (b.matrix(b_size)?, c.matrix_mut(c_size)?);
                 self.launch(&mut plan, Product { alpha, b, beta, c })

@@ -15,7 +15,7 @@ pub use options::SpmmOptions;
 
 use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
-use crate::{DenseMut, DenseRef, Factor, KernelChoice, Result};
+use crate::{DenseMut, DenseRef, KernelChoice, Result};
 
 /// Products with dense matrices, by a kernel that has been chosen.
 pub(crate) trait Multiply<T>: fmt::Debug + Send + Sync {
@@ -34,9 +34,9 @@ pub(crate) trait Spmm<T>: Multiply<T> {
 
 /// `C = alpha * A * B + beta * C`, row-major, where the sizes fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) alpha: Factor<'a, T>,
+    pub(crate) alpha: T,
     pub(crate) b: DenseRef<'a, T>,
-    pub(crate) beta: Factor<'a, T>,
+    pub(crate) beta: T,
     pub(crate) c: DenseMut<'a, T>,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Chosen, Product};
-use crate::{Device, DeviceVec, Factor, KernelChoice, Result, Scalar};
+use crate::{Device, DeviceVec, KernelChoice, Result, Scalar};
 
 /// Rounds of timing, so that a disturbance affects one round of all candidates, not all rounds of one.
 const ROUNDS: usize = 3;
@@ -49,7 +49,7 @@ fn median_time<T: Scalar>(
     x: &DeviceVec<T>,
     y: &mut DeviceVec<T>,
 ) -> Result<Duration> {
-    let (alpha, beta) = (Factor::of(T::from_f64(1.0)), Factor::of(T::default()));
+    let (alpha, beta) = (T::from_f64(1.0), T::default());
     let mut product = |_| chosen.operator.spmv(Product { alpha, x: x.into(), beta, y: (&mut *y).into() });
     product(0)?;
     let mut times = device.time_each(repeats, product)?;

@@ -106,7 +106,7 @@ impl<T: Scalar> GpuCoo<T> {
         let args = Args {
             entries: arrays.entries,
             per_warp: self.per_warp,
-            alpha: alpha.multiple(),
+            alpha,
             row_indices: arrays.row_indices.readable(&arrays.device),
             col_indices: arrays.col_indices.readable(&arrays.device),
             values: values.readable(),
@@ -128,7 +128,7 @@ impl<T: Scalar> GpuCoo<T> {
         let blocks = grid_size(runs);
         let args = CarryArgs {
             runs,
-            alpha: alpha.multiple(),
+            alpha,
             run_rows: self.run_rows.readable(&self.arrays.device),
             run_starts: self.run_starts.readable(&self.arrays.device),
             carries: carries.readable(&self.arrays.device),

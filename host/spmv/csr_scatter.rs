@@ -39,7 +39,7 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrScatter<T, O> {
         let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
-            alpha: alpha.multiple(),
+            alpha,
             row_offsets: csr.row_offsets.readable(&csr.device),
             col_indices: csr.col_indices.readable(&csr.device),
             values: values.readable(),

@@ -49,8 +49,8 @@ impl<T: Scalar, O: Offset> Spmv<T> for CsrVector<T, O> {
         let (queue, y) = y.into_writable();
         let args = Args {
             rows: csr.nrows,
-            alpha: alpha.multiple(),
-            beta: beta.multiple(),
+            alpha,
+            beta,
             row_offsets: csr.row_offsets.readable(&csr.device),
             col_indices: csr.col_indices.readable(&csr.device),
             values: values.readable(),

@@ -47,8 +47,8 @@ impl<T: Scalar> Spmv<T> for GpuEll<T> {
         let args = Args {
             rows: arrays.nrows,
             width: arrays.width,
-            alpha: alpha.multiple(),
-            beta: beta.multiple(),
+            alpha,
+            beta,
             leading_dimension: arrays.leading_dimension,
             col_indices: arrays.col_indices.readable(&arrays.device),
             values: values.readable(),

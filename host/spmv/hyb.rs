@@ -2,7 +2,7 @@
 
 use super::{Chosen, Product, Spmv, Uploaded, coo, ell};
 use crate::{
-    Device, Factor, HostMatrix, HybMatrix, KernelChoice, Result, Scalar,
+    Device, HostMatrix, HybMatrix, KernelChoice, Result, Scalar,
     stored::{HybArrays, Stored},
 };
 
@@ -39,7 +39,7 @@ impl<T: Scalar> Spmv<T> for Hyb<T> {
         self.ell.operator.spmv(Product { alpha, x, beta, y: y.as_slice_mut() })?;
         match self.entries_in_coo {
             0 => Ok(()),
-            _ => self.coo.operator.spmv(Product { alpha, x, beta: Factor::of(T::from_f64(1.0)), y }),
+            _ => self.coo.operator.spmv(Product { alpha, x, beta: T::from_f64(1.0), y }),
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 
-use crate::{DeviceSlice, DeviceSliceMut, Factor, KernelChoice, Result, stored::Stored};
+use crate::{DeviceSlice, DeviceSliceMut, KernelChoice, Result, stored::Stored};
 
 /// A matrix on a device, in some format, with the kernel for its products.
 pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
@@ -36,9 +36,9 @@ pub(crate) trait Spmv<T>: fmt::Debug + Send + Sync {
 
 /// `y = alpha * A * x + beta * y`, where the lengths fit and all arguments are on one device.
 pub(crate) struct Product<'a, T> {
-    pub(crate) alpha: Factor<'a, T>,
+    pub(crate) alpha: T,
     pub(crate) x: DeviceSlice<'a, T>,
-    pub(crate) beta: Factor<'a, T>,
+    pub(crate) beta: T,
     pub(crate) y: DeviceSliceMut<'a, T>,
 }
 

@@ -4,7 +4,10 @@ use std::ops::{Div, Mul, Neg};
 
 use kernels_gpu::factor;
 
-use crate::{Device, DeviceVec, Element, Result, Scalar, device::KernelLaunch};
+use crate::{
+    Device, DeviceVec, Element, Result, Scalar,
+    device::{Backend, KernelLaunch},
+};
 
 /// A scalar in device memory: the result of a reduction, and an `alpha` or `beta` of operations.
 ///
@@ -107,9 +110,19 @@ impl<'a, T: Scalar> Factor<'a, T> {
         Self { value, numerator: None, denominator: None }
     }
 
-    /// Returns whether the factor is known to be this number before any operation on the device has run.
-    pub(crate) fn is(&self, value: T) -> bool {
-        self.numerator.is_none() && self.denominator.is_none() && self.value == value
+    /// Returns the numbers of two factors if the host knows both: those of host scalars, and on the CPU any.
+    pub(crate) fn numbers(alpha: Self, beta: Self, device: &Device) -> Result<Option<(T, T)>> {
+        alpha.check("alpha", device)?;
+        beta.check("beta", device)?;
+        Ok(alpha.number(device).zip(beta.number(device)))
+    }
+
+    fn number(self, device: &Device) -> Option<T> {
+        match device.backend() {
+            Backend::Cpu { .. } => Some(self.on_cpu()),
+            _ if self.numerator.is_none() && self.denominator.is_none() => Some(self.value),
+            _ => None,
+        }
     }
 
     /// Returns the number, on the CPU.
@@ -124,32 +137,6 @@ impl<'a, T: Scalar> Factor<'a, T> {
         let [numerator, denominator] = [self.numerator, self.denominator]
             .map(|scalar| scalar.map(|scalar| scalar.vector().readable()).unwrap_or_default());
         factor::Factor { value: self.value, numerator, denominator }
-    }
-
-    /// For a kernel to read that does not divide: after [`without_quotient`](Self::without_quotient).
-    pub(crate) fn multiple(self) -> factor::Multiple<T, KernelLaunch<'a>> {
-        debug_assert!(self.denominator.is_none(), "a quotient");
-        let scalar = self.numerator.map(|scalar| scalar.vector().readable()).unwrap_or_default();
-        factor::Multiple { value: self.value, scalar }
-    }
-
-    /// Checks that the scalars are on `device`, and divides there, into `quotient`, if the factor is a quotient.
-    pub(crate) fn without_quotient<'q>(
-        self,
-        what: &'static str,
-        device: &Device,
-        quotient: &'q mut Option<DeviceScalar<T>>,
-    ) -> Result<Factor<'q, T>>
-    where
-        'a: 'q,
-    {
-        self.check(what, device)?;
-        if self.denominator.is_none() {
-            return Ok(self);
-        }
-        let quotient = quotient.insert(DeviceScalar::zero(device)?);
-        quotient.set(self)?;
-        Ok(quotient.into_factor())
     }
 
     pub(super) fn check(&self, what: &'static str, device: &Device) -> Result<()> {

@@ -23,8 +23,6 @@ pub mod cg_state;
 pub mod dense;
 #[path = "primitives/epilogue.rs"]
 mod epilogue;
-#[path = "primitives/factor.rs"]
-pub mod factor;
 #[path = "primitives/family.rs"]
 mod family;
 #[path = "gemm/gemm_args.rs"]
@@ -47,6 +45,7 @@ mod vector {
     //! Most are bounded by the memory. A thread moves 16 bytes per access where every array is aligned to 16 bytes, and one element
     //! per access where one is not, as in a slice. Gather, scatter and casts always move one element per access.
     mod chunk;
+    pub mod factor;
     pub mod math;
     mod reduction;
     pub mod vector_axpby;

@@ -2,7 +2,7 @@
 
 pub use ladder_kernels::sgemm_ladder::Rung as GemmRung;
 
-use kernels_gpu::{factor::Multiple, gemm_args::GemmArgs};
+use kernels_gpu::gemm_args::GemmArgs;
 use ladder_kernels::sgemm_ladder::Key;
 use warpsparse::{DenseMut, DenseRef, Device, Error, Kernel, Result};
 
@@ -58,7 +58,6 @@ impl GemmLadder {
         }
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == 0.0 || k == 0 { (0.0, 0) } else { (alpha, k) };
-        let (alpha, beta) = (Multiple::of(alpha), Multiple::of(beta));
         let blocks = self.rung.grid_size(m, n);
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let queue = c.device().clone();

@@ -6,7 +6,7 @@ use kernels_gpu::cg_csr::{Args, Key, grid_size};
 
 use super::workspace::{Step, Workspace, Z};
 use crate::{
-    DType, DeviceMatrix, Factor, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
+    DType, DeviceMatrix, KernelChoice, Lanes, LinearOperator, Preconditioner, Result, Scalar,
     device::{Backend, Recording, anew, launch},
     spmv::{Product, Spmv},
     stored::{Csr, CsrArrays},
@@ -142,8 +142,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Multiply::Fused { csr, key } => return launch_product(csr, key, workspace),
             Multiply::Matrix(product) => {
                 let Workspace { p, q, .. } = workspace;
-                let (alpha, beta) = (Factor::of(T::from_f64(1.0)), Factor::of(T::default()));
-                product.spmv(Product { alpha, x: (&*p).into(), beta, y: q.into() })?;
+                product.spmv(Product { alpha: T::from_f64(1.0), x: (&*p).into(), beta: T::default(), y: q.into() })?;
             }
             Multiply::Operator(operator) => {
                 let Workspace { p, q, .. } = workspace;

@@ -29,7 +29,7 @@ pub(crate) struct OnCpu<M>(pub(crate) M);
 impl<T: Scalar, M: CpuSpmv<T>> Spmv<T> for OnCpu<M> {
     fn spmv(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, x, beta, y, .. } = product;
-        self.0.spmv(alpha.on_cpu(), x.on_cpu(), beta.on_cpu(), y.on_cpu_mut());
+        self.0.spmv(alpha, x.on_cpu(), beta, y.on_cpu_mut());
         Ok(())
     }
 }

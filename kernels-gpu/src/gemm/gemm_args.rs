@@ -1,6 +1,6 @@
 //! The arguments of dense products.
 
-use crate::{args::args, factor::Multiple};
+use crate::args::args;
 
 args! {
     /// `C = alpha * A * B + beta * C`: the one argument of every entry, passed by value.
@@ -18,9 +18,9 @@ args! {
         /// From one row of `C` to the next.
         value ldc: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The factor of the old `C`; at 0 the old `C` is not read.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// The first element of `A`.
         read a: T,
         /// The first element of `B`.

@@ -1,6 +1,6 @@
 //! Finishing shared work within the launch that began it.
 //!
-//! Everyone who shares a piece of work stores what it has found, then arrives at a counter. The last to arrive sees what all of them have stored and
+//! Everyone who shares a piece of work stores what it has found, then arrives at a counter. The last to arrive sees what all have stored, and
 //! finishes the work. Nobody waits, and there is no second launch.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,30 +11,14 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-/// Counts the arrival of this thread, one of `count`. Returns whether it is the last: it then sees what the others stored before
-/// they arrived, and the counter is 0 again.
+/// Counts the arrival of this group of `LANES` lanes, one of `count` groups. Returns whether it is the last: all its lanes then see what the
+/// others stored before they arrived, and the counter is 0 again.
 ///
 /// # Safety
-/// `counter` points to live global memory, which is 0 before the first arrival and which nothing else accesses before the last.
+/// `counter` points to live global memory, which is 0 before the first arrival and which nothing else accesses before the last. `mask` has
+/// the lanes of the group, which all come here; what another lane than the first has stored, it has stored before a barrier of the group.
 #[inline(always)]
-pub(crate) unsafe fn arrive(counter: *mut u32, count: u32) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let is_last = atomic_fetch_add_u32_device(counter, Release, 1) + 1 == count;
-        if is_last {
-            finish(counter);
-        }
-        is_last
-    }
-}
-
-/// Counts one arrival of a group of `LANES` lanes, as [`arrive`] does that of a thread; the result is that of all its lanes.
-///
-/// # Safety
-/// The rules of [`arrive`]. `mask` has the lanes of the group, which all come here; what another lane than the first has stored, it has
-/// stored before a barrier of the group.
-#[inline(always)]
-pub(crate) unsafe fn arrive_as_group<const LANES: u32>(mask: u32, counter: *mut u32, count: u32) -> bool {
+pub(crate) unsafe fn arrive<const LANES: u32>(mask: u32, counter: *mut u32, count: u32) -> bool {
     let is_first_lane = (thread::thread_idx_x() % WARP_SIZE).is_multiple_of(LANES);
     // SAFETY: the caller's promise. What the first lane acquires, all see after the barrier.
     unsafe {
@@ -47,20 +31,11 @@ pub(crate) unsafe fn arrive_as_group<const LANES: u32>(mask: u32, counter: *mut 
             return false;
         }
         if is_first_lane {
-            finish(counter);
+            // Only here, since an acquire empties the L1 cache.
+            device_thread_fence(Acquire);
+            atomic_store_u32_device(counter, Relaxed, 0);
         }
         warp::sync_warp(mask);
         true
     }
-}
-
-/// Only the last to arrive comes here, since an acquire empties the L1 cache.
-///
-/// # Safety
-/// The rules of [`arrive`].
-#[inline(always)]
-unsafe fn finish(counter: *mut u32) {
-    device_thread_fence(Acquire);
-    // SAFETY: the caller's promise.
-    unsafe { atomic_store_u32_device(counter, Relaxed, 0) };
 }

@@ -2,7 +2,7 @@
 
 use cuda_std::mem;
 
-use crate::{Scalar, factor::Multiple, unroll::unroll};
+use crate::{Scalar, unroll::unroll};
 
 /// `alpha * sum + beta * old`, where `old` does not count if `beta` is 0.
 #[inline(always)]
@@ -14,24 +14,13 @@ pub(crate) fn combine<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
 /// `y = alpha * sum + beta * y`, where the old `y` is not read if `beta` is 0.
 #[derive(Clone, Copy)]
 pub(crate) struct Epilogue<T> {
-    alpha: T,
-    beta: T,
-    rows: u32,
-    y: *mut T,
+    pub(crate) alpha: T,
+    pub(crate) beta: T,
+    pub(crate) rows: u32,
+    pub(crate) y: *mut T,
 }
 
 impl<T: Scalar> Epilogue<T> {
-    /// Loads the factors.
-    ///
-    /// # Safety
-    /// What the factors point to is live global memory, which nothing writes during the launch.
-    #[inline(always)]
-    pub(crate) unsafe fn new(alpha: Multiple<T>, beta: Multiple<T>, rows: u32, y: *mut T) -> Self {
-        // SAFETY: the caller's promise.
-        let (alpha, beta) = unsafe { (alpha.load(), beta.load()) };
-        Self { alpha, beta, rows, y }
-    }
-
     /// Writes one row.
     ///
     /// # Safety

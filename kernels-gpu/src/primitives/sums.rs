@@ -10,7 +10,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{arrival::arrive_as_group, unroll::unroll};
+use crate::{arrival::arrive, unroll::unroll};
 
 /// Doubles that a sum takes in memory.
 const SUM_WORDS: usize = 2;
@@ -159,7 +159,7 @@ pub(crate) unsafe fn over_grid<const COMPENSATED: bool, const DOTS: usize, const
                 }
             }
         });
-        if !arrive_as_group::<32>(u32::MAX, arrivals, blocks) {
+        if !arrive::<32>(u32::MAX, arrivals, blocks) {
             return None;
         }
         let mut totals = [Sum::<COMPENSATED>::ZERO; DOTS];

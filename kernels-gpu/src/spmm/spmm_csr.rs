@@ -39,7 +39,6 @@ use crate::{
     DType, Scalar,
     args::args,
     dense::Columns,
-    factor::Multiple,
     family::family,
     spmm_rows::{BLOCK_SIZE, Rows, Tile, Work},
     unroll::unroll,
@@ -55,9 +54,9 @@ args! {
         /// Rows of `B`.
         value b_rows: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The factor of the old `C`; at 0 the old `C` is not read.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// A value for each entry.
         read values: T,
         /// `cols` elements for each column of `A`.
@@ -136,22 +135,21 @@ unsafe fn spmm<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENIN
         let Some(work) = args.rows.work::<LANES>() else { return };
         let columns = Columns::<VECTOR, LANES, COARSENING>::new(work.tile, args.rows.cols);
         fetch_ahead(&args, &columns, &work);
-        let mut sums = add_entries(&args, &columns, work.begin, work.length);
-        let mut index = work.index;
-        if work.is_piece {
-            // The sums of a piece go to memory; whoever comes last adds up those of the row.
-            columns.store(args.rows.row_of(args.partials, work.index), sums);
-            let Some(row) = args.rows.arrive::<LANES>(&work) else { return };
-            index = row.index;
-            sums = [[T::ZERO; VECTOR]; COARSENING];
-            let mut piece = row.first_piece;
-            while piece < row.first_piece + row.pieces {
-                let addends = columns.load::<T, false>(args.rows.row_of(args.partials, piece));
-                columns.for_each(|c, v| sums[c][v] += addends[c][v]);
-                piece += 1;
-            }
+        let sums = add_entries(&args, &columns, work.begin, work.length);
+        if !work.is_piece {
+            return write(&args, &columns, work.index, sums);
         }
-        write(&args, &columns, index, sums);
+        // Of a piece, the sums go to memory; whoever comes last adds up those of the row.
+        columns.store(args.rows.row_of(args.partials, work.index), sums);
+        let Some(row) = args.rows.arrive::<LANES>(&work) else { return };
+        let mut sums = [[T::ZERO; VECTOR]; COARSENING];
+        let mut piece = row.first_piece;
+        while piece < row.first_piece + row.pieces {
+            let addends = columns.load::<T, false>(args.rows.row_of(args.partials, piece));
+            columns.for_each(|c, v| sums[c][v] += addends[c][v]);
+            piece += 1;
+        }
+        write(&args, &columns, row.index, sums);
     }
 }
 
@@ -254,9 +252,9 @@ unsafe fn write<T: Scalar, const VECTOR: usize, const LANES: u32, const COARSENI
     row: u32,
     sums: [[T; VECTOR]; COARSENING],
 ) {
-    // SAFETY: the row exists; the rules of the factors.
+    // SAFETY: the row exists.
     unsafe {
         let row = args.c.byte_add((u64::from(row) * u64::from(args.rows.c_row_bytes)) as usize);
-        columns.write(row, args.alpha.load(), sums, args.beta.load());
+        columns.write(row, args.alpha, sums, args.beta);
     }
 }

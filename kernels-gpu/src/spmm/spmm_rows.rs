@@ -5,8 +5,6 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{args::args, arrival::arrive_as_group};
-
 /// Threads per block.
 ///
 /// On an H200 (driver 580, 2026-11-21) blocks of 256 and 512 were 0 to 4% slower.
@@ -52,6 +50,8 @@ impl Tile {
         (pieces.div_ceil(groups) as u64 + rows.div_ceil(groups) as u64) * self.count(cols) as u64
     }
 }
+
+use crate::{args::args, arrival::arrive};
 
 args! {
     /// The rows of a product, the entries of `A`, and how they are shared out: a part of the arguments of every kernel.
@@ -236,7 +236,7 @@ impl Rows {
             let [index, first_piece, pieces, _] = mem::load_readonly_v4(self.piece_rows.add(4 * work.index as usize));
             let counter = self.arrivals.add(work.tile as usize * self.pieces as usize + first_piece as usize);
             warp::sync_warp(mask);
-            arrive_as_group::<LANES>(mask, counter, pieces).then_some(LongRow { index, first_piece, pieces })
+            arrive::<LANES>(mask, counter, pieces).then_some(LongRow { index, first_piece, pieces })
         }
     }
 }

@@ -38,7 +38,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{DType, Scalar, args::args, factor::Multiple, family::family, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, unroll::unroll};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -60,7 +60,7 @@ args! {
         /// Entries that a warp takes, a multiple of [`ENTRIES_PER_STEP`].
         value per_warp: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// `entries` rows, which never fall.
         read row_indices: u32 [entries as usize],
         /// `entries` columns.
@@ -82,7 +82,7 @@ args! {
         /// Runs of slots.
         value runs: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The row of each run.
         read run_rows: u32 [runs as usize],
         /// The first slot of each run, and at the end the number of slots.
@@ -141,7 +141,6 @@ struct Segments<'a, T: Scalar> {
     /// The row of the last entry so far, and the sum of that row's entries so far: the same in all lanes.
     row: u32,
     sum: T,
-    alpha: T,
 }
 
 /// The body of the first launch.
@@ -160,9 +159,7 @@ unsafe fn spmv<T: Scalar>(args: Args<T>) {
     // SAFETY: begin < end <= entries.
     let (first_row, last_row) =
         unsafe { (mem::load(args.row_indices.add(begin as usize)), mem::load(args.row_indices.add(end as usize - 1))) };
-    // SAFETY: rule 1.
-    let alpha = unsafe { args.alpha.load() };
-    let mut segments = Segments { args: &args, warp, lane, first_row, last_row, row: first_row, sum: T::ZERO, alpha };
+    let mut segments = Segments { args: &args, warp, lane, first_row, last_row, row: first_row, sum: T::ZERO };
     let mut step = begin;
     while step < end {
         // SAFETY: step < end <= entries; all lanes of the warp are here.
@@ -297,7 +294,7 @@ impl<T: Scalar> Segments<'_, T> {
                 mem::store(self.args.carries.add(slot + 1), sum);
             } else if row != NO_ROW {
                 let y = self.args.y.add(row as usize);
-                mem::store(y, self.alpha.mul_add(sum, mem::load(y)));
+                mem::store(y, self.args.alpha.mul_add(sum, mem::load(y)));
             }
         }
     }
@@ -327,7 +324,7 @@ unsafe fn add_carries<T: Scalar>(args: CarryArgs<T>) {
         });
         if lane == 0 {
             let y = args.y.add(mem::load_readonly(args.run_rows.add(run as usize)) as usize);
-            mem::store(y, args.alpha.load().mul_add(sum, mem::load(y)));
+            mem::store(y, args.alpha.mul_add(sum, mem::load(y)));
         }
     }
 }

@@ -35,7 +35,10 @@
 //! 5. `y`, `partials` and `arrivals` overlap no other array, and nothing else writes any of the arrays meanwhile.
 //! 6. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
 use cuda_std::{
+    atomic::{atomic_fetch_add_u32_device, atomic_store_u32_device, device_thread_fence},
     mem, thread,
     warp::{self, WARP_SIZE},
 };
@@ -43,9 +46,6 @@ use cuda_std::{
 use crate::{
     DType, Offset, Scalar,
     args::args,
-    arrival::arrive_as_group,
-    epilogue::Epilogue,
-    factor::Multiple,
     family::family,
     row_sum::{self, Csr, sum_of_group},
     unroll::unroll,
@@ -75,9 +75,9 @@ args! {
         /// Entries of the longest row that is not long.
         value split_threshold: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// Entries of the matrix.
         value entries: O,
         /// `rows + 1` offsets.
@@ -154,15 +154,11 @@ const fn piece_blocks(pieces: u32) -> u32 {
 unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     const { assert!(BLOCK_SIZE.is_multiple_of(WARP_SIZE) && WARP_SIZE.is_multiple_of(LANES)) }
     let piece_blocks = piece_blocks(args.pieces);
-    // SAFETY: the caller keeps the same rules; each row is the result of one thread.
+    // SAFETY: the caller keeps the same rules.
     unsafe {
-        let result = match thread::block_idx_x().checked_sub(piece_blocks) {
-            None => sum_of_piece(&args),
-            Some(block) => sum_of_row::<T, O, LANES>(&args, block),
-        };
-        if let Some((row, sum)) = result {
-            let Args { alpha, beta, rows, y, .. } = args;
-            Epilogue::new(alpha, beta, rows, y).write(row as usize, sum);
+        match thread::block_idx_x().checked_sub(piece_blocks) {
+            None => add_piece(&args),
+            Some(block) => add_row::<T, O, LANES>(&args, block),
         }
     }
 }
@@ -175,12 +171,12 @@ impl<T: Scalar, O: Offset> Args<T, O> {
     }
 }
 
-/// The row of this thread's group and its sum, unless it is long: in the first lane of the group.
+/// The row of this thread's group, unless it is long.
 ///
 /// # Safety
 /// The rules at the head of this module; all lanes of a warp call it.
 #[inline(always)]
-unsafe fn sum_of_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, block: u32) -> Option<(u32, T)> {
+unsafe fn add_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, block: u32) {
     let lane = thread::thread_idx_x() % LANES;
     // 64 bits: the last block's rows may lie beyond 2^32.
     let row = u64::from(block) * u64::from(BLOCK_SIZE / LANES) + u64::from(thread::thread_idx_x() / LANES);
@@ -205,19 +201,22 @@ unsafe fn sum_of_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, 
     // Lanes without a row of theirs stay for the shuffles of their warp.
     // SAFETY: all 32 lanes are here, and `LANES` divides 32.
     unsafe { sum_of_group!(sum, LANES) };
-    (ours && lane == 0).then_some((row as u32, sum))
+    if ours && lane == 0 {
+        // SAFETY: row < rows, and no other thread has this row and lane 0; a long row is none of ours.
+        unsafe { write(args, row as usize, sum) }
+    }
 }
 
-/// Adds up the piece of this warp. If the warp is the last of those that share the row, its first lane returns the row and its sum.
+/// The piece of this warp; and of the row, if this warp is the last of those that share it.
 ///
 /// # Safety
 /// The rules at the head of this module; all lanes of a warp call it.
 #[inline(always)]
-unsafe fn sum_of_piece<T: Scalar, O: Offset>(args: &Args<T, O>) -> Option<(u32, T)> {
+unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
     let lane = thread::thread_idx_x() % WARP_SIZE;
     let piece = thread::block_idx_x() * WARPS + thread::thread_idx_x() / WARP_SIZE;
     if piece >= args.pieces {
-        return None;
+        return;
     }
     // SAFETY: piece < pieces, so its row and its bounds exist, and entries between them do; all 32 lanes are here.
     unsafe {
@@ -225,24 +224,39 @@ unsafe fn sum_of_piece<T: Scalar, O: Offset>(args: &Args<T, O>) -> Option<(u32, 
         let [begin, end] = mem::load_readonly_v2(args.piece_bounds.add(2 * piece as usize));
         let length = (end - begin) as u32;
         let begin = begin as usize;
-        let mut sum = row_sum::by_quads::<T, 32>(&args.csr(), begin, length, args.entries.index(), lane);
-        sum = sum_of_lanes(sum);
-        if count > 1 {
+        let sum = row_sum::by_quads::<T, 32>(&args.csr(), begin, length, args.entries.index(), lane);
+        let sum = sum_of_lanes(sum);
+        if count == 1 {
             if lane == 0 {
-                mem::store(args.partials.add(piece as usize), sum);
+                write(args, row as usize, sum);
             }
-            if !arrive_as_group::<32>(u32::MAX, args.arrivals.add(first as usize), count) {
-                return None;
+            return;
+        }
+        let arrivals = args.arrivals.add(first as usize);
+        let mut arrived = 0;
+        if lane == 0 {
+            mem::store(args.partials.add(piece as usize), sum);
+            arrived = atomic_fetch_add_u32_device(arrivals, Release, 1);
+        }
+        arrived = warp::warp_shuffle_idx(u32::MAX, arrived, 0, WARP_SIZE).0;
+        if arrived + 1 == count {
+            // Only here, since an acquire empties the L1 cache; what lane 0 acquires, all see after the barrier.
+            if lane == 0 {
+                device_thread_fence(Acquire);
             }
-            sum = T::ZERO;
+            warp::sync_warp(u32::MAX);
+            let mut sum = T::ZERO;
             let mut other = lane;
             while other < count {
                 sum += mem::load(args.partials.add((first + other) as usize));
                 other += WARP_SIZE;
             }
-            sum = sum_of_lanes(sum);
+            let sum = sum_of_lanes(sum);
+            if lane == 0 {
+                atomic_store_u32_device(arrivals, Relaxed, 0);
+                write(args, row as usize, sum);
+            }
         }
-        (lane == 0).then_some((row, sum))
     }
 }
 
@@ -257,6 +271,20 @@ unsafe fn sum_of_lanes<T: Scalar>(mut sum: T) -> T {
         sum += unsafe { warp::warp_shuffle_xor(u32::MAX, sum, DISTANCE, WARP_SIZE).0 };
     });
     sum
+}
+
+/// `y[row] = alpha * sum + beta * y[row]`.
+///
+/// # Safety
+/// `row` is a row, and no other thread writes it.
+#[inline(always)]
+unsafe fn write<T: Scalar, O: Offset>(args: &Args<T, O>, row: usize, sum: T) {
+    // SAFETY: row < rows.
+    unsafe {
+        let y = args.y.add(row);
+        let product = args.alpha * sum;
+        mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
+    }
 }
 
 #[cfg(test)]

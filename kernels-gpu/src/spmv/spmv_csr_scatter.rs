@@ -23,7 +23,7 @@
 
 use cuda_std::{mem, thread};
 
-use crate::{DType, Offset, args::args, atomic_add::AtomicAdd, factor::Multiple, family::family, grid::group_index};
+use crate::{DType, Offset, args::args, atomic_add::AtomicAdd, family::family};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -34,7 +34,7 @@ args! {
         /// Rows of the matrix.
         value rows: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// `rows + 1` offsets.
         read row_offsets: O [rows as usize + 1],
         /// `row_offsets[rows]` column indices.
@@ -83,7 +83,9 @@ pub const fn grid_size(rows: u32, lanes: u32) -> u32 {
 #[inline(always)]
 unsafe fn scatter<T: AtomicAdd, O: Offset, const LANES: u32>(args: Args<T, O>) {
     let lane = thread::thread_idx_x() % LANES;
-    let row = group_index::<BLOCK_SIZE>(LANES);
+    // 64 bits: the last block's rows may lie beyond 2^32.
+    let row =
+        u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / LANES) + u64::from(thread::thread_idx_x() / LANES);
     if row >= u64::from(args.rows) {
         return;
     }
@@ -92,7 +94,7 @@ unsafe fn scatter<T: AtomicAdd, O: Offset, const LANES: u32>(args: Args<T, O>) {
     unsafe {
         let end = mem::load_readonly(args.row_offsets.add(row + 1)).index();
         let mut entry = mem::load_readonly(args.row_offsets.add(row)).index() + lane as usize;
-        let factor = args.alpha.load() * mem::load_readonly(args.x.add(row));
+        let factor = args.alpha * mem::load_readonly(args.x.add(row));
         while entry < end {
             let column = mem::load_readonly(args.col_indices.add(entry));
             let value = mem::load_readonly(args.values.add(entry));

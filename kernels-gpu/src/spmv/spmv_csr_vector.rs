@@ -38,10 +38,7 @@ pub use crate::row_sum::ENTRIES_PER_STEP;
 use crate::{
     DType, Offset, Scalar,
     args::args,
-    epilogue::Epilogue,
-    factor::Multiple,
     family::family,
-    grid::group_index,
     row_sum::{self, Csr, sum_of_group},
 };
 
@@ -65,9 +62,9 @@ args! {
         /// Rows of the matrix.
         value rows: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// `rows + 1` offsets.
         read row_offsets: O [rows as usize + 1],
         /// `row_offsets[rows]` column indices.
@@ -148,7 +145,9 @@ pub fn lanes_for(row: f64) -> u32 {
 unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of(LANES)) }
     let lane = thread::thread_idx_x() % LANES;
-    let row = group_index::<BLOCK_SIZE>(LANES);
+    // 64 bits: the last block's rows may lie beyond 2^32.
+    let row =
+        u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / LANES) + u64::from(thread::thread_idx_x() / LANES);
     let in_matrix = row < u64::from(args.rows);
 
     // Lanes beyond the last row have no entries, but stay for the shuffles of their warp.
@@ -161,9 +160,12 @@ unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     unsafe { sum_of_group!(sum, LANES) };
 
     if in_matrix && lane == 0 {
-        let Args { alpha, beta, rows, y, .. } = args;
-        // SAFETY: rule 1; row < rows, and no other thread has this row and lane 0.
-        unsafe { Epilogue::new(alpha, beta, rows, y).write(row as usize, sum) };
+        // SAFETY: row < rows, and no other thread has this row and lane 0.
+        unsafe {
+            let y = args.y.add(row as usize);
+            let product = args.alpha * sum;
+            mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
+        }
     }
 }
 

@@ -35,7 +35,6 @@ use crate::{
     DType, Scalar,
     args::args,
     epilogue::{Epilogue, load_rows},
-    factor::Multiple,
     family::family,
     grid::thread_index,
     unroll::unroll,
@@ -54,9 +53,9 @@ args! {
         /// Diagonals that are stored.
         value diagonals: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// From one diagonal to the next, in elements of `values`.
         value leading_dimension: u64,
         /// Column minus row of each diagonal, in two's complement.
@@ -144,8 +143,8 @@ unsafe fn spmv<T: Scalar, const ROWS: usize, const STEP: usize>(args: Args<T>) {
         d += STEP as u32;
     }
     let Args { rows, alpha, beta, y, .. } = args;
-    // SAFETY: rule 1; row < rows, and each thread has rows of its own.
-    unsafe { Epilogue::new(alpha, beta, rows, y).write_rows(row as usize, sums) };
+    // SAFETY: row < rows, and each thread has rows of its own.
+    unsafe { Epilogue { alpha, beta, rows, y }.write_rows(row as usize, sums) };
 }
 
 /// Adds the products of a diagonal, whose column in the thread's first row is `column`, modulo 2^64.

@@ -35,7 +35,6 @@ use crate::{
     DType, ELL_PADDING, Scalar,
     args::args,
     epilogue::{Epilogue, load_rows},
-    factor::Multiple,
     family::family,
     grid::thread_index,
     unroll::unroll,
@@ -55,9 +54,9 @@ args! {
         /// Slots of a row.
         value width: u32,
         /// The factor of the product.
-        part alpha: Multiple<T, A>,
+        value alpha: T,
         /// The factor of the old `y`; at 0 the old `y` is not read.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// From one slot of a row to the next, in elements.
         value leading_dimension: u64,
         /// `width * leading_dimension` column indices.
@@ -131,8 +130,8 @@ unsafe fn spmv<T: Scalar, const ROWS: usize>(args: Args<T>) {
         k += STEP;
     }
     let Args { rows, alpha, beta, y, .. } = args;
-    // SAFETY: rule 1; row < rows, and each thread has rows of its own.
-    unsafe { Epilogue::new(alpha, beta, rows, y).write_rows(row as usize, sums) };
+    // SAFETY: row < rows, and each thread has rows of its own.
+    unsafe { Epilogue { alpha, beta, rows, y }.write_rows(row as usize, sums) };
 }
 
 /// Adds the products of a slot.

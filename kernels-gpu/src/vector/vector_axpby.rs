@@ -29,9 +29,10 @@ pub use super::{
 };
 use super::{
     chunk::{are_aligned, first, load, store},
+    factor::Factor,
     reduction::{AddProduct, BLOCKS_AT_A_TIME, CHUNKS, Squares, State, Strides, merged, over_grid},
 };
-use crate::{DType, Scalar, args::args, factor::Factor, family::family, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, unroll::unroll};
 
 /// Chunks of a thread.
 const CHUNKS_OF_THREAD: u32 = 2;

@@ -21,9 +21,10 @@ use cuda_std::GpuFloat;
 pub use super::chunk::{BLOCK_SIZE, grid_size};
 use super::{
     chunk::{are_aligned, first, load, store},
+    factor::Factor,
     math::Math,
 };
-use crate::{DType, args::args, factor::Factor, family::family, unroll::unroll};
+use crate::{DType, args::args, family::family, unroll::unroll};
 
 /// The functions: of `x`, `y` and the numbers `a` and `b`.
 pub mod function {

@@ -8,11 +8,10 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `y` is live global memory of `n` elements, aligned to 16 bytes, and nothing else accesses it during the launch. What `beta` points to
-//!    is live global memory, which nothing writes during the launch.
+//! 1. `y` is live global memory of `n` elements, aligned to 16 bytes, and nothing else accesses it during the launch.
 //! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use crate::{DType, Scalar, args::args, epilogue::Epilogue, factor::Multiple, family::family, grid::thread_index};
+use crate::{DType, Scalar, args::args, epilogue::Epilogue, family::family, grid::thread_index};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -26,7 +25,7 @@ args! {
         /// Elements.
         value n: u32,
         /// The factor.
-        part beta: Multiple<T, A>,
+        value beta: T,
         /// `n` elements.
         write y: T [n as usize],
     }
@@ -58,8 +57,7 @@ pub const fn grid_size(n: u32) -> u32 {
 unsafe fn scale<T: Scalar>(args: Args<T>) {
     let first = thread_index::<BLOCK_SIZE>() * u64::from(ELEMENTS);
     if first < u64::from(args.n) {
-        // SAFETY: rule 1.
-        let output = unsafe { Epilogue::new(Multiple::of(T::ZERO), args.beta, args.n, args.y) };
+        let output = Epilogue { alpha: T::ZERO, beta: args.beta, rows: args.n, y: args.y };
         // SAFETY: first < n, and each thread has elements of its own.
         unsafe { output.write_rows(first as usize, [T::ZERO; ELEMENTS as usize]) };
     }

@@ -43,6 +43,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv",
+        "spmv/spmv_csr_vector.rs",
+        "the old vector is read with a factor of 0",
+        "if args.beta == T::ZERO { product } else",
+        "if false { product } else",
+    ),
+    mutant(
+        "spmv",
         "primitives/row_sum.rs",
         "the last entry of a row is left out",
         "let mut left = length.saturating_sub(lane);",
@@ -72,12 +79,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv",
-        "primitives/arrival.rs",
-        "no release before a group arrives",
-        "arrived = atomic_fetch_add_u32_device(counter, Release, 1)",
-        "arrived = atomic_fetch_add_u32_device(counter, Relaxed, 1)",
+        "spmv/spmv_csr_adaptive.rs",
+        "no release after a piece is stored",
+        "atomic_fetch_add_u32_device(arrivals, Release, 1)",
+        "atomic_fetch_add_u32_device(arrivals, Relaxed, 1)",
     ),
-    mutant("spmv", "primitives/arrival.rs", "no acquire by the last to arrive", "device_thread_fence(Acquire);", ""),
+    mutant(
+        "spmv",
+        "spmv/spmv_csr_adaptive.rs",
+        "no acquire before pieces are loaded",
+        "device_thread_fence(Acquire);",
+        "",
+    ),
     mutant(
         "spmv_formats",
         "spmv/spmv_coo.rs",
@@ -115,13 +128,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv_formats",
-        "primitives/factor.rs",
-        "of a multiple, the number of the host is left out",
-        "{ self.value } else { self.value * unsafe",
-        "{ self.value } else { unsafe",
-    ),
-    mutant(
-        "spmv_formats",
         "primitives/grid.rs",
         "groups of lanes are counted as if a block had one more",
         "u64::from(BLOCK_SIZE / lanes) +",
@@ -156,6 +162,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "let mask = u32::MAX;",
     ),
     mutant(
+        "spmm",
+        "primitives/arrival.rs",
+        "no release by those who arrive",
+        "arrived = atomic_fetch_add_u32_device(counter, Release, 1)",
+        "arrived = atomic_fetch_add_u32_device(counter, Relaxed, 1)",
+    ),
+    mutant(
         "spmm_reduce",
         "spmm/spmm_csr_reduce.rs",
         "of equal products the last one counts",
@@ -175,20 +188,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "columns beyond the first of each lane are left out",
         "j += u64::from(LANES);",
         "j = u64::from(args.cols);",
-    ),
-    mutant(
-        "gemm",
-        "primitives/arrival.rs",
-        "no release before a thread arrives",
-        "is_last = atomic_fetch_add_u32_device(counter, Release, 1)",
-        "is_last = atomic_fetch_add_u32_device(counter, Relaxed, 1)",
-    ),
-    mutant(
-        "gemm",
-        "gemm/gemm_tiles/product.rs",
-        "a factor of 0 in device memory multiplies",
-        "let is_zero = factors.0 == T::ZERO;",
-        "let is_zero = false;",
     ),
     mutant(
         "gemm",
@@ -313,6 +312,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if inverse == T::ZERO {",
     ),
     mutant("cg", "cg/cg_mixed.rs", "what is added to the solution is added again", "mem::store(dx, 0.0);", ""),
+    mutant("cg", "primitives/arrival.rs", "no acquire by the last to arrive", "device_thread_fence(Acquire);", ""),
     mutant(
         "cg_ladder",
         "ladders/cg_ladder.rs",
@@ -385,7 +385,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "vector",
-        "primitives/factor.rs",
+        "vector/factor.rs",
         "the denominator multiplies",
         "value = value / mem::load",
         "value = value * mem::load",

@@ -99,7 +99,7 @@ impl<T: Scalar, const TILE: usize, const ROWS: usize, const COLS: usize> ThreadT
         ((row * (COLS as u32 / vector) + group) * of_slice + thread::thread_idx_x() % of_slice) * vector
     }
 
-    /// `C = alpha * sums + beta * C`, where there are such rows and columns. With `alpha` = 0, sums do not count, whatever they are.
+    /// `C = alpha * sums + beta * C`, where there are such rows and columns.
     ///
     /// # Safety
     /// The rules of the family; no other thread has these elements.
@@ -108,9 +108,6 @@ impl<T: Scalar, const TILE: usize, const ROWS: usize, const COLS: usize> ThreadT
         let vector = const { vector::<T>() };
         let by_vectors = (args.c.addr() as u32).is_multiple_of(16) && (args.ldc | args.n).is_multiple_of(vector);
         let (row, col) = (first_row + self.row, first_col + self.col);
-        // SAFETY: the rules of the factors.
-        let factors = unsafe { (args.alpha.load(), args.beta.load()) };
-        let is_zero = factors.0 == T::ZERO;
         unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
             let row = row + R / vector * LANES.0 * vector + R % vector;
             if (R as usize) < ROWS && row < args.m {
@@ -119,13 +116,10 @@ impl<T: Scalar, const TILE: usize, const ROWS: usize, const COLS: usize> ThreadT
                 unroll!(G in [0, 1, 2, 3] {
                     if G * vector < COLS as u32 {
                         let apart = G * LANES.1 * vector;
-                        let group = |v: usize| match is_zero {
-                            true => T::ZERO,
-                            false => self.sums[R as usize % ROWS][((G * vector) as usize + v) % COLS],
-                        };
+                        let group = |v: usize| self.sums[R as usize % ROWS][((G * vector) as usize + v) % COLS];
                         let (at, cols) = (row_of_c.wrapping_add(apart as usize), args.n - first_col);
                         // SAFETY: the row exists, and so do the columns that are written.
-                        unsafe { write_group(factors, at, cols, self.col + apart, by_vectors, group) };
+                        unsafe { write_group(args, at, cols, self.col + apart, by_vectors, group) };
                     }
                 });
             }
@@ -197,7 +191,7 @@ pub(super) unsafe fn store_vector<T: Scalar>(to: Shared<T>, index: u32, values: 
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn write_group<T: Scalar>(
-    (alpha, beta): (T, T),
+    args: &GemmArgs<T>,
     at: *mut T,
     cols: u32,
     col: u32,
@@ -210,17 +204,17 @@ unsafe fn write_group<T: Scalar>(
             if col < cols {
                 if size_of::<T>() == 4 {
                     let mut old = [T::ZERO; 4];
-                    if beta != T::ZERO {
+                    if args.beta != T::ZERO {
                         old = mem::load_v4(at);
                     }
-                    let value = |v: usize| combine(alpha, sum(v), beta, old[v]);
+                    let value = |v: usize| combine(args.alpha, sum(v), args.beta, old[v]);
                     mem::store_v4(at, [value(0), value(1), value(2), value(3)]);
                 } else {
                     let mut old = [T::ZERO; 2];
-                    if beta != T::ZERO {
+                    if args.beta != T::ZERO {
                         old = mem::load_v2(at);
                     }
-                    let value = |v: usize| combine(alpha, sum(v), beta, old[v]);
+                    let value = |v: usize| combine(args.alpha, sum(v), args.beta, old[v]);
                     mem::store_v2(at, [value(0), value(1)]);
                 }
             }
@@ -228,8 +222,8 @@ unsafe fn write_group<T: Scalar>(
             unroll!(V in [0, 1, 2, 3] {
                 if (V as usize) < 16 / size_of::<T>() && col + V < cols {
                     let at = at.wrapping_add(V as usize);
-                    let old = if beta == T::ZERO { T::ZERO } else { mem::load(at) };
-                    mem::store(at, combine(alpha, sum(V as usize), beta, old));
+                    let old = if args.beta == T::ZERO { T::ZERO } else { mem::load(at) };
+                    mem::store(at, combine(args.alpha, sum(V as usize), args.beta, old));
                 }
             });
         }

@@ -1,9 +1,11 @@
 //! The sums of a tile from those of the blocks that share it.
 
-use cuda_std::{mem, shared::dynamic_shared_mem, thread};
+use core::sync::atomic::Ordering;
+
+use cuda_std::{atomic, mem, shared::dynamic_shared_mem, thread};
 
 use super::{TILES, TilesArgs, position::tile_and_split, product::ThreadTile, vector};
-use crate::{Scalar, arrival::arrive, unroll::unroll};
+use crate::{Scalar, unroll::unroll};
 
 /// Leaves the block's sums in global memory; the last block of the tile adds up those of all, in order. Returns whether the
 /// thread has sums that are complete: it is of the last block, and had sums before.
@@ -22,9 +24,9 @@ pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize,
         let tiles_before = split as usize * tiles as usize + index as usize;
         args.partials.wrapping_add(tiles_before * const { TILES[TILE].area() as usize })
     };
-    let is_last = dynamic_shared_mem::<u32>();
-    // SAFETY: the partial sums of a block are its own until it arrives; the arrivals order their stores before the loads of the last
-    // block.
+    let before = dynamic_shared_mem::<u32>();
+    // SAFETY: the partial sums of a block are its own until its arrival is counted; fences and the count order their stores
+    // before the loads of the last block.
     unsafe {
         unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
             unroll!(G in [0, 1, 2, 3] {
@@ -35,10 +37,17 @@ pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize,
         });
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {
-            is_last.store(0, u32::from(arrive(args.arrivals.wrapping_add(index as usize), args.split_k)));
+            let arrivals = args.arrivals.wrapping_add(index as usize);
+            atomic::device_thread_fence(Ordering::AcqRel);
+            let arrived = atomic::atomic_fetch_add_u32_device(arrivals, Ordering::Relaxed, 1);
+            atomic::device_thread_fence(Ordering::AcqRel);
+            if arrived == args.split_k - 1 {
+                atomic::atomic_store_u32_device(arrivals, Ordering::Relaxed, 0);
+            }
+            before.store(0, arrived);
         }
         thread::sync_threads();
-        let is_complete = has_sums && is_last.load(0) != 0;
+        let is_complete = has_sums && before.load(0) == args.split_k - 1;
         if is_complete {
             *tile = ThreadTile::new();
             let mut split = 0;

@@ -123,10 +123,9 @@ pub(super) unsafe fn write_element(args: &GemmArgs<f32>, row: u32, col: u32, sum
     }
     // SAFETY: the element exists.
     unsafe {
-        let (alpha, beta) = (args.alpha.load(), args.beta.load());
         let c = args.c.add(row as usize * args.ldc as usize + col as usize);
-        let product = alpha * sum;
-        mem::store(c, if beta == 0.0 { product } else { GpuFloat::mul_add(beta, mem::load(c), product) });
+        let product = args.alpha * sum;
+        mem::store(c, if args.beta == 0.0 { product } else { GpuFloat::mul_add(args.beta, mem::load(c), product) });
     }
 }
 
@@ -144,13 +143,12 @@ unsafe fn write_vector(args: &GemmArgs<f32>, row: u32, col: u32, sums: [f32; 4])
             return;
         }
         let c = args.c.add(row as usize * args.ldc as usize + col as usize);
-        let (alpha, beta) = (args.alpha.load(), args.beta.load());
         let mut result = sums;
-        unroll!(I in [0, 1, 2, 3] { result[I as usize] = alpha * sums[I as usize] });
-        if beta != 0.0 {
+        unroll!(I in [0, 1, 2, 3] { result[I as usize] = args.alpha * sums[I as usize] });
+        if args.beta != 0.0 {
             let old = mem::load_v4(c);
             unroll!(I in [0, 1, 2, 3] {
-                result[I as usize] = GpuFloat::mul_add(beta, old[I as usize], result[I as usize]);
+                result[I as usize] = GpuFloat::mul_add(args.beta, old[I as usize], result[I as usize]);
             });
         }
         mem::store_v4(c, result);

@@ -44,31 +44,3 @@ impl<T: Scalar> Factor<T> {
         value
     }
 }
-
-args! {
-    /// `value * *scalar`, where a null pointer stands for 1: the factor of a product, without a division that would take registers from it.
-    pub struct Multiple<T> {
-        /// Known to the host.
-        value value: T,
-        /// One element, or null.
-        read scalar: T [null or 1],
-    }
-}
-
-impl<T: Scalar> Multiple<T> {
-    /// A number of the host's.
-    #[must_use]
-    pub const fn of(value: T) -> Self {
-        Self { value, scalar: ptr::null() }
-    }
-
-    /// The number.
-    ///
-    /// # Safety
-    /// What is not null is live global memory that nothing writes during the launch.
-    #[inline(always)]
-    pub unsafe fn load(self) -> T {
-        // SAFETY: the caller's promise.
-        if self.scalar.is_null() { self.value } else { self.value * unsafe { mem::load(self.scalar) } }
-    }
-}
