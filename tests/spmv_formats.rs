@@ -12,8 +12,8 @@ use common::{
 };
 use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, Factor,
-    FormatChoice, HybMatrix, IntoFactor, Result, Scalar, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
+    HybMatrix, IntoFactor, Result, Scalar, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -217,13 +217,14 @@ fn factors_in_device_memory<T: Scalar>(device: &Device) {
     let [three, eight, zero] = [3.0, 8.0, 0.0].map(|value| device.scalar(number(value)).unwrap());
     let (x, y) = (integers::vector::<T>(1, 31), integers::vector::<T>(2, 43));
     let (x_on_device, nans) = (device.upload_vec(&x).unwrap(), vec![number(f64::NAN); 43]);
-    let factors: [(Factor<'_, T>, f64, Factor<'_, T>, f64, &[T]); 3] = [
-        ((&three).into_factor(), 3.0, (&eight).into_factor(), 8.0, &y),
-        (-&eight, -8.0, &three / &eight, 0.375, &y),
-        ((&three).into_factor(), 3.0, (&zero).into_factor(), 0.0, &nans),
+    let of = |scalar| IntoFactor::<T>::into_factor(scalar);
+    let factors = [
+        ((of(&three), 3.0), (of(&eight), 8.0), &y),
+        ((-&eight, -8.0), (&three / &eight, 0.375), &y),
+        ((of(&three), 3.0), (of(&zero), 0.0), &nans),
     ];
     for (name, uploaded) in &all {
-        for (alpha, host_alpha, beta, host_beta, y) in factors {
+        for ((alpha, host_alpha), (beta, host_beta), y) in factors {
             let mut found = device.upload_vec(y).unwrap();
             uploaded.spmv(alpha, &x_on_device, beta, &mut found).unwrap();
             let expected = reference_spmv(&matrix, number(host_alpha), &x, number(host_beta), y);
