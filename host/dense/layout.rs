@@ -68,6 +68,11 @@ impl DenseLayout {
         Self { nrows: self.ncols, ncols: self.nrows, order, ..self }
     }
 
+    /// Returns the layout of the same matrix without gaps, at the beginning of a vector.
+    pub(crate) fn packed(self) -> Self {
+        Self { leading_dimension: self.lines().1, offset: 0, ..self }
+    }
+
     /// Returns the minimum length of a vector that holds the matrix; `None` if it overflows.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! Products with factors that only the device knows.
 
-use super::{DenseLayout, DenseMut, Order};
+use super::DenseMut;
 use crate::{Factor, Result, Scalar};
 
 /// Computes `C = alpha * A * B + beta * C`, where `multiply(alpha, beta, C)` does for factors that the host knows: directly for such
@@ -14,10 +14,7 @@ pub(crate) fn scaled<T: Scalar>(
     if let Some((alpha, beta)) = Factor::numbers(alpha, beta, &device)? {
         return multiply(alpha, beta, c);
     }
-    let layout = match c.order() {
-        Order::RowMajor => DenseLayout::row_major(c.nrows(), c.ncols()),
-        Order::ColumnMajor => DenseLayout::column_major(c.nrows(), c.ncols()),
-    };
+    let layout = c.layout().packed();
     let mut product = device.zeros_dense(layout)?;
     multiply(T::from_f64(1.0), T::default(), product.view_mut())?;
     if c.leading_dimension() == product.view().leading_dimension() {

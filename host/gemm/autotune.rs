@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{GemmOptions, check, gemm_with, gpu};
-use crate::{DenseLayout, DenseMut, DenseRef, Order, Result, Scalar, device::Backend};
+use crate::{DenseMut, DenseRef, Result, Scalar, device::Backend};
 
 /// Finds the fastest options for products of such matrices. Times every tile, with its sums split among 1, 2, 4...
 /// blocks until all multiprocessors are busy, with a temporary `C`. `A` and `B` should hold realistic values, which
@@ -33,10 +33,7 @@ pub fn gemm_autotune<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &Dens
     if matches!(device.backend(), Backend::Cpu { .. }) || size.0 == 0 || size.1 == 0 {
         return Ok(GemmOptions::default());
     }
-    let layout = match c.order() {
-        Order::RowMajor => DenseLayout::row_major(size.0, size.1),
-        Order::ColumnMajor => DenseLayout::column_major(size.0, size.1),
-    };
+    let layout = c.layout().packed();
     let repeats = if device.is_cuda() { 9 } else { 1 };
     let mut scratch = device.zeros::<T>(size.0 * size.1)?;
     let mut best: Option<(Duration, GemmOptions)> = None;
