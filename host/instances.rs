@@ -86,6 +86,7 @@ fn vectors<T: Scalar>(x: &mut DeviceVec<T>, one: T) -> Result<()> {
             x.scatter(&indices, &y)?;
         };
     }
+    let _ = (device.filled(0, one)?, x.try_clone()?);
     operations!(&mut *x);
     operations!(&mut x.slice_mut(..)?);
     let other = device.scalar(one)?;

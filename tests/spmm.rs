@@ -192,7 +192,7 @@ fn beta_zero_does_not_read_c(device: &Device) {
     assert_eq!(c.to_vec().unwrap(), [273.0, 2730.0, 0.0, 0.0, -420.0, -4200.0]);
 }
 
-/// The same bits as with host scalars, also of a plan, of a column-major C, and of a row in pieces.
+/// The same bits as with host scalars, also of a plan, of a column-major C, of one with gaps, which stay, and of a row in pieces.
 fn factors_in_device_memory(device: &Device) {
     let matrix = uneven::<f32>();
     let uploaded = device.upload(&matrix).unwrap();
@@ -201,14 +201,19 @@ fn factors_in_device_memory(device: &Device) {
     let plan = uploaded.spmm_plan(12, &SpmmOptions::default().split_threshold(4)).unwrap();
     let (b, c) = (Dense::random(4, 60, 12, 0, 0), old(45, 12, 0, 0, 0.5));
     let b = device.upload_dense((60, 12), &b.elements).unwrap();
-    let layouts = [DenseLayout::row_major(45, 12), DenseLayout::column_major(45, 12)];
+    let with_gaps = DenseLayout::row_major(45, 12).leading_dimension(15).offset(2);
+    let layouts = [DenseLayout::row_major(45, 12), DenseLayout::column_major(45, 12), with_gaps];
     for (layout, beta) in layouts.into_iter().flat_map(|layout| [8.0f32, 0.0].map(|beta| (layout, beta))) {
-        let elements = if beta == 0.0 { &vec![f32::NAN; 45 * 12] } else { &c.elements };
+        // Without gaps, C may be no number where it must not be read.
+        let elements = match layout.elements().unwrap() {
+            540 if beta == 0.0 => vec![f32::NAN; 540],
+            count => c.elements.iter().cycle().take(count).copied().collect(),
+        };
         let of_device = if beta == 0.0 { &zero } else { &eight };
         let result = |multiply: &dyn Fn(&mut DeviceDense<f32>) -> Result<()>| {
-            let mut c = device.upload_dense(layout, elements).unwrap();
+            let mut c = device.upload_dense(layout, &elements).unwrap();
             multiply(&mut c).unwrap();
-            c.to_vec().unwrap()
+            c.into_vec().to_vec().unwrap()
         };
         let expected = result(&|c| uploaded.spmm(3.0, &b, beta, c));
         assert!(result(&|c| uploaded.spmm(&three, &b, of_device, c)) == expected, "{layout:?}, beta {beta}");

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     trials.extend(on_cpu_and_gpu("random_numbers_are_distributed_as_told", distributions));
     trials.extend(on_every_device("norms_do_not_overflow", norms_do_not_overflow));
     trials.extend(on_every_device("vectors_and_results_of_several_queues", several_queues));
+    trials.extend(on_every_device("filled_and_cloned", filled_and_cloned));
     trials.extend(on_every_device("casts", casts));
     trials.extend(on_every_device("what_is_not_read_may_be_nan", what_is_not_read));
     trials.extend(on_every_device("zeros_have_signs", zeros_have_signs));
@@ -36,6 +37,21 @@ fn main() -> ExitCode {
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits::<f64>));
     common::run(trials)
+}
+
+/// A clone keeps its elements when the vector changes, and the other way round.
+fn filled_and_cloned(device: &Device) {
+    for n in LENGTHS {
+        let mut x = device.filled(n, -1.5f64).unwrap();
+        assert_eq!(x.to_vec().unwrap(), vec![-1.5; n]);
+        let mut copy = x.try_clone().unwrap();
+        x.scale(2.0).unwrap();
+        assert_eq!(copy.to_vec().unwrap(), vec![-1.5; n]);
+        copy.fill(7.0).unwrap();
+        assert_eq!(x.to_vec().unwrap(), vec![-3.0; n]);
+    }
+    let indices = device.upload_vec(&[3u32, 1, 2]).unwrap();
+    assert_eq!(indices.try_clone().unwrap().to_vec().unwrap(), [3, 1, 2]);
 }
 
 /// Around the sizes of chunks, blocks and strides.

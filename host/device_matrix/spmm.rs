@@ -22,6 +22,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// threads, it allocates `n` elements for each of their pieces, and waits for a copy of the row offsets to the
     /// host. Use [`spmm_plan`](Self::spmm_plan) to choose the kernel yourself.
     ///
+    /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`](crate::Factor) made of them; those in
+    /// device memory cost a temporary product and a pass over `C`.
+    ///
     /// Row-major matrices are fastest. Column-major ones are transposed on the device into temporary matrices of the
     /// same size; the bits are the same. A single contiguous column is multiplied by [`spmv`](Self::spmv).
     ///

@@ -24,6 +24,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if an argument is on another device;
     /// [`InvalidOption`](crate::Error::InvalidOption) for a CSC matrix, unless
     /// [`SpmvOptions::nondeterministic`](crate::SpmvOptions::nondeterministic) allows its kernel;
+    /// [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for a temporary vector;
     /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
     pub fn spmv<'f, 'x, 'y>(
         &self,

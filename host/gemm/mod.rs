@@ -51,6 +51,7 @@ use crate::{
 /// [`LengthMismatch`](crate::Error::LengthMismatch) if the sizes do not match;
 /// [`DeviceMismatch`](crate::Error::DeviceMismatch) if an argument is on another device;
 /// [`Unsupported`](crate::Error::Unsupported) for sizes and leading dimensions of 2^31 and more, except on the CPU;
+/// [`OutOfMemory`](crate::Error::OutOfMemory) if there is no room for a workspace or a temporary product;
 /// [`DriverTooOld`](crate::Error::DriverTooOld) and [`Driver`](crate::Error::Driver) at the first use of a kernel.
 pub fn gemm<'f, 'a, 'b, 'c, T: Scalar>(
     alpha: impl IntoFactor<'f, T>,
