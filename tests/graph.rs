@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         values_made_in_a_graph_stay_there,
         a_failed_recording_leaves_nothing_behind,
         graphs_prepare_products_themselves,
+        factors_are_read_at_every_launch,
     );
     common::run(trials)
 }
@@ -230,4 +231,31 @@ fn graphs_prepare_products_themselves(device: &Device) {
     device.record(|| a.spmm(1.0, b.matrix((50, 8))?, 1.0, c.matrix_mut((50, 8))?)).unwrap().launch(3).unwrap();
     let expected = (0..50 * 8).map(|at| if at / 8 == 7 { 2400.0 } else { 6.0 }).collect::<Vec<_>>();
     assert_eq!(c.to_vec().unwrap(), expected);
+}
+
+/// Products with factors in device memory, which each launch reads anew, and halves.
+fn factors_are_read_at_every_launch(device: &Device) {
+    // 1 2
+    // 0 3
+    let matrix = matrices::from_rows::<f64>(2, vec![vec![(0, 1.0), (1, 2.0)], vec![(1, 3.0)]]);
+    let a = device.upload(&matrix).unwrap();
+    let b = device.upload_dense((2, 2), &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    let (mut alpha, mut next) = (device.scalar(8.0).unwrap(), device.scalar(0.0).unwrap());
+    let beta = device.scalar(1.0).unwrap();
+    let mut y = device.upload_vec(&[1.0, -1.0]).unwrap();
+    let (mut sparse, mut dense) = (device.zeros_dense((2, 2)).unwrap(), device.zeros_dense((2, 2)).unwrap());
+    let x = device.upload_vec(&[1.0, 1.0]).unwrap();
+    let iteration = || -> Result<()> {
+        a.spmv(&alpha, &x, &beta, &mut y)?;
+        a.spmm(&alpha, &b, &beta, &mut sparse)?;
+        b.gemm(&alpha, &b, &beta, &mut dense)?;
+        next.set(0.5 * &alpha)?;
+        alpha.set(&next)
+    };
+    device.record(iteration).unwrap().launch(3).unwrap();
+    // 8 + 4 + 2 products.
+    assert_eq!(y.to_vec().unwrap(), [43.0, 41.0]);
+    assert_eq!(sparse.to_vec().unwrap(), [98.0, 140.0, 126.0, 168.0]);
+    assert_eq!(dense.to_vec().unwrap(), [98.0, 140.0, 210.0, 308.0]);
+    assert_eq!(alpha.get().unwrap(), 1.0);
 }
