@@ -68,7 +68,7 @@ impl<T: Element> DeviceScalar<T> {
         &self.vector
     }
 
-    pub(crate) fn vector_mut(&mut self) -> &mut DeviceVec<T> {
+    pub(super) fn vector_mut(&mut self) -> &mut DeviceVec<T> {
         &mut self.vector
     }
 }
@@ -86,8 +86,9 @@ impl<T: Scalar> DeviceScalar<T> {
 /// A host scalar times a quotient of device scalars, each of them optional: an `alpha` or `beta` that the operation
 /// computes on the device.
 ///
-/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `2.0 * (&s / &t)`, `-(&s / &t)`, `1.0 / &t`. The host scalar is multiplied by the
-/// numerator first, and the product is divided by the denominator. Division by 0 gives an infinity or NaN.
+/// Written as a formula: `2.0 * &s`, `-&s`, `&s / &t`, `2.0 * (&s / &t)`, `-(&s / &t)`, `1.0 / &t`. The host scalar is
+/// multiplied by the numerator first, and the product is divided by the denominator. Division by 0 gives an infinity or
+/// NaN.
 #[derive(Debug)]
 pub struct Factor<'a, T> {
     value: T,
