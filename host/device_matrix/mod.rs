@@ -10,6 +10,8 @@ mod values;
 pub use spmm::SpmmPlan;
 pub use upload::Upload;
 
+use std::sync::LazyLock;
+
 use crate::{
     Device, FormatChoice, HostMatrix, KernelChoice, Result, Scalar, Structure, device,
     spmm::Spmm,
@@ -137,8 +139,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Returns options with which an upload of the same matrix gets the same kernels, without analysis or timing; the default ones if no
     /// kernels could be chosen, see [`describe`](Self::describe).
     #[must_use]
-    pub fn options(&self) -> SpmvOptions {
-        self.parts.choices.get().map_or_else(|_| SpmvOptions::default(), |choice| choice.options.clone())
+    pub fn options(&self) -> &SpmvOptions {
+        static DEFAULT: LazyLock<SpmvOptions> = LazyLock::new(SpmvOptions::default);
+        self.parts.choices.get().map_or_else(|_| &*DEFAULT, |choice| &choice.options)
     }
 
     /// Returns the minimum number of bytes that one product moves in the matrix's format on the device: each array of

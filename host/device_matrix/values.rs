@@ -116,7 +116,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// On the CPU, where operators hold the user's arrays: makes them anew.
     fn replace(&mut self, matrix: HostMatrix<T>) -> Result<()> {
-        let options = self.options();
+        let options = self.options().clone();
         let nondeterministic = options.nondeterministic;
         let parts = matrix.upload_to(&self.device, &SpmvOptions { nondeterministic, ..SpmvOptions::default() })?.parts;
         let choices = parts.choices.map(|choice| Choice { options, ..choice })?;
