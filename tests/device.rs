@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("vectors_come_back", vectors_come_back));
     trials.extend(on_every_device("pinned_memory_holds_what_is_written", pinned_memory_holds_what_is_written));
     trials.extend(on_every_device("out_of_memory_is_an_error", out_of_memory_is_an_error));
+    trials.extend(on_every_device("memory_can_be_returned", memory_can_be_returned));
     trials.extend(on_every_device("lengths_are_checked", lengths_are_checked));
     trials.extend(on_every_device("operations_are_timed", operations_are_timed));
     trials.push(on_gpu("times_have_no_host_in_them", times_have_no_host_in_them));
@@ -78,6 +79,15 @@ fn out_of_memory_is_an_error(device: &Device) {
     }
     // The device is as good as before.
     assert_eq!(device.upload_vec(&[1.0f32]).unwrap().to_vec().unwrap(), [1.0]);
+}
+
+/// What is in use stays; what was freed can be allocated again.
+fn memory_can_be_returned(device: &Device) {
+    let kept = device.upload_vec(&[1.0f32, 2.0, 3.0]).unwrap();
+    drop(device.zeros::<f64>(1 << 20).unwrap());
+    device.trim_memory().unwrap();
+    assert_eq!(kept.to_vec().unwrap(), [1.0, 2.0, 3.0]);
+    assert_eq!(device.zeros::<f64>(1 << 20).unwrap().to_vec().unwrap(), vec![0.0; 1 << 20]);
 }
 
 fn lengths_are_checked(device: &Device) {

@@ -16,6 +16,7 @@ mod page;
 mod reading;
 mod report;
 mod session;
+mod spgemm;
 mod spmm;
 mod spmv;
 mod suite;
@@ -84,6 +85,10 @@ pub(crate) enum Benchmark {
     Clock(clock::Options),
     /// Measures the time from the start of a program to its first result.
     FirstUse(first_use::Options),
+    /// Measures sparse matrix times sparse matrix, A A, against cuSPARSE: whole products, and new values on the same patterns.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
+    Spgemm(spgemm::Options),
     /// Measures sparse matrix times vector in every format, and the cost of conversions.
     Formats(formats::Options),
 }
@@ -119,6 +124,7 @@ impl Benchmark {
         match self {
             Self::Spmv(options) => spmv::measure(options),
             Self::Spmm(options) => spmm::measure(options),
+            Self::Spgemm(options) => spgemm::measure(options),
             Self::Graphs(options) => graphs::measure(options),
             Self::Gemm(options) => gemm::measure(options),
             Self::Cg(options) => cg::measure(options),
@@ -133,6 +139,7 @@ impl Benchmark {
         match self {
             Self::Spmv(options) => &options.settings.conditions.basics,
             Self::Spmm(options) => &options.settings.conditions.basics,
+            Self::Spgemm(options) => &options.settings.conditions.basics,
             Self::Graphs(options) => &options.basics,
             Self::Gemm(options) => &options.conditions.basics,
             Self::Cg(options) => &options.basics,

@@ -290,6 +290,11 @@ impl<'a> Session<'a> {
         Method { clock, repeats, cache: cache.into(), baselines, text }
     }
 
+    /// Samples of each.
+    pub(crate) fn repeats(&self) -> usize {
+        self.repeats
+    }
+
     /// What loads a matrix may show a bar of its own.
     pub(crate) fn load<P>(&self, load: impl FnOnce() -> Result<P>) -> Result<P> {
         self.bar.suspend(load)

@@ -12,6 +12,8 @@ pub(crate) enum Suite {
     Default,
     /// Of these the larger ones, and the graphs.
     Dense,
+    /// Matrices that are squared: stencils, power-law graphs, and the files.
+    Squares,
 }
 
 /// From regular to skewed row lengths, and from matrices that fill a GPU to such that do not.
@@ -26,6 +28,10 @@ const GENERATED: &[&str] = &[
     "gen:uniform:4267:472",
 ];
 
+/// What is squared: products of 26 to 330 million terms.
+const SQUARED: &[&str] =
+    &["gen:poisson2d:1024", "gen:poisson3d:100", "gen:stencil27:64", "gen:rmat:16:8", "gen:rmat:17:8"];
+
 /// Files of the data folder: the repository has them, the command does not.
 const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
 
@@ -38,14 +44,15 @@ const DATA_FOLDERS: &[&str] = &["tests/data", "data"];
 impl Suite {
     /// The matrices, the files among them taken from the folder `data`.
     pub(crate) fn sources(self, data: Option<&Path>) -> Result<Vec<MatrixSource>> {
-        let files = match self {
-            Self::Default => FILES,
-            Self::Dense => GRAPHS,
+        let (generated, files) = match self {
+            Self::Default => (GENERATED, FILES),
+            Self::Dense => (GENERATED, GRAPHS),
+            Self::Squares => (SQUARED, FILES),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));
         let file = |name: &&str| Ok(MatrixSource::File(data.join(format!("{name}.mtx.gz"))));
-        GENERATED.iter().map(|text| text.parse()).chain(files.iter().map(file)).collect()
+        generated.iter().map(|text| text.parse()).chain(files.iter().map(file)).collect()
     }
 }
 

@@ -163,6 +163,7 @@ impl Gpu {
         let multiprocessors = multiprocessors.map_err(driver("counting the multiprocessors"))? as u32;
         let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared_bytes = context.attribute(shared).map_err(driver("reading the shared memory's size"))? as u32;
+        keep_memory(&context)?;
         let apart = CudaContext::new(index).map_err(driver("creating a context"))?;
         // SAFETY: nothing is ever queued there.
         unsafe { apart.disable_event_tracking() };
@@ -190,6 +191,29 @@ impl Gpu {
         known.insert(handle, Arc::downgrade(&workspaces));
         workspaces
     }
+}
+
+/// Lets the GPU's memory pool, from which streams allocate, keep what is freed. Otherwise every wait gives it back to the system, and results of
+/// operations, which are allocated by each call, cost milliseconds. A program that has set a threshold keeps it.
+fn keep_memory(context: &CudaContext) -> Result<()> {
+    if !context.has_async_alloc() {
+        return Ok(());
+    }
+    let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    let keep = || {
+        let (mut pool, mut threshold) = (std::ptr::null_mut(), 0u64);
+        // SAFETY: the context is live; the pool is the device's own, and its threshold is a 64-bit number.
+        unsafe {
+            sys::cuDeviceGetDefaultMemPool(&mut pool, context.cu_device()).result()?;
+            sys::cuMemPoolGetAttribute(pool, attribute, (&raw mut threshold).cast()).result()?;
+            if threshold == 0 {
+                threshold = u64::MAX;
+                sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut threshold).cast()).result()?;
+            }
+        }
+        Ok(())
+    };
+    inside(context.cu_ctx(), keep).map_err(driver("setting up the memory pool"))
 }
 
 /// Calls the driver in this context, which is live. The thread's current context stays the same.
@@ -312,6 +336,23 @@ impl Stream {
     pub(super) fn synchronize(&self) -> Result<()> {
         self.wait()?;
         self.gpu.context.check_err().map_err(driver("freeing memory or another object"))
+    }
+
+    /// Gives memory that the pool of the GPU keeps, and nobody uses, back to the system.
+    pub(super) fn trim_memory(&self) -> Result<()> {
+        self.wait()?;
+        if !self.gpu.context.has_async_alloc() {
+            return Ok(());
+        }
+        let trim = || {
+            let mut pool = std::ptr::null_mut();
+            // SAFETY: the pool is the device's own.
+            unsafe {
+                sys::cuDeviceGetDefaultMemPool(&mut pool, self.gpu.context.cu_device()).result()?;
+                sys::cuMemPoolTrimTo(pool, 0).result()
+            }
+        };
+        self.inside(trim).map_err(driver("trimming the memory pool"))
     }
 
     /// Waits until everything queued here has finished, whatever errors cudarc has stored.

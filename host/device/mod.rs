@@ -173,6 +173,23 @@ impl Device {
         }
     }
 
+    /// Waits for the stream, then returns to the system all GPU memory that the driver's pool keeps for later allocations.
+    ///
+    /// Vectors and matrices are allocated from the default memory pool of the GPU. It keeps what is freed, so that operations which
+    /// allocate their results are quick: its release threshold is raised to the maximum, unless the program has set one. Call this
+    /// where another program, or a library that allocates otherwise, needs the memory. Does nothing on other devices.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], [`Error::InvalidOption`] while a graph is recorded.
+    pub fn trim_memory(&self) -> Result<()> {
+        refuse("a return of memory")?;
+        match self.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(()),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.trim_memory(),
+        }
+    }
+
     /// Waits until all operations on this stream have finished.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 mod library;
 mod matrix;
 mod product;
+mod spgemm;
 mod spmm;
 
 use cudarc::cusparse::sys::cusparseSpMVAlg_t as Algorithm;
@@ -23,6 +24,7 @@ pub(super) use self::{
     library::{Handle, describe},
     matrix::Number,
     product::{Product, Set},
+    spgemm::spgemm_runs,
     spmm::dense_runs,
 };
 
