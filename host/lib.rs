@@ -93,6 +93,7 @@ pub mod strategies;
 mod structure;
 mod vector;
 
+pub use algebra::SortKey;
 /// The CUDA driver bindings, in the version whose types this API uses.
 #[cfg(feature = "cuda")]
 pub use cudarc;

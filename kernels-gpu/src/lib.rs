@@ -29,6 +29,8 @@ mod family;
 pub mod gemm_args;
 #[path = "primitives/grid.rs"]
 mod grid;
+#[path = "primitives/radix.rs"]
+pub mod radix;
 #[path = "primitives/row_sum.rs"]
 mod row_sum;
 #[path = "spmm/spmm_rows.rs"]
@@ -79,6 +81,10 @@ pub mod matrix_diagonal;
 pub mod matrix_scale;
 #[path = "primitives/prefix_sum.rs"]
 pub mod prefix_sum;
+#[path = "primitives/radix_count.rs"]
+pub mod radix_count;
+#[path = "primitives/radix_sort.rs"]
+pub mod radix_sort;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
@@ -117,6 +123,8 @@ pub const FAMILIES: &[Family] = &[
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
     prefix_sum::FAMILY,
+    radix_count::FAMILY,
+    radix_sort::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,
