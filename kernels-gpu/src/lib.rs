@@ -29,12 +29,18 @@ mod family;
 pub mod gemm_args;
 #[path = "primitives/grid.rs"]
 mod grid;
+#[path = "primitives/radix.rs"]
+pub mod radix;
 #[path = "primitives/row_sum.rs"]
 mod row_sum;
 #[path = "spmm/spmm_rows.rs"]
 pub mod spmm_rows;
+#[path = "primitives/summand.rs"]
+pub mod summand;
 #[path = "primitives/sums.rs"]
 pub mod sums;
+#[path = "primitives/tile_prefix.rs"]
+mod tile_prefix;
 #[path = "primitives/types.rs"]
 mod types;
 #[path = "primitives/unroll.rs"]
@@ -44,7 +50,7 @@ mod vector {
     //!
     //! Most are bounded by the memory. A thread moves 16 bytes per access where every array is aligned to 16 bytes, and one element
     //! per access where one is not, as in a slice. Gather, scatter and casts always move one element per access.
-    mod chunk;
+    pub(crate) mod chunk;
     pub mod factor;
     pub mod math;
     mod reduction;
@@ -75,6 +81,12 @@ pub mod gemm_tiles;
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
 pub mod matrix_scale;
+#[path = "primitives/prefix_sum.rs"]
+pub mod prefix_sum;
+#[path = "primitives/radix_count.rs"]
+pub mod radix_count;
+#[path = "primitives/radix_sort.rs"]
+pub mod radix_sort;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
@@ -96,6 +108,7 @@ pub mod vector_scale;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use family::{Entry, Family};
+pub use summand::{ElementType, Summand};
 pub use types::{DType, ELL_PADDING, Offset, Scalar};
 pub use vector::*;
 
@@ -112,6 +125,9 @@ pub const FAMILIES: &[Family] = &[
     gemm_tiles::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
+    prefix_sum::FAMILY,
+    radix_count::FAMILY,
+    radix_sort::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,

@@ -1,0 +1,11 @@
+//! Primitives of parallel algorithms on vectors of a device: prefix sums and sorts.
+
+mod cpu;
+mod prefix_sum;
+mod sort;
+
+#[allow(unused_imports, reason = "for operations that build matrices")]
+pub(crate) use prefix_sum::row_offsets;
+pub use sort::SortKey;
+#[allow(unused_imports, reason = "for operations that build matrices")]
+pub(crate) use sort::sort_pairs;

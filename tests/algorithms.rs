@@ -1,0 +1,270 @@
+//! Prefix sums, sorts and their relatives, on every device, against plain code.
+
+mod common;
+
+use std::{fmt::Debug, process::ExitCode};
+
+use common::{Random, on_cpu_and_gpu, on_every_device};
+use proptest::prelude::*;
+use warpsparse::{Device, Element, Error, SortKey};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    macro_rules! each_type {
+        ($($name:ident: $($type:ident)*;)*) => {$($(
+            trials.extend(on_every_device(concat!(stringify!($name), "_", stringify!($type)), $name::<$type>));
+        )*)*};
+    }
+    each_type! {
+        scans: u32 u64 f32 f64;
+        sorts: u32 u64;
+        sorted_pairs: u32 u64;
+    }
+    trials.extend(on_cpu_and_gpu("long_sorts", long_sorts));
+    trials.extend(on_cpu_and_gpu("sorts_of_several_threads", sorts_of_several_threads));
+    trials.push(on_emulator("sorts_of_any_pairs", any_pairs));
+    trials.push(on_emulator("scans_of_any_numbers", any_scans));
+    trials.extend(on_every_device("scans_of_whole_groups_of_tiles", scans_of_groups));
+    trials.extend(on_every_device("scans_of_slices", scans_of_slices));
+    trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
+    trials.extend(on_cpu_and_gpu("long_scans", long_scans));
+    common::run(trials)
+}
+
+/// What the tests make of numbers, exactly: floating-point numbers are small integers, whose sums are exact.
+trait Number: Element + PartialEq + PartialOrd + Debug {
+    /// The type's number for 64 random bits.
+    fn of(bits: u64) -> Self;
+    fn add(self, other: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($type:ident)*) => {$(
+        impl Number for $type {
+            fn of(bits: u64) -> Self {
+                // The upper ones are the random ones.
+                (bits >> (64 - $type::BITS)) as $type
+            }
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+        }
+    )*};
+}
+integers!(u32 u64);
+
+macro_rules! floats {
+    ($($type:ident)*) => {$(
+        impl Number for $type {
+            fn of(bits: u64) -> Self {
+                (bits >> 62) as $type
+            }
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+        }
+    )*};
+}
+floats!(f32 f64);
+
+fn random_numbers<T: Number>(seed: u64, len: usize) -> Vec<T> {
+    let mut random = Random(seed);
+    (0..len)
+        .map(|_| {
+            random.next_unit();
+            T::of(random.0)
+        })
+        .collect()
+}
+
+fn sums<T: Number>(x: &[T], exclusive: bool) -> Vec<T> {
+    let mut through = T::default();
+    x.iter()
+        .map(|&x| {
+            let before = through;
+            through = before.add(x);
+            if exclusive { before } else { through }
+        })
+        .collect()
+}
+
+/// Around tiles of 2048 and 4096 elements, and their chunks and warps.
+const LENGTHS: [usize; 14] = [0, 1, 2, 3, 5, 33, 511, 2047, 2048, 2049, 4095, 4096, 4097, 20_003];
+
+fn scans<T: Number>(device: &Device) {
+    for n in LENGTHS {
+        let values = random_numbers::<T>(n as u64, n);
+        let x = device.upload_vec(&values).unwrap();
+        assert_eq!(x.inclusive_scan().unwrap().to_vec().unwrap(), sums(&values, false), "{n} elements");
+        assert_eq!(x.exclusive_scan().unwrap().to_vec().unwrap(), sums(&values, true), "{n} elements, exclusive");
+        let mut y = device.upload_vec(&random_numbers::<T>(7, n)).unwrap();
+        y.inclusive_scan_from(&x).unwrap();
+        assert_eq!(y.to_vec().unwrap(), sums(&values, false), "{n} elements");
+        y.exclusive_scan_from(&x).unwrap();
+        assert_eq!(y.to_vec().unwrap(), sums(&values, true), "{n} elements, exclusive");
+        assert_eq!(x.to_vec().unwrap(), values);
+    }
+}
+
+/// More than 32 tiles, so that the sums of groups count, and more than 1024, so that the prefixes do.
+fn scans_of_groups(device: &Device) {
+    let values = random_numbers::<u64>(1, 2048 * (1024 + 67) + 5);
+    let x = device.upload_vec(&values).unwrap();
+    assert!(x.inclusive_scan().unwrap().to_vec().unwrap() == sums(&values, false));
+    let values = random_numbers::<u32>(2, 4096 * 33 + 1);
+    let x = device.upload_vec(&values).unwrap();
+    assert!(x.exclusive_scan().unwrap().to_vec().unwrap() == sums(&values, true));
+}
+
+/// Slices that do not begin at multiples of 16 bytes.
+fn scans_of_slices(device: &Device) {
+    let values = random_numbers::<u32>(3, 9000);
+    let x = device.upload_vec(&values).unwrap();
+    for first in [1, 2, 3, 4] {
+        let mut y = device.zeros::<u32>(9000 - first).unwrap();
+        y.inclusive_scan_from(x.slice(first..).unwrap()).unwrap();
+        assert_eq!(y.to_vec().unwrap(), sums(&values[first..], false));
+    }
+}
+
+/// Keys of every kind: random, equal, sorted, reversed, of few values, and the least and greatest.
+fn key_sets<K: Number>(seed: u64, n: usize) -> Vec<Vec<K>> {
+    let random = random_numbers::<K>(seed, n);
+    let mut sorted = random.clone();
+    sorted.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    let reversed = sorted.iter().rev().copied().collect();
+    let bits = |i: usize| (seed + i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let few = (0..n).map(|i| K::of((bits(i) >> 62) << 40)).collect();
+    let ends = (0..n).map(|i| if bits(i) >> 63 == 0 { K::of(0) } else { K::of(u64::MAX) }).collect();
+    vec![random, vec![K::of(seed << 50); n], sorted, reversed, few, ends]
+}
+
+/// Around tiles of 4096 and 8192 keys, and several of them.
+const SORTED_LENGTHS: [usize; 12] = [0, 1, 2, 31, 33, 513, 4095, 4096, 4097, 8191, 8193, 20_000];
+
+fn sorts<K: Number + SortKey>(device: &Device) {
+    for n in SORTED_LENGTHS {
+        for (kind, keys) in key_sets::<K>(n as u64, n).into_iter().enumerate() {
+            let mut x = device.upload_vec(&keys).unwrap();
+            x.sort().unwrap();
+            let mut expected = keys;
+            expected.sort();
+            assert!(x.to_vec().unwrap() == expected, "{n} keys of kind {kind}");
+        }
+    }
+}
+
+fn sorted_pairs<K: Number + SortKey>(device: &Device) {
+    for n in SORTED_LENGTHS {
+        for (kind, keys) in key_sets::<K>(n as u64, n).into_iter().enumerate() {
+            // Values of each type tell the places: so stability shows.
+            pairs::<K, u32>(device, kind, &keys, |place| place as u32);
+            pairs::<K, f64>(device, kind, &keys, |place| place as f64 - 0.5);
+        }
+    }
+    let keys = random_numbers::<K>(1, 5000);
+    pairs::<K, u64>(device, 0, &keys, |place| (place as u64) << 40);
+    pairs::<K, f32>(device, 0, &keys, |place| place as f32);
+}
+
+fn pairs<K: Number + SortKey, V: Number>(device: &Device, kind: usize, keys: &[K], value: fn(usize) -> V) {
+    let mut expected: Vec<_> = keys.iter().enumerate().map(|(place, &key)| (key, value(place))).collect();
+    let values: Vec<_> = expected.iter().map(|pair| pair.1).collect();
+    expected.sort_by_key(|&(key, _)| key);
+    let (mut x, mut y) = (device.upload_vec(keys).unwrap(), device.upload_vec(&values).unwrap());
+    x.sort_pairs(&mut y).unwrap();
+    let found: Vec<_> = x.to_vec().unwrap().into_iter().zip(y.to_vec().unwrap()).collect();
+    assert!(found == expected, "{} pairs of kind {kind}", keys.len());
+}
+
+fn long_sorts(device: &Device) {
+    for n in [1 << 20, (1 << 22) + 4099] {
+        let keys = random_numbers::<u32>(n as u64, n);
+        pairs::<u32, u32>(device, 0, &keys, |place| place as u32);
+        let few: Vec<_> = keys.iter().map(|key| key % 5).collect();
+        pairs::<u32, f64>(device, 1, &few, |place| place as f64);
+        let keys = random_numbers::<u64>(n as u64, n);
+        pairs::<u64, u32>(device, 2, &keys, |place| place as u32);
+        let mut x = device.upload_vec(&keys).unwrap();
+        x.sort().unwrap();
+        let mut expected = keys;
+        expected.sort_unstable();
+        assert!(x.to_vec().unwrap() == expected);
+    }
+}
+
+/// The sorts of several threads on one stream do not share what they count.
+fn sorts_of_several_threads(device: &Device) {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for round in 0..8 {
+                    let keys = random_numbers::<u32>(thread * 100 + round, 100_000 + 7777 * thread as usize);
+                    pairs::<u32, u32>(device, round as usize, &keys, |place| place as u32);
+                    let x = device.upload_vec(&keys).unwrap();
+                    assert!(x.inclusive_scan().unwrap().to_vec().unwrap() == sums(&keys, false));
+                }
+            });
+        }
+    });
+}
+
+fn on_emulator(name: &str, body: fn(&Device)) -> libtest_mimic::Trial {
+    common::on_device(format!("{name}::emulated"), body, || Device::emulated(2))
+}
+
+fn any_pairs(device: &Device) {
+    let keys = proptest::collection::vec((any::<u64>(), 0u32..64), 0..6000);
+    proptest!(ProptestConfig::with_cases(12), |(keys in keys)| {
+        let wide: Vec<u64> = keys.iter().map(|&(key, shift)| key >> shift).collect();
+        let narrow: Vec<u32> = wide.iter().map(|&key| key as u32).collect();
+        pairs::<u64, u32>(device, 0, &wide, |place| place as u32);
+        pairs::<u32, u64>(device, 0, &narrow, |place| place as u64);
+    });
+}
+
+fn any_scans(device: &Device) {
+    proptest!(ProptestConfig::with_cases(20), |(x in proptest::collection::vec(any::<u64>(), 0..10_000), first in 0usize..5)| {
+        let vector = device.upload_vec(&x).unwrap();
+        prop_assert!(vector.inclusive_scan().unwrap().to_vec().unwrap() == sums(&x, false));
+        let first = first.min(x.len());
+        let mut y = device.zeros::<u64>(x.len() - first).unwrap();
+        y.exclusive_scan_from(vector.slice(first..).unwrap()).unwrap();
+        prop_assert!(y.to_vec().unwrap() == sums(&x[first..], true));
+    });
+}
+
+fn what_does_not_fit(device: &Device) {
+    let (x, mut y) = (device.zeros::<u32>(3).unwrap(), device.zeros::<u32>(4).unwrap());
+    let error = y.inclusive_scan_from(&x).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "x", expected: 4, found: 3 }), "{error}");
+    let elsewhere = common::other(device).zeros::<u32>(4).unwrap();
+    let error = y.exclusive_scan_from(&elsewhere).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { what: "x", .. }), "{error}");
+    let error = y.sort_pairs(&mut device.zeros::<f64>(3).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "values", expected: 4, found: 3 }), "{error}");
+    let error = y.sort_pairs(&mut common::other(device).zeros::<f64>(4).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { what: "values", .. }), "{error}");
+}
+
+/// More than 1024 tiles, so that the prefixes count.
+fn long_scans(device: &Device) {
+    let values = random_numbers::<u32>(4, (1 << 23) + 4099);
+    let x = device.upload_vec(&values).unwrap();
+    assert!(x.inclusive_scan().unwrap().to_vec().unwrap() == sums(&values, false));
+    let values = random_numbers::<f64>(5, (1 << 22) + 77);
+    let x = device.upload_vec(&values).unwrap();
+    let first = x.exclusive_scan().unwrap().to_vec().unwrap();
+    assert!(first == sums(&values, true));
+    // Rounded sums have the same bits each time.
+    let values: Vec<f32> = Random(6).vector(1 << 23);
+    let x = device.upload_vec(&values).unwrap();
+    let bits = || x.inclusive_scan().unwrap().to_vec().unwrap().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    let first = bits();
+    assert!((0..3).all(|_| bits() == first));
+    let mut exact = 0.0;
+    for (i, (x, bits)) in values.iter().zip(first).enumerate() {
+        exact += f64::from(*x);
+        assert!((f64::from(f32::from_bits(bits)) - exact).abs() < 0.01, "sum {i}");
+    }
+}
