@@ -65,6 +65,8 @@ pub mod cg_mixed;
 pub mod cg_persistent;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[path = "stored/csr_canonical.rs"]
+pub mod csr_canonical;
 #[path = "algebra/csr_kronecker.rs"]
 pub mod csr_kronecker;
 #[path = "algebra/csr_merge.rs"]
@@ -118,6 +120,7 @@ pub const FAMILIES: &[Family] = &[
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
+    csr_canonical::FAMILY,
     csr_kronecker::FAMILY,
     csr_merge::FAMILY,
     csr_select::FAMILY,
