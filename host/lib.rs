@@ -61,6 +61,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod algebra;
 mod dense;
 mod device;
 mod device_matrix;

@@ -60,12 +60,12 @@ scalars!(f32, f64);
 /// An element type of device vectors: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(feature = "cuda")]
 pub trait Element:
-    sealed::Sealed + cuda_std::mem::DeviceValue + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits
+    sealed::Sealed + kernels_gpu::Summand + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits
 {
 }
 /// An element type of device vectors: `f32`, `f64`, `u32` or `u64`. The trait is sealed.
 #[cfg(not(feature = "cuda"))]
-pub trait Element: sealed::Sealed + cuda_std::mem::DeviceValue {}
+pub trait Element: sealed::Sealed + kernels_gpu::Summand {}
 
 macro_rules! elements {
     ($($type:ty)*) => {$(

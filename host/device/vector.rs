@@ -45,6 +45,13 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Creates a vector whose elements the next operation writes, all of them, before anything reads one: a GPU does not clear it first.
+    pub(crate) fn unwritten<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
+        Ok(DeviceVec { device: self.clone(), buffer: Buffer::unwritten(self, len)? })
+    }
+}
+
 impl<T: Element> DeviceVec<T> {
     /// Returns the number of elements.
     #[must_use]
@@ -305,6 +312,21 @@ impl<T: Element> Buffer<T> {
                 Ok(Self::Cuda(buffer))
             }
         }
+    }
+
+    /// As [`zeros`](Self::zeros), but on a GPU the elements may be anything: somebody writes them before they are read.
+    fn unwritten(device: &Device, len: usize) -> Result<Self> {
+        #[cfg(feature = "cuda")]
+        if let Backend::Cuda(stream) = device.backend()
+            && recording::recorder(stream)?.is_none()
+        {
+            let bytes = byte_size::<T>(device, len.max(1))?;
+            // SAFETY: as the caller promises, nothing reads an element before it is written.
+            let slice = unsafe { stream.queue().alloc(len.max(1)) };
+            let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
+            return Ok(Self::Cuda(CudaBuffer::of_slice(stream, slice, len)));
+        }
+        Self::zeros(device, len)
     }
 
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {

@@ -35,8 +35,12 @@ mod grid;
 mod row_sum;
 #[path = "spmm/spmm_rows.rs"]
 pub mod spmm_rows;
+#[path = "primitives/summand.rs"]
+pub mod summand;
 #[path = "primitives/sums.rs"]
 pub mod sums;
+#[path = "primitives/tile_prefix.rs"]
+mod tile_prefix;
 #[path = "primitives/types.rs"]
 mod types;
 #[path = "primitives/unroll.rs"]
@@ -46,7 +50,7 @@ mod vector {
     //!
     //! Most are bounded by the memory. A thread moves 16 bytes per access where every array is aligned to 16 bytes, and one element
     //! per access where one is not, as in a slice. Gather, scatter and casts always move one element per access.
-    mod chunk;
+    pub(crate) mod chunk;
     pub mod factor;
     pub mod math;
     mod reduction;
@@ -87,6 +91,8 @@ pub mod gemm_tiles;
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
 pub mod matrix_scale;
+#[path = "primitives/prefix_sum.rs"]
+pub mod prefix_sum;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
@@ -110,6 +116,7 @@ pub mod vector_scale;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use family::{Entry, Family};
+pub use summand::{ElementType, Summand};
 pub use types::{DType, ELL_PADDING, Offset, Scalar};
 pub use vector::*;
 
@@ -131,6 +138,7 @@ pub const FAMILIES: &[Family] = &[
     gemm_tiles::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
+    prefix_sum::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,

@@ -16,6 +16,7 @@ use crate::kept::ARCHS;
 /// The packages and targets that run on devices.
 const BUILT: &[&str] = &[
     "--package=warpsparse",
+    "--test=algorithms",
     "--test=cg",
     "--test=cg_misuse",
     "--test=cudarc",

@@ -64,6 +64,8 @@ args! {
         value threshold: T,
         /// Whether neighbours in one column are summed, 0 or 1.
         value sums: u32,
+        /// The old row of each new one, or null.
+        read row_map: u32 [null or new_rows as usize],
     }
 }
 
@@ -82,8 +84,6 @@ args! {
         read col_indices: u32 [entries as usize],
         /// Values.
         read values: T [entries as usize],
-        /// The old row of each new one, or null.
-        read row_map: u32,
         /// Entries of each new row.
         write counts: u32,
     }
@@ -108,8 +108,6 @@ args! {
         read col_indices: u32 [entries as usize],
         /// Values.
         read values: T [entries as usize],
-        /// The old row of each new one, or null.
-        read row_map: u32,
         /// The new column of each old one, or null.
         read col_map: u32 [null or cols as usize],
         /// Offsets of the new rows.
@@ -164,15 +162,14 @@ struct Old<T> {
     row_offsets: *const u32,
     col_indices: *const u32,
     values: *const T,
-    row_map: *const u32,
 }
 
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn count<T: Scalar, const LANES: u32>(args: CountArgs<T>) {
-    let CountArgs { row_offsets, col_indices, values, row_map, .. } = args;
-    let old = Old { row_offsets, col_indices, values, row_map };
+    let CountArgs { row_offsets, col_indices, values, .. } = args;
+    let old = Old { row_offsets, col_indices, values };
     // SAFETY: a new row has one count, which the first lane of its group stores.
     unsafe {
         let row = group_index::<BLOCK_SIZE>(LANES);
@@ -190,8 +187,8 @@ unsafe fn count<T: Scalar, const LANES: u32>(args: CountArgs<T>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn copy<T: Scalar, const LANES: u32>(args: CopyArgs<T>) {
-    let CopyArgs { rule, row_offsets, col_indices, values, row_map, .. } = args;
-    let old = Old { row_offsets, col_indices, values, row_map };
+    let CopyArgs { rule, row_offsets, col_indices, values, .. } = args;
+    let old = Old { row_offsets, col_indices, values };
     // SAFETY: a new row has the places from its offset on, of which no two kept entries have the same.
     unsafe {
         let row = group_index::<BLOCK_SIZE>(LANES);
@@ -234,9 +231,9 @@ unsafe fn for_kept<T: Scalar, const LANES: u32>(
     let (mask, lane) = (group_mask::<LANES>(), thread::thread_idx_x() % LANES);
     // SAFETY: the old row exists, and the lanes stay together until its last step.
     unsafe {
-        let row = match old.row_map.is_null() {
+        let row = match rule.row_map.is_null() {
             true => rule.first_row + new_row,
-            false => mem::load_readonly(old.row_map.add(new_row as usize)),
+            false => mem::load_readonly(rule.row_map.add(new_row as usize)),
         };
         let begin = mem::load_readonly(old.row_offsets.add(row as usize));
         let end = mem::load_readonly(old.row_offsets.add(row as usize + 1));

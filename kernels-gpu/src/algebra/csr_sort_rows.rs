@@ -5,8 +5,8 @@
 //! number of smaller keys.
 //!
 //! # When to use it
-//! For rows of up to [`capacity`] entries: after the entries of a transpose have been placed, and to sort the columns of a matrix. Each
-//! entry is compared with all of its row. Longer rows are left alone: sort their entries with those of all others by a radix sort.
+//! For rows of up to [`capacity`] entries: after the entries of a transpose or triplets have been placed, and to sort the columns of a matrix. Each
+//! entry is compared with all of its row. Longer rows are left alone, and reported.
 //!
 //! # Rows and threads
 //! ```text
@@ -25,7 +25,9 @@
 //! 2. `row_offsets` starts at 0, never falls and ends at `entries`. The lower halves of `keys` are numbers of values.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{mem, shared_array, thread, warp};
+use core::sync::atomic::Ordering::Relaxed;
+
+use cuda_std::{atomic::atomic_fetch_or_u32_device, mem, shared_array, thread, warp};
 
 use crate::{
     DType, Scalar,
@@ -60,6 +62,8 @@ args! {
         write new_columns: u32 [entries as usize],
         /// `entries` values.
         write new_values: T [entries as usize],
+        /// To start from 0. Not 0 afterwards: a row is longer than groups sort, and has been left alone.
+        write too_long: u32 [1],
     }
 }
 
@@ -111,6 +115,9 @@ unsafe fn sort<T: Scalar, const LANES: u32, const CAPACITY: u32, const KEYS: usi
         let begin = mem::load_readonly(args.row_offsets.add(row as usize));
         let length = mem::load_readonly(args.row_offsets.add(row as usize + 1)) - begin;
         if length > CAPACITY {
+            if lane == 0 {
+                atomic_fetch_or_u32_device(args.too_long, Relaxed, 1);
+            }
             return;
         }
         let padded = length.next_multiple_of(4);

@@ -1,4 +1,4 @@
-//! The steps that place the entries of a CSR matrix in the rows of its transpose.
+//! The steps that place entries in the rows of a CSR matrix: those of another for its transpose, or triplets.
 //!
 //! # The mathematics
 //! The transpose has the entry `(j, i)` for each entry `k = (i, j)`, in rows `j` sorted by `i`. There are two ways:
@@ -9,12 +9,11 @@
 //!   row of the transpose the places depend on the order in which threads came. Sorted by these keys, they no longer do.
 //!
 //! # When to use it
-//! Mirror where matrices are square and their columns ascend; rank and place where that fails, and no column is so long that
-//! `csr_sort_rows` does not sort it. `rank` reports longer ones.
+//! Mirror where matrices are square and their columns ascend; rank and place where that fails, followed by `csr_sort_rows`.
 //!
 //! # Threads
 //! ```text
-//! rank           entry 0 1 2 3 ...                         a thread per entry
+//! rank, triplets entry 0 1 2 3 ...                         a thread per entry
 //! place, mirror  | warp 0: ENTRIES_PER_WARP | warp 1 |     rows are searched
 //! ```
 //! In mirror, a warp looks for `(j, i)` first at the place where a constant stencil has it: as far from the end of row `j` as `(i, j)` is from the
@@ -22,7 +21,8 @@
 //!
 //! # Bytes moved
 //! Mirror: columns and values once read and once written; what it looks up is near its own entries in most matrices and comes from the
-//! caches. Rank: columns read, ranks written. Place: columns and ranks read, 8 bytes an entry written, scattered.
+//! caches. Rank: columns read, ranks written. Place: columns and ranks read, and the rows of
+//! triplets; 8 bytes an entry written, scattered.
 //!
 //! # Safety
 //! Every entry:
@@ -30,7 +30,7 @@
 //!    launch.
 //! 2. `row_offsets` starts at 0, never falls and ends at `entries`; all column indices are below `cols`. `new_offsets` are the
 //!    exclusive sums of the counts that `rank` left, and `ranks` are its ranks. Mirror: the matrix is square, and the columns of each row ascend.
-//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`rank_grid_size`] or [`grid_size`] blocks.
+//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`entry_grid_size`] or [`grid_size`] blocks.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -58,18 +58,12 @@ args! {
         value entries: u32,
         /// Columns.
         value cols: u32,
-        /// A column of more entries sets bit 0 of `too_long`.
-        value short: u32,
-        /// A column of more entries sets bit 1 of `too_long`.
-        value long: u32,
         /// `entries` column indices.
         read col_indices: u32 [entries as usize],
         /// Entries of each column, to start from 0.
         write counts: u32 [cols as usize],
         /// How many entries of the same column came before each entry.
         write ranks: u32 [entries as usize],
-        /// To start from 0.
-        write too_long: u32 [1],
     }
 }
 
@@ -91,6 +85,26 @@ args! {
         /// Offsets of the rows of the transpose.
         read new_offsets: u32 [cols as usize + 1],
         /// For each entry of the transpose, row and number in the matrix: `row << 32 | entry`.
+        write keys: u64 [entries as usize],
+    }
+}
+
+args! {
+    /// The arguments of `place_triplets`.
+    pub struct TripletArgs {
+        /// Rows of the new matrix.
+        value rows: u32,
+        /// Triplets.
+        value entries: u32,
+        /// `entries` row indices.
+        read row_indices: u32 [entries as usize],
+        /// `entries` column indices.
+        read col_indices: u32 [entries as usize],
+        /// `entries` ranks, each within its row.
+        read ranks: u32 [entries as usize],
+        /// Offsets of the rows of the new matrix.
+        read new_offsets: u32 [rows as usize + 1],
+        /// For each entry of the new matrix, column and number among the triplets: `column << 32 | triplet`.
         write keys: u64 [entries as usize],
     }
 }
@@ -124,6 +138,8 @@ pub enum Operation {
     Rank,
     /// With [`PlaceArgs`].
     Place,
+    /// With [`TripletArgs`].
+    PlaceTriplets,
     /// With [`MirrorArgs`].
     Mirror(DType),
 }
@@ -138,13 +154,14 @@ family! {
 
     csr_transpose_rank(Operation::Rank): RankArgs => rank;
     csr_transpose_place(Operation::Place): PlaceArgs => place;
+    csr_transpose_triplets(Operation::PlaceTriplets): TripletArgs => place_triplets;
     csr_transpose_mirror_f32(Operation::Mirror(DType::F32)): MirrorArgs<f32> => mirror::<f32>;
     csr_transpose_mirror_f64(Operation::Mirror(DType::F64)): MirrorArgs<f64> => mirror::<f64>;
 }
 
-/// Blocks of `rank`.
+/// Blocks of `rank` and `place_triplets`.
 #[must_use]
-pub const fn rank_grid_size(entries: u32) -> u32 {
+pub const fn entry_grid_size(entries: u32) -> u32 {
     entries.div_ceil(BLOCK_SIZE)
 }
 
@@ -167,13 +184,6 @@ unsafe fn rank(args: RankArgs) {
         let col = mem::load_streaming(args.col_indices.add(entry as usize));
         let rank = atomic_fetch_add_u32_device(args.counts.add(col as usize), Relaxed, 1);
         mem::store_streaming(args.ranks.add(entry as usize), rank);
-        // One entry of each such column.
-        if rank == args.short {
-            atomic_fetch_or_u32_device(args.too_long, Relaxed, 1);
-        }
-        if rank == args.long {
-            atomic_fetch_or_u32_device(args.too_long, Relaxed, 2);
-        }
     }
 }
 
@@ -192,6 +202,24 @@ unsafe fn place(args: PlaceArgs) {
     };
     // SAFETY: a valid matrix; all lanes are here.
     unsafe { for_entries_of_warp::<BLOCK_SIZE>(args.row_offsets, args.rows, args.entries, each) }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn place_triplets(args: TripletArgs) {
+    let entry = thread_index::<BLOCK_SIZE>();
+    if entry >= u64::from(args.entries) {
+        return;
+    }
+    // SAFETY: entry < entries; no other triplet has the same row and rank.
+    unsafe {
+        let row = mem::load_streaming(args.row_indices.add(entry as usize));
+        let col = mem::load_streaming(args.col_indices.add(entry as usize));
+        let rank = mem::load_streaming(args.ranks.add(entry as usize));
+        let place = mem::load_readonly(args.new_offsets.add(row as usize)) + rank;
+        mem::store(args.keys.add(place as usize), u64::from(col) << 32 | entry);
+    }
 }
 
 /// # Safety
