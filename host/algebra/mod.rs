@@ -1,7 +1,11 @@
-//! Primitives of parallel algorithms on vectors of a device: prefix sums.
+//! Algebra of sparse matrices on a device, and the parallel primitives below it: prefix sums.
 
 mod cpu;
+mod kronecker;
+mod merge;
+mod operand;
 mod prefix_sum;
+mod select;
+mod transpose;
 
-#[allow(unused_imports, reason = "for operations that build matrices")]
 pub(crate) use prefix_sum::row_offsets;
