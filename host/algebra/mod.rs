@@ -1,11 +1,14 @@
-//! Primitives of parallel algorithms on vectors of a device: prefix sums and sorts.
+//! Algebra of sparse matrices on a device, and the parallel primitives below it: prefix sums and sorts.
 
 mod cpu;
+mod kronecker;
+mod merge;
+mod operand;
 mod prefix_sum;
+mod select;
 mod sort;
+mod transpose;
 
-#[allow(unused_imports, reason = "for operations that build matrices")]
 pub(crate) use prefix_sum::row_offsets;
 pub use sort::SortKey;
-#[allow(unused_imports, reason = "for operations that build matrices")]
 pub(crate) use sort::sort_pairs;

@@ -11,11 +11,11 @@ use crate::{
 
 impl<T: Scalar> DeviceMatrix<T> {
     /// A matrix in CSR on a GPU or in the emulator. Nothing is analysed before its first product.
-    pub(crate) fn of_csr<O: Offset>(arrays: CsrArrays<T, O>) -> Self {
+    pub(crate) fn of_csr<O: Offset>(arrays: impl Into<Arc<CsrArrays<T, O>>>) -> Self {
+        let arrays = arrays.into();
         let device = arrays.device.clone();
         let size = (arrays.nrows as usize, arrays.ncols as usize, arrays.nnz.index());
         let spmv_bytes = csr::spmv_bytes::<T, O>(size);
-        let arrays = Arc::new(arrays);
         let stored = Stored::Device(Box::new(Arc::clone(&arrays)) as _);
         let choices = Choices::later(move || upload::choose_csr(&arrays));
         Self::new(&device, size, Parts { stored, is_transposed: false, spmv_bytes, choices })

@@ -10,7 +10,7 @@ mod dia;
 mod ell;
 mod hyb;
 mod norms;
-mod operations;
+pub(crate) mod operations;
 mod padded;
 pub(crate) mod rows;
 mod view;

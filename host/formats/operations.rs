@@ -122,7 +122,7 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
 }
 
 /// The inverse of a permutation of `size` rows or columns, `unit`.
-fn inverse(argument: &'static str, unit: &str, permutation: &[u32], size: usize) -> Result<Vec<u32>> {
+pub(crate) fn inverse(argument: &'static str, unit: &str, permutation: &[u32], size: usize) -> Result<Vec<u32>> {
     if permutation.len() != size {
         return Err(Error::LengthMismatch { what: argument, expected: size, found: permutation.len() });
     }

@@ -19,6 +19,8 @@ mod arrival;
 pub mod atomic_add;
 #[path = "cg/cg_state.rs"]
 pub mod cg_state;
+#[path = "primitives/csr_rows.rs"]
+pub mod csr_rows;
 #[path = "primitives/dense.rs"]
 pub mod dense;
 #[path = "primitives/epilogue.rs"]
@@ -71,8 +73,18 @@ pub mod cg_persistent;
 pub mod cg_steps;
 #[path = "stored/csr_canonical.rs"]
 pub mod csr_canonical;
+#[path = "algebra/csr_kronecker.rs"]
+pub mod csr_kronecker;
+#[path = "algebra/csr_merge.rs"]
+pub mod csr_merge;
+#[path = "algebra/csr_select.rs"]
+pub mod csr_select;
+#[path = "algebra/csr_sort_rows.rs"]
+pub mod csr_sort_rows;
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
+#[path = "algebra/csr_transpose.rs"]
+pub mod csr_transpose;
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
 #[path = "gemm/gemm_tiles/mod.rs"]
@@ -103,6 +115,8 @@ pub mod spmv_csr_vector;
 pub mod spmv_dia;
 #[path = "spmv/spmv_ell.rs"]
 pub mod spmv_ell;
+#[path = "algebra/triplets.rs"]
+pub mod triplets;
 #[path = "vector/vector_scale.rs"]
 pub mod vector_scale;
 
@@ -120,7 +134,12 @@ pub const FAMILIES: &[Family] = &[
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
     csr_canonical::FAMILY,
+    csr_kronecker::FAMILY,
+    csr_merge::FAMILY,
+    csr_select::FAMILY,
+    csr_sort_rows::FAMILY,
     csr_structure::FAMILY,
+    csr_transpose::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
     matrix_diagonal::FAMILY,
@@ -136,6 +155,7 @@ pub const FAMILIES: &[Family] = &[
     spmv_csr_vector::FAMILY,
     spmv_dia::FAMILY,
     spmv_ell::FAMILY,
+    triplets::FAMILY,
     vector_axpby::FAMILY,
     vector_map::FAMILY,
     vector_move::FAMILY,

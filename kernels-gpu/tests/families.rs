@@ -94,8 +94,8 @@ fn keys_are_unique() {
             }
         )*};
     }
-    check!(cg_csr cg_mixed cg_persistent cg_steps csr_canonical csr_structure dense_copy gemm_tiles matrix_diagonal);
-    check!(matrix_scale prefix_sum radix_count radix_sort spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive);
-    check!(spmv_csr_scatter spmv_csr_vector spmv_dia spmv_ell vector_axpby vector_map vector_move vector_random);
-    check!(vector_reduce vector_scale);
+    check!(cg_csr cg_mixed cg_persistent cg_steps csr_canonical csr_kronecker csr_merge csr_select csr_sort_rows);
+    check!(csr_structure csr_transpose dense_copy gemm_tiles matrix_diagonal matrix_scale prefix_sum radix_count);
+    check!(radix_sort spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector spmv_dia);
+    check!(spmv_ell triplets vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
 }
