@@ -31,6 +31,8 @@ pub mod gemm_args;
 mod grid;
 #[path = "primitives/row_sum.rs"]
 mod row_sum;
+#[path = "algebra/spgemm_common.rs"]
+pub mod spgemm_common;
 #[path = "spmm/spmm_rows.rs"]
 pub mod spmm_rows;
 #[path = "primitives/sums.rs"]
@@ -73,6 +75,16 @@ pub mod gemm_tiles;
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
 pub mod matrix_scale;
+#[path = "algebra/spgemm_bitmap.rs"]
+pub mod spgemm_bitmap;
+#[path = "algebra/spgemm_gather.rs"]
+pub mod spgemm_gather;
+#[path = "algebra/spgemm_hash.rs"]
+pub mod spgemm_hash;
+#[path = "algebra/spgemm_rows.rs"]
+pub mod spgemm_rows;
+#[path = "algebra/spgemm_values.rs"]
+pub mod spgemm_values;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
@@ -109,6 +121,11 @@ pub const FAMILIES: &[Family] = &[
     gemm_tiles::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
+    spgemm_bitmap::FAMILY,
+    spgemm_gather::FAMILY,
+    spgemm_hash::FAMILY,
+    spgemm_rows::FAMILY,
+    spgemm_values::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,
