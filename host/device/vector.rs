@@ -38,6 +38,11 @@ impl Device {
     pub fn zeros<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
         Ok(DeviceVec { device: self.clone(), buffer: Buffer::zeros(self, len)? })
     }
+
+    /// Memory for `len` elements that kernels write before anything reads them: on a GPU it is not cleared. It cannot be recorded.
+    pub(crate) fn scratch<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
+        Ok(DeviceVec { device: self.clone(), buffer: Buffer::scratch(self, len)? })
+    }
 }
 
 impl<T: Element> DeviceVec<T> {
@@ -126,6 +131,10 @@ impl<T: Element> DeviceVec<T> {
 
     pub(crate) fn buffer(&self) -> &Buffer<T> {
         &self.buffer
+    }
+
+    pub(crate) fn into_buffer(self) -> Buffer<T> {
+        self.buffer
     }
 
     pub(crate) fn parts_mut(&mut self) -> (&Device, &mut Buffer<T>) {
@@ -307,13 +316,26 @@ impl<T: Element> Buffer<T> {
                 Ok(Self::Host(copy))
             }
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => {
-                // SAFETY: every element is written by the copy below, before anything can read it.
-                let slice = unsafe { stream.queue().alloc(values.len().max(1)) };
-                let slice = slice.map_err(|error| stream.allocation_error(error, size_of_val(values)))?;
-                let mut buffer = Self::Cuda(CudaBuffer::of_slice(stream, slice, values.len()));
+            Backend::Cuda(_) => {
+                let mut buffer = Self::scratch(device, values.len())?;
                 buffer.overwrite(device, 0, values)?;
                 Ok(buffer)
+            }
+        }
+    }
+
+    /// Elements of any bits on a GPU, zeros on other devices.
+    pub(crate) fn scratch(device: &Device, len: usize) -> Result<Self> {
+        match device.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => Self::zeros(device, len),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => {
+                recording::refuse("an allocation")?;
+                let bytes = byte_size::<T>(device, len.max(1))?;
+                // SAFETY: any bits are valid elements, and the caller writes them before it reads them.
+                let slice = unsafe { stream.queue().alloc(len.max(1)) };
+                let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
+                Ok(Self::Cuda(CudaBuffer::of_slice(stream, slice, len)))
             }
         }
     }

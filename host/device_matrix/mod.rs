@@ -1,5 +1,7 @@
 //! A sparse matrix on a device, ready for products.
 
+mod choice;
+mod computed;
 mod spmm;
 mod spmv;
 mod upload;
@@ -8,16 +10,21 @@ mod values;
 pub use spmm::SpmmPlan;
 pub use upload::Upload;
 
+use std::sync::LazyLock;
+
 use crate::{
-    Device, Error, HostMatrix, KernelChoice, Result, Scalar, Structure, device,
+    Device, FormatChoice, HostMatrix, KernelChoice, Result, Scalar, Structure, device,
     spmm::Spmm,
-    spmv::{Chosen, Spmv, SpmvOptions, Uploaded},
+    spmv::{Spmv, SpmvOptions, Uploaded},
     stored::{Csr, Stored},
 };
+use choice::{Choice, Choices, Products};
 
 /// A sparse matrix on a device, with the kernels chosen for its products.
 ///
-/// Created by [`Device::upload`]. On the CPU it shares the arrays of the host matrix.
+/// Created by [`Device::upload`], which chooses the kernels. On the CPU it shares the arrays of the host matrix. A matrix that a device
+/// has computed is analysed, and its kernels are chosen, at its first product or when [`structure`](Self::structure),
+/// [`describe`](Self::describe) or [`options`](Self::options) is first called.
 #[derive(Debug)]
 pub struct DeviceMatrix<T> {
     device: Device,
@@ -27,42 +34,29 @@ pub struct DeviceMatrix<T> {
     parts: Parts<T>,
 }
 
-/// The result of an upload.
+/// The arrays of a matrix, and the kernels for its products.
 #[derive(Debug)]
-pub(crate) struct Parts<T> {
-    pub(crate) structure: Option<Structure>,
-    pub(crate) stored: Stored<T>,
+struct Parts<T> {
+    stored: Stored<T>,
     /// Whether it is the transpose that is stored.
-    pub(crate) is_transposed: bool,
-    pub(crate) spmv_bytes: usize,
-    pub(crate) products: Products<T>,
-    /// Options that lead to the same kernels without another choice.
-    pub(crate) options: SpmvOptions,
-}
-
-/// The products that a matrix supports: at least one of them.
-#[derive(Debug)]
-pub(crate) struct Products<T> {
-    pub(crate) product: Option<Chosen<T>>,
-    pub(crate) transposed: Option<Chosen<T>>,
-    /// Products of the matrix or of its transpose with dense matrices.
-    pub(crate) dense: Dense<T>,
-}
-
-/// The products with dense matrices that a matrix supports.
-#[derive(Debug)]
-pub(crate) enum Dense<T> {
-    None,
-    Product(Box<dyn Spmm<T>>),
-    Transposed(Box<dyn Spmm<T>>),
+    is_transposed: bool,
+    spmv_bytes: usize,
+    choices: Choices<T>,
 }
 
 impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
-    pub(crate) fn of_one_kernel((product, stored): Uploaded<T>, spmv_bytes: usize) -> Self {
-        let products = Products { product: Some(product), transposed: None, dense: Dense::None };
-        let options = SpmvOptions::default();
-        Self { structure: None, stored, is_transposed: false, spmv_bytes, products, options }
+    fn of_one_kernel((product, stored): Uploaded<T>, spmv_bytes: usize) -> Self {
+        let choice =
+            Choice { structure: None, products: Products::of_one_kernel(product), options: SpmvOptions::default() };
+        Self { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) }
+    }
+
+    /// With options that ask for a format.
+    fn in_format(mut self, format: FormatChoice) -> Result<Self> {
+        let in_format = |choice: Choice<T>| Choice { options: choice.options.format(format), ..choice };
+        self.choices = self.choices.map(in_format)?;
+        Ok(self)
     }
 }
 
@@ -95,7 +89,7 @@ impl Device {
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
-    pub(crate) fn new(device: &Device, (nrows, ncols, nnz): (usize, usize, usize), parts: Parts<T>) -> Self {
+    fn new(device: &Device, (nrows, ncols, nnz): (usize, usize, usize), parts: Parts<T>) -> Self {
         Self { device: device.clone(), nrows, ncols, nnz, parts }
     }
 
@@ -117,11 +111,12 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.nnz
     }
 
-    /// Returns the structure that the kernel was chosen from. `None` unless the matrix was uploaded in CSR and stays in
-    /// CSR: other formats leave no choice and are not analysed.
+    /// Returns the structure that the kernel was chosen from. `None` unless the matrix is in CSR on the device: other formats leave no
+    /// choice and are not analysed. Also `None` if the device has computed the matrix, and its analysis fails; a product then returns
+    /// the error.
     #[must_use]
     pub fn structure(&self) -> Option<&Structure> {
-        self.parts.structure.as_ref()
+        self.parts.choices.get().ok().and_then(|choice| choice.structure.as_ref())
     }
 
     /// Returns the device that holds the matrix.
@@ -131,18 +126,22 @@ impl<T: Scalar> DeviceMatrix<T> {
     }
 
     /// Returns the kernel that products use, and why it was chosen. For a CSC matrix that supports only products with
-    /// its transpose, the kernel of those.
+    /// its transpose, the kernel of those. If the device has computed the matrix, and its analysis fails: no kernel, and the error as the
+    /// reason.
     #[must_use]
     pub fn describe(&self) -> KernelChoice {
-        let Products { product, transposed, .. } = &self.parts.products;
-        let chosen = product.as_ref().or(transposed.as_ref()).expect("a matrix has one of the two");
-        chosen.choice.clone()
+        match self.parts.choices.get() {
+            Ok(choice) => choice.products.describe(),
+            Err(error) => KernelChoice { kernel: "none".into(), reason: error.to_string() },
+        }
     }
 
-    /// Returns options with which an upload of the same matrix gets the same kernels, without analysis or timing.
+    /// Returns options with which an upload of the same matrix gets the same kernels, without analysis or timing; the default ones if no
+    /// kernels could be chosen, see [`describe`](Self::describe).
     #[must_use]
     pub fn options(&self) -> &SpmvOptions {
-        &self.parts.options
+        static DEFAULT: LazyLock<SpmvOptions> = LazyLock::new(SpmvOptions::default);
+        self.parts.choices.get().map_or_else(|_| &*DEFAULT, |choice| &choice.options)
     }
 
     /// Returns the minimum number of bytes that one product moves in the matrix's format on the device: each array of
@@ -162,51 +161,23 @@ impl<T: Scalar> DeviceMatrix<T> {
         }
     }
 
+    fn products(&self) -> Result<&Products<T>> {
+        self.parts.choices.get().map(|choice| &choice.products)
+    }
+
     pub(crate) fn product(&self) -> Result<&dyn Spmv<T>> {
-        let Products { product, .. } = &self.parts.products;
-        product.as_ref().map(|chosen| &*chosen.operator).ok_or_else(|| {
-            let way_out = "allow it by SpmvOptions::nondeterministic, or upload CsrMatrix::try_from(&matrix)";
-            not_allowed("a CSC matrix", way_out)
-        })
+        self.products()?.product()
     }
 
-    pub(crate) fn transposed_product(&self) -> Result<&dyn Spmv<T>> {
-        let Products { transposed, .. } = &self.parts.products;
-        let in_csr = self.parts.structure.is_some();
-        transposed.as_ref().map(|chosen| &*chosen.operator).ok_or_else(|| match in_csr {
-            true => {
-                let way_out = "allow it by SpmvOptions::nondeterministic, or upload the transpose";
-                not_allowed("the transpose of a CSR matrix", way_out)
-            }
-            false => Error::Unsupported("products with the transpose of a matrix in this format".into()),
-        })
-    }
-}
-
-impl<T> DeviceMatrix<T> {
-    pub(crate) fn dense_product(&self) -> Result<&dyn Spmm<T>> {
-        match &self.parts.products.dense {
-            Dense::Product(operator) => Ok(&**operator),
-            Dense::Transposed(_) => {
-                unsupported("a CSC matrix: it has those of the transpose; upload CsrMatrix::try_from(&matrix)")
-            }
-            Dense::None => unsupported("a matrix that is not in CSR on the device"),
-        }
+    fn transposed_product(&self) -> Result<&dyn Spmv<T>> {
+        self.products()?.transposed(self.structure().is_some())
     }
 
-    pub(crate) fn dense_transposed(&self) -> Result<&dyn Spmm<T>> {
-        match &self.parts.products.dense {
-            Dense::Transposed(operator) => Ok(&**operator),
-            Dense::Product(_) => unsupported("the transpose of a CSR matrix: upload CscMatrix::try_from(&matrix)"),
-            Dense::None => unsupported("the transpose of a matrix that is not in CSC on the device"),
-        }
+    fn dense_product(&self) -> Result<&dyn Spmm<T>> {
+        self.products()?.dense()
     }
-}
 
-fn unsupported<R>(matrix: &str) -> Result<R> {
-    Err(Error::Unsupported(format!("products of dense matrices with {matrix}")))
-}
-
-fn not_allowed(matrix: &str, way_out: &str) -> Error {
-    Error::InvalidOption(format!("a product with {matrix} adds in an order that changes from run to run: {way_out}"))
+    fn dense_transposed(&self) -> Result<&dyn Spmm<T>> {
+        self.products()?.dense_transposed()
+    }
 }

@@ -1,8 +1,11 @@
 //! Uploads: turn a host matrix into a device matrix with the kernels for its products.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use super::{Dense, DeviceMatrix, Parts, Products};
+use super::{
+    DeviceMatrix, Parts,
+    choice::{Choice, Choices, Dense, Products},
+};
 use crate::{
     CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, FormatChoice, HostMatrix, HybMatrix,
     KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
@@ -30,16 +33,14 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
 
     fn upload_to(&self, device: &Device, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
         options.check()?;
-        let mut parts = match options.format {
+        let format = options.format;
+        let parts = match format {
             FormatChoice::Csr | FormatChoice::Auto => upload_csr(device, self, options)?,
-            FormatChoice::Coo => upload_coo(device, &row_ends(self, 0)?)?,
-            FormatChoice::Dia => upload_dia(device, &self.try_into()?)?,
-            FormatChoice::Ell => upload_ell(device, &self.try_into()?)?,
-            FormatChoice::Hyb => upload_hyb(device, &self.try_into()?)?,
+            FormatChoice::Coo => upload_coo(device, &row_ends(self, 0)?)?.in_format(format)?,
+            FormatChoice::Dia => upload_dia(device, &self.try_into()?)?.in_format(format)?,
+            FormatChoice::Ell => upload_ell(device, &self.try_into()?)?.in_format(format)?,
+            FormatChoice::Hyb => upload_hyb(device, &self.try_into()?)?.in_format(format)?,
         };
-        if options.format != FormatChoice::Auto {
-            parts.options.format = options.format;
-        }
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
 }
@@ -54,17 +55,12 @@ impl<T: Scalar, O: Offset> Upload for CscMatrix<T, O> {
             return Err(Error::InvalidOption(format!("format {:?}: a CSC matrix stays as it is", options.format)));
         }
         let of_transpose = upload_csr(device, self.as_transposed(), options)?;
-        let Products { product, transposed, dense } = of_transpose.products;
-        let dense = match dense {
-            Dense::Product(operator) => Dense::Transposed(operator),
-            Dense::Transposed(_) | Dense::None => Dense::None,
-        };
-        let products = Products { product: transposed, transposed: product, dense };
         let stored = match of_transpose.stored {
             Stored::Host(matrix) => Stored::Host(matrix.into_transposed()),
             arrays => arrays,
         };
-        let parts = Parts { structure: None, stored, is_transposed: true, products, ..of_transpose };
+        let choices = of_transpose.choices.map(Choice::of_transpose)?;
+        let parts = Parts { stored, is_transposed: true, choices, ..of_transpose };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
 }
@@ -137,13 +133,12 @@ fn upload_csr<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     options: &SpmvOptions,
 ) -> Result<Parts<T>> {
-    let spmv_bytes = csr::spmv_bytes(matrix);
+    let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
+    let spmv_bytes = csr::spmv_bytes::<T, O>(size);
     if let Backend::Cpu { .. } = device.backend() {
-        let nondeterministic = options.nondeterministic;
-        let options = SpmvOptions { nondeterministic, ..SpmvOptions::default() };
-        let products = on_cpu(matrix, &options);
-        let (structure, stored) = (Some(matrix.structure()), Stored::Host(HostMatrix::of_csr(matrix)));
-        return Ok(Parts { structure, stored, is_transposed: false, spmv_bytes, products, options });
+        let stored = Stored::Host(HostMatrix::of_csr(matrix));
+        let choices = Choices::made(choose_on_cpu(matrix, options.nondeterministic));
+        return Ok(Parts { stored, is_transposed: false, spmv_bytes, choices });
     }
     let arrays = Arc::new(CsrArrays::upload(device, matrix)?);
     let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
@@ -152,40 +147,62 @@ fn upload_csr<T: Scalar, O: Offset>(
         _ => None,
     };
     let (dia, stored_dia) = dia.map(|((dia, stored), bytes)| ((dia, bytes), stored)).unzip();
+    let offsets = || Ok(Cow::Borrowed(matrix.row_offsets()));
     let (product, spmv_bytes) = match (dia, options.autotune) {
         (Some(dia), false) => dia,
-        (None, false) => (csr::choose(&arrays, matrix, &structure, options)?, spmv_bytes),
+        (None, false) => (csr::choose(&arrays, &offsets, &structure, options)?, spmv_bytes),
         (dia, true) => {
             let in_csr = options.eligible();
-            let in_csr = in_csr.iter().map(|options| csr::choose(&arrays, matrix, &structure, options));
+            let in_csr = in_csr.iter().map(|options| csr::choose(&arrays, &offsets, &structure, options));
             let mut candidates = in_csr.map(|chosen| Ok((chosen?, spmv_bytes))).collect::<Result<Vec<_>>>()?;
             candidates.extend(dia);
             autotune(device, (matrix.nrows(), matrix.ncols()), candidates)?
         }
     };
-    let transposed = options.nondeterministic.then(|| csr_scatter::choose(&arrays, &structure));
-    let options = SpmvOptions { nondeterministic: options.nondeterministic, ..product.options.clone() };
+    let mut choice = of_product(&arrays, structure, product, options.nondeterministic);
     // Where the matrix is in DIA now, its CSR arrays go.
-    let (dense, stored) = match stored_dia.filter(|_| options.format == FormatChoice::Dia) {
-        Some(stored) => (Dense::None, stored),
-        None => {
-            let dense = Dense::Product(Box::new(GpuSpmm::new(&arrays, &structure)) as _);
-            (dense, Stored::Device(Box::new(arrays) as _))
+    let stored = match stored_dia.filter(|_| choice.options.format == FormatChoice::Dia) {
+        Some(stored) => {
+            choice.products.dense = Dense::None;
+            stored
         }
+        None => Stored::Device(Box::new(arrays) as _),
     };
-    let products = Products { product: Some(product), transposed, dense };
-    Ok(Parts { structure: Some(structure), stored, is_transposed: false, spmv_bytes, products, options })
+    Ok(Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) })
 }
 
-fn on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, options: &SpmvOptions) -> Products<T> {
+/// Chooses the kernels for a matrix that is in CSR on a GPU or in the emulator.
+pub(super) fn choose_csr<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>) -> Result<Choice<T>> {
+    let structure = analyse_on_gpu(arrays, arrays.ncols as usize)?;
+    let offsets = || Ok(Cow::Owned(arrays.row_offsets.to_vec(&arrays.device)?));
+    let product = csr::choose(arrays, &offsets, &structure, &SpmvOptions::default())?;
+    Ok(of_product(arrays, structure, product, false))
+}
+
+fn of_product<T: Scalar, O: Offset>(
+    arrays: &Arc<CsrArrays<T, O>>,
+    structure: Structure,
+    product: Chosen<T>,
+    nondeterministic: bool,
+) -> Choice<T> {
+    let options = SpmvOptions { nondeterministic, ..product.options.clone() };
+    let transposed = nondeterministic.then(|| csr_scatter::choose(arrays, &structure));
+    let dense = Dense::Product(Box::new(GpuSpmm::new(arrays, &structure)));
+    Choice { structure: Some(structure), products: Products { product: Some(product), transposed, dense }, options }
+}
+
+/// The CPU's kernels.
+pub(super) fn choose_on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, nondeterministic: bool) -> Choice<T> {
     let threads = cpu_threads();
     let reason = format!("the CPU's only kernel; rows shared among {threads} threads by their entries");
     let choice = KernelChoice { kernel: "cpu_csr".into(), reason };
     let product = Some(Chosen::new(cpu::OnCpu(matrix.clone()), choice));
     let reason = "sums of several parts of the rows, added up in a fixed order".into();
     let choice = KernelChoice { kernel: "cpu_csr_scatter".into(), reason };
-    let transposed = options.nondeterministic.then(|| Chosen::new(cpu::OnCpu(cpu::Transposed(matrix.clone())), choice));
-    Products { product, transposed, dense: Dense::Product(Box::new(spmm::OnCpu(matrix.clone()))) }
+    let transposed = nondeterministic.then(|| Chosen::new(cpu::OnCpu(cpu::Transposed(matrix.clone())), choice));
+    let products = Products { product, transposed, dense: Dense::Product(Box::new(spmm::OnCpu(matrix.clone()))) };
+    let options = SpmvOptions { nondeterministic, ..SpmvOptions::default() };
+    Choice { structure: Some(matrix.structure()), products, options }
 }
 
 /// Returns the matrix in DIA, the bytes of a product, and the arrays, if the conversion pays back within
@@ -202,7 +219,9 @@ fn dia_that_pays<T: Scalar, O: Offset>(
     /// fewer cores. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
     const CONVERSION: usize = 1250;
     let Some(diagonals) = structure.diagonals else { return Ok(None) };
-    let (in_csr, in_dia) = (csr::spmv_bytes(matrix), dia::spmv_bytes::<T>(matrix.nrows(), matrix.ncols(), diagonals));
+    let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
+    let (in_csr, in_dia) =
+        (csr::spmv_bytes::<T, O>(size), dia::spmv_bytes::<T>(matrix.nrows(), matrix.ncols(), diagonals));
     let least_saving = in_csr / FormatChoice::PAY_BACK * CONVERSION;
     if in_dia + least_saving > in_csr {
         return Ok(None);

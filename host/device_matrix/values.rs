@@ -1,6 +1,6 @@
 //! The values of a matrix on a device: its diagonal, new values, scaling, and the way back to the host.
 
-use super::{DeviceMatrix, Parts, Upload};
+use super::{DeviceMatrix, Parts, Upload, choice::Choice};
 use crate::{
     DeviceSlice, DeviceVec, HostMatrix, Result, Scalar, SpmvOptions,
     device::{self, check_length},
@@ -116,10 +116,11 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// On the CPU, where operators hold the user's arrays: makes them anew.
     fn replace(&mut self, matrix: HostMatrix<T>) -> Result<()> {
-        let nondeterministic = self.parts.options.nondeterministic;
-        let options = SpmvOptions { nondeterministic, ..SpmvOptions::default() };
-        let parts = matrix.upload_to(&self.device, &options)?.parts;
-        self.parts = Parts { options: self.parts.options.clone(), ..parts };
+        let options = self.options().clone();
+        let nondeterministic = options.nondeterministic;
+        let parts = matrix.upload_to(&self.device, &SpmvOptions { nondeterministic, ..SpmvOptions::default() })?.parts;
+        let choices = parts.choices.map(|choice| Choice { options, ..choice })?;
+        self.parts = Parts { choices, ..parts };
         Ok(())
     }
 }

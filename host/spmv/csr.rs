@@ -1,6 +1,6 @@
 //! The choice of the kernel for a CSR matrix on a GPU.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use kernels_gpu::{
     DType,
@@ -8,18 +8,21 @@ use kernels_gpu::{
 };
 
 use super::{Chosen, CsrKernel, Lanes, SpmvOptions, csr_adaptive, csr_vector};
-use crate::{CsrMatrix, Offset, Result, Scalar, Structure, stored::CsrArrays};
+use crate::{Offset, Result, Scalar, Structure, stored::CsrArrays};
 
-/// Returns the minimum bytes of a product: values, columns and offsets once, `x` and `y` once.
-pub(crate) fn spmv_bytes<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>) -> usize {
-    let (nrows, ncols, nnz) = (matrix.nrows(), matrix.ncols(), matrix.nnz());
+/// The row offsets of a matrix on the host, where they are needed.
+pub(crate) type RowOffsets<'a, O> = &'a dyn Fn() -> Result<Cow<'a, [O]>>;
+
+/// Returns the minimum bytes of a product with a matrix of so many rows, columns and entries: values, columns and offsets once, `x` and
+/// `y` once.
+pub(crate) fn spmv_bytes<T: Scalar, O: Offset>((nrows, ncols, nnz): (usize, usize, usize)) -> usize {
     nnz * (4 + size_of::<T>()) + size_of::<O>() * (nrows + 1) + size_of::<T>() * (nrows + ncols)
 }
 
 /// Chooses the kernel by the valid `options` and the structure.
 pub(crate) fn choose<T: Scalar, O: Offset>(
     arrays: &Arc<CsrArrays<T, O>>,
-    matrix: &CsrMatrix<T, O>,
+    row_offsets: RowOffsets<'_, O>,
     structure: &Structure,
     options: &SpmvOptions,
 ) -> Result<Chosen<T>> {
@@ -29,7 +32,7 @@ pub(crate) fn choose<T: Scalar, O: Offset>(
         CsrKernel::Auto => options.lanes == Lanes::Auto && suits_adaptive::<T>(structure),
     };
     if adaptive {
-        csr_adaptive::choose(arrays, matrix, structure, options)
+        csr_adaptive::choose(arrays, row_offsets, structure, options)
     } else {
         Ok(csr_vector::choose(arrays, structure, options))
     }

@@ -7,9 +7,12 @@ use std::{
 
 use kernels_gpu::spmv_csr_adaptive::{Args, Key, grid_size};
 
-use super::{Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions, csr};
+use super::{
+    Chosen, CsrKernel, Lanes, Product, Spmv, SpmvOptions,
+    csr::{self, RowOffsets},
+};
 use crate::{
-    CsrMatrix, Error, KernelChoice, Offset, Result, Scalar, Structure,
+    Error, KernelChoice, Offset, Result, Scalar, Structure,
     device::{self, Buffer, launch},
     kernel_choice::lanes_per_row,
     pieces::Pieces,
@@ -69,13 +72,15 @@ fn cutting(structure: &Structure, options: &SpmvOptions) -> (usize, usize) {
 
 pub(super) fn choose<T: Scalar, O: Offset>(
     arrays: &Arc<CsrArrays<T, O>>,
-    matrix: &CsrMatrix<T, O>,
+    row_offsets: RowOffsets<'_, O>,
     structure: &Structure,
     options: &SpmvOptions,
 ) -> Result<Chosen<T>> {
     let (split_threshold, piece_entries) = cutting(structure, options);
-    let Pieces { rows, bounds, long_rows, long_entries } =
-        Pieces::cut(matrix.row_offsets(), split_threshold, piece_entries);
+    let Pieces { rows, bounds, long_rows, long_entries } = match structure.max_row > split_threshold {
+        true => Pieces::cut(&row_offsets()?, split_threshold, piece_entries),
+        false => Pieces::none(),
+    };
     let lanes = match options.lanes {
         Lanes::Auto => {
             let (rows, entries) = (structure.nrows - long_rows, structure.nnz - long_entries);

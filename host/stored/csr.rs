@@ -1,15 +1,19 @@
 //! CSR matrices on a device.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock},
+};
 
 use kernels_gpu::{
+    csr_canonical,
     matrix_diagonal::{self, CSR_LANES, Operation},
     matrix_scale::{self, Format},
 };
 
 use super::{Arrays, Factors, HostMatrix, Values};
 use crate::{
-    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Offset, Result, Scalar,
+    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Offset, Result, Scalar,
     device::{Buffer, launch},
 };
 
@@ -23,6 +27,8 @@ pub(crate) struct CsrArrays<T, O> {
     pub(crate) row_offsets: Buffer<O>,
     pub(crate) col_indices: Buffer<u32>,
     pub(crate) values: Values<T>,
+    /// Whether the columns of every row are strictly ascending, once that is known.
+    pub(crate) canonical: OnceLock<bool>,
 }
 
 /// A stored matrix in CSR with 32-bit offsets.
@@ -45,7 +51,57 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
             row_offsets: Buffer::share(device, row_offsets)?,
             col_indices: Buffer::share(device, col_indices)?,
             values: Values::upload(device, values)?,
+            canonical: OnceLock::new(),
         })
+    }
+
+    /// A matrix that the device of these vectors has computed.
+    ///
+    /// # Safety
+    /// The row offsets begin at 0, never fall, and end at the number of entries, `nnz`; columns are below `ncols`, and strictly ascending in a row if
+    /// `canonical` says so.
+    pub(crate) unsafe fn of_vectors(
+        (nrows, ncols, nnz): (u32, u32, O),
+        row_offsets: DeviceVec<O>,
+        col_indices: DeviceVec<u32>,
+        values: DeviceVec<T>,
+        canonical: Option<bool>,
+    ) -> Self {
+        let known = OnceLock::new();
+        canonical.map(|canonical| known.set(canonical));
+        Self {
+            device: row_offsets.device().clone(),
+            nrows,
+            ncols,
+            nnz,
+            row_offsets: row_offsets.into_buffer(),
+            col_indices: col_indices.into_buffer(),
+            values: Values::of(values),
+            canonical: known,
+        }
+    }
+
+    /// Whether the columns of every row are strictly ascending. Waits for the answer, the first time.
+    pub(crate) fn is_canonical(&self) -> Result<bool> {
+        if let Some(&known) = self.canonical.get() {
+            return Ok(known);
+        }
+        let entries = self.nnz.index() as u64;
+        let mut disorder = self.device.zeros::<u64>(1)?;
+        if entries > 0 {
+            let args = csr_canonical::Args {
+                rows: self.nrows,
+                entries,
+                row_offsets: self.row_offsets.readable(&self.device),
+                col_indices: self.col_indices.readable(&self.device),
+                disorder: disorder.writable(),
+            };
+            let entry = csr_canonical::Key { offset_bytes: size_of::<O>() }.entry();
+            // SAFETY: a valid matrix, and a zero; the entry is for `O`.
+            unsafe { launch(&self.device, entry, csr_canonical::grid_size(self.nrows, entries), args) }?;
+        }
+        let found = disorder.to_vec()? == [0];
+        Ok(*self.canonical.get_or_init(|| found))
     }
 }
 

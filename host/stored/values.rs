@@ -14,6 +14,11 @@ impl<T: Scalar> Values<T> {
         Ok(Self(RwLock::new(DeviceVec::share(device, values)?)))
     }
 
+    /// Those that a device has computed.
+    pub(super) fn of(values: DeviceVec<T>) -> Self {
+        Self(RwLock::new(values))
+    }
+
     /// To read while nothing writes.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, DeviceVec<T>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)

@@ -65,6 +65,8 @@ pub mod cg_mixed;
 pub mod cg_persistent;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[path = "stored/csr_canonical.rs"]
+pub mod csr_canonical;
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
 #[path = "dense/dense_copy.rs"]
@@ -116,6 +118,7 @@ pub const FAMILIES: &[Family] = &[
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
+    csr_canonical::FAMILY,
     csr_structure::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
