@@ -61,6 +61,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod algebra;
 mod dense;
 mod device;
 mod device_matrix;
@@ -92,6 +93,7 @@ pub mod strategies;
 mod structure;
 mod vector;
 
+pub use algebra::spgemm::{Semiring, SpgemmOptions, SpgemmPlan};
 /// The CUDA driver bindings, in the version whose types this API uses.
 #[cfg(feature = "cuda")]
 pub use cudarc;

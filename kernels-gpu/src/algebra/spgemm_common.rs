@@ -88,31 +88,36 @@ args! {
 }
 
 args! {
-    /// The row offsets of `C`, and its columns.
+    /// Where the rows of `C` begin: one array, or none.
     ///
     /// # Safety
-    /// A kernel that has one asks for `rows + 1` offsets of a valid CSR matrix, of 64 bits if `wide_offsets` is 1, and for as many columns as the last
-    /// offset says.
+    /// A kernel that has one asks that the array that is not null has `rows + 1` offsets of a valid CSR matrix.
     pub struct Offsets {
-        /// 1 if `offsets` are 64-bit numbers, otherwise 0.
-        value wide_offsets: u32,
-        /// Offsets.
-        read offsets: u32,
+        /// Offsets of 32 bits, or null.
+        read narrow: u32,
+        /// Offsets of 64 bits, or null.
+        read wide: u64,
     }
 }
 
 impl Offsets {
+    /// Whether there are any.
+    #[inline(always)]
+    pub(crate) fn exist(&self) -> bool {
+        !(self.narrow.is_null() && self.wide.is_null())
+    }
+
     /// Where row `row` begins; for the number of rows, where the last one ends.
     ///
     /// # Safety
     /// The rules of this type; there is such a row.
     #[inline(always)]
     pub(crate) unsafe fn at(&self, row: u32) -> u64 {
-        // SAFETY: of this width, as the field says.
+        // SAFETY: the array that is not null has as many.
         unsafe {
-            match self.wide_offsets {
-                0 => u64::from(mem::load_readonly(self.offsets.add(row as usize))),
-                _ => mem::load_readonly(self.offsets.cast::<u64>().add(row as usize)),
+            match self.wide.is_null() {
+                true => u64::from(mem::load_readonly(self.narrow.add(row as usize))),
+                false => mem::load_readonly(self.wide.add(row as usize)),
             }
         }
     }

@@ -23,8 +23,8 @@
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says; the rules of [`Patterns`] and of [`Offsets`]. The arrays that are
 //!    written overlap nothing, and nothing else accesses them during the launch.
-//! 2. The tasks from `first` on are of the entry's class. Where `columns` is not null, it has the room that each task was given, or, with `offsets`, the
-//!    row's length.
+//! 2. The tasks from `first` on are of the entry's class. Where `columns` is not null, it has the room that each task was given, or, with offsets in
+//!    `rows`, the row's length.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use cuda_std::{mem, shared::Shared, shared_array, thread};
@@ -122,7 +122,7 @@ unsafe fn pattern<const LANES: u32, const SLOTS: u32, const TABLES: usize>(args:
             return;
         }
         sort::<LANES>(group, table, count);
-        let begin = if args.rows.offsets.is_null() { u64::from(room) } else { args.rows.at(row) };
+        let begin = if args.rows.exist() { args.rows.at(row) } else { u64::from(room) };
         let mut i = group.lane;
         while i < count {
             mem::store(args.columns.add(begin as usize + i as usize), table.load(i));

@@ -29,20 +29,15 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{
-    atomic::atomic_fetch_add_u64_device,
-    mem,
-    shared::Shared,
-    shared_array, thread,
-};
+use cuda_std::{atomic::atomic_fetch_add_u64_device, mem, shared::Shared, shared_array, thread};
 
 use crate::{
     args::args,
     family::family,
     grid::{group_index, thread_index},
     spgemm_common::{
-        CLASSES, COUNTERS, Group, HASHED_LIMIT, HEAVY_WORDS, MIDDLE_LIMIT, NO_COLUMN, Patterns, SMALL_LIMIT, WIDE_LIMIT,
-        WIDE_WORDS, class, counter,
+        CLASSES, COUNTERS, Group, HASHED_LIMIT, HEAVY_WORDS, MIDDLE_LIMIT, NO_COLUMN, Patterns, SMALL_LIMIT,
+        WIDE_LIMIT, WIDE_WORDS, class, counter,
     },
 };
 
@@ -236,8 +231,7 @@ impl Sums {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn count<const LANES: u32>(args: CountArgs) {
-    let sums =
-        Sums { tasks: shared_array![u32; CLASSES as usize], others: shared_array![u64; OTHERS as usize] };
+    let sums = Sums { tasks: shared_array![u32; CLASSES as usize], others: shared_array![u64; OTHERS as usize] };
     let place = group_index::<BLOCK_SIZE>(LANES);
     let group = Group::<LANES>::new();
     // SAFETY: the row exists; the group is whole, and so is the block where it must be.
@@ -290,8 +284,7 @@ unsafe fn count<const LANES: u32>(args: CountArgs) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn tally(args: TallyArgs) {
-    let sums =
-        Sums { tasks: shared_array![u32; CLASSES as usize], others: shared_array![u64; OTHERS as usize] };
+    let sums = Sums { tasks: shared_array![u32; CLASSES as usize], others: shared_array![u64; OTHERS as usize] };
     let place = thread_index::<BLOCK_SIZE>();
     // SAFETY: the row exists; the whole block is here.
     unsafe {
@@ -310,8 +303,7 @@ unsafe fn tally(args: TallyArgs) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn place<const PATTERN: bool>(args: PlaceArgs) {
-    let sums =
-        Sums { tasks: shared_array![u32; CLASSES as usize], others: shared_array![u64; OTHERS as usize] };
+    let sums = Sums { tasks: shared_array![u32; CLASSES as usize], others: shared_array![u64; OTHERS as usize] };
     let bases = shared_array![u64; CLASSES as usize + 1];
     let place = thread_index::<BLOCK_SIZE>();
     let thread = thread::thread_idx_x();

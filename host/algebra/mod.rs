@@ -1,0 +1,3 @@
+//! Operations whose results are sparse matrices.
+
+pub(crate) mod spgemm;
