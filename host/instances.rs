@@ -6,8 +6,8 @@
 
 use crate::{
     Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix,
-    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SpmmOptions,
-    SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
+    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SpgemmOptions,
+    SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
 };
 
 #[doc(hidden)]
@@ -109,6 +109,9 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     a.update_values(&y)?;
     a.scale_rows(&y)?;
     a.scale_cols(&y)?;
+    let plan = SpgemmPlan::new(a, a)?;
+    plan.compute(a, a, &mut a.multiply(a)?)?;
+    let _ = (plan.nnz(), plan.multiply(a, a)?, a.multiply_with(a, &SpgemmOptions::default().mask(a))?);
     let _ = (a.diagonal()?, a.download()?.into_csr()?, a.describe());
     b.gemm(one, &b, one, &mut *dense)?;
     let options = gemm_autotune(b.view(), b.view(), &dense.view_mut())?;

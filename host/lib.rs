@@ -94,6 +94,7 @@ mod structure;
 mod vector;
 
 pub use algebra::SortKey;
+pub use algebra::spgemm::{Semiring, SpgemmOptions, SpgemmPlan};
 /// The CUDA driver bindings, in the version whose types this API uses.
 #[cfg(feature = "cuda")]
 pub use cudarc;

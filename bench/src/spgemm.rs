@@ -131,7 +131,10 @@ fn difference<T: Number>(a: &CsrMatrix<T>, b: &CsrMatrix<T>) -> f64 {
 fn check(report: &Report<Square>) -> std::result::Result<(), String> {
     for square in &report.results {
         if let Some(rival) = square.cusparse.iter().find(|rival| rival.difference.is_infinite()) {
-            return Err(format!("{} {}: another pattern than by cuSPARSE's {}", square.name, square.dtype, rival.algorithm));
+            return Err(format!(
+                "{} {}: another pattern than by cuSPARSE's {}",
+                square.name, square.dtype, rival.algorithm
+            ));
         }
     }
     Ok(())
@@ -159,7 +162,18 @@ fn markdown(report: &Report<Square>) -> String {
         ]
     };
     let header = [
-        "<A", "<type", "entries", "entries of C", "µs", "plan, µs", "<cuSPARSE", "µs", "ratio", "ratio, plan", "C, MB", "its workspace, MB",
+        "<A",
+        "<type",
+        "entries",
+        "entries of C",
+        "µs",
+        "plan, µs",
+        "<cuSPARSE",
+        "µs",
+        "ratio",
+        "ratio, plan",
+        "C, MB",
+        "its workspace, MB",
     ];
     let rows: Vec<_> = report.results.iter().map(row).collect();
     format!("{}\n\n{}\n\n{}", report.machine.model, report.method.text, table::markdown(&header, &rows))

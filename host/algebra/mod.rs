@@ -7,6 +7,7 @@ mod operand;
 mod prefix_sum;
 mod select;
 mod sort;
+pub(crate) mod spgemm;
 mod transpose;
 
 pub(crate) use prefix_sum::row_offsets;

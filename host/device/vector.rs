@@ -140,6 +140,28 @@ impl<T: Element> DeviceVec<T> {
         &self.buffer
     }
 
+    /// The same elements, which nothing writes any more, so that several matrices can have them.
+    pub(crate) fn into_shared(self) -> Self {
+        let buffer = match self.buffer {
+            Buffer::Host(values) => Buffer::Shared(Arc::new(values)),
+            other => other,
+        };
+        Self { buffer, ..self }
+    }
+
+    /// Another handle of [shared](Self::into_shared) elements.
+    pub(crate) fn alias(&self) -> Self {
+        let buffer = match &self.buffer {
+            Buffer::Host(_) => unreachable!("elements that are not shared have one owner"),
+            Buffer::Shared(values) => Buffer::Shared(Arc::clone(values)),
+            #[cfg(feature = "cuda")]
+            Buffer::Cuda(CudaBuffer { address, len, memory }) => {
+                Buffer::Cuda(CudaBuffer { address: *address, len: *len, memory: Arc::clone(memory) })
+            }
+        };
+        Self { device: self.device.clone(), buffer }
+    }
+
     pub(crate) fn into_buffer(self) -> Buffer<T> {
         self.buffer
     }
@@ -368,6 +390,16 @@ impl<T: Element> Buffer<T> {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Shared(Arc::clone(values))),
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => Self::upload(device, values),
+        }
+    }
+
+    /// Whether both are handles of the same memory.
+    pub(crate) fn is_alias_of(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Shared(own), Self::Shared(other)) => Arc::ptr_eq(own, other),
+            #[cfg(feature = "cuda")]
+            (Self::Cuda(own), Self::Cuda(other)) => Arc::ptr_eq(&own.memory, &other.memory),
+            _ => false,
         }
     }
 

@@ -161,6 +161,11 @@ impl<T: Scalar> DeviceMatrix<T> {
         }
     }
 
+    /// How the matrix is stored.
+    pub(crate) fn stored(&self) -> &Stored<T> {
+        &self.parts.stored
+    }
+
     fn products(&self) -> Result<&Products<T>> {
         self.parts.choices.get().map(|choice| &choice.products)
     }

@@ -166,4 +166,8 @@ impl<T: Scalar, O: Offset> Arrays<T> for Arc<CsrArrays<T, O>> {
     fn csr(&self) -> Option<&Arc<CsrArrays<T, u32>>> {
         (self as &dyn Any).downcast_ref()
     }
+
+    fn csr64(&self) -> Option<&Arc<CsrArrays<T, u64>>> {
+        (self as &dyn Any).downcast_ref()
+    }
 }

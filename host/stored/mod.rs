@@ -51,6 +51,11 @@ pub(crate) trait Arrays<T>: fmt::Debug + Send + Sync {
     fn csr(&self) -> Option<&Arc<CsrArrays<T, u32>>> {
         None
     }
+
+    /// The matrix, if it is in CSR with 64-bit offsets.
+    fn csr64(&self) -> Option<&Arc<CsrArrays<T, u64>>> {
+        None
+    }
 }
 
 /// A factor for each row, and one for each column.

@@ -25,7 +25,7 @@ impl<T: Scalar> Values<T> {
     }
 
     /// To write. The user's matrix keeps its own.
-    pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, DeviceVec<T>>> {
+    pub(crate) fn write(&self) -> Result<RwLockWriteGuard<'_, DeviceVec<T>>> {
         let mut values = self.0.write().unwrap_or_else(PoisonError::into_inner);
         values.own()?;
         Ok(values)

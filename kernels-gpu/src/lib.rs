@@ -35,6 +35,8 @@ mod grid;
 pub mod radix;
 #[path = "primitives/row_sum.rs"]
 mod row_sum;
+#[path = "algebra/spgemm_common.rs"]
+pub mod spgemm_common;
 #[path = "spmm/spmm_rows.rs"]
 pub mod spmm_rows;
 #[path = "primitives/summand.rs"]
@@ -99,6 +101,16 @@ pub mod prefix_sum;
 pub mod radix_count;
 #[path = "primitives/radix_sort.rs"]
 pub mod radix_sort;
+#[path = "algebra/spgemm_bitmap.rs"]
+pub mod spgemm_bitmap;
+#[path = "algebra/spgemm_gather.rs"]
+pub mod spgemm_gather;
+#[path = "algebra/spgemm_hash.rs"]
+pub mod spgemm_hash;
+#[path = "algebra/spgemm_rows.rs"]
+pub mod spgemm_rows;
+#[path = "algebra/spgemm_values.rs"]
+pub mod spgemm_values;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
@@ -147,6 +159,11 @@ pub const FAMILIES: &[Family] = &[
     prefix_sum::FAMILY,
     radix_count::FAMILY,
     radix_sort::FAMILY,
+    spgemm_bitmap::FAMILY,
+    spgemm_gather::FAMILY,
+    spgemm_hash::FAMILY,
+    spgemm_rows::FAMILY,
+    spgemm_values::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,

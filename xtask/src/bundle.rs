@@ -27,6 +27,7 @@ const BUILT: &[&str] = &[
     "--test=matrix_values",
     "--test=own_kernel",
     "--test=solver",
+    "--test=spgemm",
     "--test=spmv",
     "--test=spmm",
     "--test=spmm_streams",

@@ -137,7 +137,17 @@ fn multiply<T: Scalar + Number>(
     unsafe {
         let offsets = row_offsets.device_ptr(stream).0 as *mut _;
         let created = sys::cusparseCreateCsr(
-            &mut c, rows, columns, 0, offsets, null_mut(), null_mut(), index, index, base, dtype,
+            &mut c,
+            rows,
+            columns,
+            0,
+            offsets,
+            null_mut(),
+            null_mut(),
+            index,
+            index,
+            base,
+            dtype,
         );
         check("cusparseCreateCsr", created)?;
         let c = MatrixDescriptor(c);
@@ -147,7 +157,19 @@ fn multiply<T: Scalar + Number>(
             check(
                 "cusparseSpGEMM_workEstimation",
                 sys::cusparseSpGEMM_workEstimation(
-                    handle.raw, same, same, alpha, a.0.cast(), b.0.cast(), beta, c.0, dtype, algorithm, descriptor.0, size, buffer,
+                    handle.raw,
+                    same,
+                    same,
+                    alpha,
+                    a.0.cast(),
+                    b.0.cast(),
+                    beta,
+                    c.0,
+                    dtype,
+                    algorithm,
+                    descriptor.0,
+                    size,
+                    buffer,
                 ),
             )
         };
@@ -155,7 +177,19 @@ fn multiply<T: Scalar + Number>(
             check(
                 "cusparseSpGEMM_compute",
                 sys::cusparseSpGEMM_compute(
-                    handle.raw, same, same, alpha, a.0.cast(), b.0.cast(), beta, c.0, dtype, algorithm, descriptor.0, size, buffer,
+                    handle.raw,
+                    same,
+                    same,
+                    alpha,
+                    a.0.cast(),
+                    b.0.cast(),
+                    beta,
+                    c.0,
+                    dtype,
+                    algorithm,
+                    descriptor.0,
+                    size,
+                    buffer,
                 ),
             )
         };
@@ -170,7 +204,20 @@ fn multiply<T: Scalar + Number>(
                 check(
                     "cusparseSpGEMM_estimateMemory",
                     sys::cusparseSpGEMM_estimateMemory(
-                        handle.raw, same, same, alpha, a.0.cast(), b.0.cast(), beta, c.0, dtype, algorithm, descriptor.0, 0.2, size, buffer,
+                        handle.raw,
+                        same,
+                        same,
+                        alpha,
+                        a.0.cast(),
+                        b.0.cast(),
+                        beta,
+                        c.0,
+                        dtype,
+                        algorithm,
+                        descriptor.0,
+                        0.2,
+                        size,
+                        buffer,
                         second,
                     ),
                 )
@@ -190,7 +237,17 @@ fn multiply<T: Scalar + Number>(
         let pointers = (col_indices.device_ptr(stream).0 as *mut _, values.device_ptr(stream).0 as *mut _);
         check("cusparseCsrSetPointers", sys::cusparseCsrSetPointers(c.0, offsets, pointers.0, pointers.1))?;
         let copied = sys::cusparseSpGEMM_copy(
-            handle.raw, same, same, alpha, a.0.cast(), b.0.cast(), beta, c.0, dtype, algorithm, descriptor.0,
+            handle.raw,
+            same,
+            same,
+            alpha,
+            a.0.cast(),
+            b.0.cast(),
+            beta,
+            c.0,
+            dtype,
+            algorithm,
+            descriptor.0,
         );
         check("cusparseSpGEMM_copy", copied)?;
         let size = (rows as usize, columns as usize);

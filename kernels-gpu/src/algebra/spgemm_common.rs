@@ -1,0 +1,258 @@
+//! Sparse matrix times sparse matrix, `C = A * B`: what its kernels share.
+//!
+//! A row of `C` is the sum of rows of `B`, one for each entry of the row of `A` (Gustavson, "Two Fast Algorithms for Sparse Matrices", 1978). The
+//! work on a row is done by one or more tasks. What a task is depends on the row's class.
+
+use cuda_std::{
+    mem, thread,
+    warp::{self, WARP_SIZE, WarpShuffleValue},
+};
+
+use crate::args::args;
+
+/// The most products, or entries, of a row of class [`SMALL`](class::SMALL).
+pub const SMALL_LIMIT: u32 = 32;
+/// The most products, or entries, of a row of class [`MIDDLE`](class::MIDDLE).
+pub const MIDDLE_LIMIT: u32 = 96;
+/// The most products of a row of class [`HASHED`](class::HASHED), and the entries of a segment.
+pub const HASHED_LIMIT: u32 = 384;
+/// The most products of a row of class [`WIDE`](class::WIDE).
+pub const WIDE_LIMIT: u64 = 1 << 18;
+
+/// Words of 32 columns that a task of class [`WIDE`](class::WIDE) covers.
+pub const WIDE_WORDS: u32 = 4096;
+/// Words of 32 columns that a task of class [`HEAVY`](class::HEAVY) covers: fewer, so that more blocks share the row.
+pub const HEAVY_WORDS: u32 = 128;
+
+/// The classes of rows.
+pub mod class {
+    /// Without products: no task.
+    pub const EMPTY: u32 = 0;
+    /// 8 lanes, a table of 64.
+    pub const SMALL: u32 = 1;
+    /// 16 lanes, a table of 128.
+    pub const MIDDLE: u32 = 2;
+    /// A warp, a table of 512: of patterns, rows whose columns are far apart; of values, a segment of a row.
+    pub const HASHED: u32 = 3;
+    /// Of patterns: a block and a bitmap of many columns.
+    pub const WIDE: u32 = 4;
+    /// Of patterns: blocks with bitmaps of few columns each.
+    pub const HEAVY: u32 = 5;
+}
+/// How many classes there are.
+pub const CLASSES: u32 = 6;
+
+/// Where each of the counters stands.
+pub mod counter {
+    /// Before these, the tasks of each class. Words of room that all tasks together ask for.
+    pub const ROOM: u32 = super::CLASSES;
+    /// Products.
+    pub const PRODUCTS: u32 = ROOM + 1;
+    /// A number of entries that `C` has at least: for each row the longest of its rows of `B`.
+    pub const LEAST_ENTRIES: u32 = ROOM + 2;
+    /// From here on, while tasks are placed: how many of each class have been, and how much room has been given.
+    pub const PLACED: u32 = ROOM + 3;
+}
+/// How many counters there are.
+pub const COUNTERS: u32 = counter::PLACED + CLASSES + 1;
+
+/// No column: matrices have at most `u32::MAX` columns.
+pub(crate) const NO_COLUMN: u32 = u32::MAX;
+
+args! {
+    /// The patterns of `A` and `B`: a part of the arguments of every kernel that multiplies.
+    ///
+    /// # Safety
+    /// A kernel that has one asks that both are valid CSR matrices in live global memory which nothing writes during the launch, that the
+    /// columns of `A` are rows of `B`, and that the columns of each row of `B` ascend strictly.
+    pub struct Patterns {
+        /// Rows of `A`.
+        value rows: u32,
+        /// Rows of `B`.
+        value rows_b: u32,
+        /// Columns of `B`.
+        value cols: u32,
+        /// Entries of `A`.
+        value entries_a: u32,
+        /// Entries of `B`.
+        value entries_b: u32,
+        /// `rows + 1` offsets.
+        read offsets_a: u32 [rows as usize + 1],
+        /// `entries_a` columns.
+        read columns_a: u32 [entries_a as usize],
+        /// `rows_b + 1` offsets.
+        read offsets_b: u32 [rows_b as usize + 1],
+        /// `entries_b` columns.
+        read columns_b: u32 [entries_b as usize],
+    }
+}
+
+args! {
+    /// Where the rows of `C` begin: one array, or none.
+    ///
+    /// # Safety
+    /// A kernel that has one asks that the array that is not null has `rows + 1` offsets of a valid CSR matrix.
+    pub struct Offsets {
+        /// Offsets of 32 bits, or null.
+        read narrow: u32,
+        /// Offsets of 64 bits, or null.
+        read wide: u64,
+    }
+}
+
+impl Offsets {
+    /// Whether there are any.
+    #[inline(always)]
+    pub(crate) fn exist(&self) -> bool {
+        !(self.narrow.is_null() && self.wide.is_null())
+    }
+
+    /// Where row `row` begins; for the number of rows, where the last one ends.
+    ///
+    /// # Safety
+    /// The rules of this type; there is such a row.
+    #[inline(always)]
+    pub(crate) unsafe fn at(&self, row: u32) -> u64 {
+        // SAFETY: the array that is not null has as many.
+        unsafe {
+            match self.wide.is_null() {
+                true => u64::from(mem::load_readonly(self.narrow.add(row as usize))),
+                false => mem::load_readonly(self.wide.add(row as usize)),
+            }
+        }
+    }
+}
+
+impl Patterns {
+    /// The first entry of a row of `A`, and the one after its last.
+    ///
+    /// # Safety
+    /// The rules of this type; there is such a row.
+    #[inline(always)]
+    pub(crate) unsafe fn row_of_a(&self, row: u32) -> (u32, u32) {
+        // SAFETY: a row has two offsets.
+        unsafe {
+            let offset = self.offsets_a.add(row as usize);
+            (mem::load_readonly(offset), mem::load_readonly(offset.add(1)))
+        }
+    }
+
+    /// The first entry of the row of `B` that an entry of `A` asks for, and the one after its last. Of no entry, from `end` on: 0 and 0.
+    ///
+    /// # Safety
+    /// The rules of this type; entries before `end` exist.
+    #[inline(always)]
+    pub(crate) unsafe fn row_of_b(&self, entry: u64, end: u32) -> (u32, u32) {
+        if entry >= u64::from(end) {
+            return (0, 0);
+        }
+        // SAFETY: the entry exists, and its column is a row of B.
+        unsafe {
+            let row = mem::load_readonly(self.columns_a.add(entry as usize));
+            let offset = self.offsets_b.add(row as usize);
+            (mem::load_readonly(offset), mem::load_readonly(offset.add(1)))
+        }
+    }
+
+    /// The first of the entries `low..high` of `B`, in one row, whose column is not before `column`; `high` if there is none.
+    ///
+    /// # Safety
+    /// The rules of this type; the entries exist.
+    #[inline(always)]
+    pub(crate) unsafe fn search(&self, mut low: u32, mut high: u32, column: u32) -> u32 {
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // SAFETY: low <= middle < high.
+            if unsafe { mem::load_readonly(self.columns_b.add(middle as usize)) } < column {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+/// The first slot to look at for a column, in a table of `slots`, a power of two of at least 2: Knuth's multiplicative hashing.
+#[inline(always)]
+pub(crate) fn hash(column: u32, slots: u32) -> u32 {
+    column.wrapping_mul(0x9E37_79B1) >> (slots.leading_zeros() + 1)
+}
+
+/// Consecutive lanes of a warp that work on one row: this lane, and the mask of all.
+#[derive(Clone, Copy)]
+pub(crate) struct Group<const LANES: u32> {
+    pub(crate) lane: u32,
+    mask: u32,
+}
+
+impl<const LANES: u32> Group<LANES> {
+    /// This thread's.
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        let lane = thread::thread_idx_x() % WARP_SIZE;
+        Self { lane: lane % LANES, mask: (u32::MAX >> (WARP_SIZE - LANES)) << (lane / LANES * LANES) }
+    }
+
+    /// Waits for the group; all see what each has stored.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn sync(self) {
+        // SAFETY: the caller's promise.
+        unsafe { warp::sync_warp(self.mask) }
+    }
+
+    /// The value of a lane of the group.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn get<T: WarpShuffleValue>(self, value: T, lane: u32) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { warp::warp_shuffle_idx(self.mask, value, lane, LANES).0 }
+    }
+
+    /// Which lanes of the group bring true, the first lane in bit 0.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn ballot(self, is: bool) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { (warp::warp_vote_ballot(self.mask, is) & self.mask) >> self.mask.trailing_zeros() }
+    }
+
+    /// The values of all lanes made one, in each of them. `combine` is associative and commutative.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn reduce<T: WarpShuffleValue>(self, mut value: T, combine: impl Fn(T, T) -> T) -> T {
+        let mut distance = LANES / 2;
+        while distance > 0 {
+            // SAFETY: the caller's promise.
+            value = combine(value, unsafe { warp::warp_shuffle_xor(self.mask, value, distance, LANES).0 });
+            distance /= 2;
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_within_the_table() {
+        for slots in [4, 64, 512] {
+            let used: Vec<_> = (0..10_000).map(|column| hash(column, slots)).collect();
+            assert_eq!((used.iter().min(), used.iter().max()), (Some(&0), Some(&(slots - 1))));
+        }
+    }
+}
