@@ -12,4 +12,3 @@ mod transpose;
 
 pub(crate) use prefix_sum::row_offsets;
 pub use sort::SortKey;
-pub(crate) use sort::sort_pairs;
