@@ -12,9 +12,8 @@ use kernels_gpu::{
 
 use super::{Semiring, other_pattern, too_large};
 use crate::{
-    Device, DeviceMatrix, DeviceVec, Error, Offset, Result, Scalar,
+    Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, algebra,
     device::{Buffer, KernelLaunch, launch},
-    memory,
     stored::{Arrays, CsrArrays},
 };
 
@@ -462,20 +461,9 @@ impl RowOffsets {
 
 /// Where rows of these lengths begin, and the sum of all.
 fn row_offsets(lengths: &DeviceVec<u32>) -> Result<(RowOffsets, u64)> {
-    let (device, lengths) = (lengths.device(), lengths.to_vec()?);
-    let total = lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
+    let (narrow, total) = algebra::row_offsets::<u32>(lengths)?;
     Ok(match u32::try_from(total) {
-        Ok(_) => (RowOffsets::Narrow(device.upload_vec(&sums::<u32>(&lengths)?)?), total),
-        Err(_) => (RowOffsets::Wide(device.upload_vec(&sums::<u64>(&lengths)?)?), total),
+        Ok(_) => (RowOffsets::Narrow(narrow), total),
+        Err(_) => (RowOffsets::Wide(algebra::row_offsets::<u64>(lengths)?.0), total),
     })
-}
-
-fn sums<O: Offset>(lengths: &[u32]) -> Result<Vec<O>> {
-    let mut offsets = memory::zeros::<O>(lengths.len() + 1)?;
-    let mut sum = 0;
-    for (offset, &length) in offsets[1..].iter_mut().zip(lengths) {
-        sum += length as usize;
-        *offset = O::try_from(sum).ok().expect("offsets count the entries");
-    }
-    Ok(offsets)
 }
