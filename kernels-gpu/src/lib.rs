@@ -69,12 +69,16 @@ pub mod cg_mixed;
 pub mod cg_persistent;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[path = "primitives/compact.rs"]
+pub mod compact;
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[path = "primitives/histogram.rs"]
+pub mod histogram;
 #[path = "stored/matrix_diagonal.rs"]
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
@@ -85,6 +89,8 @@ pub mod prefix_sum;
 pub mod radix_count;
 #[path = "primitives/radix_sort.rs"]
 pub mod radix_sort;
+#[path = "primitives/run_sums.rs"]
+pub mod run_sums;
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[path = "spmm/spmm_csr_reduce.rs"]
@@ -117,14 +123,17 @@ pub const FAMILIES: &[Family] = &[
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
+    compact::FAMILY,
     csr_structure::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
+    histogram::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
     prefix_sum::FAMILY,
     radix_count::FAMILY,
     radix_sort::FAMILY,
+    run_sums::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,

@@ -95,7 +95,7 @@ fn keys_are_unique() {
         )*};
     }
     check!(cg_csr cg_mixed cg_persistent cg_steps csr_structure gemm_tiles matrix_diagonal matrix_scale prefix_sum);
-    check!(radix_count radix_sort);
+    check!(compact histogram radix_count radix_sort run_sums);
     check!(spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector spmv_dia);
     check!(spmv_ell vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
 }
