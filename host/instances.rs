@@ -5,15 +5,36 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix,
-    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SpgemmOptions,
+    Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Element,
+    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SortKey, SpgemmOptions,
     SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
 };
 
 #[doc(hidden)]
 pub fn instances(device: &Device) -> Result<()> {
     of::<f32>(device)?;
-    of::<f64>(device)
+    of::<f64>(device)?;
+    algorithms::<u32>(device)?;
+    algorithms::<u64>(device)
+}
+
+fn algorithms<K: SortKey>(device: &Device) -> Result<()> {
+    let mut keys = device.upload_vec::<K>(&[])?;
+    keys.sort()?;
+    let _ = (keys.unique()?, keys.run_lengths()?);
+    pairs::<K, u32>(&mut keys)?;
+    pairs::<K, u64>(&mut keys)?;
+    pairs::<K, f32>(&mut keys)?;
+    pairs::<K, f64>(&mut keys)
+}
+
+fn pairs<K: SortKey, V: Element>(keys: &mut DeviceVec<K>) -> Result<()> {
+    let mut values = keys.device().zeros::<V>(0)?;
+    keys.sort_pairs(&mut values)?;
+    let _ = (keys.reduce_by_key(&values)?, values.select(&keys.device().zeros(0)?)?);
+    let (mut sums, _) = (values.inclusive_scan()?, values.exclusive_scan()?);
+    sums.inclusive_scan_from(&values)?;
+    sums.exclusive_scan_from(&values)
 }
 
 fn of<T: Scalar>(device: &Device) -> Result<()> {

@@ -4,7 +4,7 @@ mod common;
 
 use std::{fmt::Debug, process::ExitCode};
 
-use common::{Random, on_cpu_and_gpu, on_every_device};
+use common::{Random, on_cpu_and_gpu, on_every_device, properties};
 use proptest::prelude::*;
 use warpsparse::{Device, Element, Error, SortKey};
 
@@ -19,9 +19,15 @@ fn main() -> ExitCode {
         scans: u32 u64 f32 f64;
         sorts: u32 u64;
         sorted_pairs: u32 u64;
+        selections: u32 u64 f32 f64;
+        runs: u32 u64;
+        sums_of_runs: u32 u64 f32 f64;
     }
     trials.extend(on_cpu_and_gpu("long_sorts", long_sorts));
     trials.extend(on_cpu_and_gpu("sorts_of_several_threads", sorts_of_several_threads));
+    trials.extend(on_every_device("histograms", histograms));
+    trials.extend(on_cpu_and_gpu("long_runs", long_runs));
+    trials.push(on_emulator("runs_of_any_keys", any_runs));
     trials.push(on_emulator("sorts_of_any_pairs", any_pairs));
     trials.push(on_emulator("scans_of_any_numbers", any_scans));
     trials.extend(on_every_device("scans_of_whole_groups_of_tiles", scans_of_groups));
@@ -139,8 +145,8 @@ fn key_sets<K: Number>(seed: u64, n: usize) -> Vec<Vec<K>> {
     vec![random, vec![K::of(seed << 50); n], sorted, reversed, few, ends]
 }
 
-/// Around tiles of 4096 and 8192 keys, and several of them.
-const SORTED_LENGTHS: [usize; 12] = [0, 1, 2, 31, 33, 513, 4095, 4096, 4097, 8191, 8193, 20_000];
+/// Around tiles of 4096, 5632 and 8192 keys, and several of them.
+const SORTED_LENGTHS: [usize; 13] = [0, 1, 2, 31, 33, 513, 4095, 4096, 4097, 8191, 8192, 8193, 20_000];
 
 fn sorts<K: Number + SortKey>(device: &Device) {
     for n in SORTED_LENGTHS {
@@ -155,7 +161,7 @@ fn sorts<K: Number + SortKey>(device: &Device) {
 }
 
 fn sorted_pairs<K: Number + SortKey>(device: &Device) {
-    for n in SORTED_LENGTHS {
+    for n in [0, 1, 33, 4095, 4096, 5632, 5633, 13_000] {
         for (kind, keys) in key_sets::<K>(n as u64, n).into_iter().enumerate() {
             // Values of each type tell the places: so stability shows.
             pairs::<K, u32>(device, kind, &keys, |place| place as u32);
@@ -215,23 +221,125 @@ fn on_emulator(name: &str, body: fn(&Device)) -> libtest_mimic::Trial {
 
 fn any_pairs(device: &Device) {
     let keys = proptest::collection::vec((any::<u64>(), 0u32..64), 0..6000);
-    proptest!(ProptestConfig::with_cases(12), |(keys in keys)| {
+    properties::check("sorts_of_any_pairs", 12, keys, |keys| {
         let wide: Vec<u64> = keys.iter().map(|&(key, shift)| key >> shift).collect();
         let narrow: Vec<u32> = wide.iter().map(|&key| key as u32).collect();
         pairs::<u64, u32>(device, 0, &wide, |place| place as u32);
         pairs::<u32, u64>(device, 0, &narrow, |place| place as u64);
+        Ok(())
     });
 }
 
 fn any_scans(device: &Device) {
-    proptest!(ProptestConfig::with_cases(20), |(x in proptest::collection::vec(any::<u64>(), 0..10_000), first in 0usize..5)| {
+    let cases = (proptest::collection::vec(any::<u64>(), 0..10_000), 0usize..5);
+    properties::check("scans_of_any_numbers", 20, cases, |(x, first)| {
         let vector = device.upload_vec(&x).unwrap();
         prop_assert!(vector.inclusive_scan().unwrap().to_vec().unwrap() == sums(&x, false));
         let first = first.min(x.len());
         let mut y = device.zeros::<u64>(x.len() - first).unwrap();
         y.exclusive_scan_from(vector.slice(first..).unwrap()).unwrap();
         prop_assert!(y.to_vec().unwrap() == sums(&x[first..], true));
+        Ok(())
     });
+}
+
+fn any_runs(device: &Device) {
+    let runs = proptest::collection::vec((0u32..3, 1usize..400), 0..60);
+    properties::check("runs_of_any_keys", 20, runs, |runs| {
+        let keys: Vec<u32> = runs.iter().flat_map(|&(key, len)| vec![key; len]).collect();
+        check_runs(device, &keys);
+        let flags: Vec<u32> = keys.iter().map(|key| key / 2 * 7).collect();
+        check_selection(device, &random_numbers::<u64>(3, flags.len()), &flags);
+        Ok(())
+    });
+}
+
+fn selections<T: Number>(device: &Device) {
+    for n in LENGTHS {
+        let (x, random) = (random_numbers::<T>(1, n), random_numbers::<u32>(2, n));
+        check_selection(device, &x, &random.iter().map(|bits| bits >> 31).collect::<Vec<_>>());
+        check_selection(device, &x, &random.iter().map(|bits| u32::from(bits % 50 == 0)).collect::<Vec<_>>());
+        check_selection(device, &x, &vec![0; n]);
+        check_selection(device, &x, &vec![u32::MAX; n]);
+    }
+}
+
+fn check_selection<T: Number>(device: &Device, values: &[T], flags: &[u32]) {
+    let (x, of) = (device.upload_vec(values).unwrap(), device.upload_vec(flags).unwrap());
+    let places: Vec<_> = (0..flags.len()).filter(|&i| flags[i] != 0).collect();
+    let expected: Vec<_> = places.iter().map(|&i| values[i]).collect();
+    assert!(x.select(&of).unwrap().to_vec().unwrap() == expected, "{} elements", values.len());
+    let found = of.flagged_indices().unwrap();
+    assert_eq!(found.len(), places.len());
+    assert!(found.to_vec().unwrap().into_iter().eq(places.iter().map(|&i| i as u32)), "{} flags", flags.len());
+    // What has been shortened is a vector like any other.
+    assert!(found.inclusive_scan().unwrap().len() == places.len());
+}
+
+fn runs<K: Number + SortKey>(device: &Device) {
+    for n in LENGTHS {
+        let random = random_numbers::<K>(n as u64, n);
+        check_runs(device, &random);
+        check_runs(device, &vec![K::of(u64::MAX); n]);
+        let few: Vec<_> =
+            random.iter().map(|key| if *key < K::of(1 << 63) { K::of(0) } else { K::of(u64::MAX) }).collect();
+        check_runs(device, &few);
+    }
+}
+
+fn check_runs<K: Number + SortKey>(device: &Device, keys: &[K]) {
+    let x = device.upload_vec(keys).unwrap();
+    let runs: Vec<_> = keys.chunk_by(|a, b| a == b).collect();
+    let heads: Vec<_> = runs.iter().map(|run| run[0]).collect();
+    let lengths: Vec<_> = runs.iter().map(|run| run.len() as u32).collect();
+    assert!(x.unique().unwrap().to_vec().unwrap() == heads, "{} keys", keys.len());
+    let found = x.run_lengths().unwrap();
+    assert!(found.0.to_vec().unwrap() == heads && found.1.to_vec().unwrap() == lengths, "{} keys", keys.len());
+}
+
+/// Runs of about 3 and of about 100 elements, which 4 and 32 lanes add.
+fn sums_of_runs<V: Number>(device: &Device) {
+    for n in LENGTHS {
+        for length in [3, 100] {
+            let keys: Vec<u32> = (0..n).map(|i| ((i + i / 7) / length) as u32).collect();
+            check_sums(device, &keys, &random_numbers::<V>(5, n));
+        }
+    }
+}
+
+fn check_sums<V: Number>(device: &Device, keys: &[u32], values: &[V]) {
+    let mut expected: Vec<(u32, V)> = Vec::new();
+    for (&key, &value) in keys.iter().zip(values) {
+        match expected.last_mut() {
+            Some((last, sum)) if *last == key => *sum = sum.add(value),
+            _ => expected.push((key, value)),
+        }
+    }
+    let (x, y) = (device.upload_vec(keys).unwrap(), device.upload_vec(values).unwrap());
+    let (heads, sums) = x.reduce_by_key(&y).unwrap();
+    let found: Vec<_> = heads.to_vec().unwrap().into_iter().zip(sums.to_vec().unwrap()).collect();
+    assert!(found == expected, "{} values", values.len());
+}
+
+fn long_runs(device: &Device) {
+    let n = (1 << 22) + 77;
+    let keys: Vec<u32> = (0..n).map(|i| (i / 5 + i / 31) as u32).collect();
+    check_runs(device, &keys);
+    check_sums(device, &keys, &random_numbers::<f64>(6, n));
+    check_selection(device, &random_numbers::<u32>(7, n), &keys.iter().map(|key| key & 1).collect::<Vec<_>>());
+}
+
+/// Few bins, as many as fit in shared memory, and one more.
+fn histograms(device: &Device) {
+    for bins in [0, 1, 100, 8192, 8193, 50_000] {
+        for n in [0, 1, 511, 30_000] {
+            let keys: Vec<u32> = random_numbers::<u32>(n as u64, n).iter().map(|key| key % 10_000).collect();
+            let mut expected = vec![0; bins];
+            keys.iter().filter(|key| (**key as usize) < bins).for_each(|&key| expected[key as usize] += 1);
+            let counts = device.upload_vec(&keys).unwrap().histogram(bins).unwrap();
+            assert!(counts.to_vec().unwrap() == expected, "{n} keys in {bins} bins");
+        }
+    }
 }
 
 fn what_does_not_fit(device: &Device) {
@@ -241,6 +349,10 @@ fn what_does_not_fit(device: &Device) {
     let elsewhere = common::other(device).zeros::<u32>(4).unwrap();
     let error = y.exclusive_scan_from(&elsewhere).unwrap_err();
     assert!(matches!(error, Error::DeviceMismatch { what: "x", .. }), "{error}");
+    let error = y.select(&x).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "flags", expected: 4, found: 3 }), "{error}");
+    let error = x.reduce_by_key(&y).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "values", expected: 3, found: 4 }), "{error}");
     let error = y.sort_pairs(&mut device.zeros::<f64>(3).unwrap()).unwrap_err();
     assert!(matches!(error, Error::LengthMismatch { what: "values", expected: 4, found: 3 }), "{error}");
     let error = y.sort_pairs(&mut common::other(device).zeros::<f64>(4).unwrap()).unwrap_err();

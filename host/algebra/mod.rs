@@ -1,6 +1,8 @@
-//! Algebra of sparse matrices on a device, and the parallel primitives below it: prefix sums and sorts.
+//! Algebra of sparse matrices on a device, and the parallel primitives below it: prefix sums, sorts, selections, runs and counts.
 
+mod compact;
 mod cpu;
+mod histogram;
 mod kronecker;
 mod merge;
 mod operand;

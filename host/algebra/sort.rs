@@ -123,7 +123,7 @@ pub(crate) fn sort_pairs<K: SortKey, V: Element>(
     }
 }
 
-/// Keys of one launch, whose counts have 30 bits: a multiple of every tile.
+/// The most keys of one launch, whose counts have 30 bits.
 const PORTION: u32 = 1 << 29;
 
 /// # Errors
@@ -136,7 +136,7 @@ fn check_size(len: usize) -> Result<()> {
 }
 
 /// Sorts by those bits, at least one, on a GPU or in the emulator, between the first and the second of the keys and values, in turn, in portions
-/// of so many keys. Returns whether the result is the second.
+/// of so many keys, rounded down to whole tiles. Returns whether the result is the second.
 fn passes<'a, K: SortKey, V: Element>(
     mut keys: &'a mut DeviceVec<K>,
     mut other_keys: &'a mut DeviceVec<K>,
@@ -199,6 +199,7 @@ fn sweep<K: SortKey, V: Element>(
     let value_bytes = if values.is_some() { size_of::<V>() } else { 0 };
     let entry = radix_sort::Key { key_bytes: size_of::<K>(), value_bytes }.entry();
     let tile_len = tile_len(size_of::<K>(), value_bytes);
+    let portion = portion / tile_len * tile_len;
     let total = keys.len() as u32;
     let row = pass * RADIX as usize;
     let mut first = 0;

@@ -121,6 +121,16 @@ impl<T: Element> DeviceVec<T> {
         self.buffer.overwrite(&self.device, 0, source)
     }
 
+    /// Keeps the first `len` elements, no more than there are. The memory stays as large as it is.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        match &mut self.buffer {
+            Buffer::Host(values) => values.truncate(len),
+            Buffer::Shared(_) => unreachable!("nothing changes a shared array"),
+            #[cfg(feature = "cuda")]
+            Buffer::Cuda(buffer) => buffer.len = buffer.len.min(len),
+        }
+    }
+
     /// A vector that nothing writes before it [owns](Self::own) its elements: copied to the memory of a GPU, otherwise shared.
     pub(crate) fn share(device: &Device, values: &Arc<Vec<T>>) -> Result<Self> {
         Ok(Self { device: device.clone(), buffer: Buffer::share(device, values)? })

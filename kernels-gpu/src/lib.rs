@@ -73,6 +73,8 @@ pub mod cg_mixed;
 pub mod cg_persistent;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[path = "primitives/compact.rs"]
+pub mod compact;
 #[path = "stored/csr_canonical.rs"]
 pub mod csr_canonical;
 #[path = "algebra/csr_kronecker.rs"]
@@ -91,6 +93,8 @@ pub mod csr_transpose;
 pub mod dense_copy;
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[path = "primitives/histogram.rs"]
+pub mod histogram;
 #[path = "stored/matrix_diagonal.rs"]
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
@@ -101,6 +105,8 @@ pub mod prefix_sum;
 pub mod radix_count;
 #[path = "primitives/radix_sort.rs"]
 pub mod radix_sort;
+#[path = "primitives/run_sums.rs"]
+pub mod run_sums;
 #[path = "algebra/spgemm_bitmap.rs"]
 pub mod spgemm_bitmap;
 #[path = "algebra/spgemm_gather.rs"]
@@ -145,6 +151,7 @@ pub const FAMILIES: &[Family] = &[
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
+    compact::FAMILY,
     csr_canonical::FAMILY,
     csr_kronecker::FAMILY,
     csr_merge::FAMILY,
@@ -154,11 +161,13 @@ pub const FAMILIES: &[Family] = &[
     csr_transpose::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
+    histogram::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
     prefix_sum::FAMILY,
     radix_count::FAMILY,
     radix_sort::FAMILY,
+    run_sums::FAMILY,
     spgemm_bitmap::FAMILY,
     spgemm_gather::FAMILY,
     spgemm_hash::FAMILY,

@@ -125,8 +125,8 @@ where
     let sums_of_warps = shared_array![S; WARPS as usize];
     let before_warps = shared_array![S; WARPS as usize];
     let (warp, lane) = (thread::thread_idx_x() / WARP_SIZE, thread::thread_idx_x() % WARP_SIZE);
-    let chunk_of_warp = u64::from(WARP_SIZE) * W as u64;
-    let tile_len = chunk_of_warp * u64::from(CHUNKS * WARPS);
+    let chunk_of_warp = WARP_SIZE * W as u32;
+    let tile_len = u64::from(chunk_of_warp * CHUNKS * WARPS);
     let n = args.n;
     let tiles = n.div_ceil(tile_len);
     // SAFETY: the tiles of all blocks make up the arrays; each barrier parts what a thread stores from what others load.
@@ -137,20 +137,23 @@ where
         thread::sync_threads();
         let tile = tile_of_block.load(0);
         let first_of_tile = u64::from(tile) * tile_len;
-        let first = first_of_tile + u64::from(warp * CHUNKS) * chunk_of_warp + u64::from(lane) * W as u64;
+        let first = first_of_tile + u64::from(warp * CHUNKS * chunk_of_warp + lane * W as u32);
+        // Elements from there on, as far as the tile may reach.
+        let left = n.saturating_sub(first).min(tile_len) as u32;
+        let (from, to) = (args.x.wrapping_add(first as usize), args.y.wrapping_add(first as usize));
         let is_whole = first_of_tile + tile_len <= n && are_aligned([args.x as usize, args.y as usize]);
 
         let mut x = [[I::default(); W]; CHUNKS as usize];
         if is_whole {
             unroll!(K in [0, 1, 2, 3] {
-                x[K as usize] = load_whole(args.x, first + u64::from(K) * chunk_of_warp);
+                x[K as usize] = load_whole(from, u64::from(K * chunk_of_warp));
             });
         } else {
             unroll!(K in [0, 1, 2, 3] {
                 unroll!(E in [0, 1, 2, 3] {
-                    let at = first + u64::from(K) * chunk_of_warp + u64::from(E);
-                    if (E as usize) < W && at < n {
-                        x[K as usize][E as usize % W] = mem::load(args.x.add(at as usize));
+                    let at = K * chunk_of_warp + E;
+                    if (E as usize) < W && at < left {
+                        x[K as usize][E as usize % W] = mem::load(from.add(at as usize));
                     }
                 });
             });
@@ -201,13 +204,13 @@ where
                     y[E as usize % W] = convert(if args.exclusive != 0 { sum } else { through });
                 }
             });
-            let at = first + u64::from(K) * chunk_of_warp;
+            let at = K * chunk_of_warp;
             if is_whole {
-                store(args.y, at, u64::MAX, y);
+                store(to, at.into(), u64::MAX, y);
             } else {
                 unroll!(E in [0, 1, 2, 3] {
-                    if (E as usize) < W && at + u64::from(E) < n {
-                        mem::store(args.y.add(at as usize + E as usize), y[E as usize % W]);
+                    if (E as usize) < W && at + E < left {
+                        mem::store(to.add((at + E) as usize), y[E as usize % W]);
                     }
                 });
             }

@@ -9,7 +9,7 @@
 //!
 //! # Threads
 //! The pass reads and writes the keys once ("Onesweep": Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for
-//! GPUs", 2022). A block of 512 threads takes a tile of 32 KiB of the widest array:
+//! GPUs", 2022). A block of 512 threads takes a tile, up to 32 KiB of the widest array:
 //!
 //! ```text
 //! keys of a warp, 32 at a time ── ballots find the lanes with the same digit ──> rank in the warp, counts of the warp
@@ -104,18 +104,27 @@ family! {
         value_bytes: usize,
     }
 
-    radix_sort_u32(4, 0): Args<u32, u32> => sweep::<u32, u32, false, 16>;
-    radix_sort_u64(8, 0): Args<u64, u32> => sweep::<u64, u32, false, 8>;
-    radix_sort_u32_v4(4, 4): Args<u32, u32> => sweep::<u32, u32, true, 16>;
-    radix_sort_u32_v8(4, 8): Args<u32, u64> => sweep::<u32, u64, true, 8>;
-    radix_sort_u64_v4(8, 4): Args<u64, u32> => sweep::<u64, u32, true, 8>;
-    radix_sort_u64_v8(8, 8): Args<u64, u64> => sweep::<u64, u64, true, 8>;
+    radix_sort_u32(4, 0): Args<u32, u32> => sweep::<u32, u32, false, { items(4, 0) }>;
+    radix_sort_u64(8, 0): Args<u64, u32> => sweep::<u64, u32, false, { items(8, 0) }>;
+    radix_sort_u32_v4(4, 4): Args<u32, u32> => sweep::<u32, u32, true, { items(4, 4) }>;
+    radix_sort_u32_v8(4, 8): Args<u32, u64> => sweep::<u32, u64, true, { items(4, 8) }>;
+    radix_sort_u64_v4(8, 4): Args<u64, u32> => sweep::<u64, u32, true, { items(8, 4) }>;
+    radix_sort_u64_v8(8, 8): Args<u64, u64> => sweep::<u64, u64, true, { items(8, 8) }>;
 }
 
-/// Keys of a tile: 32 KiB of keys or of values, whichever are larger.
+/// Keys of a thread: 64 bytes of keys or of values, whichever are larger. Of pairs of 4 and 4 bytes fewer: with 12 the registers do not suffice.
+const fn items(key_bytes: usize, value_bytes: usize) -> usize {
+    match (key_bytes, value_bytes) {
+        (4, 0) => 16,
+        (4, 4) => 11,
+        _ => 8,
+    }
+}
+
+/// Keys of a tile.
 #[must_use]
 pub const fn tile_len(key_bytes: usize, value_bytes: usize) -> u32 {
-    WORDS * 4 / if key_bytes > value_bytes { key_bytes } else { value_bytes } as u32
+    BLOCK_SIZE * items(key_bytes, value_bytes) as u32
 }
 
 /// Blocks for `n` keys in tiles of so many: tiles.
@@ -137,6 +146,8 @@ pub const fn state_len(tiles: u32) -> usize {
 #[inline(always)]
 unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usize>(args: Args<K, V>) {
     const { assert!(WARPS * RADIX <= WORDS && BLOCK_SIZE as usize * ITEMS * size_of::<K>() <= 4 * WORDS as usize) }
+    // Ranks in a warp have 16 bits.
+    const { assert!(WARP_SIZE as usize * ITEMS <= 1 << 16) }
     const { assert!(!VALUES || BLOCK_SIZE as usize * ITEMS * size_of::<V>() <= 4 * WORDS as usize) }
     thread::launch_bounds::<BLOCK_SIZE, 2>();
     let shared = shared_array![u32; WORDS as usize];
@@ -163,12 +174,14 @@ unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usi
         let first_of_tile = tile * tile_len;
         let left = args.n - first_of_tile;
         let first = warp * WARP_SIZE * ITEMS as u32 + lane;
+        // Elements from this thread's first on, in the order of reading and in that of writing.
+        let (left_to_read, left_to_write) = (left.saturating_sub(first), left.saturating_sub(thread));
 
         // What is beyond the end sorts behind everything else, and is not written.
         let mut keys = [K::MAX; ITEMS];
         let from = args.keys.add((first_of_tile + first) as usize);
         unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-            if (I as usize) < ITEMS && first + I * WARP_SIZE < left {
+            if (I as usize) < ITEMS && I * WARP_SIZE < left_to_read {
                 keys[I as usize % ITEMS] = mem::load_streaming(from.add((I * WARP_SIZE) as usize));
             }
         });
@@ -176,7 +189,9 @@ unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usi
         let mut places = [0; ITEMS];
         unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
             if (I as usize) < ITEMS {
-                places[I as usize % ITEMS] = rank(counts, digit_of(keys[I as usize % ITEMS]), lane);
+                // The digit and the rank in one register, so that no other one holds the digit meanwhile.
+                let digit = digit_of(keys[I as usize % ITEMS]);
+                places[I as usize % ITEMS] = digit << 16 | rank(counts, digit, lane);
             }
         });
         thread::sync_threads();
@@ -209,8 +224,8 @@ unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usi
         thread::sync_threads();
         unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
             if (I as usize) < ITEMS {
-                let digit = digit_of(keys[I as usize % ITEMS]);
-                places[I as usize % ITEMS] += counts.load(digit) + starts_in_tile.load(digit);
+                let (digit, rank) = (places[I as usize % ITEMS] >> 16, places[I as usize % ITEMS] & 0xffff);
+                places[I as usize % ITEMS] = rank + counts.load(digit) + starts_in_tile.load(digit);
             }
         });
         thread::sync_threads();
@@ -232,8 +247,8 @@ unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usi
 
         let mut targets = [0; ITEMS];
         unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-            let place = thread + I * BLOCK_SIZE;
-            if (I as usize) < ITEMS && place < left {
+            if (I as usize) < ITEMS && I * BLOCK_SIZE < left_to_write {
+                let place = thread + I * BLOCK_SIZE;
                 let key = keys_of_tile.load(place);
                 let target = to_result.load(digit_of(key)).wrapping_add(place);
                 mem::store(args.sorted_keys.add(target as usize), key);
@@ -244,7 +259,7 @@ unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usi
             let mut values = [V::default(); ITEMS];
             let from = args.values.add((first_of_tile + first) as usize);
             unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-                if (I as usize) < ITEMS && first + I * WARP_SIZE < left {
+                if (I as usize) < ITEMS && I * WARP_SIZE < left_to_read {
                     values[I as usize % ITEMS] = mem::load_streaming(from.add((I * WARP_SIZE) as usize));
                 }
             });
@@ -257,10 +272,9 @@ unsafe fn sweep<K: SortKey, V: DeviceValue, const VALUES: bool, const ITEMS: usi
             });
             thread::sync_threads();
             unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-                let place = thread + I * BLOCK_SIZE;
-                if (I as usize) < ITEMS && place < left {
+                if (I as usize) < ITEMS && I * BLOCK_SIZE < left_to_write {
                     let target = args.sorted_values.add(targets[I as usize % ITEMS] as usize);
-                    mem::store(target, values_of_tile.load(place));
+                    mem::store(target, values_of_tile.load(thread + I * BLOCK_SIZE));
                 }
             });
         }
