@@ -38,6 +38,7 @@ const BUILT: &[&str] = &[
     "--example=heat",
     "--example=pagerank",
     "--example=gcn",
+    "--example=triangles",
     "--example=interop",
     "--package=warpsparse-bench",
     "--bin=warpsparse-bench",
