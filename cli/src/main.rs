@@ -3,6 +3,7 @@
 mod convert;
 mod gemm;
 mod info;
+mod multiply;
 mod reorder;
 mod solve;
 mod spmm;
@@ -34,6 +35,10 @@ enum Command {
     ///
     /// Computes C = A B with random row-major matrices: `warpsparse gemm -m 1024 -n 512 -k 2048`.
     Gemm(gemm::Options),
+    /// Multiplies two sparse matrices, and writes the product to a Matrix Market file.
+    ///
+    /// Without B, A by itself: `warpsparse multiply tests/data/cora.mtx.gz --out square.mtx.gz`.
+    Multiply(multiply::Options),
     /// Converts a matrix to a Matrix Market file.
     Convert(convert::Options),
     /// Reorders a matrix for better locality, and writes it to a Matrix Market file.
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         Command::Spmv(options) => spmv::run(&options),
         Command::Spmm(options) => spmm::run(&options),
         Command::Gemm(options) => gemm::run(&options),
+        Command::Multiply(options) => multiply::run(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),

@@ -41,6 +41,7 @@ const BUILT: &[&str] = &[
     "--example=heat",
     "--example=pagerank",
     "--example=gcn",
+    "--example=triangles",
     "--example=interop",
     "--package=warpsparse-bench",
     "--bin=warpsparse-bench",
