@@ -6,8 +6,8 @@
 
 use crate::{
     Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Element,
-    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SortKey, SpgemmOptions,
-    SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
+    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SortKey,
+    SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
 };
 
 #[doc(hidden)]
