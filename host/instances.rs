@@ -134,6 +134,11 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     plan.compute(a, a, &mut a.multiply(a)?)?;
     let _ = (plan.nnz(), plan.multiply(a, a)?, a.multiply_with(a, &SpgemmOptions::default().mask(a))?);
     let _ = (a.diagonal()?, a.download()?.into_csr()?, a.describe());
+    let (rows, cols, values) = a.to_triplets()?;
+    let b_of = x.device().csr_from_triplets(0, 0, &rows, &cols, &values)?;
+    let _ = (a.transpose()?.canonical()?, a.add(one, one, &b_of)?, a.hadamard(&b_of)?, a.kronecker(&b_of)?);
+    let _ = (a.lower_triangle(0)?, a.upper_triangle(0)?, a.slice_rows(0..0)?, a.slice_cols(0..0)?);
+    let _ = (a.permute(&[], &[])?, a.drop_zeros()?, a.drop_small(one)?);
     b.gemm(one, &b, one, &mut *dense)?;
     let options = gemm_autotune(b.view(), b.view(), &dense.view_mut())?;
     gemm_with(&options, one, &b, &b, one, &mut *dense)?;

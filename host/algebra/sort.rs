@@ -92,7 +92,6 @@ impl<K: SortKey> DeviceVec<K> {
 ///
 /// # Errors
 /// As [`DeviceVec::sort_pairs`]; the bits are those of a key.
-#[allow(dead_code, reason = "for operations that build matrices")]
 pub(crate) fn sort_pairs<K: SortKey, V: Element>(
     mut keys: DeviceVec<K>,
     mut values: DeviceVec<V>,

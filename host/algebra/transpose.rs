@@ -7,20 +7,21 @@ use kernels_gpu::{csr_sort_rows, csr_transpose, triplets};
 use super::{
     operand::{Operand, copy_of, is_cpu, lanes, offsets_of},
     select::{Selection, select},
+    sort::sort_pairs,
 };
 use crate::{
-    CooView, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, HostMatrix, Result, Scalar,
+    CooView, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{self, check_length, launch},
     formats::coo::check_limits,
-    stored::{Arrays, Csr, CsrArrays},
+    stored::{Csr, CsrArrays},
 };
 
 impl<T: Scalar> DeviceMatrix<T> {
     /// Computes the transpose in CSR, with columns in ascending order. Duplicates are kept, in storage order. The same matrix gives the same
     /// bits on every device.
     ///
-    /// On a GPU a matrix with ascending columns and a symmetric pattern takes one pass over its entries, others three. Rows of the transpose
-    /// of more than 512 entries are sorted on the host, as a matrix in another format than CSR with 32-bit offsets is converted there.
+    /// On a GPU a matrix with ascending columns and a symmetric pattern takes one pass over its entries, others three. If a row of the
+    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format than CSR with 32-bit offsets is converted on the host.
     /// Waits for the number of entries. The kernels for products with the result are chosen at its first product.
     ///
     /// # Errors
@@ -38,7 +39,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Makes the matrix canonical: in CSR, with ascending columns and duplicates summed in storage order. Explicit zeros stay, and so do sums that
     /// are zero. A matrix that is canonical already comes back as it is, with its kernels.
     ///
-    /// On a GPU rows of more than 512 entries in disorder are sorted on the host. Waits for the answer whether the matrix is canonical, and for
+    /// On a GPU short rows are sorted in shared memory; if one has more than 512 entries, all are sorted by a radix sort. Waits for the answer whether the matrix is canonical, and for
     /// the number of entries.
     ///
     /// # Errors
@@ -80,8 +81,8 @@ impl Device {
     /// Creates a canonical CSR matrix of triplets in any order: sorted by row and column, duplicates summed in the order given. The same triplets
     /// give the same bits on every device.
     ///
-    /// On a GPU, integer atomics count the rows and place the triplets, and short rows are sorted in shared memory; a row of more than 512 triplets has
-    /// all of them sorted on the host. Waits for the number of entries.
+    /// On a GPU, integer atomics count the rows and place the triplets, and short rows are sorted in shared memory; if one has more than 512 triplets, all
+    /// are sorted by a radix sort. Waits for the number of entries.
     ///
     /// ```
     /// use warpsparse::Device;
@@ -118,14 +119,7 @@ impl Device {
         }
         let size = (nrows as u32, ncols as u32);
         check_triplets(self, size, rows, cols)?;
-        let sorted = match place_triplets(self, size, rows, cols, values)? {
-            Some(sorted) => sorted,
-            None => {
-                let (rows, cols, values) = (rows.to_vec()?, cols.to_vec()?, values.to_vec()?);
-                let view = CooView::try_from_triplets(nrows, ncols, &rows, &cols, &values)?;
-                CsrArrays::upload(self, &CsrMatrix::try_from(view)?)?
-            }
-        };
+        let sorted = place_triplets(self, size, rows, cols, values)?;
         Ok(Operand::Device(Arc::new(sorted)).canonical()?.into_matrix(self))
     }
 }
@@ -160,9 +154,12 @@ impl<T: Scalar> Operand<T> {
             drop(values);
             Ok((too_long.to_vec()? == [0]).then_some((columns, new_values)))
         };
-        let Some((columns, values)) = with_enough_lanes(entries, arrays.nrows, sort)? else {
-            let HostMatrix::Csr(matrix) = arrays.download()? else { unreachable!("a CSR matrix") };
-            return Self::upload(device, matrix.canonical());
+        let (columns, values) = match with_enough_lanes(entries, arrays.nrows, sort)? {
+            Some(sorted) => sorted,
+            None => {
+                let (rows, columns) = (row_indices(&arrays)?, || arrays.col_indices.readable(device));
+                radix_sorted((arrays.nrows, arrays.ncols), rows, columns, &arrays.values.read())?
+            }
         };
         let offsets = copy_of(&arrays.row_offsets, device)?;
         // SAFETY: the offsets of the matrix, and the columns of each of its rows in order.
@@ -214,12 +211,12 @@ fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArray
         unsafe { launch(device, key.entry(), csr_transpose::grid_size(entries), args) }
     };
     let (columns, values) = (arrays.col_indices.readable(device), arrays.values.read());
-    if let Some(transpose) = placed(device, size, entries, columns, &values, place)? {
-        return Ok(Arc::new(transpose));
-    }
-    drop(values);
-    let HostMatrix::Csr(matrix) = arrays.download()? else { unreachable!("a CSR matrix") };
-    Ok(Arc::new(CsrArrays::upload(device, &matrix.transpose()?)?))
+    let long_rows = || {
+        // In the order of the old rows already.
+        let (columns, rows) = (copy_of(&arrays.col_indices, device)?, row_indices(arrays)?);
+        radix_sorted((arrays.ncols, 1), columns, || rows.readable(), &values)
+    };
+    Ok(Arc::new(placed(device, size, entries, columns, &values, place, long_rows)?))
 }
 
 /// The transpose of a square matrix with ascending columns, or `None` if its pattern is not symmetric.
@@ -270,7 +267,7 @@ fn check_triplets(
     };
     let key = triplets::Key { operation: triplets::Operation::Check };
     // SAFETY: as many row as column indices.
-    unsafe { launch(device, key.entry(), triplets::check_grid_size(entries), args) }?;
+    unsafe { launch(device, key.entry(), triplets::entry_grid_size(entries), args) }?;
     let first_bad = first_bad.to_vec()?;
     for (what, limit, indices, k) in [("row", nrows, rows, first_bad[0]), ("column", ncols, cols, first_bad[1])] {
         if k != u32::MAX {
@@ -283,14 +280,14 @@ fn check_triplets(
     Ok(())
 }
 
-/// The triplets, all within range, sorted by row and column, or `None` if a row has too many.
+/// The triplets, all within range, sorted by row and column.
 fn place_triplets<T: Scalar>(
     device: &Device,
     size: (u32, u32),
     rows: &DeviceVec<u32>,
     cols: &DeviceVec<u32>,
     values: &DeviceVec<T>,
-) -> Result<Option<CsrArrays<T, u32>>> {
+) -> Result<CsrArrays<T, u32>> {
     let entries = rows.len() as u32;
     let place = |ranks: &DeviceVec<u32>, new_offsets: &DeviceVec<u32>, keys: &mut DeviceVec<u64>| {
         let args = csr_transpose::TripletArgs {
@@ -306,11 +303,12 @@ fn place_triplets<T: Scalar>(
         // SAFETY: indices within range, with ranks in their rows and the offsets of those.
         unsafe { launch(device, key.entry(), csr_transpose::entry_grid_size(entries), args) }
     };
-    placed(device, size, entries, rows.readable(), values, place)
+    let long_rows = || radix_sorted(size, copy_of(rows.buffer(), device)?, || cols.readable(), values);
+    placed(device, size, entries, rows.readable(), values, place, long_rows)
 }
 
 /// The matrix of `size` whose entries are in rows `rows`: counted, placed by `place` with their ranks in their rows and the rows' offsets, and
-/// sorted within each row. `None` if a row is too long.
+/// sorted within each row; or by `long_rows` if a row is too long.
 fn placed<T: Scalar>(
     device: &Device,
     size: (u32, u32),
@@ -318,15 +316,16 @@ fn placed<T: Scalar>(
     rows: device::Readable<'_, u32>,
     values: &DeviceVec<T>,
     place: impl Fn(&DeviceVec<u32>, &DeviceVec<u32>, &mut DeviceVec<u64>) -> Result<()>,
-) -> Result<Option<CsrArrays<T, u32>>> {
+    long_rows: impl Fn() -> Result<(DeviceVec<u32>, DeviceVec<T>)>,
+) -> Result<CsrArrays<T, u32>> {
     let (nrows, ncols) = size;
     let len = entries as usize;
     if entries == 0 {
         // SAFETY: no entries.
-        return Ok(Some(unsafe {
+        return Ok(unsafe {
             let offsets = device.zeros(nrows as usize + 1)?;
             CsrArrays::of_vectors((nrows, ncols, 0), offsets, device.zeros(0)?, device.zeros(0)?, Some(true))
-        }));
+        });
     }
     let (mut counts, mut ranks) = (device.zeros(nrows as usize)?, device.scratch(len)?);
     let args = csr_transpose::RankArgs {
@@ -362,11 +361,47 @@ fn placed<T: Scalar>(
         unsafe { launch(device, entry, csr_sort_rows::grid_size(nrows, lanes), args) }?;
         Ok((too_long.to_vec()? == [0]).then_some((columns, new_values)))
     };
-    let sorted = with_enough_lanes(entries, nrows, sort)?;
+    let (columns, values) = match with_enough_lanes(entries, nrows, sort)? {
+        Some(sorted) => sorted,
+        None => long_rows()?,
+    };
     // SAFETY: the offsets count the rows' entries, whose columns are within range.
-    Ok(sorted.map(|(columns, values)| unsafe {
-        CsrArrays::of_vectors((nrows, ncols, entries), offsets, columns, values, None)
-    }))
+    Ok(unsafe { CsrArrays::of_vectors((nrows, ncols, entries), offsets, columns, values, None) })
+}
+
+/// Columns and values sorted by row and column, entries of the same in the order that they had: by a radix sort of all entries. Of a matrix with
+/// one column the columns stay in the order that they have.
+fn radix_sorted<'a, T: Scalar>(
+    (nrows, ncols): (u32, u32),
+    rows: DeviceVec<u32>,
+    columns: impl Fn() -> device::Readable<'a, u32>,
+    values: &DeviceVec<T>,
+) -> Result<(DeviceVec<u32>, DeviceVec<T>)> {
+    /// The bits of the numbers below `limit`.
+    fn bits(limit: u32) -> u32 {
+        u32::BITS - limit.saturating_sub(1).leading_zeros()
+    }
+    let (device, entries) = (rows.device().clone(), rows.len() as u32);
+    let blocks = triplets::entry_grid_size(entries);
+    let mut keys = device.scratch::<u64>(rows.len())?;
+    let args = triplets::PackArgs { entries, col_indices: columns(), keys: keys.writable() };
+    // SAFETY: as many keys as entries.
+    unsafe { launch(&device, triplets::Key { operation: triplets::Operation::Pack }.entry(), blocks, args) }?;
+    let (keys, rows) = sort_pairs(keys, rows, 32..32 + bits(ncols))?;
+    let (rows, keys) = sort_pairs(rows, keys, 0..bits(nrows))?;
+    drop(rows);
+    let (mut new_columns, mut new_values) = (device.scratch(keys.len())?, device.scratch(keys.len())?);
+    let args = triplets::UnpackArgs {
+        entries,
+        keys: keys.readable(),
+        values: values.readable(),
+        col_indices: new_columns.writable(),
+        new_values: new_values.writable(),
+    };
+    let key = triplets::Key { operation: triplets::Operation::Unpack(T::DTYPE) };
+    // SAFETY: the keys' lower halves are numbers of values; the entry is for `T`.
+    unsafe { launch(&device, key.entry(), blocks, args) }?;
+    Ok((new_columns, new_values))
 }
 
 /// The row of each entry.
