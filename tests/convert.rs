@@ -271,7 +271,7 @@ fn results_have_products(device: &Device) {
 fn what_does_not_fit(device: &Device) {
     let matrix = matrices::from_rows::<f32>(3, vec![vec![(0, 1.0), (2, 2.0)], vec![(1, 3.0)]]);
     let a = device.upload(&matrix).unwrap();
-    let message = |result: Result<DeviceMatrix<f32>>| result.err().expect("it does not fit").to_string();
+    let message = |result: Result<DeviceMatrix<f32>>| result.expect_err("it does not fit").to_string();
     assert!(message(a.slice_rows(1..3)).ends_with("rows 1..3 of a matrix with 2 rows"));
     #[expect(clippy::reversed_empty_ranges, reason = "that is the mistake")]
     let reversed = 2..1;

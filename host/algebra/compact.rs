@@ -40,7 +40,7 @@ impl<T: Element> DeviceVec<T> {
             let (x, flags) = (self.as_slice().on_cpu(), flags.as_slice().on_cpu());
             return kept(self.device(), x.len(), x.iter().zip(flags).filter(|(_, flag)| **flag != 0).map(|(x, _)| *x));
         }
-        let mut selected = self.device().unwritten(self.len())?;
+        let mut selected = self.device().scratch(self.len())?;
         let count = compact(self.device(), n, Keep::Flagged, Some(flags), Some(self), Some(&mut selected), None)?;
         shortened(selected, count)
     }
@@ -57,7 +57,7 @@ impl DeviceVec<u32> {
             let flags = self.as_slice().on_cpu();
             return kept(self.device(), flags.len(), (0..n).filter(|&index| flags[index as usize] != 0));
         }
-        let mut places = self.device().unwritten(self.len())?;
+        let mut places = self.device().scratch(self.len())?;
         let none = None::<&DeviceVec<u32>>;
         let count = compact(self.device(), n, Keep::Flagged, Some(self), none, None, Some(&mut places))?;
         shortened(places, count)
@@ -146,7 +146,7 @@ pub(crate) fn runs<K: SortKey>(keys: &DeviceVec<K>) -> Result<Runs<K>> {
         let keys = kept(device, runs, heads().map(|i| all[i as usize]))?;
         return Ok(Runs { keys, starts: kept(device, runs, heads())? });
     }
-    let (mut heads, mut starts) = (device.unwritten(keys.len())?, device.unwritten(keys.len())?);
+    let (mut heads, mut starts) = (device.scratch(keys.len())?, device.scratch(keys.len())?);
     let count = compact(device, n, Keep::Heads, None, Some(keys), Some(&mut heads), Some(&mut starts))?;
     Ok(Runs { keys: shortened(heads, count)?, starts: shortened(starts, count)? })
 }
@@ -154,7 +154,7 @@ pub(crate) fn runs<K: SortKey>(keys: &DeviceVec<K>) -> Result<Runs<K>> {
 /// The sums of the runs that start there, each to the next one's start, and the last to the end.
 pub(crate) fn sum_runs<V: Element>(starts: &DeviceVec<u32>, values: &DeviceVec<V>) -> Result<DeviceVec<V>> {
     let (n, runs) = (values.len() as u32, starts.len() as u32);
-    let mut sums = values.device().unwritten::<V>(starts.len())?;
+    let mut sums = values.device().scratch::<V>(starts.len())?;
     if let Backend::Cpu { .. } = values.device().backend() {
         let (starts, values) = (starts.as_slice().on_cpu(), values.as_slice().on_cpu());
         super::cpu::each_piece(sums.as_slice_mut().on_cpu_mut(), 1024, |number, sums| {
@@ -177,7 +177,7 @@ pub(crate) fn sum_runs<V: Element>(starts: &DeviceVec<u32>, values: &DeviceVec<V
 /// The lengths of runs of `n` elements that start there.
 pub(crate) fn run_lengths(starts: &DeviceVec<u32>, n: u32) -> Result<DeviceVec<u32>> {
     let runs = starts.len() as u32;
-    let mut lengths = starts.device().unwritten::<u32>(starts.len())?;
+    let mut lengths = starts.device().scratch::<u32>(starts.len())?;
     if let Backend::Cpu { .. } = starts.device().backend() {
         let starts = starts.as_slice().on_cpu();
         let ends = starts.iter().skip(1).chain(std::iter::once(&n));
@@ -206,7 +206,7 @@ fn compact<T: Element>(
     if n == 0 {
         return Ok(0);
     }
-    let (mut count, mut state) = (device.unwritten::<u64>(1)?, device.zeros::<u64>(compact::state_len(n) as usize)?);
+    let (mut count, mut state) = (device.scratch::<u64>(1)?, device.zeros::<u64>(compact::state_len(n) as usize)?);
     let args = compact::Args {
         n,
         flags: flags.map(DeviceVec::readable).unwrap_or_default(),

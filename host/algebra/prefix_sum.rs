@@ -33,7 +33,7 @@ impl<T: Element> DeviceVec<T> {
     /// # Errors
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn inclusive_scan(&self) -> Result<Self> {
-        let mut sums = self.device().unwritten(self.len())?;
+        let mut sums = self.device().scratch(self.len())?;
         scan(sums.as_slice_mut(), self.as_slice(), false)?;
         Ok(sums)
     }
@@ -43,7 +43,7 @@ impl<T: Element> DeviceVec<T> {
     /// # Errors
     /// As [`inclusive_scan`](Self::inclusive_scan).
     pub fn exclusive_scan(&self) -> Result<Self> {
-        let mut sums = self.device().unwritten(self.len())?;
+        let mut sums = self.device().scratch(self.len())?;
         scan(sums.as_slice_mut(), self.as_slice(), true)?;
         Ok(sums)
     }
@@ -83,7 +83,6 @@ fn scan<T: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, T>, exclusive: 
 /// # Errors
 /// [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded, [`OutOfMemory`](crate::Error::OutOfMemory),
 /// [`Driver`](crate::Error::Driver).
-#[allow(dead_code, reason = "for operations that build matrices")]
 pub(crate) fn row_offsets<O: Offset>(counts: &DeviceVec<u32>) -> Result<(DeviceVec<O>, u64)> {
     refuse("a sum that the host waits for")?;
     let (device, n) = (counts.device(), counts.len());
@@ -97,7 +96,7 @@ pub(crate) fn row_offsets<O: Offset>(counts: &DeviceVec<u32>) -> Result<(DeviceV
     if n == 0 {
         return Ok((device.zeros(1)?, 0));
     }
-    let (mut offsets, mut total) = (device.unwritten::<O>(n + 1)?, device.unwritten::<u64>(1)?);
+    let (mut offsets, mut total) = (device.scratch::<O>(n + 1)?, device.scratch::<u64>(1)?);
     let sum = Sum::Offsets(size_of::<O>());
     run::<u32, u64, O>(sum, offsets.as_slice_mut(), counts.as_slice(), true, Some(&mut total))?;
     let mut value = [0];

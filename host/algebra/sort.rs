@@ -51,7 +51,7 @@ impl<K: SortKey> DeviceVec<K> {
             keys.sort_unstable();
             return Ok(());
         }
-        let mut other = self.device().unwritten(len)?;
+        let mut other = self.device().scratch(len)?;
         // Full keys have an even number of digits, so the last pass writes to this vector.
         passes::<K, u32>(self, &mut other, None, 0..K::BITS, PORTION)?;
         Ok(())
@@ -82,7 +82,7 @@ impl<K: SortKey> DeviceVec<K> {
             let (keys, values) = (self.as_slice_mut().on_cpu_mut(), values.as_slice_mut().on_cpu_mut());
             return sort_on_cpu(keys, values, |key| key);
         }
-        let mut other = (self.device().unwritten(len)?, self.device().unwritten(len)?);
+        let mut other = (self.device().scratch(len)?, self.device().scratch(len)?);
         passes(self, &mut other.0, Some((values, &mut other.1)), 0..K::BITS, PORTION)?;
         Ok(())
     }
@@ -115,7 +115,7 @@ pub(crate) fn sort_pairs<K: SortKey, V: Element>(
         })?;
         return Ok((keys, values));
     }
-    let (mut other_keys, mut other_values) = (keys.device().unwritten(len)?, keys.device().unwritten(len)?);
+    let (mut other_keys, mut other_values) = (keys.device().scratch(len)?, keys.device().scratch(len)?);
     match passes(&mut keys, &mut other_keys, Some((&mut values, &mut other_values)), bits, PORTION)? {
         false => Ok((keys, values)),
         true => Ok((other_keys, other_values)),
@@ -149,7 +149,7 @@ fn passes<'a, K: SortKey, V: Element>(
         return Ok(false);
     }
     let mut starts = count_digits(&queue, keys, &bits)?;
-    let mut next_starts = queue.unwritten::<u32>(RADIX as usize)?;
+    let mut next_starts = queue.scratch::<u32>(RADIX as usize)?;
     for pass in 0..passes {
         let shift = bits.start + DIGIT_BITS * pass as u32;
         sweep(

@@ -39,16 +39,9 @@ impl Device {
         Ok(DeviceVec { device: self.clone(), buffer: Buffer::zeros(self, len)? })
     }
 
-    /// Memory for `len` elements that kernels write before anything reads them: on a GPU it is not cleared. It cannot be recorded.
+    /// Creates a vector whose elements the next operation writes, all of them, before anything reads one: a GPU does not clear it first.
     pub(crate) fn scratch<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
         Ok(DeviceVec { device: self.clone(), buffer: Buffer::scratch(self, len)? })
-    }
-}
-
-impl Device {
-    /// Creates a vector whose elements the next operation writes, all of them, before anything reads one: a GPU does not clear it first.
-    pub(crate) fn unwritten<T: Element>(&self, len: usize) -> Result<DeviceVec<T>> {
-        Ok(DeviceVec { device: self.clone(), buffer: Buffer::unwritten(self, len)? })
     }
 }
 
@@ -347,7 +340,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// As [`zeros`](Self::zeros), but on a GPU the elements may be anything: somebody writes them before they are read.
-    fn unwritten(device: &Device, len: usize) -> Result<Self> {
+    fn scratch(device: &Device, len: usize) -> Result<Self> {
         #[cfg(feature = "cuda")]
         if let Backend::Cuda(stream) = device.backend()
             && recording::recorder(stream)?.is_none()
@@ -374,22 +367,6 @@ impl<T: Element> Buffer<T> {
                 let mut buffer = Self::scratch(device, values.len())?;
                 buffer.overwrite(device, 0, values)?;
                 Ok(buffer)
-            }
-        }
-    }
-
-    /// Elements of any bits on a GPU, zeros on other devices.
-    pub(crate) fn scratch(device: &Device, len: usize) -> Result<Self> {
-        match device.backend() {
-            Backend::Cpu { .. } | Backend::Emulated { .. } => Self::zeros(device, len),
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => {
-                recording::refuse("an allocation")?;
-                let bytes = byte_size::<T>(device, len.max(1))?;
-                // SAFETY: any bits are valid elements, and the caller writes them before it reads them.
-                let slice = unsafe { stream.queue().alloc(len.max(1)) };
-                let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
-                Ok(Self::Cuda(CudaBuffer::of_slice(stream, slice, len)))
             }
         }
     }

@@ -144,7 +144,8 @@ impl<T: Scalar> Plan<T> {
         let mut counters = device.zeros::<u64>(COUNTERS as usize)?;
         let mut rows = device.scratch::<u32>(4 * nrows as usize)?;
         if nrows > 0 {
-            let lanes = if a.nnz / nrows < 16 { 4 } else { 32 };
+            let is_short = u64::from(a.nnz) < 16 * u64::from(nrows);
+            let lanes = if is_short { 4 } else { 32 };
             let entry = spgemm_rows::Key { step: Step::Count { lanes } }.entry();
             let (rows, counters) = (rows.writable(), counters.writable());
             let args = spgemm_rows::CountArgs { patterns: patterns(&a, &b), rows, counters };
@@ -296,13 +297,14 @@ impl<T: Scalar> Plan<T> {
     /// Fails unless these matrices have the patterns of the plan's.
     fn check(&self, a: &Arc<CsrArrays<T, u32>>, b: &Arc<CsrArrays<T, u32>>) -> Result<()> {
         for (name, own, other) in [("A", &self.a, a), ("B", &self.b, b)] {
-            let same = |own: &Buffer<u32>, own_device: &Device, other: &Buffer<u32>, device: &Device| {
-                Ok::<_, Error>(own.len() == other.len() && own.to_vec(own_device)? == other.to_vec(device)?)
+            let same = |own_array: &Buffer<u32>, other_array: &Buffer<u32>| {
+                let lengths = own_array.len() == other_array.len();
+                Ok::<_, Error>(lengths && own_array.to_vec(&own.device)? == other_array.to_vec(&other.device)?)
             };
-            if !Arc::ptr_eq(own, other)
-                && !(same(&own.row_offsets, &own.device, &other.row_offsets, &other.device)?
-                    && same(&own.col_indices, &own.device, &other.col_indices, &other.device)?)
-            {
+            if Arc::ptr_eq(own, other) {
+                continue;
+            }
+            if !same(&own.row_offsets, &other.row_offsets)? || !same(&own.col_indices, &other.col_indices)? {
                 return Err(other_pattern(name));
             }
         }

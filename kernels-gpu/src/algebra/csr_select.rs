@@ -258,6 +258,7 @@ unsafe fn for_kept<T: Scalar, const LANES: u32>(
 ///
 /// # Safety
 /// The rules at the head of this module; the entry is in the row.
+#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN stays")]
 #[inline(always)]
 unsafe fn is_kept<T: Scalar>(rule: Rule<T>, old: Old<T>, row: u32, begin: u32, entry: u32) -> bool {
     // SAFETY: the entry exists, and so does the one before where the row has one.
