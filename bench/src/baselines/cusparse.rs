@@ -20,11 +20,11 @@ use warpsparse::{CooMatrix, CsrMatrix, Scalar};
 use self::library::find_preprocess;
 use super::Run;
 
+pub(crate) use self::spgemm::spgemm_runs;
 pub(super) use self::{
     library::{Handle, describe},
     matrix::Number,
     product::{Product, Set},
-    spgemm::spgemm_runs,
     spmm::dense_runs,
 };
 

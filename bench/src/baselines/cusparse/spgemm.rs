@@ -200,7 +200,7 @@ fn multiply<T: Scalar + Number>(
         let (mut second, mut third) = (0, 0);
         let chunked = matches!(algorithm, Algorithm::CUSPARSE_SPGEMM_ALG2 | Algorithm::CUSPARSE_SPGEMM_ALG3);
         if chunked {
-            let mut memory = |size: &mut usize, buffer, second: &mut usize| {
+            let memory = |size: &mut usize, buffer, second: &mut usize| {
                 check(
                     "cusparseSpGEMM_estimateMemory",
                     sys::cusparseSpGEMM_estimateMemory(
