@@ -5,7 +5,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-/// Entries that a warp takes, as `for_entries_of_warp` hands them out: 16 a lane, so that the search for the first row costs little beside them.
+/// Entries that a warp takes, see [`for_entries_of_warp`]: 16 a lane, so that the search for the first row costs little beside them.
 /// Not measured yet.
 pub const ENTRIES_PER_WARP: u32 = 16 * WARP_SIZE;
 
