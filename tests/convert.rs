@@ -4,7 +4,11 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, matrices, on_every_device, on_gpu, properties};
+use common::{
+    Random,
+    matrices::{self, bits},
+    on_every_device, on_gpu, properties,
+};
 use proptest::{prelude::*, test_runner::TestCaseError};
 use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, Error, ErrorKind, Result, Scalar};
 
@@ -23,14 +27,6 @@ fn main() -> ExitCode {
     trials.push(on_gpu("nothing_is_recorded", nothing_is_recorded));
     trials.push(common::on_device("convert_properties::emulated".into(), random_cases, || Device::emulated(3)));
     common::run(trials)
-}
-
-/// The entries by rows, as bits: rows, columns, and what tells a NaN and a -0.
-type Bits = (usize, usize, Vec<u32>, Vec<u32>, Vec<u64>);
-
-fn bits<T: Scalar>(matrix: &CsrMatrix<T>) -> Bits {
-    let values = matrix.values().iter().map(|value| value.to_f64().to_bits()).collect();
-    (matrix.nrows(), matrix.ncols(), matrix.row_offsets().to_vec(), matrix.col_indices().to_vec(), values)
 }
 
 fn of<T: Scalar>(matrix: &DeviceMatrix<T>) -> CsrMatrix<T> {
@@ -97,7 +93,7 @@ fn symmetric_patterns<T: Scalar>(device: &Device) {
     assert_same("random symmetric", || a.transpose(), &matrix.transpose().unwrap());
 }
 
-/// Columns as long as groups of lanes just sort, or just do not, beside others; and as many entries as warps and blocks take.
+/// Columns of lengths around the limits of what groups of lanes sort, alone and among shorter ones.
 fn lengths_around_limits<T: Scalar>(device: &Device) {
     let mut random = Random(9);
     for (length, others) in [(7, 0), (8, 1), (9, 3), (63, 2), (64, 2), (65, 2), (511, 3), (512, 3), (513, 3), (1030, 1)]

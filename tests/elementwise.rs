@@ -4,7 +4,11 @@ mod common;
 
 use std::{collections::BTreeMap, process::ExitCode};
 
-use common::{Random, matrices, on_every_device, properties};
+use common::{
+    Random,
+    matrices::{self, bits},
+    on_every_device, properties,
+};
 use proptest::prelude::*;
 use warpsparse::{CooMatrix, CsrMatrix, Device, DeviceMatrix, Error, Result, Scalar};
 
@@ -21,14 +25,6 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     trials.push(common::on_device("elementwise_properties::emulated".into(), random_cases, || Device::emulated(3)));
     common::run(trials)
-}
-
-/// Size, offsets, columns, and the bits of the values.
-type Bits = (usize, usize, Vec<u32>, Vec<u32>, Vec<u64>);
-
-fn bits<T: Scalar>(matrix: &CsrMatrix<T>) -> Bits {
-    let values = matrix.values().iter().map(|value| value.to_f64().to_bits()).collect();
-    (matrix.nrows(), matrix.ncols(), matrix.row_offsets().to_vec(), matrix.col_indices().to_vec(), values)
 }
 
 #[track_caller]

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use measure::{DTypeName, Spread};
+use measure::{Clock, DTypeName, Spread};
 use serde::Serialize;
 use warpsparse::{CsrMatrix, Device, Result, SpgemmPlan, io::MatrixSource};
 
 use super::{
     baselines::{Baseline, Number, spgemm_runs},
-    report::{Finished, Report},
+    report::{Finished, Method, Report},
     session::{Benchmark, Session, Settings},
     suite::{self, Suite},
     table::{self, none},
@@ -27,10 +27,10 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     baselines: &[Baseline::Cusparse],
     dtypes: &[DTypeName::F32, DTypeName::F64],
     product: "C = A A, all of it sparse in CSR",
-    figures: "A product is all that a program waits for: the pattern of C, its allocation and its values. So all times here are of the host, \
-        from the call until the device has nothing left to do, for us and for cuSPARSE alike; medians of the repeats after a warm-up. `plan` is a \
-        product with new values on the same patterns. cuSPARSE's figures are those of its fastest algorithm, and ratios its time over ours: \
-        above 1 cuSPARSE is slower. Its workspace is the memory that it asks for besides C. Results are compared entry by entry.",
+    figures: "A product includes the pattern of C, its allocation, and its values, and waits for sizes in between, so it cannot be \
+        captured in a graph. Times are wall times on the host, from the call until the device is idle, for both libraries; medians after a \
+        warm-up. `plan` is a product with new values on the same patterns. Of cuSPARSE's algorithms the fastest counts; ratios are its time \
+        over ours: above 1 cuSPARSE is slower. Its workspace is the memory that it requests besides C. Results are compared entry by entry.",
 };
 
 /// One matrix with elements of one type.
@@ -60,10 +60,17 @@ struct Rival {
 }
 
 pub(super) fn measure(options: &Options) -> measure::Outcome<Finished> {
-    let report = options.settings.run(&BENCHMARK, Suite::Squares, |session, source, dtype| match dtype {
+    let mut report = options.settings.run(&BENCHMARK, Suite::Squares, |session, source, dtype| match dtype {
         DTypeName::F32 => square::<f32>(session, source, dtype),
         DTypeName::F64 => square::<f64>(session, source, dtype),
     })?;
+    let repeats = report.method.repeats;
+    report.method = Method {
+        clock: Clock::Wall,
+        cache: "as it comes".into(),
+        text: format!("{}. {} There are {repeats} repeats.", BENCHMARK.product, BENCHMARK.figures),
+        ..report.method
+    };
     Ok(Finished::new(&report, markdown(&report), check(&report))?)
 }
 

@@ -95,8 +95,9 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`InvalidMatrix`](Error::InvalidMatrix), naming the first triplet out of range, if there are as many rows as columns and values, or more than
-    /// 32-bit indices count; [`DeviceMismatch`](Error::DeviceMismatch); otherwise as [`DeviceMatrix::transpose`].
+    /// [`LengthMismatch`](Error::LengthMismatch) unless `rows`, `cols` and `values` have the same length; [`InvalidMatrix`](Error::InvalidMatrix),
+    /// naming the first triplet out of range, and for 2³² rows, columns or triplets and more; [`DeviceMismatch`](Error::DeviceMismatch);
+    /// otherwise as [`DeviceMatrix::transpose`].
     pub fn csr_from_triplets<T: Scalar>(
         &self,
         nrows: usize,

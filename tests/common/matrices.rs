@@ -112,3 +112,11 @@ fn power_law<T: Scalar>(n: usize) -> CsrMatrix<T> {
     let mut row = |i: usize| (0..n / (i + 1)).map(|_| (random.next_below(n), random.next_unit())).collect();
     from_rows(n, (0..n).map(&mut row).collect())
 }
+
+/// A matrix that can be compared bit for bit: size, offsets, columns, and values whose NaN and -0 count.
+pub(crate) type Bits = (usize, usize, Vec<u32>, Vec<u32>, Vec<u64>);
+
+pub(crate) fn bits<T: Scalar>(matrix: &CsrMatrix<T>) -> Bits {
+    let values = matrix.values().iter().map(|value| value.to_f64().to_bits()).collect();
+    (matrix.nrows(), matrix.ncols(), matrix.row_offsets().to_vec(), matrix.col_indices().to_vec(), values)
+}

@@ -5,8 +5,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-/// Entries that a warp takes, see [`for_entries_of_warp`]: 16 a lane, so that the search for the first row costs little beside them.
-/// Not measured yet.
+/// Entries per warp in `for_entries_of_warp`: 16 per lane, which amortises the search for the first row. Not measured yet.
 pub const ENTRIES_PER_WARP: u32 = 16 * WARP_SIZE;
 
 /// Blocks of `block_size` threads for so many groups of `lanes` lanes.

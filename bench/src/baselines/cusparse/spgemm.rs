@@ -28,6 +28,9 @@ const ALGORITHMS: [(&str, Algorithm); 3] = [
     ("ALG3", Algorithm::CUSPARSE_SPGEMM_ALG3),
 ];
 
+/// The part of the products that ALG3 computes at a time, as in NVIDIA's sample.
+const CHUNK: f32 = 0.2;
+
 /// `A * B` by one algorithm.
 pub(crate) struct SpgemmRun<T> {
     pub(crate) algorithm: &'static str,
@@ -153,103 +156,39 @@ fn multiply<T: Scalar + Number>(
         let c = MatrixDescriptor(c);
         check("cusparseSpGEMM_createDescr", sys::cusparseSpGEMM_createDescr(&mut raw))?;
         let descriptor = Descriptor(raw);
-        let estimate = |size: &mut usize, buffer| {
-            check(
-                "cusparseSpGEMM_workEstimation",
-                sys::cusparseSpGEMM_workEstimation(
-                    handle.raw,
-                    same,
-                    same,
-                    alpha,
-                    a.0.cast(),
-                    b.0.cast(),
-                    beta,
-                    c.0,
-                    dtype,
-                    algorithm,
-                    descriptor.0,
-                    size,
-                    buffer,
-                ),
-            )
-        };
-        let compute = |size: &mut usize, buffer| {
-            check(
-                "cusparseSpGEMM_compute",
-                sys::cusparseSpGEMM_compute(
-                    handle.raw,
-                    same,
-                    same,
-                    alpha,
-                    a.0.cast(),
-                    b.0.cast(),
-                    beta,
-                    c.0,
-                    dtype,
-                    algorithm,
-                    descriptor.0,
-                    size,
-                    buffer,
-                ),
-            )
-        };
-        let mut first = 0;
-        estimate(&mut first, null_mut())?;
-        let buffer1 = bytes(first)?;
-        estimate(&mut first, buffer1.device_ptr(stream).0 as *mut _)?;
-        let (mut second, mut third) = (0, 0);
-        let chunked = matches!(algorithm, Algorithm::CUSPARSE_SPGEMM_ALG2 | Algorithm::CUSPARSE_SPGEMM_ALG3);
-        if chunked {
-            let memory = |size: &mut usize, buffer, second: &mut usize| {
+        // The steps take the product's operands first, then buffers of their own.
+        macro_rules! step {
+            ($function:ident $(, $argument:expr)*) => {
                 check(
-                    "cusparseSpGEMM_estimateMemory",
-                    sys::cusparseSpGEMM_estimateMemory(
-                        handle.raw,
-                        same,
-                        same,
-                        alpha,
-                        a.0.cast(),
-                        b.0.cast(),
-                        beta,
-                        c.0,
-                        dtype,
-                        algorithm,
-                        descriptor.0,
-                        0.2,
-                        size,
-                        buffer,
-                        second,
+                    stringify!($function),
+                    sys::$function(
+                        handle.raw, same, same, alpha, a.0.cast(), b.0.cast(), beta, c.0, dtype, algorithm, descriptor.0
+                        $(, $argument)*
                     ),
-                )
+                )?
             };
-            memory(&mut third, null_mut(), &mut second)?;
+        }
+        let address = |buffer: &CudaSlice<u8>| buffer.device_ptr(stream).0 as *mut _;
+        let (mut first, mut second, mut third) = (0, 0, 0);
+        step!(cusparseSpGEMM_workEstimation, &mut first, null_mut());
+        let buffer1 = bytes(first)?;
+        step!(cusparseSpGEMM_workEstimation, &mut first, address(&buffer1));
+        if matches!(algorithm, Algorithm::CUSPARSE_SPGEMM_ALG2 | Algorithm::CUSPARSE_SPGEMM_ALG3) {
+            step!(cusparseSpGEMM_estimateMemory, CHUNK, &mut third, null_mut(), &mut second);
             let buffer3 = bytes(third)?;
-            memory(&mut third, buffer3.device_ptr(stream).0 as *mut _, &mut second)?;
+            step!(cusparseSpGEMM_estimateMemory, CHUNK, &mut third, address(&buffer3), &mut second);
         } else {
-            compute(&mut second, null_mut())?;
+            step!(cusparseSpGEMM_compute, &mut second, null_mut());
         }
         let buffer2 = bytes(second)?;
-        compute(&mut second, buffer2.device_ptr(stream).0 as *mut _)?;
+        step!(cusparseSpGEMM_compute, &mut second, address(&buffer2));
         let (mut r, mut k, mut entries) = (0, 0, 0);
         check("cusparseSpMatGetSize", sys::cusparseSpMatGetSize(c.0.cast(), &mut r, &mut k, &mut entries))?;
         let col_indices = stream.alloc::<u32>(entries as usize).map_err(failed())?;
         let values = stream.alloc::<T>(entries as usize).map_err(failed())?;
         let pointers = (col_indices.device_ptr(stream).0 as *mut _, values.device_ptr(stream).0 as *mut _);
         check("cusparseCsrSetPointers", sys::cusparseCsrSetPointers(c.0, offsets, pointers.0, pointers.1))?;
-        let copied = sys::cusparseSpGEMM_copy(
-            handle.raw,
-            same,
-            same,
-            alpha,
-            a.0.cast(),
-            b.0.cast(),
-            beta,
-            c.0,
-            dtype,
-            algorithm,
-            descriptor.0,
-        );
-        check("cusparseSpGEMM_copy", copied)?;
+        step!(cusparseSpGEMM_copy);
         let size = (rows as usize, columns as usize);
         Ok(Product { size, row_offsets, col_indices, values, workspace: first + second.max(third) })
     }
