@@ -112,10 +112,10 @@ family! {
     radix_sort_u64_v8(8, 8): Args<u64, u64> => sweep::<u64, u64, true, { items(8, 8) }>;
 }
 
-/// Keys of a thread: 64 bytes of keys or of values, whichever are larger. Of pairs of 4 and 4 bytes fewer: with 12 the registers do not suffice.
+/// Keys per thread: as many as fit in 64 registers, on GPUs before sm_90 too, and in 64 bytes of shared memory per thread.
 const fn items(key_bytes: usize, value_bytes: usize) -> usize {
     match (key_bytes, value_bytes) {
-        (4, 0) => 16,
+        (4, 0) => 12,
         (4, 4) => 11,
         _ => 8,
     }
