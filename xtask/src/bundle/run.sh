@@ -46,7 +46,7 @@ unsanitized() {
     skipped="times_have_no_host same_input_same_bits emulated_bits a_stopped_solution_waits"
     # racecheck loses track of launches from several threads, and makes kernels that wait wait for minutes.
     if [ $1 = racecheck ]; then
-        skipped="$skipped threads_share_a_queue errors_that_cudarc_keeps unified_memory reductions_take_turns callbacks_stop"
+        skipped="$skipped threads_share_a_queue sorts_of_several_threads errors_that_cudarc_keeps unified_memory reductions_take_turns callbacks_stop"
         # 2^27 rows take it longer than all other tests together.
         skipped="$skipped more_rows_than"
     fi
