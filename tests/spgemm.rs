@@ -14,7 +14,7 @@ use proptest::{prop_assert_eq, strategy::Strategy};
 use warpsparse::{
     CscMatrix, CsrMatrix, Device, DeviceMatrix, Error, FormatChoice, HostMatrix, Scalar, Semiring, SpgemmOptions,
     SpgemmPlan, SpmvOptions,
-    kernels_gpu::spgemm_common::{HASHED_LIMIT, MIDDLE_LIMIT, SMALL_LIMIT, WIDE_LIMIT, WIDE_WORDS},
+    kernels_gpu::spgemm_common::{HASHED_LIMIT, MIDDLE_LIMIT, SHORT_LIMITS, SMALL_LIMIT, WIDE_LIMIT, WIDE_WORDS},
 };
 
 fn main() -> ExitCode {
@@ -120,7 +120,8 @@ fn rectangular(device: &Device) {
 
 /// Rows of as many products, and of as many distinct ones, as each class has at most, and one fewer and one more.
 fn row_sizes_around_every_limit(device: &Device) {
-    let limits = [SMALL_LIMIT, MIDDLE_LIMIT, HASHED_LIMIT, 2 * HASHED_LIMIT].map(|limit| limit as usize);
+    let lengths = [SMALL_LIMIT, MIDDLE_LIMIT, HASHED_LIMIT, 2 * HASHED_LIMIT];
+    let limits: Vec<usize> = lengths.iter().chain(&SHORT_LIMITS).map(|&limit| limit as usize).collect();
     let sizes: Vec<usize> = limits.iter().flat_map(|&limit| [limit - 1, limit, limit + 1]).chain([1, 2, 3]).collect();
     let (most, entries) = (2 * HASHED_LIMIT as usize + 1, 8);
     // Row k of B has 8 columns; a row of A takes as many rows as it needs, the last a piece of 1 to 8 columns.

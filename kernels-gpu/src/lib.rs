@@ -115,6 +115,8 @@ pub mod spgemm_gather;
 pub mod spgemm_hash;
 #[path = "algebra/spgemm_rows.rs"]
 pub mod spgemm_rows;
+#[path = "algebra/spgemm_short.rs"]
+pub mod spgemm_short;
 #[path = "algebra/spgemm_values.rs"]
 pub mod spgemm_values;
 #[path = "spmm/spmm_csr.rs"]
@@ -172,6 +174,7 @@ pub const FAMILIES: &[Family] = &[
     spgemm_gather::FAMILY,
     spgemm_hash::FAMILY,
     spgemm_rows::FAMILY,
+    spgemm_short::FAMILY,
     spgemm_values::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kernels_gpu::spgemm_values::{add, zero};
+use kernels_gpu::spgemm_common::{add, product, zero};
 
 use super::{Semiring, other_pattern, too_large};
 use crate::{
@@ -212,7 +212,7 @@ fn values<T: Scalar, O: Offset>(
             for (&k, &factor) in a.row(row).0.iter().zip(a.row(row).1) {
                 for (&column, &value) in b.row(k as usize).0.iter().zip(b.row(k as usize).1) {
                     if let Some(sum) = table.get(column).and_then(|place| own.get_mut(place as usize)) {
-                        *sum = add(semiring, *sum, factor, value);
+                        *sum = add(semiring, *sum, product(semiring, factor, value));
                     }
                 }
             }

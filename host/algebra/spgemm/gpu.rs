@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use kernels_gpu::{
-    spgemm_bitmap,
-    spgemm_common::{CLASSES, COUNTERS, HEAVY_WORDS, Offsets, Patterns, WIDE_WORDS, class, counter},
+    DType, Entry, spgemm_bitmap,
+    spgemm_common::{
+        CLASSES, COUNTERS, HASHED_LIMIT, HEAVY_WORDS, MIDDLE_LIMIT, Offsets, Patterns, SMALL_LIMIT, WIDE_WORDS, class,
+        counter, length_class, semiring,
+    },
     spgemm_gather, spgemm_hash,
     spgemm_rows::{self, Step},
-    spgemm_values::{self, semiring},
+    spgemm_short, spgemm_values,
 };
 
 use super::{Semiring, other_pattern, too_large};
@@ -28,7 +31,10 @@ pub(super) struct Plan<T> {
     entries: u64,
     offsets: RowOffsets,
     columns: DeviceVec<u32>,
-    tasks: Tasks,
+    /// Of short rows; none under a mask.
+    short: Option<Tasks>,
+    /// Of all other rows, if there are any.
+    long: Option<LongTasks>,
 }
 
 /// Where rows begin.
@@ -38,11 +44,20 @@ enum RowOffsets {
     Wide(DeviceVec<u64>),
 }
 
-/// Tasks by classes.
+/// Tasks by classes, each with what `count` has found for its row.
 #[derive(Debug)]
 struct Tasks {
     list: DeviceVec<u32>,
     counts: [u32; CLASSES as usize],
+}
+
+/// The tasks of values of long rows. Only the device knows how many there are.
+#[derive(Debug)]
+struct LongTasks {
+    list: DeviceVec<u32>,
+    counters: DeviceVec<u64>,
+    /// The most of each class.
+    bounds: [u32; length_class::LARGE as usize + 1],
 }
 
 impl RowOffsets {
@@ -59,57 +74,105 @@ impl RowOffsets {
 }
 
 impl Tasks {
-    /// The tasks that the counters tell of.
-    fn place(
-        device: &Device,
-        counters: &mut DeviceVec<u64>,
-        found: &[u64],
-        row_count: u32,
-        rows: Option<&DeviceVec<u32>>,
-        lengths: Option<&DeviceVec<u32>>,
-    ) -> Result<Self> {
-        let total: u64 = found[..CLASSES as usize].iter().sum();
-        // The indices of tasks have 32 bits in kernels.
-        let fits = u32::try_from(total).map_err(|_| {
-            let requested = total.saturating_mul(16);
-            Error::OutOfMemory { device: format!("{device}, for {total} tasks"), requested, available: None }
-        })?;
-        let mut list = device.scratch::<u32>(4 * fits as usize)?;
+    /// The tasks of rows of which `count` has found this.
+    fn place(device: &Device, rows: &DeviceVec<u32>, counters: &mut DeviceVec<u64>, found: &[u64]) -> Result<Self> {
         let mut counts = [0; CLASSES as usize];
         counts.iter_mut().zip(found).for_each(|(count, &found)| *count = found as u32);
-        if total > 0 {
-            let step = if rows.is_some() { Step::PlacePattern } else { Step::PlaceValues };
-            let args = spgemm_rows::PlaceArgs {
-                row_count,
-                rows: rows.map(DeviceVec::readable).unwrap_or_default(),
-                lengths: lengths.map(DeviceVec::readable).unwrap_or_default(),
-                counters: counters.writable(),
-                tasks: list.writable(),
-            };
-            let blocks = spgemm_rows::grid_size(row_count, 1);
-            // SAFETY: the counters are those of these rows, and the list has room for all tasks.
-            unsafe { launch(device, spgemm_rows::Key { step }.entry(), blocks, args) }?;
-        }
+        let mut list = task_list(device, found[..CLASSES as usize].iter().sum())?;
+        let args = spgemm_rows::PlaceArgs {
+            row_count: (rows.len() / 4) as u32,
+            rows: rows.readable(),
+            lengths: Default::default(),
+            are_offsets: 0,
+            counters: counters.writable(),
+            tasks: list.writable(),
+        };
+        place(device, Step::PlacePattern, args)?;
         Ok(Self { list, counts })
-    }
-
-    /// For the values of rows of these lengths.
-    fn of_lengths(device: &Device, rows: u32, lengths: &DeviceVec<u32>) -> Result<Self> {
-        let mut counters = device.zeros::<u64>(COUNTERS as usize)?;
-        if rows > 0 {
-            let args = spgemm_rows::TallyArgs { rows, lengths: lengths.readable(), counters: counters.writable() };
-            let entry = spgemm_rows::Key { step: Step::Tally }.entry();
-            // SAFETY: a length for each row, and counters of 0.
-            unsafe { launch(device, entry, spgemm_rows::grid_size(rows, 1), args) }?;
-        }
-        let found = counters.to_vec()?;
-        Self::place(device, &mut counters, &found, rows, None, Some(lengths))
     }
 
     /// The first task of a class, and how many there are.
     fn of(&self, class: u32) -> (u32, u32) {
         (self.counts[..class as usize].iter().sum(), self.counts[class as usize])
     }
+
+    fn short(&self) -> spgemm_short::Counts {
+        let classes = class::SHORT as usize..class::HASHED as usize;
+        self.counts[classes].try_into().expect("as many classes")
+    }
+
+    fn has_long(&self) -> bool {
+        self.counts[class::HASHED as usize..].iter().any(|&count| count > 0)
+    }
+}
+
+impl LongTasks {
+    /// For the values of `long` rows with `entries` entries in all. `lengths` of rows may be offsets.
+    fn new(
+        device: &Device,
+        (row_count, long, entries): (u32, u32, u64),
+        rows: Option<&DeviceVec<u32>>,
+        lengths: &Buffer<u32>,
+    ) -> Result<Self> {
+        let (most, long_rows) = (|length: u64| (entries / length).min(long.into()), u64::from(long));
+        let segments = entries / u64::from(HASHED_LIMIT);
+        let mut list = task_list(device, long_rows + segments)?;
+        let bounds =
+            [0, long, most(u64::from(SMALL_LIMIT) + 1) as u32, (most(u64::from(MIDDLE_LIMIT) + 1) + segments) as u32];
+        let mut counters = device.zeros::<u64>(COUNTERS as usize)?;
+        let are_offsets = u32::from(lengths.len() > row_count as usize);
+        let rows = || rows.map(DeviceVec::readable).unwrap_or_default();
+        let args = spgemm_rows::TallyArgs {
+            rows: row_count,
+            classes: rows(),
+            lengths: lengths.readable(device),
+            are_offsets,
+            counters: counters.writable(),
+        };
+        let blocks = spgemm_rows::grid_size(row_count, 1);
+        if blocks > 0 {
+            // SAFETY: a length for each row, and counters of 0.
+            unsafe { launch(device, spgemm_rows::Key { step: Step::Tally }.entry(), blocks, args) }?;
+        }
+        let args = spgemm_rows::PlaceArgs {
+            row_count,
+            rows: rows(),
+            lengths: lengths.readable(device),
+            are_offsets,
+            counters: counters.writable(),
+            tasks: list.writable(),
+        };
+        place(device, Step::PlaceValues, args)?;
+        Ok(Self { list, counters, bounds })
+    }
+
+    /// The kernels of the values, and their blocks.
+    fn kernels(&self, dtype: DType, semiring: u32) -> impl Iterator<Item = (&'static Entry, u32)> {
+        let any_semiring = semiring != semiring::PLUS_TIMES;
+        // The longest first: what is left to do in the end is short.
+        let classes = [length_class::LARGE, length_class::MIDDLE, length_class::SMALL];
+        let blocks = classes.map(|class| (class, spgemm_values::grid_size(class, self.bounds[class as usize])));
+        let launches = blocks.into_iter().filter(|&(_, blocks)| blocks > 0);
+        launches.map(move |(class, blocks)| (spgemm_values::Key { dtype, class, any_semiring }.entry(), blocks))
+    }
+}
+
+/// Room for so many tasks, whose indices have 32 bits in kernels.
+fn task_list(device: &Device, tasks: u64) -> Result<DeviceVec<u32>> {
+    let fits = u32::try_from(tasks).map_err(|_| {
+        let requested = tasks.saturating_mul(16);
+        Error::OutOfMemory { device: format!("{device}, for {tasks} tasks"), requested, available: None }
+    })?;
+    device.scratch::<u32>(4 * fits as usize)
+}
+
+fn place<'a>(device: &'a Device, step: Step, args: spgemm_rows::PlaceArgs<KernelLaunch<'a>>) -> Result<()> {
+    let blocks = spgemm_rows::place_grid_size(args.row_count);
+    if blocks == 0 {
+        return Ok(());
+    }
+    // SAFETY: the counters are those of these rows, and the list has room for all tasks.
+    unsafe { launch(device, spgemm_rows::Key { step }.entry(), blocks, args) }
 }
 
 fn patterns<'a, T: Scalar>(a: &'a CsrArrays<T, u32>, b: &'a CsrArrays<T, u32>) -> Patterns<KernelLaunch<'a>> {
@@ -128,6 +191,31 @@ fn patterns<'a, T: Scalar>(a: &'a CsrArrays<T, u32>, b: &'a CsrArrays<T, u32>) -
 
 impl<T: Scalar> Plan<T> {
     pub(super) fn new(
+        a: &Arc<CsrArrays<T, u32>>,
+        b: &Arc<CsrArrays<T, u32>>,
+        mask: Option<&Arc<CsrArrays<T, u32>>>,
+    ) -> Result<Self> {
+        let mut plan = Self::unfilled(a, b, mask)?;
+        plan.fill_short(None)?;
+        Ok(plan.shared())
+    }
+
+    /// A product without a plan that outlives it: columns and values of short rows are written by one kernel.
+    pub(super) fn product(
+        a: &Arc<CsrArrays<T, u32>>,
+        b: &Arc<CsrArrays<T, u32>>,
+        mask: Option<&Arc<CsrArrays<T, u32>>>,
+        semiring: Semiring,
+    ) -> Result<DeviceMatrix<T>> {
+        let mut plan = Self::unfilled(a, b, mask)?;
+        let mut values = a.device.scratch::<T>(plan.nnz())?;
+        plan.fill_short(Some((semiring, &mut values)))?;
+        plan.write_long(semiring, a, b, &mut values)?;
+        Ok(plan.shared().matrix(values))
+    }
+
+    /// All but the columns of short rows.
+    fn unfilled(
         a: &Arc<CsrArrays<T, u32>>,
         b: &Arc<CsrArrays<T, u32>>,
         mask: Option<&Arc<CsrArrays<T, u32>>>,
@@ -153,8 +241,8 @@ impl<T: Scalar> Plan<T> {
             unsafe { launch(device, entry, spgemm_rows::grid_size(nrows, lanes), args) }?;
         }
         let found = counters.to_vec()?;
-        let [room, products, least] =
-            [counter::ROOM, counter::PRODUCTS, counter::LEAST_ENTRIES].map(|at| found[at as usize]);
+        let [room, products, least, long_rows] =
+            [counter::ROOM, counter::PRODUCTS, counter::LEAST_ENTRIES, counter::LONG_ROWS].map(|at| found[at as usize]);
         let names = |error, entries| too_large(error, products, entries, size_of::<T>());
         let fits = |entries: u64| {
             let entries = usize::try_from(entries).unwrap_or(usize::MAX);
@@ -164,51 +252,46 @@ impl<T: Scalar> Plan<T> {
         if least > 1 << 28 {
             fits(least).map_err(|error| names(error, least))?;
         }
-        let tasks = Tasks::place(device, &mut counters, &found, nrows, Some(&rows), None)?;
-        let mut pattern = PatternOfRows { a: &a, b: &b, rows, counts: device.scratch(tasks.list.len() / 4)?, tasks };
-        let mut kept = if 4 * room <= WORKSPACE_BYTES { Some(device.scratch::<u32>(room as usize)?) } else { None };
+        let tasks = Tasks::place(device, &rows, &mut counters, &found)?;
+        let has_long = tasks.has_long();
+        let counts = device.scratch(if has_long { tasks.list.len() / 4 } else { 0 })?;
+        let mut pattern = PatternOfRows { a: &a, b: &b, rows, counts, tasks };
+        // What is kept is a fraction of C, however few entries that turns out to have.
+        let is_kept = 4 * room <= WORKSPACE_BYTES.min(least * (4 + size_of::<T>() as u64) / 4);
+        let mut kept = if is_kept { Some(device.scratch::<u32>(room as usize)?) } else { None };
         let mut lengths = device.zeros::<u32>(nrows as usize)?;
         pattern.count(&mut lengths, kept.as_mut())?;
         let (offsets, entries) = row_offsets(&lengths)?;
         let mut columns = device.scratch::<u32>(entries as usize).map_err(|error| names(error, entries))?;
         pattern.fill(&offsets, kept.as_ref(), &mut columns)?;
-        let is_short = found[class::HASHED as usize..CLASSES as usize].iter().all(|&tasks| tasks == 0);
-        // No row is longer than it has products.
-        let tasks = if is_short { pattern.tasks } else { Tasks::of_lengths(device, nrows, &lengths)? };
-        Ok(Self { entries, offsets: offsets.shared(), columns: columns.into_shared(), tasks, a, b })
+        let PatternOfRows { rows, tasks, .. } = pattern;
+        let long = match has_long {
+            true => Some(LongTasks::new(device, (nrows, long_rows as u32, entries), Some(&rows), lengths.buffer())?),
+            false => None,
+        };
+        Ok(Self { entries, offsets, columns, short: Some(tasks), long, a, b })
     }
 
     /// With the entries of a mask for which there are products.
     fn of_mask(a: Arc<CsrArrays<T, u32>>, b: Arc<CsrArrays<T, u32>>, mask: &CsrArrays<T, u32>) -> Result<Self> {
         let (device, rows, entries) = (&a.device, a.nrows, mask.nnz);
-        let lengths = |offsets: &Buffer<u32>| {
-            let offsets = offsets.to_vec(device)?;
-            let lengths: Vec<u32> = offsets.windows(2).map(|bounds| bounds[1] - bounds[0]).collect();
-            device.upload_vec(&lengths)
-        };
-        let tasks = Tasks::of_lengths(device, rows, &lengths(&mask.row_offsets)?)?;
+        let long = LongTasks::new(device, (rows, rows, entries.into()), None, &mask.row_offsets)?;
         let mut marks = device.zeros::<f32>(entries as usize)?;
-        for class in [class::SMALL, class::MIDDLE, class::HASHED] {
-            let (first, count) = tasks.of(class);
-            if count == 0 {
-                continue;
-            }
+        for (entry, blocks) in long.kernels(DType::F32, semiring::ANY) {
             let args = spgemm_values::Args::<f32, KernelLaunch<'_>> {
                 patterns: patterns(&a, &b),
                 values_a: Default::default(),
                 values_b: Default::default(),
                 semiring: semiring::ANY,
-                first,
-                count,
-                tasks: tasks.list.readable(),
+                counters: long.counters.readable(),
+                tasks: long.list.readable(),
                 entries: entries.into(),
                 rows: Offsets { narrow: mask.row_offsets.readable(device), wide: Default::default() },
                 columns: mask.col_indices.readable(device),
                 values: marks.writable(),
             };
-            let entry = spgemm_values::Key { dtype: kernels_gpu::DType::F32, class, any_semiring: true }.entry();
             // SAFETY: valid matrices, B and the mask canonical; the tasks are those of the mask's rows.
-            unsafe { launch(device, entry, spgemm_values::grid_size(class, count), args) }?;
+            unsafe { launch(device, entry, blocks, args) }?;
         }
         let mut flags = device.scratch::<u32>(entries as usize)?;
         if entries > 0 {
@@ -237,9 +320,13 @@ impl<T: Scalar> Plan<T> {
         let blocks = spgemm_gather::grid_size(u64::from(entries).max(u64::from(rows) + 1)) as u32;
         // SAFETY: the places are the sums of the flags of the mask's entries.
         unsafe { launch(device, entry, blocks, args) }?;
-        let tasks = Tasks::of_lengths(device, rows, &lengths(offsets.buffer())?)?;
-        let offsets = RowOffsets::Narrow(offsets).shared();
-        Ok(Self { entries: kept, offsets, columns: columns.into_shared(), tasks, a, b })
+        let long = Some(LongTasks::new(device, (rows, rows, kept), None, offsets.buffer())?);
+        Ok(Self { entries: kept, offsets: RowOffsets::Narrow(offsets), columns, short: None, long, a, b })
+    }
+
+    /// To be shared by products.
+    fn shared(self) -> Self {
+        Self { offsets: self.offsets.shared(), columns: self.columns.into_shared(), ..self }
     }
 
     pub(super) fn nnz(&self) -> usize {
@@ -258,12 +345,15 @@ impl<T: Scalar> Plan<T> {
         b: &Arc<CsrArrays<T, u32>>,
     ) -> Result<DeviceMatrix<T>> {
         self.check(a, b)?;
-        let device = &self.a.device;
-        let mut values = device.scratch::<T>(self.nnz())?;
+        let mut values = self.a.device.scratch::<T>(self.nnz())?;
         self.write(semiring, a, b, &mut values)?;
-        let (rows, cols) = (a.nrows, b.ncols);
+        Ok(self.matrix(values))
+    }
+
+    fn matrix(&self, values: DeviceVec<T>) -> DeviceMatrix<T> {
+        let (rows, cols) = (self.a.nrows, self.b.ncols);
         // SAFETY: the pattern is valid, and columns ascend in every row.
-        Ok(unsafe {
+        unsafe {
             match &self.offsets {
                 RowOffsets::Narrow(offsets) => {
                     let size = (rows, cols, self.entries as u32);
@@ -276,7 +366,7 @@ impl<T: Scalar> Plan<T> {
                     DeviceMatrix::of_csr(arrays)
                 }
             }
-        })
+        }
     }
 
     pub(super) fn compute(
@@ -318,34 +408,79 @@ impl<T: Scalar> Plan<T> {
         b: &CsrArrays<T, u32>,
         values: &mut DeviceVec<T>,
     ) -> Result<()> {
+        // The longest first: what is left to do in the end is short.
+        self.write_long(semiring, a, b, values)?;
+        match &self.short {
+            Some(tasks) => fill_short((a, b), tasks, &self.offsets, None, Some((semiring, values))),
+            None => Ok(()),
+        }
+    }
+
+    /// The columns of short rows, and their values too where asked for.
+    fn fill_short(&mut self, values: Option<(Semiring, &mut DeviceVec<T>)>) -> Result<()> {
+        match &self.short {
+            Some(tasks) => fill_short((&self.a, &self.b), tasks, &self.offsets, Some(&mut self.columns), values),
+            None => Ok(()),
+        }
+    }
+
+    fn write_long(
+        &self,
+        semiring: Semiring,
+        a: &CsrArrays<T, u32>,
+        b: &CsrArrays<T, u32>,
+        values: &mut DeviceVec<T>,
+    ) -> Result<()> {
+        let Some(long) = &self.long else { return Ok(()) };
         let device = &values.device().clone();
         let (values_a, values_b) = (a.values.read(), b.values.read());
-        // The longest first: what is left to do in the end is short.
-        for class in [class::HASHED, class::MIDDLE, class::SMALL] {
-            let (first, count) = self.tasks.of(class);
-            if count == 0 {
-                continue;
-            }
+        for (entry, blocks) in long.kernels(T::DTYPE, semiring.number()) {
             let args = spgemm_values::Args {
                 patterns: patterns(a, b),
                 values_a: values_a.readable(),
                 values_b: values_b.readable(),
                 semiring: semiring.number(),
-                first,
-                count,
-                tasks: self.tasks.list.readable(),
+                counters: long.counters.readable(),
+                tasks: long.list.readable(),
                 entries: self.entries,
                 rows: self.offsets.readable(),
                 columns: self.columns.readable(),
                 values: values.writable(),
             };
-            let any_semiring = semiring != Semiring::PlusTimes;
-            let entry = spgemm_values::Key { dtype: T::DTYPE, class, any_semiring }.entry();
             // SAFETY: valid matrices of the plan's patterns, and the plan's tasks; the entry is for `T`.
-            unsafe { launch(device, entry, spgemm_values::grid_size(class, count), args) }?;
+            unsafe { launch(device, entry, blocks, args) }?;
         }
         Ok(())
     }
+}
+
+/// Fills short rows: columns, values, or both.
+fn fill_short<T: Scalar>(
+    (a, b): (&CsrArrays<T, u32>, &CsrArrays<T, u32>),
+    tasks: &Tasks,
+    offsets: &RowOffsets,
+    columns: Option<&mut DeviceVec<u32>>,
+    values: Option<(Semiring, &mut DeviceVec<T>)>,
+) -> Result<()> {
+    let blocks = spgemm_short::grid_size(tasks.short()) as u32;
+    if blocks == 0 {
+        return Ok(());
+    }
+    let (values_a, values_b) = (a.values.read(), b.values.read());
+    let semiring = values.as_ref().map_or(Semiring::PlusTimes, |(semiring, _)| *semiring);
+    let has_values = values.is_some();
+    let args = spgemm_short::FillArgs {
+        tasks: spgemm_short::Tasks { patterns: patterns(a, b), counts: tasks.short(), tasks: tasks.list.readable() },
+        values_a: if has_values { values_a.readable() } else { Default::default() },
+        values_b: if has_values { values_b.readable() } else { Default::default() },
+        semiring: semiring.number(),
+        rows: offsets.readable(),
+        columns: columns.map(DeviceVec::writable).unwrap_or_default(),
+        values: values.map(|(_, values)| values.writable()).unwrap_or_default(),
+    };
+    let step = spgemm_short::Step::Fill { dtype: T::DTYPE, any_semiring: semiring != Semiring::PlusTimes };
+    // SAFETY: valid matrices of the patterns of the tasks, and the rows' places in C; the entry is for `T`.
+    unsafe { launch(&a.device, spgemm_short::Key { step }.entry(), blocks, args) }
 }
 
 /// The computation of a pattern.
@@ -359,7 +494,6 @@ struct PatternOfRows<'a, T> {
     counts: DeviceVec<u32>,
 }
 
-const HASHED: [u32; 3] = [class::HASHED, class::MIDDLE, class::SMALL];
 const BITMAPS: [(u32, u32); 2] = [(class::HEAVY, HEAVY_WORDS), (class::WIDE, WIDE_WORDS)];
 
 impl<T: Scalar> PatternOfRows<'_, T> {
@@ -384,10 +518,25 @@ impl<T: Scalar> PatternOfRows<'_, T> {
             }
         }
         self.counts = counts;
+        self.count_short(lengths)?;
         self.hash(None, Some(lengths), kept)
     }
 
-    /// The columns of all rows.
+    fn count_short(&self, lengths: &mut DeviceVec<u32>) -> Result<()> {
+        let counts = self.tasks.short();
+        let blocks = spgemm_short::grid_size(counts) as u32;
+        if blocks == 0 {
+            return Ok(());
+        }
+        let (patterns, tasks) = (patterns(self.a, self.b), self.tasks.list.readable());
+        let tasks = spgemm_short::Tasks { patterns, counts, tasks };
+        let args = spgemm_short::CountArgs { tasks, lengths: lengths.writable() };
+        let entry = spgemm_short::Key { step: spgemm_short::Step::Count }.entry();
+        // SAFETY: the tasks of these matrices, and a length for each row.
+        unsafe { launch(&self.a.device, entry, blocks, args) }
+    }
+
+    /// The columns of long rows.
     fn fill(&self, offsets: &RowOffsets, kept: Option<&DeviceVec<u32>>, columns: &mut DeviceVec<u32>) -> Result<()> {
         let device = &self.a.device;
         for (class, words) in BITMAPS {
@@ -408,46 +557,41 @@ impl<T: Scalar> PatternOfRows<'_, T> {
         let Some(kept) = kept else {
             return self.hash(Some(offsets), None, Some(columns));
         };
-        let count = self.tasks.of(class::WIDE).0;
+        let (first, count) = self.tasks.of(class::HASHED);
         if count == 0 {
             return Ok(());
         }
         let (tasks, room) = (self.tasks.list.readable(), kept.readable());
         let (rows, columns) = (offsets.readable(), columns.writable());
-        let args = spgemm_gather::RowsArgs { count, tasks, room, rows, columns };
+        let args = spgemm_gather::RowsArgs { first, count, tasks, room, rows, columns };
         let threads = u64::from(count) * u64::from(spgemm_gather::ROW_LANES);
         let entry = spgemm_gather::Key { step: spgemm_gather::Step::Rows }.entry();
-        // SAFETY: the tasks before those with bitmaps keep the columns of their rows.
+        // SAFETY: these tasks keep the columns of their rows.
         unsafe { launch(device, entry, spgemm_gather::grid_size(threads) as u32, args) }
     }
 
-    /// The columns of short rows, in the room of their tasks or where the rows begin.
+    /// The columns of scattered rows, in the room of their tasks or where the rows begin.
     fn hash(
         &self,
         offsets: Option<&RowOffsets>,
-        mut lengths: Option<&mut DeviceVec<u32>>,
-        mut columns: Option<&mut DeviceVec<u32>>,
+        lengths: Option<&mut DeviceVec<u32>>,
+        columns: Option<&mut DeviceVec<u32>>,
     ) -> Result<()> {
-        for class in HASHED {
-            let (first, count) = self.tasks.of(class);
-            if count == 0 {
-                continue;
-            }
-            let key = spgemm_hash::Key { class };
-            let args = spgemm_hash::Args {
-                patterns: patterns(self.a, self.b),
-                first,
-                count,
-                tasks: self.tasks.list.readable(),
-                rows: offsets.map_or_else(RowOffsets::none, RowOffsets::readable),
-                lengths: lengths.as_deref_mut().map(DeviceVec::writable).unwrap_or_default(),
-                columns: columns.as_deref_mut().map(DeviceVec::writable).unwrap_or_default(),
-            };
-            let blocks = spgemm_hash::grid_size(key, count);
-            // SAFETY: tasks of this class, and room for the columns of each.
-            unsafe { launch(&self.a.device, key.entry(), blocks, args) }?;
+        let (first, count) = self.tasks.of(class::HASHED);
+        if count == 0 {
+            return Ok(());
         }
-        Ok(())
+        let args = spgemm_hash::Args {
+            patterns: patterns(self.a, self.b),
+            first,
+            count,
+            tasks: self.tasks.list.readable(),
+            rows: offsets.map_or_else(RowOffsets::none, RowOffsets::readable),
+            lengths: lengths.map(DeviceVec::writable).unwrap_or_default(),
+            columns: columns.map(DeviceVec::writable).unwrap_or_default(),
+        };
+        // SAFETY: tasks of this class, and room for the columns of each.
+        unsafe { launch(&self.a.device, spgemm_hash::Key {}.entry(), spgemm_hash::grid_size(count), args) }
     }
 }
 

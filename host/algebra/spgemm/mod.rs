@@ -5,7 +5,7 @@ mod gpu;
 
 use std::sync::Arc;
 
-use kernels_gpu::spgemm_values::semiring;
+use kernels_gpu::spgemm_common::semiring;
 
 use crate::{
     CsrMatrix, Device, DeviceMatrix, Error, HostMatrix, Result, Scalar, device,
@@ -218,7 +218,14 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// As [`multiply`](Self::multiply), also for the mask, which has the shape of `C` and ascending columns.
     pub fn multiply_with(&self, b: &Self, options: &SpgemmOptions<'_, T>) -> Result<Self> {
-        SpgemmPlan::with(self, b, options)?.multiply(self, b)
+        device::refuse("a product whose size the host must know")?;
+        let SpgemmOptions { semiring, mask } = *options;
+        match operands(self, b, mask)? {
+            Operands::Host([a, b], mask) => {
+                cpu::Plan::new(self.device(), a, b, mask)?.multiply(self.device(), semiring, a, b)
+            }
+            Operands::Device([a, b], mask) => gpu::Plan::product(a, b, mask, semiring),
+        }
     }
 
     /// The most bytes of columns and bitmaps that [`multiply`](Self::multiply) keeps between its passes; what does not fit is computed twice.

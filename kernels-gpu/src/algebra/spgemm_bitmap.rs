@@ -33,13 +33,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{
-    atomic::atomic_fetch_add_u32_device,
-    mem,
-    shared::Shared,
-    shared_array, thread,
-    warp::{self, WARP_SIZE},
-};
+use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, shared::Shared, shared_array, thread, warp::WARP_SIZE};
 
 use crate::{
     args::args,
@@ -263,7 +257,7 @@ unsafe fn fill(args: FillArgs) {
             }
             // Two halves by turns, so that one barrier a step is enough.
             let half = step / BLOCK_SIZE % 2 * WARPS;
-            let ahead = scan(bits.count_ones());
+            let ahead = group.sum_before(bits.count_ones());
             if group.lane == WARP_SIZE - 1 {
                 sums.store(half + warp, ahead + bits.count_ones());
             }
@@ -287,22 +281,4 @@ unsafe fn fill(args: FillArgs) {
             step += BLOCK_SIZE;
         }
     }
-}
-
-/// The sum over the lanes before this one.
-///
-/// # Safety
-/// All lanes of the warp are here.
-#[inline(always)]
-unsafe fn scan(value: u32) -> u32 {
-    let (mut sum, mut distance) = (value, 1);
-    while distance < WARP_SIZE {
-        // SAFETY: all lanes are here.
-        let (other, exists) = unsafe { warp::warp_shuffle_up(u32::MAX, sum, distance, WARP_SIZE) };
-        if exists {
-            sum += other;
-        }
-        distance *= 2;
-    }
-    sum - value
 }

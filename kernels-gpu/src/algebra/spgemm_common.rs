@@ -3,44 +3,77 @@
 //! A row of `C` is the sum of rows of `B`, one for each entry of the row of `A` (Gustavson, "Two Fast Algorithms for Sparse Matrices", 1978). The
 //! work on a row is done by one or more tasks. What a task is depends on the row's class.
 
+use core::ops::{Add, Sub};
+
 use cuda_std::{
     mem, thread,
     warp::{self, WARP_SIZE, WarpShuffleValue},
 };
 
-use crate::args::args;
+use crate::{Scalar, args::args};
 
-/// The most products, or entries, of a row of class [`SMALL`](class::SMALL).
-pub const SMALL_LIMIT: u32 = 32;
-/// The most products, or entries, of a row of class [`MIDDLE`](class::MIDDLE).
-pub const MIDDLE_LIMIT: u32 = 96;
+/// How many classes of short rows there are.
+pub const SHORT_CLASSES: u32 = 4;
+/// The most products of a row of each class of short rows: those that a group of lanes keeps in registers.
+pub const SHORT_LIMITS: [u32; SHORT_CLASSES as usize] = [32, 64, 128, 256];
 /// The most products of a row of class [`HASHED`](class::HASHED), and the entries of a segment.
 pub const HASHED_LIMIT: u32 = 384;
 /// The most products of a row of class [`WIDE`](class::WIDE).
 pub const WIDE_LIMIT: u64 = 1 << 18;
+
+/// The most entries of a row of [`SMALL`](length_class::SMALL).
+pub const SMALL_LIMIT: u32 = 32;
+/// The most entries of a row of [`MIDDLE`](length_class::MIDDLE).
+pub const MIDDLE_LIMIT: u32 = 96;
 
 /// Words of 32 columns that a task of class [`WIDE`](class::WIDE) covers.
 pub const WIDE_WORDS: u32 = 4096;
 /// Words of 32 columns that a task of class [`HEAVY`](class::HEAVY) covers: fewer, so that more blocks share the row.
 pub const HEAVY_WORDS: u32 = 128;
 
-/// The classes of rows.
+/// The classes of rows, by their products.
 pub mod class {
     /// Without products: no task.
+    pub const EMPTY: u32 = 0;
+    /// From here on, the classes of short rows.
+    pub const SHORT: u32 = 1;
+    /// A warp and a hash table: rows whose columns are far apart.
+    pub const HASHED: u32 = SHORT + super::SHORT_CLASSES;
+    /// A block and a bitmap of many columns.
+    pub const WIDE: u32 = HASHED + 1;
+    /// Blocks with bitmaps of few columns each.
+    pub const HEAVY: u32 = HASHED + 2;
+}
+/// How many classes there are.
+pub const CLASSES: u32 = class::HEAVY + 1;
+
+/// The classes of long rows by their entries, for the values.
+pub mod length_class {
+    /// No task.
     pub const EMPTY: u32 = 0;
     /// 8 lanes, a table of 64.
     pub const SMALL: u32 = 1;
     /// 16 lanes, a table of 128.
     pub const MIDDLE: u32 = 2;
-    /// A warp, a table of 512: of patterns, rows whose columns are far apart; of values, a segment of a row.
-    pub const HASHED: u32 = 3;
-    /// Of patterns: a block and a bitmap of many columns.
-    pub const WIDE: u32 = 4;
-    /// Of patterns: blocks with bitmaps of few columns each.
-    pub const HEAVY: u32 = 5;
+    /// A warp for each segment of the row, a table of 512.
+    pub const LARGE: u32 = 3;
 }
-/// How many classes there are.
-pub const CLASSES: u32 = 6;
+
+/// The class of short rows for so many products, if there is one. A group of lanes sorts its columns together with the numbers of the products, in 32 bits.
+#[inline(always)]
+#[must_use]
+pub const fn short_class(products: u64, cols: u32) -> Option<u32> {
+    let mut number = 0;
+    while number < SHORT_CLASSES {
+        let limit = 32 << number;
+        if products <= limit as u64 {
+            let fits = cols <= u32::MAX / limit + 1;
+            return if fits { Some(class::SHORT + number) } else { None };
+        }
+        number += 1;
+    }
+    None
+}
 
 /// Where each of the counters stands.
 pub mod counter {
@@ -50,8 +83,10 @@ pub mod counter {
     pub const PRODUCTS: u32 = ROOM + 1;
     /// A number of entries that `C` has at least: for each row the longest of its rows of `B`.
     pub const LEAST_ENTRIES: u32 = ROOM + 2;
+    /// Rows of more products than short rows have.
+    pub const LONG_ROWS: u32 = ROOM + 3;
     /// From here on, while tasks are placed: how many of each class have been, and how much room has been given.
-    pub const PLACED: u32 = ROOM + 3;
+    pub const PLACED: u32 = ROOM + 4;
 }
 /// How many counters there are.
 pub const COUNTERS: u32 = counter::PLACED + CLASSES + 1;
@@ -179,6 +214,56 @@ pub(crate) fn hash(column: u32, slots: u32) -> u32 {
     column.wrapping_mul(0x9E37_79B1) >> (slots.leading_zeros() + 1)
 }
 
+/// What stands for the sum and the product.
+pub mod semiring {
+    /// The sum of products.
+    pub const PLUS_TIMES: u32 = 0;
+    /// The least of sums.
+    pub const MIN_PLUS: u32 = 1;
+    /// The greatest of products.
+    pub const MAX_TIMES: u32 = 2;
+    /// 1 if any product is not 0, otherwise 0.
+    pub const OR_AND: u32 = 3;
+    /// 1 if there is any product, otherwise 0. Values are not read, and may be null.
+    pub const ANY: u32 = 4;
+}
+
+/// What every sum begins with. The host adds up by the same functions.
+#[inline(always)]
+#[must_use]
+pub fn zero<T: Scalar>(semiring: u32) -> T {
+    match semiring {
+        semiring::MIN_PLUS => T::narrow(f64::INFINITY),
+        semiring::MAX_TIMES => T::narrow(f64::NEG_INFINITY),
+        _ => T::ZERO,
+    }
+}
+
+/// The product of two values.
+#[inline(always)]
+#[must_use]
+pub fn product<T: Scalar>(semiring: u32, a: T, b: T) -> T {
+    match semiring {
+        semiring::PLUS_TIMES | semiring::MAX_TIMES => a * b,
+        semiring::MIN_PLUS => a + b,
+        semiring::OR_AND if a == T::ZERO || b == T::ZERO => T::ZERO,
+        _ => T::ONE,
+    }
+}
+
+/// The sum with a product. A NaN is neither less nor greater than any number: minimum and maximum leave it out.
+#[inline(always)]
+#[must_use]
+pub fn add<T: Scalar>(semiring: u32, sum: T, product: T) -> T {
+    let is_other = match semiring {
+        semiring::PLUS_TIMES => return sum + product,
+        semiring::MIN_PLUS => product < sum,
+        semiring::MAX_TIMES => product > sum,
+        _ => product != T::ZERO,
+    };
+    if is_other { product } else { sum }
+}
+
 /// Consecutive lanes of a warp that work on one row: this lane, and the mask of all.
 #[derive(Clone, Copy)]
 pub(crate) struct Group<const LANES: u32> {
@@ -216,6 +301,29 @@ impl<const LANES: u32> Group<LANES> {
         unsafe { warp::warp_shuffle_idx(self.mask, value, lane, LANES).0 }
     }
 
+    /// The value of the lane whose number differs in these bits.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn get_xor<T: WarpShuffleValue>(self, value: T, bits: u32) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { warp::warp_shuffle_xor(self.mask, value, bits, LANES).0 }
+    }
+
+    /// How many of the lanes before this one bring the same value.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn equal_before(self, value: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        let lanes = unsafe { warp::warp_match_any(self.mask, value) } >> self.mask.trailing_zeros();
+        (lanes & ((1 << self.lane) - 1)).count_ones()
+    }
+
     /// Which lanes of the group bring true, the first lane in bit 0.
     ///
     /// # Safety
@@ -225,6 +333,28 @@ impl<const LANES: u32> Group<LANES> {
     pub(crate) unsafe fn ballot(self, is: bool) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { (warp::warp_vote_ballot(self.mask, is) & self.mask) >> self.mask.trailing_zeros() }
+    }
+
+    /// The sum over the lanes before this one.
+    ///
+    /// # Safety
+    /// All lanes of the group are here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub(crate) unsafe fn sum_before<T>(self, value: T) -> T
+    where
+        T: WarpShuffleValue + Add<Output = T> + Sub<Output = T>,
+    {
+        let (mut sum, mut distance) = (value, 1);
+        while distance < LANES {
+            // SAFETY: the caller's promise.
+            let (other, exists) = unsafe { warp::warp_shuffle_up(self.mask, sum, distance, LANES) };
+            if exists {
+                sum = sum + other;
+            }
+            distance *= 2;
+        }
+        sum - value
     }
 
     /// The values of all lanes made one, in each of them. `combine` is associative and commutative.
@@ -237,7 +367,7 @@ impl<const LANES: u32> Group<LANES> {
         let mut distance = LANES / 2;
         while distance > 0 {
             // SAFETY: the caller's promise.
-            value = combine(value, unsafe { warp::warp_shuffle_xor(self.mask, value, distance, LANES).0 });
+            value = combine(value, unsafe { self.get_xor(value, distance) });
             distance /= 2;
         }
         value
@@ -247,6 +377,14 @@ impl<const LANES: u32> Group<LANES> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_classes_have_room() {
+        assert_eq!(short_class(33, 1000), Some(class::SHORT + 1));
+        assert_eq!((short_class(257, 1000), short_class(256, 1000)), (None, Some(class::SHORT + 3)));
+        // The last column and the last product together are the largest number of 32 bits.
+        assert_eq!((short_class(129, 1 << 24), short_class(129, (1 << 24) + 1)), (Some(class::SHORT + 3), None));
+    }
 
     #[test]
     fn slots_are_within_the_table() {

@@ -38,10 +38,12 @@ pub const ROW_LANES: u32 = 8;
 args! {
     /// The arguments of `rows`.
     pub struct RowsArgs {
-        /// Tasks, from the first on.
+        /// The first task.
+        value first: u32,
+        /// How many tasks.
         value count: u32,
         /// Of each task its row, and where its room begins.
-        read tasks: u32 [4 * count as usize],
+        read tasks: u32 [4 * (first as usize + count as usize)],
         /// The workspace.
         read room: u32,
         /// Where rows of `C` begin.
@@ -123,7 +125,7 @@ unsafe fn rows(args: RowsArgs) {
     }
     // SAFETY: the task exists, and so do the columns of its row, in both places.
     unsafe {
-        let [row, _, room, _] = mem::load_readonly_v4(args.tasks.add(4 * place as usize));
+        let [row, _, room, _] = mem::load_readonly_v4(args.tasks.add(4 * (args.first as usize + place as usize)));
         let begin = args.rows.at(row);
         let length = (args.rows.at(row + 1) - begin) as u32;
         let mut i = Group::<ROW_LANES>::new().lane;

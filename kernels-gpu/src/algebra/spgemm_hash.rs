@@ -1,19 +1,19 @@
-//! Sparse matrix times sparse matrix: the columns of short rows of `C`, by a hash table for each.
+//! Sparse matrix times sparse matrix: the columns of scattered rows of `C`, by a hash table for each.
 //!
 //! # The mathematics
 //! The columns of row `i` are the union of those of the rows `j` of `B` over the entries `(i, j)` of `A`, ascending.
 //!
 //! # When to use it
-//! For rows of few products. As in Nagasaka, Nukada & Matsuoka, "High-performance and memory-saving sparse general matrix-matrix multiplication for
-//! NVIDIA Pascal GPU" (2017), the table has linear probing and lies in shared memory; its size is that of the row's class.
+//! For rows of too many products for registers, whose columns are too far apart for a bitmap. As in Nagasaka, Nukada & Matsuoka, "High-performance and memory-saving sparse general matrix-matrix multiplication for
+//! NVIDIA Pascal GPU" (2017), the table has linear probing and lies in shared memory.
 //!
-//! # Rows and lanes (`LANES` = 8)
+//! # Rows and lanes
 //! ```text
-//! lanes 0-7   row i: entries 0-7 of A, a lane each: where their rows of B begin and end
-//!                    entry 0: columns 0-7 of its row of B, 8-15, ...  -> table, by compare-and-swap
-//!                    entry 1: ...
-//!                    the columns in the table -> its front -> sorted (bitonic) -> memory
-//! lanes 8-15  the next row
+//! warp 0   row i: entries 0-31 of A, a lane each: where their rows of B begin and end
+//!                 entry 0: columns 0-31 of its row of B, 32-63, ...  -> table, by compare-and-swap
+//!                 entry 1: ...
+//!                 the columns in the table -> its front -> sorted (bitonic) -> memory
+//! warp 1   the next row
 //! ```
 //!
 //! # Bytes moved
@@ -23,21 +23,27 @@
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says; the rules of [`Patterns`] and of [`Offsets`]. The arrays that are
 //!    written overlap nothing, and nothing else accesses them during the launch.
-//! 2. The tasks from `first` on are of the entry's class. Where `columns` is not null, it has the room that each task was given, or, with offsets in
+//! 2. The tasks from `first` on are of class [`HASHED`](crate::spgemm_common::class::HASHED). Where `columns` is not null, it has the room that each task was given, or, with offsets in
 //!    `rows`, the row's length.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{mem, shared::Shared, shared_array, thread};
+use cuda_std::{mem, shared::Shared, shared_array, thread, warp::WARP_SIZE};
 
 use crate::{
     args::args,
     family::family,
     grid::group_index,
-    spgemm_common::{Group, NO_COLUMN, Offsets, Patterns, class, hash},
+    spgemm_common::{Group, HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, hash},
 };
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
+
+/// Of a table: a power of two, of which one slot at least stays free.
+const SLOTS: u32 = 512;
+const _: () = assert!(HASHED_LIMIT < SLOTS);
+
+type Warp = Group<WARP_SIZE>;
 
 args! {
     /// The arguments of every entry, passed by value.
@@ -62,42 +68,26 @@ args! {
 family! {
     "spgemm_hash", blocks of BLOCK_SIZE;
     /// Which entry.
-    pub struct Key {
-        /// The class of the rows.
-        class: u32,
-    }
+    pub struct Key {}
 
-    spgemm_hash_small(class::SMALL): Args => pattern::<8, 64, 1024>;
-    spgemm_hash_middle(class::MIDDLE): Args => pattern::<16, 128, 1024>;
-    spgemm_hash_large(class::HASHED): Args => pattern::<32, 512, 2048>;
-}
-
-impl Key {
-    const fn lanes(self) -> u32 {
-        match self.class {
-            class::SMALL => 8,
-            class::MIDDLE => 16,
-            _ => 32,
-        }
-    }
+    spgemm_hash_columns(): Args => pattern;
 }
 
 /// Blocks for so many tasks.
 #[must_use]
-pub const fn grid_size(key: Key, tasks: u32) -> u32 {
-    tasks.div_ceil(BLOCK_SIZE / key.lanes())
+pub const fn grid_size(tasks: u32) -> u32 {
+    tasks.div_ceil(BLOCK_SIZE / WARP_SIZE)
 }
 
-/// The body of every entry. `TABLES` is the number of slots of a block.
+/// The body of the entry.
 ///
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn pattern<const LANES: u32, const SLOTS: u32, const TABLES: usize>(args: Args) {
-    const { assert!(TABLES as u32 == BLOCK_SIZE / LANES * SLOTS) }
-    let tables = shared_array![u32; TABLES];
-    let group = Group::<LANES>::new();
-    let place = group_index::<BLOCK_SIZE>(LANES);
+unsafe fn pattern(args: Args) {
+    let tables = shared_array![u32; (BLOCK_SIZE / WARP_SIZE * SLOTS) as usize];
+    let group = Warp::new();
+    let place = group_index::<BLOCK_SIZE>(WARP_SIZE);
     if place >= u64::from(args.count) {
         return;
     }
@@ -105,28 +95,28 @@ unsafe fn pattern<const LANES: u32, const SLOTS: u32, const TABLES: usize>(args:
     unsafe {
         let task = 4 * (args.first as usize + place as usize);
         let [row, _, room, _] = mem::load_readonly_v4(args.tasks.add(task));
-        let table = tables.offset(thread::thread_idx_x() / LANES * SLOTS);
+        let table = tables.offset(thread::thread_idx_x() / WARP_SIZE * SLOTS);
         let mut slot = group.lane;
         while slot < SLOTS {
             table.store(slot, NO_COLUMN);
-            slot += LANES;
+            slot += WARP_SIZE;
         }
         group.sync();
-        insert_row::<LANES, SLOTS>(&args.patterns, row, group, table);
+        insert_row(&args.patterns, row, group, table);
         group.sync();
-        let count = to_front::<LANES, SLOTS>(group, table);
+        let count = to_front(group, table);
         if group.lane == 0 && !args.lengths.is_null() {
             mem::store(args.lengths.add(row as usize), count);
         }
         if args.columns.is_null() {
             return;
         }
-        sort::<LANES>(group, table, count);
+        sort(group, table, count);
         let begin = if args.rows.exist() { args.rows.at(row) } else { u64::from(room) };
         let mut i = group.lane;
         while i < count {
             mem::store(args.columns.add(begin as usize + i as usize), table.load(i));
-            i += LANES;
+            i += WARP_SIZE;
         }
     }
 }
@@ -134,12 +124,7 @@ unsafe fn pattern<const LANES: u32, const SLOTS: u32, const TABLES: usize>(args:
 /// # Safety
 /// As for [`pattern`]; the table holds nothing.
 #[inline(always)]
-unsafe fn insert_row<const LANES: u32, const SLOTS: u32>(
-    patterns: &Patterns,
-    row: u32,
-    group: Group<LANES>,
-    table: Shared<u32>,
-) {
+unsafe fn insert_row(patterns: &Patterns, row: u32, group: Warp, table: Shared<u32>) {
     // SAFETY: entries before `end` exist, and so do those of the rows of B.
     unsafe {
         let (begin, end) = patterns.row_of_a(row);
@@ -154,12 +139,12 @@ unsafe fn insert_row<const LANES: u32, const SLOTS: u32>(
                 let mut left = (last - first).saturating_sub(group.lane);
                 let mut column = patterns.columns_b.add(first as usize + group.lane as usize);
                 while left > 0 {
-                    insert::<SLOTS>(table, mem::load_readonly(column));
-                    column = column.wrapping_add(LANES as usize);
-                    left = left.saturating_sub(LANES);
+                    insert(table, mem::load_readonly(column));
+                    column = column.wrapping_add(WARP_SIZE as usize);
+                    left = left.saturating_sub(WARP_SIZE);
                 }
             }
-            chunk += u64::from(LANES);
+            chunk += u64::from(WARP_SIZE);
         }
     }
 }
@@ -167,7 +152,7 @@ unsafe fn insert_row<const LANES: u32, const SLOTS: u32>(
 /// # Safety
 /// The table has a free slot after the insertion.
 #[inline(always)]
-unsafe fn insert<const SLOTS: u32>(table: Shared<u32>, column: u32) {
+unsafe fn insert(table: Shared<u32>, column: u32) {
     let mut slot = hash(column, SLOTS);
     loop {
         // SAFETY: a slot of the table, which only atomics access now.
@@ -184,7 +169,7 @@ unsafe fn insert<const SLOTS: u32>(table: Shared<u32>, column: u32) {
 /// # Safety
 /// The group is whole.
 #[inline(always)]
-unsafe fn to_front<const LANES: u32, const SLOTS: u32>(group: Group<LANES>, table: Shared<u32>) -> u32 {
+unsafe fn to_front(group: Warp, table: Shared<u32>) -> u32 {
     let (mut count, mut slot) = (0, group.lane);
     while slot < SLOTS {
         // SAFETY: what is stored here has been loaded by all lanes, and what they load later lies behind.
@@ -197,7 +182,7 @@ unsafe fn to_front<const LANES: u32, const SLOTS: u32>(group: Group<LANES>, tabl
             }
             count += used.count_ones();
         }
-        slot += LANES;
+        slot += WARP_SIZE;
     }
     count
 }
@@ -207,14 +192,14 @@ unsafe fn to_front<const LANES: u32, const SLOTS: u32>(group: Group<LANES>, tabl
 /// # Safety
 /// The group is whole; the table has that power of two of slots.
 #[inline(always)]
-unsafe fn sort<const LANES: u32>(group: Group<LANES>, table: Shared<u32>, count: u32) {
+unsafe fn sort(group: Warp, table: Shared<u32>, count: u32) {
     let size = count.next_power_of_two();
     // SAFETY: a barrier parts the stages, in each of which a lane has pairs of its own.
     unsafe {
         let mut pad = count + group.lane;
         while pad < size {
             table.store(pad, NO_COLUMN);
-            pad += LANES;
+            pad += WARP_SIZE;
         }
         group.sync();
         let mut run = 2;
@@ -229,7 +214,7 @@ unsafe fn sort<const LANES: u32>(group: Group<LANES>, table: Shared<u32>, count:
                         table.store(low, b);
                         table.store(low + distance, a);
                     }
-                    pair += LANES;
+                    pair += WARP_SIZE;
                 }
                 group.sync();
                 distance /= 2;

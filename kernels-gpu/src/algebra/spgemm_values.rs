@@ -5,7 +5,7 @@
 //! device, in every run. In another semiring the sum and the product are others. Products where `C` has no entry are left out, which is what a mask wants.
 //!
 //! # When to use it
-//! After the pattern, and again for new values on the same pattern.
+//! For rows of too many products to be sorted in registers, and under a mask: after the pattern, and again for new values on the same pattern.
 //!
 //! # Rows, segments, lanes (`LANES` = 8)
 //! ```text
@@ -20,6 +20,9 @@
 //! columns and values of the next one's row of `B` are on their way. A segment of a long row searches the rows of `B` for its own columns, 32
 //! entries of `A` at a time.
 //!
+//! Where rows of `B` are short, on average of at most half the lanes, the lanes take consecutive products instead, of whichever entries of `A`, and load
+//! those of 4 steps at once. Lanes whose products meet in one sum add them one after the other, in the order of the lanes, which is that of the entries.
+//!
 //! # Bytes moved
 //! `4 + sizeof T` per entry of `A`, 8 per row of `B`, `4 + sizeof T` per product, mostly from the caches; `8 + sizeof T` per entry of `C`.
 //!
@@ -27,8 +30,8 @@
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says; the rules of [`Patterns`] and of [`Offsets`]. The columns of each row
 //!    of `C` are distinct, and ascend in rows of several segments. `values` overlaps nothing, and nothing else accesses it during the launch.
-//! 2. The tasks from `first` on are those that `place_values` has placed for the entry's class, for rows of these lengths.
-//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
+//! 2. `tasks` are those that `place_values` has placed, and `counters` what `tally` has counted, for rows of these lengths.
+//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for so many tasks of the entry's class, or more.
 
 use cuda_std::{mem, shared::Shared, shared_array, thread};
 
@@ -37,25 +40,14 @@ use crate::{
     args::args,
     family::family,
     grid::group_index,
-    spgemm_common::{Group, HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, class, hash},
+    spgemm_common::{
+        Group, HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, add, hash, length_class, product, semiring, zero,
+    },
+    unroll::unroll,
 };
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
-
-/// What stands for the sum and the product.
-pub mod semiring {
-    /// The sum of products.
-    pub const PLUS_TIMES: u32 = 0;
-    /// The least of sums.
-    pub const MIN_PLUS: u32 = 1;
-    /// The greatest of products.
-    pub const MAX_TIMES: u32 = 2;
-    /// 1 if any product is not 0, otherwise 0.
-    pub const OR_AND: u32 = 3;
-    /// 1 if there is any product, otherwise 0. Values are not read, and may be null.
-    pub const ANY: u32 = 4;
-}
 
 args! {
     /// The arguments of every entry, passed by value.
@@ -68,12 +60,10 @@ args! {
         read values_b: T,
         /// One of [`semiring`].
         value semiring: u32,
-        /// The first task.
-        value first: u32,
-        /// How many tasks.
-        value count: u32,
+        /// How many tasks of each class, from `tally`.
+        read counters: u64 [length_class::LARGE as usize + 1],
         /// All tasks.
-        read tasks: u32 [4 * (first as usize + count as usize)],
+        read tasks: u32,
         /// Entries of `C`.
         value entries: u64,
         /// Where rows of `C` begin.
@@ -97,66 +87,44 @@ family! {
         any_semiring: bool,
     }
 
-    spgemm_values_f32_small(DType::F32, class::SMALL, false): Args<f32> => values::<f32, 8, 64, 1024, false>;
-    spgemm_values_f32_middle(DType::F32, class::MIDDLE, false): Args<f32> => values::<f32, 16, 128, 1024, false>;
-    spgemm_values_f32_large(DType::F32, class::HASHED, false): Args<f32> => values::<f32, 32, 512, 2048, false>;
-    spgemm_values_f64_small(DType::F64, class::SMALL, false): Args<f64> => values::<f64, 8, 64, 1024, false>;
-    spgemm_values_f64_middle(DType::F64, class::MIDDLE, false): Args<f64> => values::<f64, 16, 128, 1024, false>;
-    spgemm_values_f64_large(DType::F64, class::HASHED, false): Args<f64> => values::<f64, 32, 512, 2048, false>;
-    spgemm_values_f32_small_any(DType::F32, class::SMALL, true): Args<f32> => values::<f32, 8, 64, 1024, true>;
-    spgemm_values_f32_middle_any(DType::F32, class::MIDDLE, true): Args<f32> => values::<f32, 16, 128, 1024, true>;
-    spgemm_values_f32_large_any(DType::F32, class::HASHED, true): Args<f32> => values::<f32, 32, 512, 2048, true>;
-    spgemm_values_f64_small_any(DType::F64, class::SMALL, true): Args<f64> => values::<f64, 8, 64, 1024, true>;
-    spgemm_values_f64_middle_any(DType::F64, class::MIDDLE, true): Args<f64> => values::<f64, 16, 128, 1024, true>;
-    spgemm_values_f64_large_any(DType::F64, class::HASHED, true): Args<f64> => values::<f64, 32, 512, 2048, true>;
+    spgemm_values_f32_small(DType::F32, length_class::SMALL, false): Args<f32> => values::<f32, 8, 64, 1024, false>;
+    spgemm_values_f32_middle(DType::F32, length_class::MIDDLE, false): Args<f32> => values::<f32, 16, 128, 1024, false>;
+    spgemm_values_f32_large(DType::F32, length_class::LARGE, false): Args<f32> => values::<f32, 32, 512, 2048, false>;
+    spgemm_values_f64_small(DType::F64, length_class::SMALL, false): Args<f64> => values::<f64, 8, 64, 1024, false>;
+    spgemm_values_f64_middle(DType::F64, length_class::MIDDLE, false): Args<f64> => values::<f64, 16, 128, 1024, false>;
+    spgemm_values_f64_large(DType::F64, length_class::LARGE, false): Args<f64> => values::<f64, 32, 512, 2048, false>;
+    spgemm_values_f32_small_any(DType::F32, length_class::SMALL, true): Args<f32> => values::<f32, 8, 64, 1024, true>;
+    spgemm_values_f32_middle_any(DType::F32, length_class::MIDDLE, true): Args<f32> => values::<f32, 16, 128, 1024, true>;
+    spgemm_values_f32_large_any(DType::F32, length_class::LARGE, true): Args<f32> => values::<f32, 32, 512, 2048, true>;
+    spgemm_values_f64_small_any(DType::F64, length_class::SMALL, true): Args<f64> => values::<f64, 8, 64, 1024, true>;
+    spgemm_values_f64_middle_any(DType::F64, length_class::MIDDLE, true): Args<f64> => values::<f64, 16, 128, 1024, true>;
+    spgemm_values_f64_large_any(DType::F64, length_class::LARGE, true): Args<f64> => values::<f64, 32, 512, 2048, true>;
+}
+
+const fn lanes_of_class(class: u32) -> u32 {
+    match class {
+        length_class::SMALL => 8,
+        length_class::MIDDLE => 16,
+        _ => 32,
+    }
+}
+
+const fn class_of_lanes(lanes: u32) -> u32 {
+    match lanes {
+        8 => length_class::SMALL,
+        16 => length_class::MIDDLE,
+        _ => length_class::LARGE,
+    }
 }
 
 /// Blocks for so many tasks of a class.
 #[must_use]
 pub const fn grid_size(class: u32, tasks: u32) -> u32 {
-    let lanes = match class {
-        class::SMALL => 8,
-        class::MIDDLE => 16,
-        _ => 32,
-    };
-    tasks.div_ceil(BLOCK_SIZE / lanes)
+    tasks.div_ceil(BLOCK_SIZE / lanes_of_class(class))
 }
 
-/// What every sum begins with. The host adds up by the same functions.
-#[inline(always)]
-#[must_use]
-pub fn zero<T: Scalar>(semiring: u32) -> T {
-    match semiring {
-        semiring::MIN_PLUS => T::narrow(f64::INFINITY),
-        semiring::MAX_TIMES => T::narrow(f64::NEG_INFINITY),
-        _ => T::ZERO,
-    }
-}
-
-/// The sum with a product. A NaN is neither less nor greater than any number: minimum and maximum leave it out.
-#[inline(always)]
-#[must_use]
-pub fn add<T: Scalar>(semiring: u32, sum: T, a: T, b: T) -> T {
-    match semiring {
-        semiring::PLUS_TIMES => sum + a * b,
-        semiring::MIN_PLUS => {
-            let product = a + b;
-            if product < sum { product } else { sum }
-        }
-        semiring::MAX_TIMES => {
-            let product = a * b;
-            if product > sum { product } else { sum }
-        }
-        semiring::OR_AND => {
-            if a != T::ZERO && b != T::ZERO {
-                T::ONE
-            } else {
-                sum
-            }
-        }
-        _ => T::ONE,
-    }
-}
+/// The fewest entries of a row of `B` that a segment searches for its own. Not measured yet.
+const SEARCHED: u32 = 16;
 
 /// The table of a group: columns, and at the same places sums.
 #[derive(Clone, Copy)]
@@ -196,14 +164,19 @@ unsafe fn values<T: Scalar, const LANES: u32, const SLOTS: u32, const TABLES: us
     let (columns, sums) = (shared_array![u32; TABLES], shared_array![T; TABLES]);
     let args = &args;
     let group = Group::<LANES>::new();
-    let place = group_index::<BLOCK_SIZE>(LANES);
-    if place >= u64::from(args.count) {
-        return;
-    }
     // SAFETY: the task exists; the group is whole; its table is its own.
     unsafe {
-        let task = 4 * (args.first as usize + place as usize);
-        let [row, part, _, parts] = mem::load_readonly_v4(args.tasks.add(task));
+        let class = class_of_lanes(LANES);
+        let (mut before, mut earlier) = (0, 0);
+        while earlier < class {
+            before += mem::load_readonly(args.counters.add(earlier as usize));
+            earlier += 1;
+        }
+        let place = group_index::<BLOCK_SIZE>(LANES);
+        if place >= mem::load_readonly(args.counters.add(class as usize)) {
+            return;
+        }
+        let [row, part, _, parts] = mem::load_readonly_v4(args.tasks.add(4 * (before + place) as usize));
         let begin = args.rows.at(row);
         let length = args.rows.at(row + 1) - begin;
         let (begin, length) = if LANES == 32 {
@@ -231,7 +204,7 @@ unsafe fn values<T: Scalar, const LANES: u32, const SLOTS: u32, const TABLES: us
         while chunk < u64::from(end) {
             let entry = chunk + u64::from(group.lane);
             let (mut first, mut last) = args.patterns.row_of_b(entry, end);
-            if is_segment {
+            if is_segment && last - first >= SEARCHED {
                 first = args.patterns.search(first, last, low);
                 last = args.patterns.search(first, last, high);
             }
@@ -240,16 +213,13 @@ unsafe fn values<T: Scalar, const LANES: u32, const SLOTS: u32, const TABLES: us
                 value = mem::load_readonly(args.values_a.add(entry as usize));
             }
             let found = Found { first, last, value };
-            let mut rest = group.ballot(first < last);
-            let mut ahead = fetch::<T, LANES, ANY>(args, group, found, rest.trailing_zeros() % 32);
-            while rest != 0 {
-                let now = ahead;
-                rest &= rest - 1;
-                if rest != 0 {
-                    ahead = fetch::<T, LANES, ANY>(args, group, found, rest.trailing_zeros());
-                }
-                add_entry::<T, LANES, ANY>(args, semiring, table, now);
-                group.sync();
+            let entries = group.ballot(first < last);
+            let before = group.sum_before(last - first);
+            let total = group.get(before + (last - first), LANES - 1);
+            if total <= entries.count_ones() * (LANES / 2) {
+                add_products::<T, LANES, ANY>(args, semiring, group, table, (found, before, total));
+            } else {
+                add_entries::<T, LANES, ANY>(args, semiring, group, table, (found, entries));
             }
             chunk += u64::from(LANES);
         }
@@ -258,6 +228,110 @@ unsafe fn values<T: Scalar, const LANES: u32, const SLOTS: u32, const TABLES: us
             let column = mem::load_readonly(of_c.add(i as usize));
             mem::store(args.values.add(begin as usize + i as usize), table.sums.load(table.slot_of(column)));
             i += LANES;
+        }
+    }
+}
+
+/// Adds the products of a lane's entry of `A` each, one entry after the other: those whose bit is set in `entries` have any.
+///
+/// # Safety
+/// The rules at the head of this module; the group is whole.
+#[inline(always)]
+unsafe fn add_entries<T: Scalar, const LANES: u32, const ANY: bool>(
+    args: &Args<T>,
+    semiring: u32,
+    group: Group<LANES>,
+    table: Table<T>,
+    (found, entries): (Found<T>, u32),
+) {
+    let mut rest = entries;
+    // SAFETY: the entry exists; a barrier stands between the sums of two entries.
+    unsafe {
+        let mut ahead = fetch::<T, LANES, ANY>(args, group, found, rest.trailing_zeros() % LANES);
+        while rest != 0 {
+            let now = ahead;
+            rest &= rest - 1;
+            if rest != 0 {
+                ahead = fetch::<T, LANES, ANY>(args, group, found, rest.trailing_zeros());
+            }
+            add_entry::<T, LANES, ANY>(args, semiring, table, now);
+            group.sync();
+        }
+    }
+}
+
+/// Adds the same products as [`add_entries`], of which `before` come before those of this lane's entry, `total` in all: a lane a product.
+///
+/// # Safety
+/// The rules at the head of this module; the group is whole.
+#[inline(always)]
+unsafe fn add_products<T: Scalar, const LANES: u32, const ANY: bool>(
+    args: &Args<T>,
+    semiring: u32,
+    group: Group<LANES>,
+    table: Table<T>,
+    (found, before, total): (Found<T>, u32, u32),
+) {
+    let mut step = 0;
+    while step < total {
+        let (mut columns, mut products) = ([NO_COLUMN; 4], [T::ZERO; 4]);
+        // SAFETY: the product exists, and so does its entry of B.
+        unsafe {
+            unroll!(K in [0, 1, 2, 3] {
+                let number = step + K * LANES + group.lane;
+                // The last lane whose products begin at this one or before: of those that begin at one place, all but the last have none.
+                let (mut from, mut distance) = (0, LANES / 2);
+                while distance > 0 {
+                    if group.get(before, from + distance) <= number {
+                        from += distance;
+                    }
+                    distance /= 2;
+                }
+                let (first, value) = (group.get(found.first.wrapping_sub(before), from), group.get(found.value, from));
+                if number < total {
+                    let at = first.wrapping_add(number) as usize;
+                    columns[K as usize] = mem::load_readonly(args.patterns.columns_b.add(at));
+                    products[K as usize] = product(semiring, value, load_factor::<T, ANY>(args, at));
+                }
+            });
+            unroll!(K in [0, 1, 2, 3] {
+                if step + K * LANES < total {
+                    add_distinct(semiring, group, table, columns[K as usize], products[K as usize]);
+                }
+            });
+        }
+        step += 4 * LANES;
+    }
+}
+
+/// Adds a product of each lane to the sum of its column, in the order of the lanes; nothing for [`NO_COLUMN`] and what the table does not have.
+///
+/// # Safety
+/// The group is whole, and all its lanes see the table.
+#[inline(always)]
+unsafe fn add_distinct<T: Scalar, const LANES: u32>(
+    semiring: u32,
+    group: Group<LANES>,
+    table: Table<T>,
+    column: u32,
+    product: T,
+) {
+    // SAFETY: in each round lanes have distinct slots, and a barrier follows.
+    unsafe {
+        let slot = table.slot_of(column);
+        let exists = column != NO_COLUMN && table.columns.load(slot) == column;
+        // Slots are below 2^31.
+        let before = group.equal_before(if exists { slot } else { 1 << 31 | group.lane });
+        let mut round = 0;
+        loop {
+            if exists && before == round {
+                table.sums.store(slot, add(semiring, table.sums.load(slot), product));
+            }
+            group.sync();
+            round += 1;
+            if group.ballot(before >= round) == 0 {
+                break;
+            }
         }
     }
 }
@@ -311,7 +385,8 @@ unsafe fn add_entry<T: Scalar, const LANES: u32, const ANY: bool>(
         while now.left > 0 {
             let slot = table.slot_of(now.column);
             if table.columns.load(slot) == now.column {
-                table.sums.store(slot, add(semiring, table.sums.load(slot), now.value, now.factor));
+                let product = product(semiring, now.value, now.factor);
+                table.sums.store(slot, add(semiring, table.sums.load(slot), product));
             }
             now.at += LANES as usize;
             now.left = now.left.saturating_sub(LANES);
