@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     }
     trials.extend(on_cpu_and_gpu("long_sorts", long_sorts));
     trials.extend(on_cpu_and_gpu("sorts_of_several_threads", sorts_of_several_threads));
+    trials.extend(on_every_device("sorts_of_segments", segments));
     trials.extend(on_every_device("histograms", histograms));
     trials.extend(on_cpu_and_gpu("long_runs", long_runs));
     trials.push(on_emulator("runs_of_any_keys", any_runs));
@@ -197,6 +198,45 @@ fn long_sorts(device: &Device) {
         expected.sort_unstable();
         assert!(x.to_vec().unwrap() == expected);
     }
+}
+
+/// Lengths around what a group of lanes sorts, and longer; keys with and without equals.
+fn segments(device: &Device) {
+    let cases: [&[usize]; 8] =
+        [&[], &[0], &[1], &[0, 0, 3], &[7; 50], &[64, 65, 63, 1, 0, 2], &[511, 512, 0, 5], &[513, 3, 0, 2000]];
+    for (case, lengths) in cases.into_iter().enumerate() {
+        let ends = lengths.iter().scan(0, |end, &length| {
+            *end += length as u32;
+            Some(*end)
+        });
+        let offsets: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        let all = random_numbers::<u32>(case as u64, lengths.iter().sum());
+        for keys in [all.clone(), all.iter().map(|key| key % 3).collect()] {
+            let mut expected: Vec<(u32, f64)> = keys.iter().copied().zip((0..).map(f64::from)).collect();
+            for bounds in offsets.windows(2) {
+                expected[bounds[0] as usize..bounds[1] as usize].sort_by_key(|&(key, _)| key);
+            }
+            let (expected_keys, expected): (Vec<u32>, Vec<f64>) = expected.into_iter().unzip();
+            let starts = device.upload_vec(&offsets).unwrap();
+            let mut alone = device.upload_vec(&keys).unwrap();
+            alone.sort_segments(&starts).unwrap();
+            assert_eq!(alone.to_vec().unwrap(), expected_keys, "case {case}");
+            let mut values = device.upload_vec(&(0..keys.len()).map(|i| i as f64).collect::<Vec<_>>()).unwrap();
+            let mut with = device.upload_vec(&keys).unwrap();
+            with.sort_segments_with(&starts, &mut values).unwrap();
+            assert_eq!((with.to_vec().unwrap(), values.to_vec().unwrap()), (expected_keys, expected), "case {case}");
+        }
+    }
+    let keys = [5u32, 4, 3, 2, 1];
+    for offsets in [&[1u32, 5][..], &[0, 3, 2, 5], &[0, 4], &[0, 6], &[0, 6, 5], &[0], &[]] {
+        let mut x = device.upload_vec(&keys).unwrap();
+        let error = x.sort_segments(&device.upload_vec(offsets).unwrap()).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(text) if text.contains("5 elements")), "{offsets:?}: {error}");
+        assert_eq!(x.to_vec().unwrap(), keys, "{offsets:?}");
+    }
+    let (mut x, mut short) = (device.upload_vec(&keys).unwrap(), device.zeros::<f32>(4).unwrap());
+    let error = x.sort_segments_with(&device.upload_vec(&[0u32, 5]).unwrap(), &mut short).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { .. }), "{error}");
 }
 
 /// The sorts of several threads on one stream do not share what they count.

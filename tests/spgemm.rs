@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("plans", plans));
     trials.extend(on_every_device("plans_of_other_matrices", plans_of_other_matrices));
     trials.extend(on_every_device("results_multiply", results_multiply));
+    trials.extend(on_every_device("products_of_three", products_of_three));
     trials.extend(on_every_device("masks", masks));
     trials.extend(on_every_device("semirings", semirings));
     trials.extend(on_every_device("bad_arguments_are_errors", bad_arguments_are_errors));
@@ -262,6 +263,28 @@ fn results_multiply(device: &Device) {
     cube.spmv(1.0, &x, 0.0, &mut y).unwrap();
     let sums: Vec<f64> = downloaded(&cube).rows().map(|(_, values)| values.iter().sum()).collect();
     assert_eq!(y.to_vec().unwrap(), sums);
+}
+
+/// `R A P` and `A^T B` of small integers, exactly.
+fn products_of_three(device: &Device) {
+    let a = integers::matrix(random_rows::<f64>(11, 60, (0..60).map(|i| i % 6)));
+    let p = integers::matrix(random_rows::<f64>(12, 11, (0..60).map(|i| i % 3)));
+    let r = p.transpose().unwrap().canonical();
+    let [on_a, on_p, on_r] = [&a, &p, &r].map(|matrix| device.upload(matrix).unwrap());
+    let through = |left: &[(usize, usize, f64)], right: &[(usize, usize, f64)]| {
+        let mut sums = BTreeMap::<(usize, usize), f64>::new();
+        for &(i, k, x) in left {
+            for &(_, j, y) in right.iter().filter(|&&(row, _, _)| row == k) {
+                *sums.entry((i, j)).or_default() += x * y;
+            }
+        }
+        sums.into_iter().map(|((i, j), sum)| (i, j, sum)).collect::<Vec<_>>()
+    };
+    let [a, p, r] = [&a, &p, &r].map(|matrix| matrix.triplets().collect::<Vec<_>>());
+    let found = |c: &DeviceMatrix<f64>| downloaded(c).triplets().collect::<Vec<_>>();
+    assert_eq!(found(&on_a.triple_product(&on_r, &on_p).unwrap()), through(&r, &through(&a, &p)));
+    assert_eq!(found(&on_p.transpose_multiply(&on_p).unwrap()), through(&r, &p));
+    assert!(matches!(on_a.triple_product(&on_p, &on_r), Err(Error::LengthMismatch { .. })));
 }
 
 fn masks(device: &Device) {

@@ -7,10 +7,12 @@ mod kronecker;
 mod merge;
 mod operand;
 mod prefix_sum;
+mod segments;
 mod select;
 mod sort;
 pub(crate) mod spgemm;
 mod transpose;
+mod triple;
 
 pub(crate) use prefix_sum::row_offsets;
 pub use sort::SortKey;

@@ -147,7 +147,7 @@ impl<T: Scalar> Operand<T> {
                 values: values.readable(),
                 new_columns: columns.writable(),
                 new_values: new_values.writable(),
-                too_long: too_long.writable(),
+                left_out: too_long.writable(),
             };
             let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
             // SAFETY: a valid matrix, and new arrays for as many entries; the entry is for `T`.
@@ -175,7 +175,11 @@ impl<T: Scalar> Operand<T> {
 }
 
 /// Sorts with few lanes a row where rows are short, and with more where a row was too long for those. `None` if one is too long for any.
-fn with_enough_lanes<R>(entries: u32, rows: u32, sort: impl Fn(u32) -> Result<Option<R>>) -> Result<Option<R>> {
+pub(super) fn with_enough_lanes<R>(
+    entries: u32,
+    rows: u32,
+    sort: impl Fn(u32) -> Result<Option<R>>,
+) -> Result<Option<R>> {
     let [few, most] = csr_sort_rows::LANES;
     match lanes(entries, rows) == few {
         true => match sort(few)? {
@@ -355,7 +359,7 @@ fn placed<T: Scalar>(
             values: values.readable(),
             new_columns: columns.writable(),
             new_values: new_values.writable(),
-            too_long: too_long.writable(),
+            left_out: too_long.writable(),
         };
         let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
         // SAFETY: the offsets are those of the keys, whose lower halves are numbers of values; the entry is for `T`.
@@ -372,7 +376,7 @@ fn placed<T: Scalar>(
 
 /// Columns and values sorted by row and column, entries of the same in the order that they had: by a radix sort of all entries. Of a matrix with
 /// one column the columns stay in the order that they have.
-fn radix_sorted<'a, T: Scalar>(
+pub(super) fn radix_sorted<'a, T: Scalar>(
     (nrows, ncols): (u32, u32),
     rows: DeviceVec<u32>,
     columns: impl Fn() -> device::Readable<'a, u32>,

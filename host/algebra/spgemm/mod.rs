@@ -191,8 +191,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// entries of `A` in the row: the same bits on every device, in every run. A matrix of 2³² entries or more has 64-bit offsets. Both matrices are in
     /// CSR with 32-bit offsets, and the columns of each row of `B` ascend strictly; `A` may have duplicates.
     ///
-    /// `O(products)` work; waits for the number of entries. On a GPU the workspace is at most [`WORKSPACE_BYTES`](Self::WORKSPACE_BYTES), 16
-    /// bytes per row of `A` and per 384 entries of `C`, and 8 per row. The method is Gustavson's, "Two Fast Algorithms for Sparse Matrices" (1978), with
+    /// `O(products)` work; waits for the number of entries. On a GPU the workspace is at most [`WORKSPACE_BYTES`](Self::WORKSPACE_BYTES) and a quarter of
+    /// the size of `C`, 40 bytes per row of `A`, and 16 per 384 entries of `C`. The method is Gustavson's, "Two Fast Algorithms for Sparse Matrices" (1978), with
     /// kernels by length of row as in Nagasaka, Nukada & Matsuoka (2017) and in Parger et al., "spECK" (2020).
     ///
     /// ```

@@ -206,7 +206,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "spgemm",
         "algebra/spgemm_values.rs",
         "no barrier between entries",
-        "add_entry::<T, LANES, ANY>(args, semiring, table, now);\n                group.sync();",
+        "add_entry::<T, LANES, ANY>(args, semiring, table, now);\n            group.sync();",
         "add_entry::<T, LANES, ANY>(args, semiring, table, now);",
     ),
     mutant(
@@ -215,6 +215,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a segment takes the columns of the next",
         "last = args.patterns.search(first, last, high);",
         "last = args.patterns.search(first, last, high - 1);",
+    ),
+    mutant(
+        "spgemm",
+        "algebra/spgemm_values.rs",
+        "products that meet in one sum are added in every round",
+        "if exists && before == round {",
+        "if exists {",
+    ),
+    mutant(
+        "spgemm",
+        "algebra/spgemm_short.rs",
+        "halves of a merge keep the wrong keys",
+        "let is_low = group.lane & distance == 0;",
+        "let is_low = group.lane & run == 0;",
+    ),
+    mutant(
+        "spgemm",
+        "algebra/spgemm_short.rs",
+        "a column begins at every key",
+        "if sorted < total && (sorted == 0 || keys[K as usize] >> shift != before >> shift) {",
+        "if sorted < total && (sorted == 0 || keys[K as usize] != before) {",
     ),
     mutant(
         "spgemm",

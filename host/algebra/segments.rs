@@ -1,0 +1,180 @@
+//! Sorts of many segments of a vector, each by itself.
+
+use kernels_gpu::{
+    csr_sort_rows::{self, BAD_OFFSETS, TOO_LONG},
+    triplets,
+};
+#[cfg(feature = "rayon")]
+use rayon::prelude::*;
+
+use super::{
+    operand::is_cpu,
+    transpose::{radix_sorted, with_enough_lanes},
+};
+use crate::{
+    DeviceVec, Error, Result, Scalar,
+    device::{self, check_length, launch},
+    memory,
+};
+
+/// Sorts of segments, as of the rows of a matrix: segment `i` is `offsets[i]..offsets[i + 1]`.
+///
+/// Segments of up to 512 elements are sorted in shared memory, each by a group of lanes that compares every element with every other; if one is
+/// longer, all are sorted by a radix sort. They need memory for another copy of what they sort, and wait for the answer whether the offsets are in order.
+impl DeviceVec<u32> {
+    /// Sorts the elements of each segment, in ascending order.
+    ///
+    /// ```
+    /// use warpsparse::Device;
+    ///
+    /// let device = Device::auto();
+    /// let mut x = device.upload_vec(&[3u32, 1, 2, 9, 8])?;
+    /// x.sort_segments(&device.upload_vec(&[0u32, 3, 3, 5])?)?;
+    /// assert_eq!(x.to_vec()?, [1, 2, 3, 8, 9]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidOption`](Error::InvalidOption) if the offsets do not begin with 0, fall, or do not end with the number of elements, and while a graph is
+    /// recorded; then nothing is changed. [`DeviceMismatch`](Error::DeviceMismatch), [`Unsupported`](Error::Unsupported) for 2³² elements
+    /// and more, [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
+    pub fn sort_segments(&mut self, offsets: &DeviceVec<u32>) -> Result<()> {
+        sort::<f32>(self, offsets, None)
+    }
+
+    /// Sorts the elements of each segment as keys, in ascending order, and `values` with them: values of equal keys keep their order.
+    ///
+    /// # Errors
+    /// As [`sort_segments`](Self::sort_segments); [`LengthMismatch`](Error::LengthMismatch).
+    pub fn sort_segments_with<T: Scalar>(&mut self, offsets: &DeviceVec<u32>, values: &mut DeviceVec<T>) -> Result<()> {
+        check_length("values", self.len(), values.len())?;
+        self.device().check_same("values", values.device())?;
+        sort(self, offsets, Some(values))
+    }
+}
+
+fn bad_offsets(segments: usize, elements: usize) -> Error {
+    let rule = "they begin with 0, never fall, and end with the number of elements";
+    Error::InvalidOption(format!("the offsets of {segments} segments of {elements} elements: {rule}"))
+}
+
+fn sort<T: Scalar>(
+    keys: &mut DeviceVec<u32>,
+    offsets: &DeviceVec<u32>,
+    values: Option<&mut DeviceVec<T>>,
+) -> Result<()> {
+    device::refuse("a sort of segments")?;
+    keys.device().check_same("offsets", offsets.device())?;
+    let (segments, elements) = (offsets.len().saturating_sub(1), keys.len());
+    let bad = || bad_offsets(segments, elements);
+    let (Ok(rows), Ok(entries)) = (u32::try_from(segments), u32::try_from(elements)) else {
+        return Err(Error::Unsupported(format!(
+            "a sort of {elements} elements in {segments} segments: at most 2^32 - 1"
+        )));
+    };
+    if is_cpu(keys.device()) {
+        let offsets = offsets.buffer().on_cpu();
+        let is_valid = offsets.first() == Some(&0) && offsets.last() == Some(&entries) && offsets.is_sorted();
+        if !is_valid {
+            return Err(bad());
+        }
+        let keys = keys.as_slice_mut().on_cpu_mut();
+        return sort_on_cpu(offsets, keys, values.map(|values| values.as_slice_mut().on_cpu_mut()));
+    }
+    if rows == 0 {
+        return if entries == 0 && offsets.to_vec()? == [0] { Ok(()) } else { Err(bad()) };
+    }
+    let device = &keys.device().clone();
+    let attempt = |lanes| {
+        let mut new_keys = device.scratch(elements)?;
+        let mut new_values = values.as_deref().map(|_| device.scratch::<T>(elements)).transpose()?;
+        let mut left_out = device.zeros(1)?;
+        let args = csr_sort_rows::Args {
+            rows,
+            entries,
+            row_offsets: offsets.readable(),
+            keys: Default::default(),
+            col_indices: keys.readable(),
+            values: values.as_deref().map(DeviceVec::readable).unwrap_or_default(),
+            new_columns: new_keys.writable(),
+            new_values: new_values.as_mut().map(DeviceVec::writable).unwrap_or_default(),
+            left_out: left_out.writable(),
+        };
+        let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
+        // SAFETY: new arrays for as many elements; the kernel checks the offsets; the entry is for `T`.
+        unsafe { launch(device, entry, csr_sort_rows::grid_size(rows, lanes), args) }?;
+        match left_out.to_vec()?[0] {
+            0 => Ok(Some((new_keys, new_values))),
+            TOO_LONG => Ok(None),
+            problem => {
+                debug_assert!(problem & BAD_OFFSETS != 0);
+                Err(bad())
+            }
+        }
+    };
+    let (new_keys, new_values) = match with_enough_lanes(entries, rows, attempt)? {
+        Some(sorted) => sorted,
+        None => {
+            let mut segment_of = device.scratch(elements)?;
+            let args = triplets::RowsArgs {
+                rows,
+                entries,
+                row_offsets: offsets.readable(),
+                row_indices: segment_of.writable(),
+            };
+            let entry = triplets::Key { operation: triplets::Operation::Rows }.entry();
+            // SAFETY: the offsets are in order: otherwise the attempt has failed.
+            unsafe { launch(device, entry, triplets::rows_grid_size(entries), args) }?;
+            match values.as_deref() {
+                Some(values) => {
+                    let (keys, values) = radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), values)?;
+                    (keys, Some(values))
+                }
+                None => {
+                    let none = device.zeros::<f32>(elements)?;
+                    (radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), &none)?.0, None)
+                }
+            }
+        }
+    };
+    *keys = new_keys;
+    if let (Some(values), Some(new_values)) = (values, new_values) {
+        *values = new_values;
+    }
+    Ok(())
+}
+
+fn sort_on_cpu<T: Scalar>(offsets: &[u32], keys: &mut [u32], values: Option<&mut [T]>) -> Result<()> {
+    let Some(values) = values else {
+        let mut segments = split(offsets, keys)?;
+        #[cfg(feature = "rayon")]
+        segments.par_iter_mut().for_each(|segment| segment.sort_unstable());
+        #[cfg(not(feature = "rayon"))]
+        segments.iter_mut().for_each(|segment| segment.sort_unstable());
+        return Ok(());
+    };
+    let sort = |(keys, values): (&mut [u32], &mut [T])| {
+        let mut pairs = memory::room(keys.len())?;
+        pairs.extend(keys.iter().copied().zip(values.iter().copied()));
+        pairs.sort_by_key(|&(key, _)| key);
+        for ((key, value), pair) in keys.iter_mut().zip(values).zip(pairs) {
+            (*key, *value) = pair;
+        }
+        Ok(())
+    };
+    let (keys, values) = (split(offsets, keys)?, split(offsets, values)?);
+    #[cfg(feature = "rayon")]
+    return keys.into_par_iter().zip(values).try_for_each(sort);
+    #[cfg(not(feature = "rayon"))]
+    return keys.into_iter().zip(values).try_for_each(sort);
+}
+
+fn split<'a, E>(offsets: &[u32], mut rest: &'a mut [E]) -> Result<Vec<&'a mut [E]>> {
+    let mut segments = memory::room(offsets.len() - 1)?;
+    for bounds in offsets.windows(2) {
+        let (segment, after) = rest.split_at_mut((bounds[1] - bounds[0]) as usize);
+        segments.push(segment);
+        rest = after;
+    }
+    Ok(segments)
+}

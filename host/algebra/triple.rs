@@ -1,0 +1,40 @@
+//! Products of several sparse matrices.
+
+use crate::{DeviceMatrix, Result, Scalar};
+
+impl<T: Scalar> DeviceMatrix<T> {
+    /// Computes `AᵀB`, with ascending columns: `a.transpose_multiply(&a)` is `AᵀA`.
+    ///
+    /// The transpose is there during the product alone. The products of an entry are added in the order of the rows of `A`.
+    ///
+    /// # Errors
+    /// As [`transpose`](Self::transpose) and [`multiply`](Self::multiply).
+    pub fn transpose_multiply(&self, b: &Self) -> Result<Self> {
+        self.transpose()?.multiply(b)
+    }
+
+    /// Computes `R A P`, as for a coarse grid (Galerkin), from `self` = A. It is `R (A P)`: for a prolongation `P` with few entries per row the
+    /// smaller of the two orders. `A P` is there during the second product alone.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device};
+    ///
+    /// let device = Device::auto();
+    /// let laplacian = vec![2.0f64, -1.0, -1.0, 2.0, -1.0, -1.0, 2.0, -1.0, -1.0, 2.0];
+    /// let columns = vec![0, 1, 0, 1, 2, 1, 2, 3, 2, 3];
+    /// let a = device.upload(&CsrMatrix::try_from_csr_data(4, 4, vec![0u32, 2, 5, 8, 10], columns, laplacian)?)?;
+    /// // Two aggregates of two points each.
+    /// let p = device.upload(&CsrMatrix::try_from_csr_data(4, 2, vec![0u32, 1, 2, 3, 4], vec![0, 0, 1, 1], vec![1.0; 4])?)?;
+    /// let coarse = a.triple_product(&p.transpose()?, &p)?.download()?.into_csr()?;
+    /// assert_eq!(coarse.values(), [2.0, -1.0, -1.0, 2.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// For new values on the same patterns keep two plans: [`SpgemmPlan`](crate::SpgemmPlan).
+    ///
+    /// # Errors
+    /// As [`multiply`](Self::multiply); `P` has ascending columns.
+    pub fn triple_product(&self, r: &Self, p: &Self) -> Result<Self> {
+        r.multiply(&self.multiply(p)?)
+    }
+}
