@@ -267,8 +267,8 @@ fn results_multiply(device: &Device) {
 
 /// `R A P` and `A^T B` of small integers, exactly.
 fn products_of_three(device: &Device) {
-    let a = integers::matrix(random_rows::<f64>(11, 60, (0..60).map(|i| i % 6)));
-    let p = integers::matrix(random_rows::<f64>(12, 11, (0..60).map(|i| i % 3)));
+    let a = integers::matrix(&random_rows::<f64>(11, 60, (0..60).map(|i| i % 6)));
+    let p = integers::matrix(&random_rows::<f64>(12, 11, (0..60).map(|i| i % 3)));
     let r = p.transpose().unwrap().canonical();
     let [on_a, on_p, on_r] = [&a, &p, &r].map(|matrix| device.upload(matrix).unwrap());
     let through = |left: &[(usize, usize, f64)], right: &[(usize, usize, f64)]| {

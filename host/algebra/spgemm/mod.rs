@@ -90,7 +90,7 @@ pub struct SpgemmPlan<T> {
 #[derive(Debug)]
 enum Plan<T> {
     Cpu(cpu::Plan<T>),
-    Device(gpu::Plan<T>),
+    Device(Box<gpu::Plan<T>>),
 }
 
 /// Two matrices, and perhaps a mask.
@@ -118,7 +118,7 @@ impl<T: Scalar> SpgemmPlan<T> {
         let (device, shape) = (a.device().clone(), [a.nrows(), a.ncols(), b.ncols()]);
         let plan = match operands(a, b, mask)? {
             Operands::Host([a, b], mask) => Plan::Cpu(cpu::Plan::new(&device, a, b, mask)?),
-            Operands::Device([a, b], mask) => Plan::Device(gpu::Plan::new(a, b, mask)?),
+            Operands::Device([a, b], mask) => Plan::Device(Box::new(gpu::Plan::new(a, b, mask)?)),
         };
         Ok(Self { device, shape, semiring, plan })
     }
