@@ -1,9 +1,6 @@
 //! Sorts of many segments of a vector, each by itself.
 
-use kernels_gpu::{
-    csr_sort_rows::{self, BAD_OFFSETS, TOO_LONG},
-    triplets,
-};
+use kernels_gpu::{csr_sort_rows, triplets};
 #[cfg(feature = "rayon")]
 use rayon::prelude::*;
 
@@ -20,7 +17,8 @@ use crate::{
 /// Sorts of segments, as of the rows of a matrix: segment `i` is `offsets[i]..offsets[i + 1]`.
 ///
 /// Segments of up to 512 elements are sorted in shared memory, each by a group of lanes that compares every element with every other; if one is
-/// longer, all are sorted by a radix sort. They need memory for another copy of what they sort, and wait for the answer whether the offsets are in order.
+/// longer, all are sorted by a radix sort. They need memory for another copy of what they sort. The offsets are checked on the host: the sorts wait for a copy
+/// of them, and for the answer whether a segment was too long.
 impl DeviceVec<u32> {
     /// Sorts the elements of each segment, in ascending order.
     ///
@@ -53,11 +51,6 @@ impl DeviceVec<u32> {
     }
 }
 
-fn bad_offsets(segments: usize, elements: usize) -> Error {
-    let rule = "they begin with 0, never fall, and end with the number of elements";
-    Error::InvalidOption(format!("the offsets of {segments} segments of {elements} elements: {rule}"))
-}
-
 fn sort<T: Scalar>(
     keys: &mut DeviceVec<u32>,
     offsets: &DeviceVec<u32>,
@@ -66,23 +59,24 @@ fn sort<T: Scalar>(
     device::refuse("a sort of segments")?;
     keys.device().check_same("offsets", offsets.device())?;
     let (segments, elements) = (offsets.len().saturating_sub(1), keys.len());
-    let bad = || bad_offsets(segments, elements);
     let (Ok(rows), Ok(entries)) = (u32::try_from(segments), u32::try_from(elements)) else {
         return Err(Error::Unsupported(format!(
             "a sort of {elements} elements in {segments} segments: at most 2^32 - 1"
         )));
     };
+    let starts = offsets.to_vec()?;
+    let is_valid = starts.first() == Some(&0) && starts.last() == Some(&entries) && starts.is_sorted();
+    if !is_valid {
+        let rule = "they begin with 0, never fall, and end with the number of elements";
+        let problem = format!("the offsets of {segments} segments of {elements} elements: {rule}");
+        return Err(Error::InvalidOption(problem));
+    }
     if is_cpu(keys.device()) {
-        let offsets = offsets.buffer().on_cpu();
-        let is_valid = offsets.first() == Some(&0) && offsets.last() == Some(&entries) && offsets.is_sorted();
-        if !is_valid {
-            return Err(bad());
-        }
         let keys = keys.as_slice_mut().on_cpu_mut();
-        return sort_on_cpu(offsets, keys, values.map(|values| values.as_slice_mut().on_cpu_mut()));
+        return sort_on_cpu(&starts, keys, values.map(|values| values.as_slice_mut().on_cpu_mut()));
     }
     if rows == 0 {
-        return if entries == 0 && offsets.to_vec()? == [0] { Ok(()) } else { Err(bad()) };
+        return Ok(());
     }
     let device = &keys.device().clone();
     let attempt = |lanes| {
@@ -101,16 +95,9 @@ fn sort<T: Scalar>(
             left_out: left_out.writable(),
         };
         let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
-        // SAFETY: new arrays for as many elements; the kernel checks the offsets; the entry is for `T`.
+        // SAFETY: new arrays for as many elements, and offsets in order; the entry is for `T`.
         unsafe { launch(device, entry, csr_sort_rows::grid_size(rows, lanes), args) }?;
-        match left_out.to_vec()?[0] {
-            0 => Ok(Some((new_keys, new_values))),
-            TOO_LONG => Ok(None),
-            problem => {
-                debug_assert!(problem & BAD_OFFSETS != 0);
-                Err(bad())
-            }
-        }
+        Ok((left_out.to_vec()? == [0]).then_some((new_keys, new_values)))
     };
     let (new_keys, new_values) = match with_enough_lanes(entries, rows, attempt)? {
         Some(sorted) => sorted,
@@ -123,7 +110,7 @@ fn sort<T: Scalar>(
                 row_indices: segment_of.writable(),
             };
             let entry = triplets::Key { operation: triplets::Operation::Rows }.entry();
-            // SAFETY: the offsets are in order: otherwise the attempt has failed.
+            // SAFETY: the offsets are in order.
             unsafe { launch(device, entry, triplets::rows_grid_size(entries), args) }?;
             match values.as_deref() {
                 Some(values) => {
