@@ -2,6 +2,7 @@
 
 mod compact;
 mod cpu;
+pub(crate) mod from_csr;
 mod histogram;
 mod kronecker;
 mod merge;
@@ -10,6 +11,7 @@ mod prefix_sum;
 mod select;
 mod sort;
 pub(crate) mod spgemm;
+pub(crate) mod to_csr;
 mod transpose;
 
 pub(crate) use prefix_sum::row_offsets;

@@ -21,7 +21,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// bits on every device.
     ///
     /// On a GPU a matrix with ascending columns and a symmetric pattern takes one pass over its entries, others three. If a row of the
-    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format than CSR with 32-bit offsets is converted on the host.
+    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format is converted to CSR before, on the host if it has 64-bit offsets.
     /// Waits for the number of entries. The kernels for products with the result are chosen at its first product.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Returns row indices, column indices and values of the entries, in storage order: see [`Device::csr_from_triplets`] for the way back.
     ///
-    /// `O(nnz)` work. A matrix in another format than CSR with 32-bit offsets is converted on the host.
+    /// `O(nnz)` work. A matrix in another format is converted to CSR before, on the host if it has 64-bit offsets.
     ///
     /// # Errors
     /// As [`transpose`](Self::transpose).
@@ -186,7 +186,7 @@ fn with_enough_lanes<R>(entries: u32, rows: u32, sort: impl Fn(u32) -> Result<Op
     }
 }
 
-fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArrays<T, u32>>> {
+pub(super) fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArrays<T, u32>>> {
     if arrays.nrows == arrays.ncols
         && arrays.nnz > 0
         && arrays.is_canonical()?
