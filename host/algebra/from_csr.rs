@@ -59,7 +59,7 @@ pub(crate) fn to_dia<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<(DiaArra
     let offsets = device.upload_vec(&twos_complement)?;
     let leading_dimension = leading_dimension(csr.nrows as usize);
     let (mut slots, mut count) = (device.scratch(on_host.len() * leading_dimension)?, device.zeros::<u64>(1)?);
-    if slots.len() > 0 {
+    if !slots.is_empty() {
         let (values, leading_dimension) = (csr.values.read(), leading_dimension as u64);
         let args = csr_to_dia::FillArgs {
             rows: csr.nrows,
