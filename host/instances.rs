@@ -6,8 +6,8 @@
 
 use crate::{
     Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Element,
-    EllMatrix, Factor, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar, SortKey,
-    SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
+    EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar,
+    SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
 };
 
 #[doc(hidden)]
@@ -138,7 +138,7 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     let b_of = x.device().csr_from_triplets(0, 0, &rows, &cols, &values)?;
     let _ = (a.transpose()?.canonical()?, a.add(one, one, &b_of)?, a.hadamard(&b_of)?, a.kronecker(&b_of)?);
     let _ = (a.lower_triangle(0)?, a.upper_triangle(0)?, a.slice_rows(0..0)?, a.slice_cols(0..0)?);
-    let _ = (a.permute(&[], &[])?, a.drop_zeros()?, a.drop_small(one)?);
+    let _ = (a.convert(Format::Csr)?, a.permute(&[], &[])?, a.drop_zeros()?, a.drop_small(one)?);
     b.gemm(one, &b, one, &mut *dense)?;
     let options = gemm_autotune(b.view(), b.view(), &dense.view_mut())?;
     gemm_with(&options, one, &b, &b, one, &mut *dense)?;

@@ -109,7 +109,9 @@ pub use device::{
 pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, SpmmPlan, Upload};
 pub use error::{Error, ErrorKind, Result};
-pub use formats::{CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, HybMatrix};
+pub use formats::{
+    CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, Format, HybMatrix,
+};
 pub use gemm::{GemmOptions, gemm, gemm_autotune, gemm_choice, gemm_with};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};

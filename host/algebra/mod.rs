@@ -2,15 +2,18 @@
 
 mod compact;
 mod cpu;
+pub(crate) mod from_csr;
 mod histogram;
 mod kronecker;
 mod merge;
 mod operand;
 mod prefix_sum;
+mod row_sort;
 mod segments;
 mod select;
 mod sort;
 pub(crate) mod spgemm;
+pub(crate) mod to_csr;
 mod transpose;
 mod triple;
 

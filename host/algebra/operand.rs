@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use kernels_gpu::vector_move::{self, Move};
 
-use super::row_offsets;
+use super::{row_offsets, to_csr::to_csr};
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Element, Result, Scalar,
     device::{Backend, Buffer, launch},
     formats::coo::check_limits,
-    stored::{Csr, CsrArrays},
+    stored::{CsrArrays, Stored},
 };
 
 /// A matrix in CSR with 32-bit offsets.
@@ -20,13 +20,14 @@ pub(super) enum Operand<T> {
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
-    /// The matrix as an operand. One in another format is converted on the host.
+    /// The matrix as an operand. One in another format is converted: on its device, but with 64-bit offsets on the host.
     pub(super) fn operand(&self) -> Result<Operand<T>> {
-        Ok(match self.csr() {
-            Some(Csr::Host(matrix)) => Operand::Host(matrix.clone()),
-            Some(Csr::Device(arrays)) => Operand::Device(Arc::clone(arrays)),
-            None => Operand::upload(self.device(), self.download()?.into_csr()?)?,
-        })
+        if let Stored::Device(arrays) = self.stored()
+            && let Some(csr) = to_csr(&**arrays, self.is_transposed())?
+        {
+            return Ok(Operand::Device(csr));
+        }
+        Operand::upload(self.device(), self.download()?.into_csr()?)
     }
 }
 

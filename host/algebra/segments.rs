@@ -1,12 +1,12 @@
 //! Sorts of many segments of a vector, each by itself.
 
-use kernels_gpu::{csr_sort_rows, triplets};
+use kernels_gpu::triplets;
 #[cfg(feature = "rayon")]
 use rayon::prelude::*;
 
 use super::{
     operand::is_cpu,
-    transpose::{radix_sorted, with_enough_lanes},
+    row_sort::{Columns, UnsortedRows, radix_sorted},
 };
 use crate::{
     DeviceVec, Error, Result, Scalar,
@@ -79,27 +79,15 @@ fn sort<T: Scalar>(
         return Ok(());
     }
     let device = &keys.device().clone();
-    let attempt = |lanes| {
-        let mut new_keys = device.scratch(elements)?;
-        let mut new_values = values.as_deref().map(|_| device.scratch::<T>(elements)).transpose()?;
-        let mut left_out = device.zeros(1)?;
-        let args = csr_sort_rows::Args {
-            rows,
-            entries,
-            row_offsets: offsets.readable(),
-            keys: Default::default(),
-            col_indices: keys.readable(),
-            values: values.as_deref().map(DeviceVec::readable).unwrap_or_default(),
-            new_columns: new_keys.writable(),
-            new_values: new_values.as_mut().map(DeviceVec::writable).unwrap_or_default(),
-            left_out: left_out.writable(),
-        };
-        let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
-        // SAFETY: new arrays for as many elements, and offsets in order; the entry is for `T`.
-        unsafe { launch(device, entry, csr_sort_rows::grid_size(rows, lanes), args) }?;
-        Ok((left_out.to_vec()? == [0]).then_some((new_keys, new_values)))
+    let unsorted = UnsortedRows {
+        device,
+        rows,
+        entries,
+        offsets: offsets.readable(),
+        columns: Columns::Own(keys.readable()),
+        values: values.as_deref(),
     };
-    let (new_keys, new_values) = match with_enough_lanes(entries, rows, attempt)? {
+    let (new_keys, new_values) = match unsorted.sorted()? {
         Some(sorted) => sorted,
         None => {
             let mut segment_of = device.scratch(elements)?;
@@ -112,20 +100,13 @@ fn sort<T: Scalar>(
             let entry = triplets::Key { operation: triplets::Operation::Rows }.entry();
             // SAFETY: the offsets are in order.
             unsafe { launch(device, entry, triplets::rows_grid_size(entries), args) }?;
-            match values.as_deref() {
-                Some(values) => {
-                    let (keys, values) = radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), values)?;
-                    (keys, Some(values))
-                }
-                None => {
-                    let none = device.zeros::<f32>(elements)?;
-                    (radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), &none)?.0, None)
-                }
-            }
+            let none = device.zeros(if values.is_some() { 0 } else { elements })?;
+            let values = values.as_deref().unwrap_or(&none);
+            radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), values)?
         }
     };
     *keys = new_keys;
-    if let (Some(values), Some(new_values)) = (values, new_values) {
+    if let Some(values) = values {
         *values = new_values;
     }
     Ok(())

@@ -15,8 +15,8 @@ use crate::{
 /// Matrices of some of the entries, in CSR, in the order that they have. Duplicates are looked at one by one. The same matrix gives the same bits on
 /// every device.
 ///
-/// `O(nnz)` work in two passes over the entries; the call waits for their number. A matrix in another format than CSR with 32-bit offsets is
-/// converted on the host. The kernels for products with the result are chosen at its first product.
+/// `O(nnz)` work in two passes over the entries; the call waits for their number. A matrix in another format is converted to CSR
+/// before, on the host if it has 64-bit offsets. The kernels for products with the result are chosen at its first product.
 ///
 /// All fail with [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver), and [`InvalidOption`](Error::InvalidOption) while a graph is
 /// recorded.

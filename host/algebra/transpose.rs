@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kernels_gpu::{csr_sort_rows, csr_transpose, triplets};
+use kernels_gpu::{csr_transpose, triplets};
 
 use super::{
-    operand::{Operand, copy_of, is_cpu, lanes, offsets_of},
+    operand::{Operand, copy_of, is_cpu, offsets_of},
+    row_sort::{Columns, UnsortedRows, radix_sorted},
     select::{Selection, select},
-    sort::sort_pairs,
 };
 use crate::{
     CooView, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
@@ -21,7 +21,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// bits on every device.
     ///
     /// On a GPU a matrix with ascending columns and a symmetric pattern takes one pass over its entries, others three. If a row of the
-    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format than CSR with 32-bit offsets is converted on the host.
+    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format is converted to CSR before, on the host if it has 64-bit offsets.
     /// Waits for the number of entries. The kernels for products with the result are chosen at its first product.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Returns row indices, column indices and values of the entries, in storage order: see [`Device::csr_from_triplets`] for the way back.
     ///
-    /// `O(nnz)` work. A matrix in another format than CSR with 32-bit offsets is converted on the host.
+    /// `O(nnz)` work. A matrix in another format is converted to CSR before, on the host if it has 64-bit offsets.
     ///
     /// # Errors
     /// As [`transpose`](Self::transpose).
@@ -135,32 +135,18 @@ impl<T: Scalar> Operand<T> {
         };
         let (entries, device) = (arrays.nnz, &arrays.device);
         // What is sorted once more stays as it is: so no pass is needed to find out whether only duplicates are in the way.
-        let sort = |lanes| {
-            let (mut columns, mut new_values) = (device.scratch(entries as usize)?, device.scratch(entries as usize)?);
-            let (values, mut too_long) = (arrays.values.read(), device.zeros(1)?);
-            let args = csr_sort_rows::Args {
-                rows: arrays.nrows,
-                entries,
-                row_offsets: arrays.row_offsets.readable(device),
-                keys: Default::default(),
-                col_indices: arrays.col_indices.readable(device),
-                values: values.readable(),
-                new_columns: columns.writable(),
-                new_values: new_values.writable(),
-                left_out: too_long.writable(),
-            };
-            let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
-            // SAFETY: a valid matrix, and new arrays for as many entries; the entry is for `T`.
-            unsafe { launch(device, entry, csr_sort_rows::grid_size(arrays.nrows, lanes), args) }?;
-            drop(values);
-            Ok((too_long.to_vec()? == [0]).then_some((columns, new_values)))
+        let (old_columns, old_values) = (arrays.col_indices.readable(device), arrays.values.read());
+        let unsorted = UnsortedRows {
+            device,
+            rows: arrays.nrows,
+            entries,
+            offsets: arrays.row_offsets.readable(device),
+            columns: Columns::Own(old_columns),
+            values: Some(&old_values),
         };
-        let (columns, values) = match with_enough_lanes(entries, arrays.nrows, sort)? {
+        let (columns, values) = match unsorted.sorted()? {
             Some(sorted) => sorted,
-            None => {
-                let (rows, columns) = (row_indices(&arrays)?, || arrays.col_indices.readable(device));
-                radix_sorted((arrays.nrows, arrays.ncols), rows, columns, &arrays.values.read())?
-            }
+            None => radix_sorted((arrays.nrows, arrays.ncols), row_indices(&arrays)?, || old_columns, &old_values)?,
         };
         let offsets = copy_of(&arrays.row_offsets, device)?;
         // SAFETY: the offsets of the matrix, and the columns of each of its rows in order.
@@ -174,23 +160,7 @@ impl<T: Scalar> Operand<T> {
     }
 }
 
-/// Sorts with few lanes a row where rows are short, and with more where a row was too long for those. `None` if one is too long for any.
-pub(super) fn with_enough_lanes<R>(
-    entries: u32,
-    rows: u32,
-    sort: impl Fn(u32) -> Result<Option<R>>,
-) -> Result<Option<R>> {
-    let [few, most] = csr_sort_rows::LANES;
-    match lanes(entries, rows) == few {
-        true => match sort(few)? {
-            None => sort(most),
-            sorted => Ok(sorted),
-        },
-        false => sort(most),
-    }
-}
-
-fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArrays<T, u32>>> {
+pub(super) fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArrays<T, u32>>> {
     if arrays.nrows == arrays.ncols
         && arrays.nnz > 0
         && arrays.is_canonical()?
@@ -347,66 +317,20 @@ fn placed<T: Scalar>(
     let mut keys = device.scratch(len)?;
     place(&ranks, &offsets, &mut keys)?;
     drop((counts, ranks));
-    let sort = |lanes| {
-        let (mut columns, mut new_values) = (device.scratch(len)?, device.scratch(len)?);
-        let mut too_long = device.zeros(1)?;
-        let args = csr_sort_rows::Args {
-            rows: nrows,
-            entries,
-            row_offsets: offsets.readable(),
-            keys: keys.readable(),
-            col_indices: Default::default(),
-            values: values.readable(),
-            new_columns: columns.writable(),
-            new_values: new_values.writable(),
-            left_out: too_long.writable(),
-        };
-        let entry = csr_sort_rows::Key { lanes, dtype: T::DTYPE }.entry();
-        // SAFETY: the offsets are those of the keys, whose lower halves are numbers of values; the entry is for `T`.
-        unsafe { launch(device, entry, csr_sort_rows::grid_size(nrows, lanes), args) }?;
-        Ok((too_long.to_vec()? == [0]).then_some((columns, new_values)))
+    let unsorted = UnsortedRows {
+        device,
+        rows: nrows,
+        entries,
+        offsets: offsets.readable(),
+        columns: Columns::WithPlaces(keys.readable()),
+        values: Some(values),
     };
-    let (columns, values) = match with_enough_lanes(entries, nrows, sort)? {
+    let (columns, values) = match unsorted.sorted()? {
         Some(sorted) => sorted,
         None => long_rows()?,
     };
     // SAFETY: the offsets count the rows' entries, whose columns are within range.
     Ok(unsafe { CsrArrays::of_vectors((nrows, ncols, entries), offsets, columns, values, None) })
-}
-
-/// Columns and values sorted by row and column, entries of the same in the order that they had: by a radix sort of all entries. Of a matrix with
-/// one column the columns stay in the order that they have.
-pub(super) fn radix_sorted<'a, T: Scalar>(
-    (nrows, ncols): (u32, u32),
-    rows: DeviceVec<u32>,
-    columns: impl Fn() -> device::Readable<'a, u32>,
-    values: &DeviceVec<T>,
-) -> Result<(DeviceVec<u32>, DeviceVec<T>)> {
-    /// The bits of the numbers below `limit`.
-    fn bits(limit: u32) -> u32 {
-        u32::BITS - limit.saturating_sub(1).leading_zeros()
-    }
-    let (device, entries) = (rows.device().clone(), rows.len() as u32);
-    let blocks = triplets::entry_grid_size(entries);
-    let mut keys = device.scratch::<u64>(rows.len())?;
-    let args = triplets::PackArgs { entries, col_indices: columns(), keys: keys.writable() };
-    // SAFETY: as many keys as entries.
-    unsafe { launch(&device, triplets::Key { operation: triplets::Operation::Pack }.entry(), blocks, args) }?;
-    let (keys, rows) = sort_pairs(keys, rows, 32..32 + bits(ncols))?;
-    let (rows, keys) = sort_pairs(rows, keys, 0..bits(nrows))?;
-    drop(rows);
-    let (mut new_columns, mut new_values) = (device.scratch(keys.len())?, device.scratch(keys.len())?);
-    let args = triplets::UnpackArgs {
-        entries,
-        keys: keys.readable(),
-        values: values.readable(),
-        col_indices: new_columns.writable(),
-        new_values: new_values.writable(),
-    };
-    let key = triplets::Key { operation: triplets::Operation::Unpack(T::DTYPE) };
-    // SAFETY: the keys' lower halves are numbers of values; the entry is for `T`.
-    unsafe { launch(&device, key.entry(), blocks, args) }?;
-    Ok((new_columns, new_values))
 }
 
 /// The row of each entry.

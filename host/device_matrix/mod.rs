@@ -2,6 +2,7 @@
 
 mod choice;
 mod computed;
+mod convert;
 mod spmm;
 mod spmv;
 mod upload;
@@ -79,7 +80,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) if no kernel matches the options, or
-    /// they do not apply to the matrix's format. If they request a conversion, which runs on the host, its errors:
+    /// they do not apply to the matrix's format. If they request a conversion, its errors:
     /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the result would be mostly padding, and
     /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries or more in COO.
     pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
@@ -159,6 +160,11 @@ impl<T: Scalar> DeviceMatrix<T> {
             Stored::Host(_) => None,
             Stored::Device(arrays) => arrays.csr().map(Csr::Device),
         }
+    }
+
+    /// Whether it is the transpose that is stored.
+    pub(crate) fn is_transposed(&self) -> bool {
+        self.parts.is_transposed
     }
 
     /// How the matrix is stored.

@@ -5,15 +5,17 @@ use std::{borrow::Cow, sync::Arc};
 use super::{
     DeviceMatrix, Parts,
     choice::{Choice, Choices, Dense, Products},
+    convert::upload_converted,
 };
 use crate::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, FormatChoice, HostMatrix, HybMatrix,
+    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, FormatChoice, HostMatrix, HybMatrix,
     KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
+    algebra::from_csr::to_dia,
     device::{Backend, cpu_threads},
     formats::row_ends,
     spmm::{self, GpuSpmm},
     spmv::{Chosen, Uploaded, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},
-    stored::{CsrArrays, Stored, with_matrix},
+    stored::{Arrays, CsrArrays, Stored, with_matrix},
     structure::analyse_on_gpu,
 };
 
@@ -34,12 +36,16 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
     fn upload_to(&self, device: &Device, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
         options.check()?;
         let format = options.format;
+        let convert = |to, on_host: &dyn Fn() -> Result<Parts<T>>| {
+            let converted = upload_converted(device, self, to)?;
+            converted.map_or_else(on_host, Ok)?.in_format(format)
+        };
         let parts = match format {
             FormatChoice::Csr | FormatChoice::Auto => upload_csr(device, self, options)?,
-            FormatChoice::Coo => upload_coo(device, &row_ends(self, 0)?)?.in_format(format)?,
-            FormatChoice::Dia => upload_dia(device, &self.try_into()?)?.in_format(format)?,
-            FormatChoice::Ell => upload_ell(device, &self.try_into()?)?.in_format(format)?,
-            FormatChoice::Hyb => upload_hyb(device, &self.try_into()?)?.in_format(format)?,
+            FormatChoice::Coo => convert(Format::Coo, &|| upload_coo(device, &row_ends(self, 0)?))?,
+            FormatChoice::Dia => convert(Format::Dia, &|| upload_dia(device, &self.try_into()?))?,
+            FormatChoice::Ell => convert(Format::Ell, &|| upload_ell(device, &self.try_into()?))?,
+            FormatChoice::Hyb => convert(Format::Hyb, &|| upload_hyb(device, &self.try_into()?))?,
         };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
@@ -110,7 +116,10 @@ mod sealed {
 }
 
 fn upload_coo<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Parts<T>> {
-    Ok(Parts::of_one_kernel(coo::upload(device, matrix)?, coo::spmv_bytes(matrix)))
+    Ok(Parts::of_one_kernel(
+        coo::upload(device, matrix)?,
+        coo::spmv_bytes::<T>((matrix.nrows(), matrix.ncols(), matrix.nnz())),
+    ))
 }
 
 fn upload_dia<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<Parts<T>> {
@@ -124,7 +133,9 @@ fn upload_ell<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Result<Parts
 }
 
 fn upload_hyb<T: Scalar>(device: &Device, matrix: &HybMatrix<T>) -> Result<Parts<T>> {
-    Ok(Parts::of_one_kernel(hyb::upload(device, matrix)?, hyb::spmv_bytes(matrix)))
+    let (width, in_coo) = (matrix.ell().width(), matrix.coo().nnz());
+    let bytes = hyb::spmv_bytes::<T>(matrix.nrows(), matrix.ncols(), width, in_coo);
+    Ok(Parts::of_one_kernel(hyb::upload(device, matrix)?, bytes))
 }
 
 /// Uploads in CSR, unless the options leave the choice and DIA is better.
@@ -143,7 +154,7 @@ fn upload_csr<T: Scalar, O: Offset>(
     let arrays = Arc::new(CsrArrays::upload(device, matrix)?);
     let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
     let dia = match options.format {
-        FormatChoice::Auto => dia_that_pays(device, matrix, &structure)?,
+        FormatChoice::Auto => dia_that_pays(matrix, &arrays, &structure)?,
         _ => None,
     };
     let (dia, stored_dia) = dia.map(|((dia, stored), bytes)| ((dia, bytes), stored)).unzip();
@@ -211,12 +222,12 @@ pub(super) fn choose_on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, nond
 /// Products take time proportional to their bytes in either format, and a conversion takes as long as [`CONVERSION`]
 /// products in CSR. So it pays if DIA saves more than `CONVERSION / PAY_BACK` of the bytes.
 fn dia_that_pays<T: Scalar, O: Offset>(
-    device: &Device,
     matrix: &CsrMatrix<T, O>,
+    arrays: &Arc<CsrArrays<T, O>>,
     structure: &Structure,
 ) -> Result<Option<(Uploaded<T>, usize)>> {
-    /// Twice the number of CSR products that take as long as the conversion on the host and its upload, to allow for hosts with
-    /// fewer cores. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
+    /// Twice the number of CSR products that take as long as the conversion on the host and its upload, which is left for 64-bit offsets, to allow for hosts with
+    /// fewer cores; a conversion on the device takes less. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
     const CONVERSION: usize = 1250;
     let Some(diagonals) = structure.diagonals else { return Ok(None) };
     let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
@@ -226,12 +237,15 @@ fn dia_that_pays<T: Scalar, O: Offset>(
     if in_dia + least_saving > in_csr {
         return Ok(None);
     }
-    let dia = match DiaMatrix::try_from(matrix) {
-        Ok(dia) => dia,
+    let converted = match arrays.csr() {
+        Some(arrays) => to_dia(arrays).map(|(dia, _)| dia::of_arrays(dia)),
+        None => DiaMatrix::try_from(matrix).and_then(|dia| dia::upload(&arrays.device, &dia)),
+    };
+    let (mut chosen, stored) = match converted {
+        Ok(uploaded) => uploaded,
         Err(Error::PaddingExceeded { .. } | Error::OutOfMemory { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let (mut chosen, stored) = dia::upload(device, &dia)?;
     chosen.options = chosen.options.format(FormatChoice::Dia);
     chosen.choice.reason =
         format!("{diagonals} diagonals, {}% of the bytes in CSR", (100.0 * in_dia as f64 / in_csr as f64).round());

@@ -100,13 +100,11 @@ impl<T: Scalar> DiaMatrix<T> {
     /// [`Error::PaddingExceeded`] if the matrix needs more, [`Error::InvalidOption`] if `max_fill` is negative or NaN,
     /// and [`Error::OutOfMemory`].
     pub fn from_csr_with_fill<O: Offset>(csr: &CsrMatrix<T, O>, max_fill: f64) -> Result<Self> {
-        let limit = slot_limit(csr.nnz(), max_fill)?;
+        let (most, too_many) = most_diagonals((csr.nrows(), csr.nnz()), max_fill)?;
         let leading_dimension = leading_dimension(csr.nrows());
-        let most = limit.checked_div(leading_dimension).unwrap_or(0);
         let offsets: Vec<i64> = diagonals(csr, 0..csr.nrows(), most).into_iter().collect();
         if offsets.len() > most {
-            let slots = (most + 1).saturating_mul(leading_dimension);
-            return Err(Error::PaddingExceeded { format: "DIA", slots, entries: csr.nnz(), limit });
+            return Err(too_many);
         }
         let mut values = zeros(leading_dimension * offsets.len())?;
         let columns = values.chunks_exact_mut(leading_dimension.max(1)).collect();
@@ -194,6 +192,15 @@ impl<T: Scalar> DiaMatrix<T> {
         // Entries are inside the matrix: their columns fit.
         all.filter(|&(_, value)| !is_positive_zero(value)).map(|(column, value)| (column as u32, value))
     }
+}
+
+/// The most diagonals that a matrix with so many rows and entries may have, and the error for one that has more.
+pub(crate) fn most_diagonals((nrows, entries): (usize, usize), max_fill: f64) -> Result<(usize, Error)> {
+    let limit = slot_limit(entries, max_fill)?;
+    let leading_dimension = leading_dimension(nrows);
+    let most = limit.checked_div(leading_dimension).unwrap_or(0);
+    let slots = (most + 1).saturating_mul(leading_dimension);
+    Ok((most, Error::PaddingExceeded { format: "DIA", slots, entries, limit }))
 }
 
 /// The rows that a diagonal passes through; none if the matrix has no such diagonal.

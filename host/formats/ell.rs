@@ -102,7 +102,7 @@ impl<T: Scalar> EllMatrix<T> {
     pub fn from_csr_with_fill<O: Offset>(csr: &CsrMatrix<T, O>, max_fill: f64) -> Result<Self> {
         let limit = slot_limit(csr.nnz(), max_fill)?;
         let width = longest_row(csr);
-        check_fill("ELL", csr, width, limit)?;
+        check_fill("ELL", (csr.nrows(), csr.nnz()), width, limit)?;
         Self::from_row_starts(csr, width)
     }
 
@@ -182,18 +182,23 @@ impl<T: Scalar> EllMatrix<T> {
     }
 }
 
-/// Refuses to store more slots than the limit.
-pub(super) fn check_fill<T: Scalar, O: Offset>(
+/// Refuses to store a matrix with so many rows and entries in more slots than the limit.
+pub(super) fn check_fill(
     format: &'static str,
-    csr: &CsrMatrix<T, O>,
+    (nrows, entries): (usize, usize),
     width: usize,
     limit: usize,
 ) -> Result<()> {
-    let slots = leading_dimension(csr.nrows()).saturating_mul(width);
+    let slots = leading_dimension(nrows).saturating_mul(width);
     if slots > limit {
-        return Err(Error::PaddingExceeded { format, slots, entries: csr.nnz(), limit });
+        return Err(Error::PaddingExceeded { format, slots, entries, limit });
     }
     Ok(())
+}
+
+/// Refuses a matrix with so many rows and entries, the longest row of this width, beyond the slots that conversions accept.
+pub(crate) fn check_width((nrows, entries): (usize, usize), width: usize) -> Result<()> {
+    check_fill("ELL", (nrows, entries), width, slot_limit(entries, padded::MAX_FILL)?)
 }
 
 /// Returns the length of the longest row; 0 without rows.

@@ -52,7 +52,7 @@ impl<T: Scalar> HybMatrix<T> {
     /// [`Error::OutOfMemory`].
     pub fn from_csr_with_width<O: Offset>(csr: &CsrMatrix<T, O>, width: usize) -> Result<Self> {
         let width = width.min(longest_row(csr));
-        check_fill("HYB", csr, width, slot_limit(csr.nnz(), EllMatrix::<T>::MAX_FILL)?)?;
+        check_fill("HYB", (csr.nrows(), csr.nnz()), width, slot_limit(csr.nnz(), EllMatrix::<T>::MAX_FILL)?)?;
         Self::split(csr, width)
     }
 
@@ -144,20 +144,34 @@ fn by_entries<E: Element>(begins: &[u32], of: impl Fn(usize, usize) -> E + Sync)
 /// entry costs about three times as much in the COO part as a slot in ELL, and where it keeps enough rows busy (Bell &
 /// Garland).
 fn best_width<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> Result<usize> {
-    const BUSY_ROWS: usize = 4096;
-    let enough = csr.nrows().div_ceil(3).max(BUSY_ROWS);
-    // So many rows cannot all be longer than this; rows that are count as of this length.
-    let most = csr.nnz() / enough;
+    let most = most_width(csr.nrows(), csr.nnz());
     let mut rows_of_length = zeros::<u32>(most + 1)?;
     for i in 0..csr.nrows() {
         rows_of_length[csr.row_range(i).len().min(most)] += 1;
     }
+    Ok(width_for(csr.nrows(), &rows_of_length))
+}
+
+/// So many rows must have an entry for a column of the ELL part.
+fn enough_rows(nrows: usize) -> usize {
+    const BUSY_ROWS: usize = 4096;
+    nrows.div_ceil(3).max(BUSY_ROWS)
+}
+
+/// The greatest width that a matrix with so many rows and entries can get: enough rows cannot all be longer. Rows that are count as of this length.
+pub(crate) fn most_width(nrows: usize, entries: usize) -> usize {
+    entries / enough_rows(nrows)
+}
+
+/// The best width where so many rows have each of the lengths up to [`most_width`].
+pub(crate) fn width_for(nrows: usize, rows_of_length: &[u32]) -> usize {
+    let enough = enough_rows(nrows);
     let mut rows = 0;
     let is_enough = |&width: &usize| {
         rows += rows_of_length[width] as usize;
         rows >= enough
     };
-    Ok((0..=most).rev().find(is_enough).unwrap_or(0))
+    (0..rows_of_length.len()).rev().find(is_enough).unwrap_or(0)
 }
 
 /// Keeps all entries and their order: the first of each row in the ELL part, the others in the COO part. The ELL part

@@ -6,14 +6,14 @@ use super::rows::{BLOCK, join};
 use crate::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar};
 
 /// The most slots an entry that conversions make by themselves.
-pub(super) const MAX_FILL: f64 = 3.0;
+pub(crate) const MAX_FILL: f64 = 3.0;
 
 /// So few slots are always accepted: the padding of a small matrix costs next to nothing.
 const SMALL: usize = 1 << 16;
 
 /// The leading dimension of converted matrices: the number of rows, rounded up so that every column begins at a
 /// multiple of 128 bytes.
-pub(super) fn leading_dimension(nrows: usize) -> usize {
+pub(crate) fn leading_dimension(nrows: usize) -> usize {
     nrows.next_multiple_of(32)
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use kernels_gpu::spmv_coo::{Args, CarryArgs, ENTRIES_PER_STEP, Key, Pass, grid_size};
+use kernels_gpu::{
+    csr_to_coo,
+    spmv_coo::{Args, CarryArgs, ENTRIES_PER_STEP, Key, Pass, grid_size},
+};
 
 use super::{Chosen, Product, Spmv, Uploaded, cpu::OnCpu, scale::scale};
 use crate::{
@@ -34,47 +37,78 @@ fn entries_per_warp(nnz: usize) -> u32 {
 /// Sorts by row where that is needed.
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Uploaded<T>> {
     let sorted = matrix.is_row_sorted();
-    let reason = format!("the format's only kernel; entries {} by row", if sorted { "came sorted" } else { "sorted" });
+    let reason = reason(sorted);
     let matrix = if sorted { matrix.clone() } else { matrix.sorted_by_row()? };
     if let Backend::Cpu { .. } = device.backend() {
         let choice = KernelChoice { kernel: "cpu_coo".into(), reason };
         return Ok((Chosen::new(OnCpu(matrix.clone()), choice), Stored::Host(HostMatrix::Coo(matrix))));
     }
-    let per_warp = entries_per_warp(matrix.nnz());
-    let (run_rows, run_starts) = runs(matrix.row_indices(), per_warp as usize);
-    let slots = 2 * matrix.nnz().div_ceil(per_warp as usize);
-    let arrays = Arc::new(CooArrays::upload(device, &matrix)?);
+    let ends = ends(matrix.row_indices(), entries_per_warp(matrix.nnz()) as usize);
+    let (operator, stored) = with_ends(CooArrays::upload(device, &matrix)?, &ends)?;
+    Ok((Chosen::new(operator, KernelChoice { kernel: kernel::<T>(), reason }), stored))
+}
+
+/// For a matrix on a GPU or in the emulator. Waits for the rows at the ends of the warps' entries.
+pub(crate) fn of_arrays<T: Scalar>(arrays: CooArrays<T>) -> Result<Uploaded<T>> {
+    let (entries, per_warp) = (arrays.entries, entries_per_warp(arrays.entries as usize));
+    let shares = entries.div_ceil(per_warp);
+    let mut ends = arrays.device.scratch(2 * shares as usize)?;
+    if entries > 0 {
+        let row_indices = arrays.row_indices.readable(&arrays.device);
+        let args = csr_to_coo::EndsArgs { entries, per_warp, row_indices, ends: ends.writable() };
+        let entry = csr_to_coo::Key { operation: csr_to_coo::Operation::Ends }.entry();
+        // SAFETY: a valid matrix, and two new elements for each share, which is not empty.
+        unsafe { launch(&arrays.device, entry, csr_to_coo::ends_grid_size(shares), args) }?;
+    }
+    let ends = ends.to_vec()?;
+    let (operator, stored) = with_ends(arrays, &ends)?;
+    Ok((Chosen::new(operator, KernelChoice { kernel: kernel::<T>(), reason: reason(true) }), stored))
+}
+
+fn reason(sorted: bool) -> String {
+    format!("the format's only kernel; entries {} by row", if sorted { "came sorted" } else { "sorted" })
+}
+
+fn kernel<T: Scalar>() -> String {
+    Key { pass: Pass::Segments, dtype: T::DTYPE }.entry().name.into()
+}
+
+fn with_ends<T: Scalar>(arrays: CooArrays<T>, ends: &[u32]) -> Result<(GpuCoo<T>, Stored<T>)> {
+    let per_warp = entries_per_warp(arrays.entries as usize);
+    let (run_rows, run_starts) = runs(ends);
+    let arrays = Arc::new(arrays);
+    let device = &arrays.device;
     let operator = GpuCoo {
         arrays: Arc::clone(&arrays),
         per_warp,
         run_rows: Buffer::upload(device, &run_rows)?,
         run_starts: Buffer::upload(device, &run_starts)?,
-        carries: Arc::new(Mutex::new(Buffer::zeros(device, slots)?)),
+        carries: Arc::new(Mutex::new(Buffer::zeros(device, ends.len())?)),
     };
-    let kernel = Key { pass: Pass::Segments, dtype: T::DTYPE }.entry().name.into();
-    Ok((Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays))))
+    Ok((operator, Stored::Device(Box::new(arrays))))
 }
 
 /// Returns the minimum bytes of a product: every entry once, `x` and `y` once.
-pub(crate) fn spmv_bytes<T: Scalar>(matrix: &CooMatrix<T>) -> usize {
-    matrix.nnz() * (8 + size_of::<T>()) + (matrix.nrows() + matrix.ncols()) * size_of::<T>()
+pub(crate) fn spmv_bytes<T: Scalar>((nrows, ncols, nnz): (usize, usize, usize)) -> usize {
+    nnz * (8 + size_of::<T>()) + (nrows + ncols) * size_of::<T>()
 }
 
-/// Each warp has two slots, for the rows of its first and last entry. Returns, for the runs of equal rows among them,
-/// the rows and the starts, and finally the number of slots.
-fn runs(row_indices: &[u32], per_warp: usize) -> (Vec<u32>, Vec<u32>) {
+/// The rows of the first and the last entry of each warp.
+fn ends(row_indices: &[u32], per_warp: usize) -> Vec<u32> {
+    row_indices.chunks(per_warp).flat_map(|entries| [entries[0], entries[entries.len() - 1]]).collect()
+}
+
+/// Each warp has two slots, for the rows of its [`ends`]. Returns, for the runs of equal rows among them, the rows and the starts, and
+/// finally the number of slots.
+fn runs(ends: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (mut rows, mut starts) = (Vec::new(), Vec::new());
-    let mut slots = 0;
-    for entries in row_indices.chunks(per_warp) {
-        for row in [entries[0], entries[entries.len() - 1]] {
-            if rows.last() != Some(&row) {
-                rows.push(row);
-                starts.push(slots);
-            }
-            slots += 1;
+    for (slot, &row) in ends.iter().enumerate() {
+        if rows.last() != Some(&row) {
+            rows.push(row);
+            starts.push(slot as u32);
         }
     }
-    starts.push(slots);
+    starts.push(ends.len() as u32);
     (rows, starts)
 }
 
@@ -148,7 +182,7 @@ mod tests {
     fn slots_of_equal_rows_make_a_run() {
         // Warps of 4 entries: rows 0 and 2, 2 and 2, 2 and 5, 7 and 7.
         let rows = [0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 5, 5, 7];
-        assert_eq!(runs(&rows, 4), (vec![0, 2, 5, 7], vec![0, 1, 5, 6, 8]));
-        assert_eq!(runs(&[], 4), (vec![], vec![0]));
+        assert_eq!(runs(&ends(&rows, 4)), (vec![0, 2, 5, 7], vec![0, 1, 5, 6, 8]));
+        assert_eq!(runs(&ends(&[], 4)), (vec![], vec![0]));
     }
 }

@@ -16,15 +16,23 @@ use crate::{
 struct GpuDia<T>(Arc<DiaArrays<T>>);
 
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &DiaMatrix<T>) -> Result<Uploaded<T>> {
-    let reason = format!("{} diagonals", matrix.offsets().len());
     if let Backend::Cpu { .. } = device.backend() {
-        let choice = KernelChoice { kernel: "cpu_dia".into(), reason };
+        let choice = KernelChoice { kernel: "cpu_dia".into(), reason: reason(matrix.offsets().len()) };
         return Ok((Chosen::new(OnCpu(matrix.clone()), choice), Stored::Host(HostMatrix::Dia(matrix.clone()))));
     }
-    let arrays = Arc::new(DiaArrays::upload(device, matrix, MAX_DIAGONALS)?);
+    Ok(of_arrays(DiaArrays::upload(device, matrix, MAX_DIAGONALS)?))
+}
+
+/// For a matrix on a GPU or in the emulator.
+pub(crate) fn of_arrays<T: Scalar>(arrays: DiaArrays<T>) -> Uploaded<T> {
+    let (reason, arrays) = (reason(arrays.offsets.len()), Arc::new(arrays));
     let operator = GpuDia(Arc::clone(&arrays));
     let kernel = operator.key().entry().name.into();
-    Ok((Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays))))
+    (Chosen::new(operator, KernelChoice { kernel, reason }), Stored::Device(Box::new(arrays)))
+}
+
+fn reason(diagonals: usize) -> String {
+    format!("{diagonals} diagonals")
 }
 
 /// Returns the minimum bytes of a product: every slot of the rows once, `x` and `y` once.

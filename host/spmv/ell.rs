@@ -16,16 +16,23 @@ use crate::{
 struct GpuEll<T>(Arc<EllArrays<T>>);
 
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &EllMatrix<T>) -> Result<Uploaded<T>> {
-    let reason = format!("the format's only kernel; {} slots a row", matrix.width());
     if let Backend::Cpu { .. } = device.backend() {
-        let choice = KernelChoice { kernel: "cpu_ell".into(), reason };
+        let choice = KernelChoice { kernel: "cpu_ell".into(), reason: reason(matrix.width()) };
         return Ok((Chosen::new(OnCpu(matrix.clone()), choice), Stored::Host(HostMatrix::Ell(matrix.clone()))));
     }
     // The kernel counts slots in 32 bits, a step beyond the last.
-    let arrays = Arc::new(EllArrays::upload(device, matrix, u32::MAX - STEP)?);
-    let kernel = Key { dtype: T::DTYPE }.entry().name.into();
-    let chosen = Chosen::new(GpuEll(Arc::clone(&arrays)), KernelChoice { kernel, reason });
-    Ok((chosen, Stored::Device(Box::new(arrays))))
+    Ok(of_arrays(EllArrays::upload(device, matrix, u32::MAX - STEP)?))
+}
+
+/// For a matrix on a GPU or in the emulator.
+pub(crate) fn of_arrays<T: Scalar>(arrays: EllArrays<T>) -> Uploaded<T> {
+    let (arrays, kernel) = (Arc::new(arrays), Key { dtype: T::DTYPE }.entry().name.into());
+    let choice = KernelChoice { kernel, reason: reason(arrays.width as usize) };
+    (Chosen::new(GpuEll(Arc::clone(&arrays)), choice), Stored::Device(Box::new(arrays)))
+}
+
+fn reason(width: usize) -> String {
+    format!("the format's only kernel; {width} slots a row")
 }
 
 /// Returns the minimum bytes of a product: every slot of the rows once, `x` and `y` once.

@@ -7,9 +7,9 @@ use kernels_gpu::{
     matrix_scale::{self, Format},
 };
 
-use super::{Arrays, Factors, HostMatrix, Values};
+use super::{Arrays, Factors, HostMatrix, InFormat, Values};
 use crate::{
-    CooMatrix, Device, DeviceSlice, DeviceSliceMut, Result, Scalar,
+    CooMatrix, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar,
     device::{Buffer, launch},
 };
 
@@ -39,9 +39,34 @@ impl<T: Scalar> CooArrays<T> {
             values: Values::upload(device, values)?,
         })
     }
+
+    /// A matrix that the device of these vectors has computed.
+    ///
+    /// # Safety
+    /// As many rows as columns and values; rows are below `nrows` and never fall, columns are below `ncols`.
+    pub(crate) unsafe fn of_vectors(
+        (nrows, ncols): (u32, u32),
+        row_indices: DeviceVec<u32>,
+        col_indices: DeviceVec<u32>,
+        values: DeviceVec<T>,
+    ) -> Self {
+        Self {
+            device: row_indices.device().clone(),
+            nrows,
+            ncols,
+            entries: row_indices.len() as u32,
+            row_indices: row_indices.into_buffer(),
+            col_indices: col_indices.into_buffer(),
+            values: Values::of(values),
+        }
+    }
 }
 
 impl<T: Scalar> Arrays<T> for Arc<CooArrays<T>> {
+    fn in_format(&self) -> InFormat<'_, T> {
+        InFormat::Coo(self)
+    }
+
     fn add_diagonal(&self, diagonal: DeviceSliceMut<'_, T>) -> Result<()> {
         let blocks = matrix_diagonal::grid_size(self.entries, 1);
         if blocks == 0 {

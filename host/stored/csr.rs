@@ -11,7 +11,7 @@ use kernels_gpu::{
     matrix_scale::{self, Format},
 };
 
-use super::{Arrays, Factors, HostMatrix, Values};
+use super::{Arrays, Factors, HostMatrix, InFormat, Values};
 use crate::{
     CsrMatrix, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Offset, Result, Scalar,
     device::{Buffer, launch},
@@ -163,11 +163,9 @@ impl<T: Scalar, O: Offset> Arrays<T> for Arc<CsrArrays<T, O>> {
         Ok(HostMatrix::of_csr(&matrix))
     }
 
-    fn csr(&self) -> Option<&Arc<CsrArrays<T, u32>>> {
-        (self as &dyn Any).downcast_ref()
-    }
-
-    fn csr64(&self) -> Option<&Arc<CsrArrays<T, u64>>> {
-        (self as &dyn Any).downcast_ref()
+    fn in_format(&self) -> InFormat<'_, T> {
+        let arrays: &dyn Any = self;
+        let narrow = arrays.downcast_ref().map(InFormat::Csr);
+        narrow.or_else(|| arrays.downcast_ref().map(InFormat::Csr64)).expect("offsets are u32 or u64")
     }
 }

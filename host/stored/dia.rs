@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use kernels_gpu::matrix_scale::{self, Format};
 
-use super::{Arrays, Factors, HostMatrix, Values};
+use super::{Arrays, Factors, HostMatrix, InFormat, Values};
 use crate::{
-    Device, DeviceSlice, DeviceSliceMut, DiaMatrix, Error, Result, Scalar,
+    Device, DeviceSlice, DeviceSliceMut, DeviceVec, DiaMatrix, Error, Result, Scalar,
     device::{Buffer, launch},
 };
 
@@ -46,9 +46,28 @@ impl<T: Scalar> DiaArrays<T> {
             values: Values::upload(device, values)?,
         })
     }
+
+    /// A matrix that the device of these values has computed.
+    ///
+    /// # Safety
+    /// The offsets strictly ascend, and there are `leading_dimension` values for each, valid as those of a [`DiaMatrix`] are.
+    pub(crate) unsafe fn of_vectors(
+        (nrows, ncols): (u32, u32),
+        leading_dimension: u64,
+        (on_host, offsets): (&[i64], DeviceVec<u64>),
+        values: DeviceVec<T>,
+    ) -> Self {
+        let (device, main) = (values.device().clone(), on_host.iter().position(|&offset| offset == 0));
+        let (offsets, values) = (offsets.into_buffer(), Values::of(values));
+        Self { device, nrows, ncols, leading_dimension, main, offsets, values }
+    }
 }
 
 impl<T: Scalar> Arrays<T> for Arc<DiaArrays<T>> {
+    fn in_format(&self) -> InFormat<'_, T> {
+        InFormat::Dia(self)
+    }
+
     fn add_diagonal(&self, mut diagonal: DeviceSliceMut<'_, T>) -> Result<()> {
         let Some(main) = self.main else { return Ok(()) };
         let first = main * self.leading_dimension as usize;

@@ -7,9 +7,9 @@ use kernels_gpu::{
     matrix_scale::{self, Format},
 };
 
-use super::{Arrays, Factors, HostMatrix, Values};
+use super::{Arrays, Factors, HostMatrix, InFormat, Values};
 use crate::{
-    Device, DeviceSlice, DeviceSliceMut, EllMatrix, Error, Result, Scalar,
+    Device, DeviceSlice, DeviceSliceMut, DeviceVec, EllMatrix, Error, Result, Scalar,
     device::{Buffer, launch},
 };
 
@@ -47,9 +47,29 @@ impl<T: Scalar> EllArrays<T> {
             values: Values::upload(device, values)?,
         })
     }
+
+    /// A matrix that the device of these vectors has computed.
+    ///
+    /// # Safety
+    /// `width * leading_dimension` columns and values, valid as those of an [`EllMatrix`] are.
+    pub(crate) unsafe fn of_vectors(
+        (nrows, ncols): (u32, u32),
+        width: u32,
+        leading_dimension: u64,
+        col_indices: DeviceVec<u32>,
+        values: DeviceVec<T>,
+    ) -> Self {
+        let device = col_indices.device().clone();
+        let (col_indices, values) = (col_indices.into_buffer(), Values::of(values));
+        Self { device, nrows, ncols, width, leading_dimension, col_indices, values }
+    }
 }
 
 impl<T: Scalar> Arrays<T> for Arc<EllArrays<T>> {
+    fn in_format(&self) -> InFormat<'_, T> {
+        InFormat::Ell(self)
+    }
+
     fn add_diagonal(&self, diagonal: DeviceSliceMut<'_, T>) -> Result<()> {
         let rows = self.nrows.min(self.ncols);
         let blocks = matrix_diagonal::grid_size(rows, 1);

@@ -1,6 +1,6 @@
 //! HYB matrices on a device: the arrays of both parts.
 
-use super::{Arrays, Factors, HostMatrix};
+use super::{Arrays, Factors, HostMatrix, InFormat};
 use crate::{DeviceSlice, DeviceSliceMut, HybMatrix, Result, Scalar};
 
 /// The arrays of a HYB matrix on a GPU or in the emulator. Its values are those of the ELL part, then those of the COO part.
@@ -11,6 +11,10 @@ pub(crate) struct HybArrays<T> {
 }
 
 impl<T: Scalar> Arrays<T> for HybArrays<T> {
+    fn in_format(&self) -> InFormat<'_, T> {
+        InFormat::Hyb(self)
+    }
+
     fn add_diagonal(&self, mut diagonal: DeviceSliceMut<'_, T>) -> Result<()> {
         self.ell.add_diagonal(diagonal.as_slice_mut())?;
         self.coo.add_diagonal(diagonal)

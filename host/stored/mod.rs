@@ -47,15 +47,34 @@ pub(crate) trait Arrays<T>: fmt::Debug + Send + Sync {
     /// The matrix in host memory. Waits for everything queued before.
     fn download(&self) -> Result<HostMatrix<T>>;
 
+    /// The matrix as what it is.
+    fn in_format(&self) -> InFormat<'_, T>;
+
     /// The matrix, if it is in CSR with 32-bit offsets.
     fn csr(&self) -> Option<&Arc<CsrArrays<T, u32>>> {
-        None
+        match self.in_format() {
+            InFormat::Csr(arrays) => Some(arrays),
+            _ => None,
+        }
     }
 
     /// The matrix, if it is in CSR with 64-bit offsets.
     fn csr64(&self) -> Option<&Arc<CsrArrays<T, u64>>> {
-        None
+        match self.in_format() {
+            InFormat::Csr64(arrays) => Some(arrays),
+            _ => None,
+        }
     }
+}
+
+/// The arrays of a matrix on a GPU or in the emulator, by its format.
+pub(crate) enum InFormat<'a, T> {
+    Csr(&'a Arc<CsrArrays<T, u32>>),
+    Csr64(&'a Arc<CsrArrays<T, u64>>),
+    Coo(&'a CooArrays<T>),
+    Dia(&'a DiaArrays<T>),
+    Ell(&'a EllArrays<T>),
+    Hyb(&'a HybArrays<T>),
 }
 
 /// A factor for each row, and one for each column.

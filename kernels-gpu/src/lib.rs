@@ -87,6 +87,12 @@ pub mod csr_select;
 pub mod csr_sort_rows;
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
+#[path = "algebra/csr_to_coo.rs"]
+pub mod csr_to_coo;
+#[path = "algebra/csr_to_dia.rs"]
+pub mod csr_to_dia;
+#[path = "algebra/csr_to_ell.rs"]
+pub mod csr_to_ell;
 #[path = "algebra/csr_transpose.rs"]
 pub mod csr_transpose;
 #[path = "dense/dense_copy.rs"]
@@ -99,6 +105,8 @@ pub mod histogram;
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
 pub mod matrix_scale;
+#[path = "algebra/padded_to_csr.rs"]
+pub mod padded_to_csr;
 #[path = "primitives/prefix_sum.rs"]
 pub mod prefix_sum;
 #[path = "primitives/radix_count.rs"]
@@ -160,12 +168,16 @@ pub const FAMILIES: &[Family] = &[
     csr_select::FAMILY,
     csr_sort_rows::FAMILY,
     csr_structure::FAMILY,
+    csr_to_coo::FAMILY,
+    csr_to_dia::FAMILY,
+    csr_to_ell::FAMILY,
     csr_transpose::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
     histogram::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
+    padded_to_csr::FAMILY,
     prefix_sum::FAMILY,
     radix_count::FAMILY,
     radix_sort::FAMILY,

@@ -24,6 +24,7 @@ const BUILT: &[&str] = &[
     "--test=dense",
     "--test=device",
     "--test=elementwise",
+    "--test=formats_on_device",
     "--test=gemm",
     "--test=graph",
     "--test=matrix_values",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kernels_gpu::{
-    DType, Entry, spgemm_bitmap,
+    spgemm_bitmap,
     spgemm_common::{
         CLASSES, COUNTERS, HASHED_LIMIT, HEAVY_WORDS, MIDDLE_LIMIT, Offsets, Patterns, SMALL_LIMIT, WIDE_WORDS, class,
         counter, length_class, semiring,
@@ -16,7 +16,7 @@ use kernels_gpu::{
 use super::{Semiring, other_pattern, too_large};
 use crate::{
     Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, algebra,
-    device::{Buffer, KernelLaunch, launch},
+    device::{Buffer, KernelLaunch, Readable, launch},
     stored::{Arrays, CsrArrays},
 };
 
@@ -58,6 +58,15 @@ struct LongTasks {
     counters: DeviceVec<u64>,
     /// The most of each class.
     bounds: [u32; length_class::LARGE as usize + 1],
+}
+
+/// The pattern of `C`, whose values the tasks of long rows write.
+struct LongPattern<'c> {
+    entries: u64,
+    /// Where its rows begin, of one of the two; the other is null.
+    narrow: Readable<'c, u32>,
+    wide: Readable<'c, u64>,
+    columns: Readable<'c, u32>,
 }
 
 impl RowOffsets {
@@ -146,14 +155,38 @@ impl LongTasks {
         Ok(Self { list, counters, bounds })
     }
 
-    /// The kernels of the values, and their blocks.
-    fn kernels(&self, dtype: DType, semiring: u32) -> impl Iterator<Item = (&'static Entry, u32)> {
-        let any_semiring = semiring != semiring::PLUS_TIMES;
+    /// Writes the values of the rows of these tasks. Of A and B there may be no values for [`semiring::ANY`], whose values of C say whether there are products.
+    fn write<T: Scalar, V: Scalar>(
+        &self,
+        (a, b): (&CsrArrays<T, u32>, &CsrArrays<T, u32>),
+        (values_a, values_b): (Readable<'_, V>, Readable<'_, V>),
+        semiring: u32,
+        c: LongPattern<'_>,
+        values: &mut DeviceVec<V>,
+    ) -> Result<()> {
         // The longest first: what is left to do in the end is short.
-        let classes = [length_class::LARGE, length_class::MIDDLE, length_class::SMALL];
-        let blocks = classes.map(|class| (class, spgemm_values::grid_size(class, self.bounds[class as usize])));
-        let launches = blocks.into_iter().filter(|&(_, blocks)| blocks > 0);
-        launches.map(move |(class, blocks)| (spgemm_values::Key { dtype, class, any_semiring }.entry(), blocks))
+        for class in [length_class::LARGE, length_class::MIDDLE, length_class::SMALL] {
+            let blocks = spgemm_values::grid_size(class, self.bounds[class as usize]);
+            if blocks == 0 {
+                continue;
+            }
+            let args = spgemm_values::Args {
+                patterns: patterns(a, b),
+                values_a,
+                values_b,
+                semiring,
+                counters: self.counters.readable(),
+                tasks: self.list.readable(),
+                entries: c.entries,
+                rows: Offsets { narrow: c.narrow, wide: c.wide },
+                columns: c.columns,
+                values: values.writable(),
+            };
+            let key = spgemm_values::Key { dtype: V::DTYPE, class, any_semiring: semiring != semiring::PLUS_TIMES };
+            // SAFETY: valid matrices, B and C canonical; the tasks are those of the rows of C; the entry is for `V`.
+            unsafe { launch(&a.device, key.entry(), blocks, args) }?;
+        }
+        Ok(())
     }
 }
 
@@ -277,22 +310,13 @@ impl<T: Scalar> Plan<T> {
         let (device, rows, entries) = (&a.device, a.nrows, mask.nnz);
         let long = LongTasks::new(device, (rows, rows, entries.into()), None, &mask.row_offsets)?;
         let mut marks = device.zeros::<f32>(entries as usize)?;
-        for (entry, blocks) in long.kernels(DType::F32, semiring::ANY) {
-            let args = spgemm_values::Args::<f32, KernelLaunch<'_>> {
-                patterns: patterns(&a, &b),
-                values_a: Default::default(),
-                values_b: Default::default(),
-                semiring: semiring::ANY,
-                counters: long.counters.readable(),
-                tasks: long.list.readable(),
-                entries: entries.into(),
-                rows: Offsets { narrow: mask.row_offsets.readable(device), wide: Default::default() },
-                columns: mask.col_indices.readable(device),
-                values: marks.writable(),
-            };
-            // SAFETY: valid matrices, B and the mask canonical; the tasks are those of the mask's rows.
-            unsafe { launch(device, entry, blocks, args) }?;
-        }
+        let pattern = LongPattern {
+            entries: entries.into(),
+            narrow: mask.row_offsets.readable(device),
+            wide: Default::default(),
+            columns: mask.col_indices.readable(device),
+        };
+        long.write((&a, &b), Default::default(), semiring::ANY, pattern, &mut marks)?;
         let mut flags = device.scratch::<u32>(entries as usize)?;
         if entries > 0 {
             let args = spgemm_gather::FlagsArgs { entries, marks: marks.readable(), flags: flags.writable() };
@@ -432,25 +456,10 @@ impl<T: Scalar> Plan<T> {
         values: &mut DeviceVec<T>,
     ) -> Result<()> {
         let Some(long) = &self.long else { return Ok(()) };
-        let device = &values.device().clone();
+        let Offsets { narrow, wide } = self.offsets.readable();
+        let pattern = LongPattern { entries: self.entries, narrow, wide, columns: self.columns.readable() };
         let (values_a, values_b) = (a.values.read(), b.values.read());
-        for (entry, blocks) in long.kernels(T::DTYPE, semiring.number()) {
-            let args = spgemm_values::Args {
-                patterns: patterns(a, b),
-                values_a: values_a.readable(),
-                values_b: values_b.readable(),
-                semiring: semiring.number(),
-                counters: long.counters.readable(),
-                tasks: long.list.readable(),
-                entries: self.entries,
-                rows: self.offsets.readable(),
-                columns: self.columns.readable(),
-                values: values.writable(),
-            };
-            // SAFETY: valid matrices of the plan's patterns, and the plan's tasks; the entry is for `T`.
-            unsafe { launch(device, entry, blocks, args) }?;
-        }
-        Ok(())
+        long.write((a, b), (values_a.readable(), values_b.readable()), semiring.number(), pattern, values)
     }
 }
 

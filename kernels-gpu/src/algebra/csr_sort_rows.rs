@@ -22,7 +22,7 @@
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses it during the
 //!    launch.
-//! 2. The lower halves of `keys` are numbers of values. (`row_offsets` should start at 0, never fall and end at `entries`; if not, rows are left alone.)
+//! 2. The lower halves of `keys` are numbers of values. `row_offsets` begin with 0, never fall and end with `entries`.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -39,11 +39,6 @@ use crate::{
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
-
-/// A row is longer than groups sort.
-pub const TOO_LONG: u32 = 1;
-/// Offsets do not begin with 0, fall, or do not end with the number of entries.
-pub const BAD_OFFSETS: u32 = 2;
 
 /// Lanes for short rows, of up to [`capacity`] entries, and for longer ones.
 pub const LANES: [u32; 2] = [8, 32];
@@ -67,8 +62,8 @@ args! {
         write new_columns: u32 [entries as usize],
         /// `entries` values, or null where the old ones are.
         write new_values: T [null or entries as usize],
-        /// To start from 0. Not 0 afterwards: a row has been left alone, for [`TOO_LONG`], [`BAD_OFFSETS`] or both.
-        write left_out: u32 [1],
+        /// To start from 0. 1 afterwards if a row has more entries than groups sort, and has been left alone.
+        write too_long: u32 [1],
     }
 }
 
@@ -119,21 +114,13 @@ unsafe fn sort<T: Scalar, const LANES: u32, const CAPACITY: u32, const KEYS: usi
     unsafe {
         let begin = mem::load_readonly(args.row_offsets.add(row as usize));
         let end = mem::load_readonly(args.row_offsets.add(row as usize + 1));
-        let begins = row > 0 || begin == 0;
-        let ends = row + 1 < u64::from(args.rows) || end == args.entries;
-        let mut problem = 0;
-        if begin > end || end > args.entries || !begins || !ends {
-            problem = BAD_OFFSETS;
-        } else if end - begin > CAPACITY {
-            problem = TOO_LONG;
-        }
-        if problem != 0 {
+        let length = end - begin;
+        if length > CAPACITY {
             if lane == 0 {
-                atomic_fetch_or_u32_device(args.left_out, Relaxed, problem);
+                atomic_fetch_or_u32_device(args.too_long, Relaxed, 1);
             }
             return;
         }
-        let length = end - begin;
         let padded = length.next_multiple_of(4);
         let mut at = lane;
         while at < padded {

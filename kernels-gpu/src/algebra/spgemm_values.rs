@@ -214,8 +214,10 @@ unsafe fn values<T: Scalar, const LANES: u32, const SLOTS: u32, const TABLES: us
             }
             let found = Found { first, last, value };
             let entries = group.ballot(first < last);
-            let before = group.sum_before(last - first);
-            let total = group.get(before + (last - first), LANES - 1);
+            // No sum of lengths cut at this one passes 32 bits, and none with a length that was cut is taken for a short one.
+            let length = (last - first).min(LANES * LANES);
+            let before = group.sum_before(length);
+            let total = group.get(before + length, LANES - 1);
             if total <= entries.count_ones() * (LANES / 2) {
                 add_products::<T, LANES, ANY>(args, semiring, group, table, (found, before, total));
             } else {

@@ -1,0 +1,176 @@
+//! From the other formats into CSR, on a GPU or in the emulator: the kernel family `padded_to_csr`. The arrays are those of the conversions on the host.
+
+use std::sync::Arc;
+
+use kernels_gpu::padded_to_csr::{self, Key, Operation, grid_size};
+
+use super::{
+    operand::{Operand, copy_of, offsets_of},
+    transpose::transposed,
+};
+use crate::{
+    DeviceVec, Result, Scalar,
+    device::launch,
+    stored::{Arrays, CooArrays, CsrArrays, DiaArrays, EllArrays, InFormat},
+};
+
+/// A matrix in any format in CSR with 32-bit offsets; `None` for 64-bit offsets. One that is in CSR shares its arrays. If `is_transposed`, it is the transpose that
+/// is in CSR.
+///
+/// # Errors
+/// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2^32 entries and more.
+pub(crate) fn to_csr<T: Scalar>(arrays: &dyn Arrays<T>, is_transposed: bool) -> Result<Option<Arc<CsrArrays<T, u32>>>> {
+    match arrays.in_format() {
+        InFormat::Csr64(_) => Ok(None),
+        InFormat::Csr(csr) if is_transposed => transposed(csr).map(Some),
+        InFormat::Csr(csr) => Ok(Some(Arc::clone(csr))),
+        InFormat::Coo(coo) => from_coo(coo).map(Some),
+        InFormat::Dia(dia) => Ok(Some(Arc::new(from_dia(dia)?))),
+        InFormat::Ell(ell) => Ok(Some(Arc::new(from_ell(ell, None)?))),
+        InFormat::Hyb(hyb) => match (hyb.ell.in_format(), hyb.coo.in_format()) {
+            (InFormat::Ell(ell), InFormat::Coo(coo)) => Ok(Some(Arc::new(from_ell(ell, Some(coo))?))),
+            _ => unreachable!("the parts are in ELL and COO"),
+        },
+    }
+}
+
+/// Arrays of its own for a matrix in CSR.
+pub(crate) fn copied<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<T, u32>> {
+    let (offsets, columns) = (copy_of(&csr.row_offsets, &csr.device)?, copy_of(&csr.col_indices, &csr.device)?);
+    let (size, values) = ((csr.nrows, csr.ncols, csr.nnz), csr.values.read().try_clone()?);
+    // SAFETY: those of a valid matrix.
+    Ok(unsafe { CsrArrays::of_vectors(size, offsets, columns, values, csr.canonical.get().copied()) })
+}
+
+/// Sorted by column, duplicates summed.
+fn from_coo<T: Scalar>(coo: &CooArrays<T>) -> Result<Arc<CsrArrays<T, u32>>> {
+    let (device, size) = (&coo.device, (coo.nrows, coo.ncols, coo.entries));
+    let (offsets, columns, values) =
+        (coo_offsets(coo)?, copy_of(&coo.col_indices, device)?, coo.values.read().try_clone()?);
+    // SAFETY: the entries of a valid matrix, sorted by row, and where each row begins.
+    let rows = unsafe { CsrArrays::of_vectors(size, offsets, columns, values, None) };
+    match Operand::Device(Arc::new(rows)).canonical()? {
+        Operand::Device(csr) => Ok(csr),
+        Operand::Host(_) => unreachable!("what is on a device stays there"),
+    }
+}
+
+/// Where each row begins among the entries, which are sorted by row.
+fn coo_offsets<T: Scalar>(coo: &CooArrays<T>) -> Result<DeviceVec<u32>> {
+    let offsets = coo.nrows as usize + 1;
+    let mut row_offsets = coo.device.scratch(offsets)?;
+    let args = padded_to_csr::OffsetArgs {
+        rows: coo.nrows,
+        entries: coo.entries,
+        row_indices: coo.row_indices.readable(&coo.device),
+        row_offsets: row_offsets.writable(),
+    };
+    let entry = Key { operation: Operation::CooOffsets }.entry();
+    // SAFETY: a valid matrix, sorted by row, and a new array.
+    unsafe { launch(&coo.device, entry, grid_size(offsets as u64), args) }?;
+    Ok(row_offsets)
+}
+
+/// The entries of each row of the ELL part, then those of the COO part, if there is one.
+fn from_ell<T: Scalar>(ell: &EllArrays<T>, coo: Option<&CooArrays<T>>) -> Result<CsrArrays<T, u32>> {
+    let (device, rows, row_blocks) = (&ell.device, ell.nrows, grid_size(ell.nrows.into()));
+    let coo = match coo.filter(|coo| coo.entries > 0) {
+        Some(coo) => Some((coo, coo_offsets(coo)?)),
+        None => None,
+    };
+    let mut counts = device.scratch(rows as usize)?;
+    if rows > 0 {
+        let args = padded_to_csr::EllCountArgs {
+            rows,
+            width: ell.width,
+            leading_dimension: ell.leading_dimension,
+            col_indices: ell.col_indices.readable(device),
+            coo_offsets: coo.as_ref().map(|(_, offsets)| offsets.readable()).unwrap_or_default(),
+            counts: counts.writable(),
+        };
+        let entry = Key { operation: Operation::EllCount }.entry();
+        // SAFETY: a valid matrix, the offsets of its COO part, and a new count for each row.
+        unsafe { launch(device, entry, row_blocks, args) }?;
+    }
+    let (offsets, new_entries) = offsets_of(&counts, (rows, ell.ncols))?;
+    let (mut columns, mut values) = (device.scratch(new_entries as usize)?, device.scratch(new_entries as usize)?);
+    if new_entries > 0 {
+        let old = ell.values.read();
+        let args = padded_to_csr::EllFillArgs {
+            rows,
+            width: ell.width,
+            new_entries,
+            leading_dimension: ell.leading_dimension,
+            col_indices: ell.col_indices.readable(device),
+            values: old.readable(),
+            new_offsets: offsets.readable(),
+            new_columns: columns.writable(),
+            new_values: values.writable(),
+        };
+        let entry = Key { operation: Operation::EllFill(T::DTYPE) }.entry();
+        // SAFETY: a valid matrix, with the offsets of as many entries as are counted, and new arrays for them; the entry is for `T`.
+        unsafe { launch(device, entry, row_blocks, args) }?;
+    }
+    if let Some((coo, coo_offsets)) = &coo {
+        let old = coo.values.read();
+        let args = padded_to_csr::CooFillArgs {
+            rows,
+            entries: coo.entries,
+            new_entries,
+            row_indices: coo.row_indices.readable(device),
+            col_indices: coo.col_indices.readable(device),
+            values: old.readable(),
+            coo_offsets: coo_offsets.readable(),
+            new_offsets: offsets.readable(),
+            new_columns: columns.writable(),
+            new_values: values.writable(),
+        };
+        let entry = Key { operation: Operation::CooFill(T::DTYPE) }.entry();
+        // SAFETY: a valid matrix, sorted by row, whose entries have been counted with those of the ELL part; the entry is for `T`.
+        unsafe { launch(device, entry, grid_size(coo.entries.into()), args) }?;
+    }
+    // SAFETY: the offsets count the rows' entries, whose columns are those of a valid matrix.
+    Ok(unsafe { CsrArrays::of_vectors((rows, ell.ncols, new_entries), offsets, columns, values, None) })
+}
+
+/// The slots that do not hold +0.0, with ascending columns.
+fn from_dia<T: Scalar>(dia: &DiaArrays<T>) -> Result<CsrArrays<T, u32>> {
+    let (device, rows, blocks) = (&dia.device, dia.nrows, grid_size(dia.nrows.into()));
+    let old = dia.values.read();
+    let args = || padded_to_csr::DiaArgs {
+        rows,
+        cols: dia.ncols,
+        diagonals: dia.offsets.len() as u32,
+        new_entries: 0,
+        leading_dimension: dia.leading_dimension,
+        offsets: dia.offsets.readable(device),
+        values: old.readable(),
+        new_offsets: Default::default(),
+        counts: Default::default(),
+        new_columns: Default::default(),
+        new_values: Default::default(),
+    };
+    let mut counts = device.scratch(rows as usize)?;
+    if rows > 0 {
+        let args = padded_to_csr::DiaArgs { counts: counts.writable(), ..args() };
+        let entry = Key { operation: Operation::DiaCount(T::DTYPE) }.entry();
+        // SAFETY: a valid matrix, and a new count for each row; the entry is for `T`.
+        unsafe { launch(device, entry, blocks, args) }?;
+    }
+    let (offsets, new_entries) = offsets_of(&counts, (rows, dia.ncols))?;
+    let (mut columns, mut values) = (device.scratch(new_entries as usize)?, device.scratch(new_entries as usize)?);
+    if new_entries > 0 {
+        let args = padded_to_csr::DiaArgs {
+            new_entries,
+            new_offsets: offsets.readable(),
+            new_columns: columns.writable(),
+            new_values: values.writable(),
+            ..args()
+        };
+        let entry = Key { operation: Operation::DiaFill(T::DTYPE) }.entry();
+        // SAFETY: a valid matrix, with the offsets of as many entries as are counted, and new arrays for them; the entry is for `T`.
+        unsafe { launch(device, entry, blocks, args) }?;
+    }
+    // SAFETY: the offsets count the rows' entries, whose columns are inside the matrix, and ascend as the diagonals do.
+    Ok(unsafe { CsrArrays::of_vectors((rows, dia.ncols, new_entries), offsets, columns, values, Some(true)) })
+}
