@@ -216,7 +216,10 @@ fn sizes_around_limits<T: Scalar>(device: &Device) {
     for width in [1, 7, 8, 9, 15, 16, 17, 33, 65] {
         for nrows in [1, 31, 33, 257] {
             let row = |i: usize, random: &mut Random| {
-                (0..width).filter(|j| (i + j) % 5 != 0 || j % 2 == 0).map(|j| (i + j, random.next_unit())).collect()
+                (0..width)
+                    .filter(|j| !(i + j).is_multiple_of(5) || j.is_multiple_of(2))
+                    .map(|j| (i + j, random.next_unit()))
+                    .collect()
             };
             let rows = (0..nrows).map(|i| row(i, &mut random)).collect();
             let matrix = matrices::from_rows::<T>(nrows + width, rows);
@@ -308,12 +311,12 @@ fn wide_offsets<T: Scalar>(device: &Device) {
 /// Arrays that no conversion makes: unsorted triplets, more slots and a longer leading dimension than it takes, a split elsewhere, a diagonal without entries.
 fn other_arrays(device: &Device) {
     let padding = EllMatrix::<f64>::PADDING;
-    let columns = vec![
+    let columns = [
         [2, padding, 0, 1, padding, padding, padding, padding],
         [0, padding, padding, 1, padding, padding, padding, padding],
         [padding; 8],
     ];
-    let values = vec![[1.0, 0.0, 2.0, -0.0, 0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 0.0], [0.0; 8]];
+    let values = [[1.0, 0.0, 2.0, -0.0, 0.0, 0.0, 0.0, 0.0], [3.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 0.0], [0.0; 8]];
     let ell = EllMatrix::try_from_ell_data(4, 3, 3, 8, columns.concat(), values.concat()).unwrap();
     let (rows, cols) = (vec![3, 0, 3, 1, 0, 3], vec![2, 1, 0, 0, 1, 2]);
     let coo = CooMatrix::try_from_triplets(4, 3, rows, cols, vec![1.0, 2.0, 3.0, 0.0, 5.0, 6.0]).unwrap();
