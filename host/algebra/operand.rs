@@ -7,7 +7,7 @@ use kernels_gpu::vector_move::{self, Move};
 use super::{row_offsets, to_csr::to_csr};
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Element, Result, Scalar,
-    device::{Backend, Buffer, launch},
+    device::{Buffer, launch},
     formats::coo::check_limits,
     stored::{CsrArrays, Stored},
 };
@@ -34,7 +34,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 impl<T: Scalar> Operand<T> {
     /// On the CPU nothing is copied.
     pub(super) fn upload(device: &Device, matrix: CsrMatrix<T>) -> Result<Self> {
-        Ok(match is_cpu(device) {
+        Ok(match device.is_cpu() {
             true => Self::Host(matrix),
             false => Self::Device(Arc::new(CsrArrays::upload(device, &matrix)?)),
         })
@@ -75,9 +75,4 @@ pub(super) fn copy_of<E: Element>(array: &Buffer<E>, device: &Device) -> Result<
         unsafe { launch(device, entry, vector_move::copy_grid_size(n, size_of::<E>()) as u32, args) }?;
     }
     Ok(copy)
-}
-
-/// Whether operations run on the host.
-pub(super) fn is_cpu(device: &Device) -> bool {
-    matches!(device.backend(), Backend::Cpu { .. })
 }

@@ -4,10 +4,7 @@ use kernels_gpu::triplets;
 #[cfg(feature = "rayon")]
 use rayon::prelude::*;
 
-use super::{
-    operand::is_cpu,
-    row_sort::{Columns, UnsortedRows, radix_sorted},
-};
+use super::row_sort::{Columns, UnsortedRows, radix_sorted};
 use crate::{
     DeviceVec, Error, Result, Scalar,
     device::{self, check_length, launch},
@@ -71,7 +68,7 @@ fn sort<T: Scalar>(
         let problem = format!("the offsets of {segments} segments of {elements} elements: {rule}");
         return Err(Error::InvalidOption(problem));
     }
-    if is_cpu(keys.device()) {
+    if keys.device().is_cpu() {
         let keys = keys.as_slice_mut().on_cpu_mut();
         return sort_on_cpu(&starts, keys, values.map(|values| values.as_slice_mut().on_cpu_mut()));
     }
@@ -100,6 +97,7 @@ fn sort<T: Scalar>(
             let entry = triplets::Key { operation: triplets::Operation::Rows }.entry();
             // SAFETY: the offsets are in order.
             unsafe { launch(device, entry, triplets::rows_grid_size(entries), args) }?;
+            // The sort moves values too, if only some that nobody reads.
             let none = device.zeros(if values.is_some() { 0 } else { elements })?;
             let values = values.as_deref().unwrap_or(&none);
             radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), values)?

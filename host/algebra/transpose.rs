@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kernels_gpu::{csr_transpose, triplets};
 
 use super::{
-    operand::{Operand, copy_of, is_cpu, offsets_of},
+    operand::{Operand, copy_of, offsets_of},
     row_sort::{Columns, UnsortedRows, radix_sorted},
     select::{Selection, select},
 };
@@ -21,7 +21,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// bits on every device.
     ///
     /// On a GPU a matrix with ascending columns and a symmetric pattern takes one pass over its entries, others three. If a row of the
-    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format is converted to CSR before, on the host if it has 64-bit offsets.
+    /// transpose has more than 512 entries, all are sorted by a radix sort. A matrix in another format is converted to CSR first, on the host if it has 64-bit offsets.
     /// Waits for the number of entries. The kernels for products with the result are chosen at its first product.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Returns row indices, column indices and values of the entries, in storage order: see [`Device::csr_from_triplets`] for the way back.
     ///
-    /// `O(nnz)` work. A matrix in another format is converted to CSR before, on the host if it has 64-bit offsets.
+    /// `O(nnz)` work. A matrix in another format is converted to CSR first, on the host if it has 64-bit offsets.
     ///
     /// # Errors
     /// As [`transpose`](Self::transpose).
@@ -113,7 +113,7 @@ impl Device {
         for (name, device) in [("rows", rows.device()), ("cols", cols.device()), ("values", values.device())] {
             self.check_same(name, device)?;
         }
-        if is_cpu(self) {
+        if self.is_cpu() {
             let (rows, cols, values) = (rows.buffer().on_cpu(), cols.buffer().on_cpu(), values.buffer().on_cpu());
             let matrix = CsrMatrix::try_from(CooView::try_from_triplets(nrows, ncols, rows, cols, values)?)?;
             return Ok(DeviceMatrix::of_host_csr(self, matrix));

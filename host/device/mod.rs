@@ -292,6 +292,11 @@ impl Device {
         }
     }
 
+    /// Whether operations run on the host.
+    pub(crate) fn is_cpu(&self) -> bool {
+        matches!(self.backend, Backend::Cpu { .. })
+    }
+
     pub(crate) fn backend(&self) -> &Backend {
         &self.backend
     }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, HostMatrix, HybMatrix, Offset, Result, Scalar,
     algebra::{from_csr, to_csr},
-    device::{self, Backend},
+    device,
     formats::row_ends,
     spmv::{coo, csr, dia, ell, hyb},
     stored::{CsrArrays, Stored},
@@ -19,8 +19,9 @@ use crate::{
 impl<T: Scalar> DeviceMatrix<T> {
     /// Returns the matrix in another format, with the arrays that the conversions on the host give: `HybMatrix::try_from(&csr)` and the others.
     ///
-    /// From one format to another the way leads through CSR, also to the format that the matrix has: COO gets ascending columns, and its duplicates are summed; CSC gets
-    /// ascending columns. ELL and HYB keep the order of entries. DIA sums duplicates, and cannot hold explicit zeros: they are dropped. `-0.0` stays. CSR comes back as it is.
+    /// Every conversion goes through CSR, even one to the format that the matrix already has. A matrix in COO comes out with ascending columns and its duplicates summed;
+    /// CSC has ascending columns; ELL and HYB keep the order of entries. DIA sums duplicates and drops explicit zeros, which it cannot hold, but keeps `-0.0`. CSR is copied
+    /// unchanged.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device, Format};
@@ -31,7 +32,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
-    /// On a GPU this takes one or two passes over the entries and slots, and waits for sizes: the width, the diagonals, the number of entries. `O(nnz)` work, and
+    /// On a GPU this takes one or two passes over the entries and slots, and the call waits for the sizes: the width, the diagonals, the number of entries. `O(nnz)` work, and
     /// `O(nrows + ncols)` for DIA and CSC; to CSC as [`transpose`](Self::transpose). A matrix with 64-bit offsets is converted on the host, and keeps them in CSR and CSC.
     ///
     /// # Errors
@@ -52,7 +53,7 @@ impl<T: Scalar> DeviceMatrix<T> {
                 Ok(Self::new(self.device(), (self.nrows, self.ncols, nnz), parts))
             }
             None => match converted_on_host(self.download()?, format)? {
-                HostMatrix::Csr(matrix) if is_cpu(self.device()) => Ok(Self::of_host_csr(self.device(), matrix)),
+                HostMatrix::Csr(matrix) if self.device().is_cpu() => Ok(Self::of_host_csr(self.device(), matrix)),
                 matrix => self.device().upload(&matrix),
             },
         }
@@ -97,24 +98,22 @@ fn in_csc<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<Parts<T>> {
     Ok(Parts { stored, is_transposed: true, spmv_bytes, choices })
 }
 
-/// Uploads a matrix in CSR, and converts it on the device. `None` where that is left to the host: on the CPU, for 64-bit offsets, and if the device has not enough memory for
-/// the matrix in both formats.
+/// Uploads a matrix in CSR, and converts it on the device. On the host it is converted for the CPU, with 64-bit offsets, and if the device has not enough memory
+/// for the matrix in both formats.
 pub(super) fn upload_converted<T: Scalar, O: Offset>(
     device: &Device,
     matrix: &CsrMatrix<T, O>,
     format: Format,
-) -> Result<Option<Parts<T>>> {
+) -> Result<Parts<T>> {
     let narrow: Option<&CsrMatrix<T>> = (matrix as &dyn Any).downcast_ref();
-    let Some(matrix) = narrow.filter(|_| !is_cpu(device)) else { return Ok(None) };
-    match CsrArrays::upload(device, matrix).and_then(|arrays| converted(&Arc::new(arrays), format)) {
-        Ok((parts, _)) => Ok(Some(parts)),
-        Err(Error::OutOfMemory { .. }) => Ok(None),
-        Err(error) => Err(error),
+    if let Some(narrow) = narrow.filter(|_| !device.is_cpu()) {
+        match CsrArrays::upload(device, narrow).and_then(|arrays| converted(&Arc::new(arrays), format)) {
+            Ok((parts, _)) => return Ok(parts),
+            Err(Error::OutOfMemory { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
-}
-
-fn is_cpu(device: &Device) -> bool {
-    matches!(device.backend(), Backend::Cpu { .. })
+    Ok(device.upload(&from_csr_on_host(matrix, format)?)?.parts)
 }
 
 fn converted_on_host<T: Scalar>(matrix: HostMatrix<T>, format: Format) -> Result<HostMatrix<T>> {

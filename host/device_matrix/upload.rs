@@ -12,7 +12,6 @@ use crate::{
     KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
     algebra::from_csr::to_dia,
     device::{Backend, cpu_threads},
-    formats::row_ends,
     spmm::{self, GpuSpmm},
     spmv::{Chosen, Uploaded, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},
     stored::{Arrays, CsrArrays, Stored, with_matrix},
@@ -36,16 +35,13 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
     fn upload_to(&self, device: &Device, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
         options.check()?;
         let format = options.format;
-        let convert = |to, on_host: &dyn Fn() -> Result<Parts<T>>| {
-            let converted = upload_converted(device, self, to)?;
-            converted.map_or_else(on_host, Ok)?.in_format(format)
-        };
+        let convert = |to| upload_converted(device, self, to)?.in_format(format);
         let parts = match format {
             FormatChoice::Csr | FormatChoice::Auto => upload_csr(device, self, options)?,
-            FormatChoice::Coo => convert(Format::Coo, &|| upload_coo(device, &row_ends(self, 0)?))?,
-            FormatChoice::Dia => convert(Format::Dia, &|| upload_dia(device, &self.try_into()?))?,
-            FormatChoice::Ell => convert(Format::Ell, &|| upload_ell(device, &self.try_into()?))?,
-            FormatChoice::Hyb => convert(Format::Hyb, &|| upload_hyb(device, &self.try_into()?))?,
+            FormatChoice::Coo => convert(Format::Coo)?,
+            FormatChoice::Dia => convert(Format::Dia)?,
+            FormatChoice::Ell => convert(Format::Ell)?,
+            FormatChoice::Hyb => convert(Format::Hyb)?,
         };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
@@ -226,8 +222,8 @@ fn dia_that_pays<T: Scalar, O: Offset>(
     arrays: &Arc<CsrArrays<T, O>>,
     structure: &Structure,
 ) -> Result<Option<(Uploaded<T>, usize)>> {
-    /// Twice the number of CSR products that take as long as the conversion on the host and its upload, which is left for 64-bit offsets, to allow for hosts with
-    /// fewer cores; a conversion on the device takes less. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
+    /// Twice the number of CSR products that take as long as a conversion on the host and its upload, to allow for hosts with fewer cores. Matrices with 32-bit
+    /// offsets are converted on the device, whose time has not been measured yet. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
     const CONVERSION: usize = 1250;
     let Some(diagonals) = structure.diagonals else { return Ok(None) };
     let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());

@@ -98,10 +98,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
                 Err(Error::InvalidOption("the plain method with dots computed with compensation".into()))
             }
             CgMethod::Plain => Ok(true),
-            CgMethod::Auto => {
-                let is_cpu = matches!(device.backend(), Backend::Cpu { .. });
-                Ok(!is_cpu && !can_be_fast && !self.compensated)
-            }
+            CgMethod::Auto => Ok(!device.is_cpu() && !can_be_fast && !self.compensated),
             _ => Ok(false),
         }
     }
