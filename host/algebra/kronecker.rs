@@ -14,7 +14,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Computes the Kronecker product: a matrix with the block `a[i, j] * B` at row `i` and column `j` of blocks. In CSR; its columns ascend if those of both
     /// operands do. The same matrices give the same bits on every device.
     ///
-    /// Operands in another format are converted to CSR before, on the host if they have 64-bit offsets. Waits for the number of entries. The kernels for products
+    /// Operands in another format are converted to CSR first, on the host if they have 64-bit offsets. Waits for the number of entries. The kernels for products
     /// with the result are chosen at its first product.
     ///
     /// # Errors

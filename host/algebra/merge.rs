@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Operations on two matrices entry by entry. The result is canonical, in CSR. Operands that are not canonical are made so first; operands in
-/// another format are converted to CSR before, on the host if they have 64-bit offsets. The same matrices give the same bits on every device.
+/// another format are converted to CSR first, on the host if they have 64-bit offsets. The same matrices give the same bits on every device.
 ///
 /// `O(nnz)` work, times the logarithm of row lengths, in two passes over the entries of both; the call waits for their number. The kernels for products with the
 /// result are chosen at its first product.

@@ -31,7 +31,7 @@ pub(super) enum Columns<'a> {
 
 impl<T: Scalar> UnsortedRows<'_, T> {
     /// The columns and values of all rows, sorted in shared memory by few lanes a row where rows are short, and by more where a row was too long for those.
-    /// `None` if one is too long for any. Without values the new ones are none either.
+    /// `None` if one is too long for any. Without values, the second vector is empty.
     pub(super) fn sorted(self) -> Result<Option<(DeviceVec<u32>, DeviceVec<T>)>> {
         let [few, most] = csr_sort_rows::LANES;
         if lanes(self.entries, self.rows) == few

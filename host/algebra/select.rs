@@ -16,7 +16,7 @@ use crate::{
 /// every device.
 ///
 /// `O(nnz)` work in two passes over the entries; the call waits for their number. A matrix in another format is converted to CSR
-/// before, on the host if it has 64-bit offsets. The kernels for products with the result are chosen at its first product.
+/// first, on the host if it has 64-bit offsets. The kernels for products with the result are chosen at its first product.
 ///
 /// All fail with [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver), and [`InvalidOption`](Error::InvalidOption) while a graph is
 /// recorded.
