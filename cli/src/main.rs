@@ -9,6 +9,7 @@ mod solve;
 mod spmm;
 mod spmv;
 mod spy;
+mod transpose;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,10 @@ enum Command {
     ///
     /// Without B, A by itself: `warpsparse multiply tests/data/cora.mtx.gz --out square.mtx.gz`.
     Multiply(multiply::Options),
+    /// Transposes a sparse matrix, and writes the transpose to a Matrix Market file.
+    ///
+    /// `warpsparse transpose tests/data/cora.mtx.gz --out transpose.mtx.gz`.
+    Transpose(transpose::Options),
     /// Converts a matrix to a Matrix Market file.
     Convert(convert::Options),
     /// Reorders a matrix for better locality, and writes it to a Matrix Market file.
@@ -55,6 +60,7 @@ fn main() -> ExitCode {
         Command::Spmm(options) => spmm::run(&options),
         Command::Gemm(options) => gemm::run(&options),
         Command::Multiply(options) => multiply::run(&options),
+        Command::Transpose(options) => transpose::run(&options),
         Command::Convert(options) => convert::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),
