@@ -11,6 +11,7 @@ use warpsparse::{CsrMatrix, Device, Error, ErrorKind};
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     trials.extend(on_every_device("vectors_come_back", vectors_come_back));
+    trials.extend(on_every_device("debug_output_is_short", debug_output_is_short));
     trials.extend(on_every_device("pinned_memory_holds_what_is_written", pinned_memory_holds_what_is_written));
     trials.extend(on_every_device("out_of_memory_is_an_error", out_of_memory_is_an_error));
     trials.extend(on_every_device("memory_can_be_returned", memory_can_be_returned));
@@ -34,6 +35,15 @@ fn test(name: &str, body: fn()) -> Trial {
         body();
         Ok(())
     })
+}
+
+fn debug_output_is_short(device: &Device) {
+    let x = device.zeros::<f64>(1000).unwrap();
+    assert_eq!(format!("{x:?}"), format!("DeviceVec {{ device: {device}, len: 1000 }}"));
+    let a = CsrMatrix::try_from_csr_data(2, 3, vec![0u32, 1, 2], vec![2, 0], vec![1.0f32, 2.0]).unwrap();
+    let a = device.upload(&a).unwrap();
+    let sizes = "nrows: 2, ncols: 3, nnz: 2";
+    assert_eq!(format!("{a:?}"), format!("DeviceMatrix {{ device: {device}, {sizes}, .. }}"));
 }
 
 fn vectors_come_back(device: &Device) {

@@ -1,6 +1,6 @@
 //! Vectors and other arrays in device memory.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::{Backend, Device, recording};
 use crate::{Element, Error, Result, memory};
@@ -16,10 +16,17 @@ use {
 /// A dense vector in device memory, without padding.
 ///
 /// Created by [`Device::upload_vec`] and [`Device::zeros`].
-#[derive(Debug)]
 pub struct DeviceVec<T> {
     device: Device,
     buffer: Buffer<T>,
+}
+
+/// The device and the length: elements may be many, and on a GPU they may still be computed.
+impl<T> fmt::Debug for DeviceVec<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = format_args!("{}", self.device);
+        f.debug_struct("DeviceVec").field("device", &device).field("len", &self.buffer.len()).finish()
+    }
 }
 
 impl Device {
@@ -179,7 +186,6 @@ pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) ->
 }
 
 /// An array in device memory.
-#[derive(Debug)]
 pub(crate) enum Buffer<T> {
     Host(Vec<T>),
     /// Read-only: an array of the user's matrix.
@@ -325,6 +331,24 @@ impl<T> Drop for Memory<T> {
     }
 }
 
+impl<T> Buffer<T> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Host(values) => values.len(),
+            Self::Shared(values) => values.len(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(buffer) => buffer.len,
+        }
+    }
+}
+
+/// The length.
+impl<T> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
 impl<T: Element> Buffer<T> {
     pub(crate) fn zeros(device: &Device, len: usize) -> Result<Self> {
         match device.backend() {
@@ -387,15 +411,6 @@ impl<T: Element> Buffer<T> {
             #[cfg(feature = "cuda")]
             (Self::Cuda(own), Self::Cuda(other)) => Arc::ptr_eq(&own.memory, &other.memory),
             _ => false,
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Host(values) => values.len(),
-            Self::Shared(values) => values.len(),
-            #[cfg(feature = "cuda")]
-            Self::Cuda(buffer) => buffer.len,
         }
     }
 

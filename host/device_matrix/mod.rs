@@ -11,7 +11,7 @@ mod values;
 pub use spmm::SpmmPlan;
 pub use upload::Upload;
 
-use std::sync::LazyLock;
+use std::{fmt, sync::LazyLock};
 
 use crate::{
     Device, FormatChoice, HostMatrix, KernelChoice, Result, Scalar, Structure, device,
@@ -26,13 +26,23 @@ use choice::{Choice, Choices, Products};
 /// Created by [`Device::upload`], which chooses the kernels. On the CPU it shares the arrays of the host matrix. A matrix that a device
 /// has computed is analysed, and its kernels are chosen, at its first product or when [`structure`](Self::structure),
 /// [`describe`](Self::describe) or [`options`](Self::options) is first called.
-#[derive(Debug)]
 pub struct DeviceMatrix<T> {
     device: Device,
     nrows: usize,
     ncols: usize,
     nnz: usize,
     parts: Parts<T>,
+}
+
+/// The device and the sizes, without the arrays.
+impl<T> fmt::Debug for DeviceMatrix<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, nrows, ncols, nnz, parts: _ } = self;
+        let device = format_args!("{device}");
+        let mut of = f.debug_struct("DeviceMatrix");
+        of.field("device", &device).field("nrows", nrows).field("ncols", ncols).field("nnz", nnz);
+        of.finish_non_exhaustive()
+    }
 }
 
 /// The arrays of a matrix, and the kernels for its products.
