@@ -16,6 +16,7 @@ mod page;
 mod reading;
 mod report;
 mod session;
+mod sort;
 mod spgemm;
 mod spmm;
 mod spmv;
@@ -89,6 +90,11 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),
+    /// Measures prefix sums and radix sorts of several lengths, beside those of CUB.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`, where cub.csv is what the program of
+    /// bench/cub/sort.cu prints on the same GPU.
+    Sort(sort::Options),
     /// Measures sparse matrix times vector in every format, and the cost of conversions.
     Formats(formats::Options),
 }
@@ -131,6 +137,7 @@ impl Benchmark {
             Self::Vector(options) => vector::measure(options),
             Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
+            Self::Sort(options) => sort::measure(options),
             Self::Formats(options) => formats::measure(options),
         }
     }
@@ -146,6 +153,7 @@ impl Benchmark {
             Self::Vector(options) => &options.conditions.basics,
             Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
+            Self::Sort(options) => &options.basics,
             Self::Formats(options) => &options.settings.conditions.basics,
         }
     }
