@@ -4,6 +4,7 @@ mod convert;
 mod gemm;
 mod info;
 mod multiply;
+mod output;
 mod reorder;
 mod solve;
 mod spmm;

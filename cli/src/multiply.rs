@@ -1,13 +1,13 @@
 //! `warpsparse multiply`: the product of two sparse matrices.
 
-use std::{fmt, path::PathBuf, time::Instant};
+use std::{fmt, time::Instant};
 
 use clap::Args;
-use measure::{DTypeName, Outcome, emit};
+use measure::{DTypeName, Outcome};
 use serde::Serialize;
 use warpsparse::{Device, Result, Scalar, io::MatrixSource};
 
-use crate::convert;
+use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -15,21 +15,8 @@ pub(crate) struct Options {
     a: MatrixSource,
     /// The second matrix [default: the first].
     b: Option<MatrixSource>,
-    /// The file to write: .mtx, or .mtx.gz to compress it.
-    #[arg(long, value_parser = convert::parse_out)]
-    out: Option<PathBuf>,
-    /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
-    #[arg(long, default_value = "auto")]
-    device: String,
-    /// The element type.
-    #[arg(long, value_enum, default_value = "f64")]
-    dtype: DTypeName,
-    /// Overwrite an existing file.
-    #[arg(long)]
-    force: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// The report; its JSON form is stable within a version.
@@ -51,15 +38,12 @@ struct Report {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    if let (Some(out), false) = (&options.out, options.force) {
-        convert::check_absent(out)?;
-    }
-    let device = Device::from_name(&options.device)?;
-    let report = match options.dtype {
+    let device = options.output.open_device()?;
+    let report = match options.output.dtype {
         DTypeName::F32 => multiply::<f32>(options, &device)?,
         DTypeName::F64 => multiply::<f64>(options, &device)?,
     };
-    emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })
+    options.output.report(&report)
 }
 
 fn multiply<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
@@ -73,17 +57,14 @@ fn multiply<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
     let c = on_a.multiply(&on_b)?;
     device.synchronize()?;
     let seconds = start.elapsed().as_secs_f64();
-    if let Some(out) = &options.out {
-        c.download()?.into_csr()?.write_matrix_market(out)?;
-        eprintln!("{}", out.display());
-    }
+    options.output.write(&c)?;
     Ok(Report {
         schema: "warpsparse.multiply",
         version: 1,
         a: options.a.to_string(),
         b: options.b.as_ref().unwrap_or(&options.a).to_string(),
         device: device.describe(),
-        dtype: options.dtype,
+        dtype: options.output.dtype,
         rows: c.nrows(),
         columns: c.ncols(),
         entries: c.nnz(),
