@@ -90,10 +90,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),
-    /// Measures prefix sums and radix sorts of several lengths, beside those of CUB.
+    /// Measures prefix sums and radix sorts of several lengths against CUB.
     ///
-    /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`, where cub.csv is what the program of
-    /// bench/cub/sort.cu prints on the same GPU.
+    /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`. Build bench/cub/sort.cu and run it
+    /// on the same GPU for cub.csv.
     Sort(sort::Options),
     /// Measures sparse matrix times vector in every format, and the cost of conversions.
     Formats(formats::Options),

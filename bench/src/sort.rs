@@ -1,15 +1,19 @@
-//! `warpsparse-bench sort`: prefix sums and radix sorts, beside CUB's.
+//! `warpsparse-bench sort`: prefix sums and radix sorts, against CUB.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 use measure::{Clock, Outcome, Spread, geometric_mean};
 use rayon::prelude::*;
 use serde::Serialize;
-use warpsparse::{Device, DeviceVec, Element, Result, SortKey};
+use warpsparse::{Device, DeviceVec, Element, Error, Result, SortKey};
 
 use super::{
-    report::{Finished, Method, Report},
+    report::{Finished, Method, Report, Skipped},
     session::{Basics, machine, now},
     table::{self, none, us},
 };
@@ -19,7 +23,7 @@ pub(crate) struct Options {
     /// Elements [default: 2^20, 2^22, 2^24, 2^26 and 2^28]
     #[arg(short, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     n: Vec<u32>,
-    /// CUB's times on the same GPU: what the program of bench/cub/sort.cu has printed.
+    /// CUB's times on the same GPU: the output of bench/cub/sort.cu.
     #[arg(long, value_name = "FILE")]
     cub: Option<PathBuf>,
     #[command(flatten)]
@@ -28,14 +32,14 @@ pub(crate) struct Options {
 
 const LENGTHS: [u32; 5] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28];
 
-/// Samples: so many times as many as are queued at a time, each beside a copy that restores what is sorted.
+/// Samples: `ROUNDS` batches of `AT_A_TIME` calls, each preceded by a copy that restores the keys.
 const ROUNDS: usize = 4;
 const AT_A_TIME: usize = 8;
 
 const METHOD: &str = "Prefix sums (y.exclusive_scan_from(&x)) and stable sorts (keys.sort(), keys.sort_pairs(&mut values)) of random keys. Times are \
-    device times, between events on a stream that is held back until the calls are queued; medians of 32 after a warm-up; on other devices than GPUs \
-    wall times. The copy that restores the keys before each sort is not counted; the allocation of temporary memory is. CUB's temporary memory is \
-    allocated beforehand, and its times are those of a CUDA graph of one call. Ratios are CUB's time over ours: above 1 CUB is slower.";
+    device times, between events on a stream that is held back until the calls are queued; medians of 32 after a warm-up. On other devices than GPUs \
+    they are wall times. The copy that restores the keys before each sort is not timed. Each of our calls allocates its temporary memory on the stream; \
+    CUB's is allocated beforehand, and its times are those of a CUDA graph of one call. Ratios are CUB's time over ours: above 1 CUB is slower.";
 
 /// One operation on so many elements.
 #[derive(Serialize)]
@@ -46,7 +50,7 @@ struct Timed {
     types: String,
     n: usize,
     time_us: Spread,
-    /// Elements in a second, in thousands of millions.
+    /// Billions of elements per second.
     gelements_per_s: f64,
     cub_us: Option<f64>,
     /// What is wrong with the result.
@@ -61,13 +65,26 @@ impl Timed {
 }
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
-    let date = now();
+    let (start, date) = (Instant::now(), now());
     let device = Device::from_name(&options.basics.device)?;
-    let cub = options.cub.as_ref().map(fs::read_to_string).transpose()?;
+    let read = |path: &PathBuf| fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
+    let cub = options.cub.as_ref().map(read).transpose()?;
     let lengths = if options.n.is_empty() { &LENGTHS[..] } else { &options.n };
-    let mut results = Vec::new();
+    let (mut results, mut skipped) = (Vec::new(), Vec::new());
     for &n in lengths {
-        results.extend(of_length(&device, n as usize)?);
+        let reason = match options.basics.too_late(start) {
+            Some(reason) => reason,
+            None => match of_length(&device, n as usize) {
+                Ok(timed) => {
+                    results.extend(timed);
+                    continue;
+                }
+                // Shorter vectors may fit.
+                Err(error @ Error::OutOfMemory { .. }) => error.to_string(),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        skipped.push(Skipped { what: format!("n = {n}"), reason });
     }
     for timed in &mut results {
         timed.cub_us = cub.as_deref().and_then(|text| cub_time(text, timed));
@@ -86,7 +103,7 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
             text: METHOD.into(),
         },
         results,
-        skipped: Vec::new(),
+        skipped,
     };
     Ok(Finished::new(&report, markdown(&report), check(&report))?)
 }
@@ -95,8 +112,8 @@ fn of_length(device: &Device, n: usize) -> Result<Vec<Timed>> {
     Ok(vec![
         scan::<u32>(device, n, |bits| bits as u32)?,
         scan::<u64>(device, n, |bits| bits)?,
-        scan::<f32>(device, n, |bits| (bits >> 40) as f32)?,
-        scan::<f64>(device, n, |bits| (bits >> 40) as f64)?,
+        scan::<f32>(device, n, rare_one)?,
+        scan::<f64>(device, n, rare_one)?,
         keys::<u32>(device, n)?,
         keys::<u64>(device, n)?,
         pairs::<u32, u32>(device, n)?,
@@ -106,24 +123,29 @@ fn of_length(device: &Device, n: usize) -> Result<Vec<Timed>> {
     ])
 }
 
-/// Elements whose bits are random, and which add up exactly where that can be checked.
-trait Bits: Element {
+/// Elements made from integers; unsigned ones keep the lower bits.
+trait Number: Element {
     const NAME: &'static str;
-    fn of_bits(bits: u64) -> Self;
-    fn to_bits_of(self) -> u64;
+    fn from_u64(integer: u64) -> Self;
+    fn to_u64(self) -> u64;
 }
 
-macro_rules! bits {
+macro_rules! numbers {
     ($($type:ty)*) => {$(
-        impl Bits for $type {
+        impl Number for $type {
             const NAME: &'static str = stringify!($type);
-            fn of_bits(bits: u64) -> Self { bits as Self }
-            fn to_bits_of(self) -> u64 { self as u64 }
+            fn from_u64(integer: u64) -> Self { integer as Self }
+            fn to_u64(self) -> u64 { self as u64 }
         }
     )*};
 }
 
-bits!(u32 u64 f32 f64);
+numbers!(u32 u64 f32 f64);
+
+/// 1 for one of 128 random words, otherwise 0: the sum of 2^30 of them is about 2^23, exact in `f32`.
+fn rare_one<T: Number>(bits: u64) -> T {
+    T::from_u64(u64::from(bits >> 57 == 0))
+}
 
 /// SplitMix64 (G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", 2014) of an index.
 fn random_bits(index: usize) -> u64 {
@@ -133,23 +155,26 @@ fn random_bits(index: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-fn random<T: Bits>(device: &Device, n: usize, element: impl Fn(u64) -> T + Sync) -> Result<DeviceVec<T>> {
+fn random<T: Number>(device: &Device, n: usize, element: impl Fn(u64) -> T + Sync) -> Result<DeviceVec<T>> {
     let elements: Vec<T> = (0..n).into_par_iter().map(|index| element(random_bits(index))).collect();
     device.upload_vec(&elements)
 }
 
-/// Samples of an operation, before each of which another one goes that is not timed.
-fn times(
-    device: &Device,
-    mut before: impl FnMut() -> Result<()>,
-    mut operation: impl FnMut() -> Result<()>,
-) -> Result<Spread> {
-    before()?;
-    operation()?;
+enum Step {
+    /// Restores what the operation overwrites.
+    Restore,
+    /// The operation.
+    Timed,
+}
+
+/// Samples of the step `Timed`, each after a `Restore`.
+fn times(device: &Device, mut call: impl FnMut(Step) -> Result<()>) -> Result<Spread> {
+    call(Step::Restore)?;
+    call(Step::Timed)?;
     let mut times: Vec<Duration> = Vec::new();
     for _ in 0..ROUNDS {
-        let both = device.time_each(2 * AT_A_TIME, |call| if call % 2 == 0 { before() } else { operation() })?;
-        times.extend(both.into_iter().skip(1).step_by(2));
+        let steps = |index| call(if index % 2 == 0 { Step::Restore } else { Step::Timed });
+        times.extend(device.time_each(2 * AT_A_TIME, steps)?.into_iter().skip(1).step_by(2));
     }
     Ok(Spread::of(&times))
 }
@@ -160,67 +185,65 @@ fn timed(operation: &'static str, types: String, n: usize, time_us: Spread, prob
     Timed { operation, types, n, time_us, gelements_per_s, cub_us: None, problem }
 }
 
-fn scan<T: Bits>(device: &Device, n: usize, element: impl Fn(u64) -> T + Sync) -> Result<Timed> {
+fn scan<T: Number>(device: &Device, n: usize, element: impl Fn(u64) -> T + Sync) -> Result<Timed> {
     let x = random(device, n, &element)?;
     let mut y = device.zeros::<T>(n)?;
-    let time_us = times(device, || Ok(()), || y.exclusive_scan_from(&x))?;
-    // The sum of all elements but the last; those of floating-point numbers are rounded on their way.
-    let found = y.slice(n - 1..)?.to_vec()?[0];
-    let is_integer = matches!(T::NAME, "u32" | "u64");
-    let right = if is_integer {
-        let sum = (0..n - 1).into_par_iter().map(random_bits).reduce(|| 0, u64::wrapping_add);
-        found.to_bits_of() == T::of_bits(sum).to_bits_of()
-    } else {
-        let sum: u64 = (0..n - 1).into_par_iter().map(|index| random_bits(index) >> 40).sum();
-        (found.to_bits_of() as f64 - sum as f64).abs() <= 1e-4 * sum as f64
+    let time_us = times(device, |step| match step {
+        Step::Restore => Ok(()),
+        Step::Timed => y.exclusive_scan_from(&x),
+    })?;
+    let mut sum = 0u64;
+    let is_wrong = |(index, found): (usize, &T)| {
+        let expected = T::from_u64(sum);
+        sum = sum.wrapping_add(element(random_bits(index)).to_u64());
+        found.to_u64() != expected.to_u64()
     };
-    let problem = (!right).then(|| "the last sum is wrong".into());
+    let problem = y.to_vec()?.iter().enumerate().position(is_wrong).map(|index| format!("sum {index} is wrong"));
     Ok(timed("exclusive_scan", T::NAME.into(), n, time_us, problem))
 }
 
-fn keys<K: Bits + SortKey>(device: &Device, n: usize) -> Result<Timed> {
-    let original = random(device, n, K::of_bits)?;
-    let keys = std::cell::RefCell::new(device.zeros::<K>(n)?);
-    let time_us = times(device, || keys.borrow_mut().assign(&original), || keys.borrow_mut().sort())?;
-    let problem = disorder(&keys.borrow().to_vec()?);
-    Ok(timed("sort", K::NAME.into(), n, time_us, problem))
+fn keys<K: Number + SortKey>(device: &Device, n: usize) -> Result<Timed> {
+    let original = random(device, n, K::from_u64)?;
+    let mut keys = device.zeros::<K>(n)?;
+    let time_us = times(device, |step| match step {
+        Step::Restore => keys.assign(&original),
+        Step::Timed => keys.sort(),
+    })?;
+    Ok(timed("sort", K::NAME.into(), n, time_us, disorder(&keys.to_vec()?)))
 }
 
-fn pairs<K: Bits + SortKey, V: Bits>(device: &Device, n: usize) -> Result<Timed> {
-    let original = random(device, n, K::of_bits)?;
-    // A value tells its key, so that any other order of the two is noticed.
-    let value = |bits: u64| V::of_bits(K::of_bits(bits).to_bits_of() ^ 0x5555_5555);
-    let values = random(device, n, value)?;
-    let both = std::cell::RefCell::new((device.zeros::<K>(n)?, device.zeros::<V>(n)?));
-    let restore = || {
-        let (keys, sorted) = &mut *both.borrow_mut();
-        keys.assign(&original)?;
-        sorted.assign(&values)
+fn pairs<K: Number + SortKey, V: Number>(device: &Device, n: usize) -> Result<Timed> {
+    // A value that is made from its key tells whether the two stay together.
+    let value_of = |key: K| V::from_u64(key.to_u64() ^ 0x5555_5555);
+    let original_keys = random(device, n, K::from_u64)?;
+    let original_values = random(device, n, |bits| value_of(K::from_u64(bits)))?;
+    let (mut keys, mut values) = (device.zeros::<K>(n)?, device.zeros::<V>(n)?);
+    let time_us = times(device, |step| match step {
+        Step::Restore => {
+            keys.assign(&original_keys)?;
+            values.assign(&original_values)
+        }
+        Step::Timed => keys.sort_pairs(&mut values),
+    })?;
+    let (keys, values) = (keys.to_vec()?, values.to_vec()?);
+    let mismatch = || {
+        let matches = keys.par_iter().zip(&values).all(|(&key, value)| value_of(key).to_u64() == value.to_u64());
+        (!matches).then(|| "a value does not match its key".into())
     };
-    let sort = || {
-        let (keys, sorted) = &mut *both.borrow_mut();
-        keys.sort_pairs(sorted)
-    };
-    let time_us = times(device, restore, sort)?;
-    let (keys, sorted) = (both.borrow().0.to_vec()?, both.borrow().1.to_vec()?);
-    let parted = || {
-        let of_key = |key: &K| V::of_bits(key.to_bits_of() ^ 0x5555_5555).to_bits_of();
-        let parted = keys.par_iter().zip(&sorted).any(|(key, value)| of_key(key) != value.to_bits_of());
-        parted.then(|| "a value is not beside its key".into())
-    };
-    let problem = disorder(&keys).or_else(parted);
+    let problem = disorder(&keys).or_else(mismatch);
     Ok(timed("sort_pairs", format!("{}_{}", K::NAME, V::NAME), n, time_us, problem))
 }
 
-/// What is wrong with sorted keys: their order, or that they are not those that were sorted.
-fn disorder<K: Bits + SortKey>(keys: &[K]) -> Option<String> {
+/// What is wrong with sorted keys: their order, or that they are not the original ones.
+fn disorder<K: Number + SortKey>(keys: &[K]) -> Option<String> {
     if !keys.par_windows(2).all(|pair| pair[0] <= pair[1]) {
         return Some("the keys are not in order".into());
     }
-    let mix = |key: u64| random_bits(key as usize);
-    let found = keys.par_iter().map(|key| mix(key.to_bits_of())).reduce(|| 0, u64::wrapping_add);
-    let original = (0..keys.len()).into_par_iter().map(|index| mix(K::of_bits(random_bits(index)).to_bits_of()));
-    (found != original.reduce(|| 0, u64::wrapping_add)).then(|| "the keys are others than before".into())
+    // Hashes that are added up do not depend on the order.
+    let hash = |key: K| random_bits(key.to_u64() as usize);
+    let found = keys.par_iter().map(|&key| hash(key)).reduce(|| 0, u64::wrapping_add);
+    let original = (0..keys.len()).into_par_iter().map(|index| hash(K::from_u64(random_bits(index))));
+    (found != original.reduce(|| 0, u64::wrapping_add)).then(|| "the keys are not the original ones".into())
 }
 
 /// The time in a line `operation,types,n,microseconds`.
@@ -254,5 +277,7 @@ fn markdown(report: &Report<Timed>) -> String {
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         format!("\nSpeedup over CUB {mean:.2} (geometric mean of {}), at least {least:.2}.\n", ratios.len())
     });
-    format!("{}\n\n{}\n\n{}{mean}", report.machine.model, report.method.text, table::markdown(&header, &rows))
+    let skipped = report.skipped.iter().map(|Skipped { what, reason }| format!("\nskipped {what}: {reason}\n"));
+    let table = table::markdown(&header, &rows);
+    format!("{}\n\n{}\n\n{table}{mean}{}", report.machine.model, report.method.text, skipped.collect::<String>())
 }

@@ -42,7 +42,16 @@ fn operations_are_measured_and_right() {
 }
 
 #[test]
+fn what_is_left_out_has_a_reason() {
+    let (text, report) = bench(&["sort"], &["-n", "8", "--device", "cpu", "--budget", "1e-9"], "sort_skipped.json");
+    assert_eq!(report["results"].as_array().unwrap().len(), 0);
+    assert!(text.contains("skipped n = 8: its turn came after 0 s"), "{text}");
+}
+
+#[test]
 fn wrong_usage_is_told() {
     assert_eq!(run(&["sort", "-n", "0"]).status.code(), Some(2));
-    assert_eq!(run(&["sort", "-n", "8", "--device", "cpu", "--cub", "not there"]).status.code(), Some(1));
+    let missing = run(&["sort", "-n", "8", "--device", "cpu", "--cub", "not there"]);
+    let message = String::from_utf8(missing.stderr).unwrap();
+    assert!(missing.status.code() == Some(1) && message.contains("not there: "), "{message}");
 }
