@@ -12,6 +12,7 @@ mod gemm;
 mod gpu;
 mod graphs;
 mod html;
+mod matrix;
 mod page;
 mod reading;
 mod report;
@@ -95,6 +96,11 @@ pub(crate) enum Benchmark {
     /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`. Build bench/cub/sort.cu and run it
     /// on the same GPU for cub.csv.
     Sort(sort::Options),
+    /// Measures operations on a matrix between products: new values, scaling, the diagonal, the transpose, triplets to CSR, and conversions
+    /// between the formats.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench matrix gen:poisson2d:2048 --dtype f32 --json matrix.json`.
+    Matrix(matrix::Options),
     /// Measures sparse matrix times vector in every format, and the cost of conversions.
     Formats(formats::Options),
 }
@@ -138,6 +144,7 @@ impl Benchmark {
             Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
             Self::Sort(options) => sort::measure(options),
+            Self::Matrix(options) => matrix::measure(options),
             Self::Formats(options) => formats::measure(options),
         }
     }
@@ -154,6 +161,7 @@ impl Benchmark {
             Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
             Self::Sort(options) => &options.basics,
+            Self::Matrix(options) => &options.settings.conditions.basics,
             Self::Formats(options) => &options.settings.conditions.basics,
         }
     }

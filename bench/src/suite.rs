@@ -14,6 +14,8 @@ pub(crate) enum Suite {
     Dense,
     /// Matrices that are squared: stencils, power-law graphs, and the files.
     Squares,
+    /// About 20 million entries each: a stencil, a random matrix, a power-law graph.
+    Large,
 }
 
 /// From regular to skewed row lengths, and from matrices that fill a GPU to such that do not.
@@ -32,6 +34,9 @@ const GENERATED: &[&str] = &[
 const SQUARED: &[&str] =
     &["gen:poisson2d:1024", "gen:poisson3d:100", "gen:stencil27:64", "gen:rmat:16:8", "gen:rmat:17:8"];
 
+/// Matrices of about 20 million entries.
+const LARGE: &[&str] = &["gen:poisson2d:2048", "gen:uniform:1250000:16", "gen:rmat:20:20"];
+
 /// Files of the data folder: the repository has them, the command does not.
 const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
 
@@ -48,6 +53,7 @@ impl Suite {
             Self::Default => (GENERATED, FILES),
             Self::Dense => (GENERATED, GRAPHS),
             Self::Squares => (SQUARED, FILES),
+            Self::Large => (LARGE, &[][..]),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));

@@ -24,7 +24,7 @@ pub use self::{
     gemm::{GemmProblem, GemmReference, GemmReport, Operand, Operands, Shape},
     peak::peak,
     program::{Outcome, emit, exit_status},
-    random::random_elements,
+    random::{random_elements, shuffle},
     reference::{Errors, Reduction},
     source::load,
     spmm::{DenseProblem, DenseProblems, DenseReport, MAX_COLUMNS},

@@ -1,6 +1,6 @@
 //! Random elements for dense matrices.
 
-use rand::{RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_pcg::Pcg64;
 use rayon::prelude::*;
 use warpsparse::{Device, Error, Result, Scalar};
@@ -15,6 +15,11 @@ pub fn random_elements<T: Scalar>(count: usize, stream: u64) -> Result<Vec<T>> {
         elements.fill_with(|| T::from_f64(random.random_range(-1.0..1.0)));
     });
     Ok(elements)
+}
+
+/// Brings elements into a random order, which is the same in every run.
+pub fn shuffle<T>(elements: &mut [T]) {
+    elements.shuffle(&mut Pcg64::seed_from_u64(0));
 }
 
 /// As many may be more than the host has room for.
