@@ -235,17 +235,37 @@ fn plans_of_other_matrices(device: &Device) {
     let a = stencil(9).cast::<f32>();
     let tripled: Vec<_> = a.values().iter().map(|value| 3.0 * value).collect();
     let (offsets, columns) = (a.row_offsets().to_vec(), a.col_indices().to_vec());
-    let same = CsrMatrix::try_from_csr_data(81, 81, offsets.clone(), columns.clone(), tripled).unwrap();
-    let mut moved = columns;
-    moved[0] = if moved[0] == 2 { 3 } else { 2 };
-    moved[..3].sort_unstable();
-    let another = CsrMatrix::try_from_csr_data(81, 81, offsets, moved, a.values().to_vec()).unwrap();
-    let [on_a, same_on, another_on] = [&a, &same, &another].map(|matrix| device.upload(matrix).unwrap());
+    let with = |offsets: &[u32], columns: &[u32], values: Vec<f32>| {
+        CsrMatrix::try_from_csr_data(81, 81, offsets.to_vec(), columns.to_vec(), values).unwrap()
+    };
+    let same = with(&offsets, &columns, tripled);
+    let [on_a, on_same] = [&a, &same].map(|matrix| device.upload(matrix).unwrap());
     let plan = SpgemmPlan::new(&on_a, &on_a).unwrap();
-    check("the same pattern", &plan.multiply(&same_on, &on_a).unwrap(), &reference(&same, &a), false);
-    for result in [plan.multiply(&another_on, &on_a), plan.multiply(&on_a, &another_on)] {
-        assert!(matches!(result, Err(Error::InvalidOption(_))), "{result:?}");
+    check("the same pattern", &plan.multiply(&on_same, &on_a).unwrap(), &reference(&same, &a), false);
+    // The first column of a row, or the last, moves to a place beside it that is free.
+    let mut others = Vec::new();
+    for row in 0..81 {
+        let [begin, end] = [row, row + 1].map(|row| offsets[row] as usize);
+        let mut moved = columns.clone();
+        match moved[begin] {
+            0 => moved[end - 1] += 1,
+            _ => moved[begin] -= 1,
+        }
+        others.push(with(&offsets, &moved, a.values().to_vec()));
     }
+    for other in others {
+        let on_other = device.upload(&other).unwrap();
+        for result in [plan.multiply(&on_other, &on_a), plan.multiply(&on_a, &on_other)] {
+            assert!(matches!(result, Err(Error::InvalidOption(_))), "{result:?}");
+        }
+    }
+    // Only an offset differs: the second entry is in the first row, or in its own.
+    let identity = |offsets: &[u32]| {
+        let matrix = CsrMatrix::try_from_csr_data(5, 5, offsets.to_vec(), vec![0, 1, 2, 3, 4], vec![1f32; 5]).unwrap();
+        device.upload(&matrix).unwrap()
+    };
+    let (own, other) = (identity(&[0, 1, 2, 3, 4, 5]), identity(&[0, 2, 2, 3, 4, 5]));
+    assert!(matches!(SpgemmPlan::new(&own, &own).unwrap().multiply(&other, &own), Err(Error::InvalidOption(_))));
     let mut foreign = SpgemmPlan::new(&on_a, &on_a).unwrap().multiply(&on_a, &on_a).unwrap();
     let result = plan.compute(&on_a, &on_a, &mut foreign);
     assert!(result.unwrap_err().to_string().contains("not a product of this plan"));

@@ -9,6 +9,7 @@ use kernels_gpu::{
     csr_canonical,
     matrix_diagonal::{self, CSR_LANES, Operation},
     matrix_scale::{self, Format},
+    vector_compare,
 };
 
 use super::{Arrays, Factors, HostMatrix, InFormat, Values};
@@ -102,6 +103,26 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
         }
         let found = disorder.to_vec()? == [0];
         Ok(*self.canonical.get_or_init(|| found))
+    }
+}
+
+impl<T: Scalar> CsrArrays<T, u32> {
+    /// Whether the entries of both matrices are at the same places, in the same order. Waits for the answer.
+    pub(crate) fn has_pattern_of(&self, other: &Self) -> Result<bool> {
+        if (self.nrows, self.ncols, self.nnz) != (other.nrows, other.ncols, other.nnz) {
+            return Ok(false);
+        }
+        let mut differ = self.device.zeros::<u32>(1)?;
+        let arrays = [(&self.row_offsets, &other.row_offsets), (&self.col_indices, &other.col_indices)];
+        for (own, others) in arrays.into_iter().filter(|(own, _)| own.len() > 0) {
+            let n = own.len() as u64;
+            let (x, y) = (own.readable(&self.device), others.readable(&other.device));
+            let args = vector_compare::Args { n, x, y, differ: differ.writable() };
+            let entry = vector_compare::Key {}.entry();
+            // SAFETY: arrays of the same length, and a zero.
+            unsafe { launch(&self.device, entry, vector_compare::grid_size(n), args) }?;
+        }
+        Ok(differ.to_vec()? == [0])
     }
 }
 

@@ -59,6 +59,7 @@ mod vector {
     pub mod math;
     mod reduction;
     pub mod vector_axpby;
+    pub mod vector_compare;
     pub mod vector_map;
     pub mod vector_move;
     pub mod vector_random;
@@ -198,6 +199,7 @@ pub const FAMILIES: &[Family] = &[
     spmv_ell::FAMILY,
     triplets::FAMILY,
     vector_axpby::FAMILY,
+    vector_compare::FAMILY,
     vector_map::FAMILY,
     vector_move::FAMILY,
     vector_random::FAMILY,

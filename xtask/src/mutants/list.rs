@@ -608,6 +608,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "add_entries(args, block);",
     ),
     mutant(
+        "spgemm",
+        "vector/vector_compare.rs",
+        "the words after the last whole chunk are not compared",
+        "while at < n {",
+        "while at + W as u64 <= n {",
+    ),
+    mutant(
+        "spgemm",
+        "vector/vector_compare.rs",
+        "of a chunk the last word is not compared",
+        "unroll!(E in [0, 1, 2, 3] {",
+        "unroll!(E in [0, 1, 2] {",
+    ),
+    mutant(
         "dense",
         "dense/dense_copy.rs",
         "no barrier before a tile is read",
