@@ -4,9 +4,11 @@ mod common;
 
 use std::process::ExitCode;
 
-use common::{Random, dense::Dense, matrices, on_every_device};
+use common::{Random, dense::Dense, matrices, on_emulator_and_gpu, on_every_device};
 use warpsparse::{
-    CscMatrix, DenseLayout, Device, DeviceDense, Element, Error, Order, Reduce, Scalar, SpmmOptions, Weights, gemm,
+    CscMatrix, DenseLayout, Device, DeviceDense, Element, Error, Kernel, Order, Reduce, Scalar, SpmmOptions, Weights,
+    gemm,
+    kernels_gpu::dense_copy::{Args, Key},
 };
 
 fn main() -> ExitCode {
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("copies_f64", |device| copies::<f64>(device, |k| k as f64)));
     trials.extend(on_every_device("copies_u32", |device| copies::<u32>(device, |k| k as u32)));
     trials.extend(on_every_device("copies_u64", |device| copies::<u64>(device, |k| k as u64 + (1 << 40))));
+    trials.extend(on_emulator_and_gpu("tiles_in_turn", tiles_in_turn));
     everywhere!(
         parts_of_matrices,
         parts_are_written_alone,
@@ -67,6 +70,27 @@ fn copies<T: Element + PartialEq>(device: &Device, value: fn(usize) -> T) {
             }
         }
     }
+}
+
+/// One block transposes all tiles, one after the other, as the blocks of a grid do with a matrix of more than 2^20 tiles.
+fn tiles_in_turn(device: &Device) {
+    let (lines, width) = (70usize, 100usize);
+    let values: Vec<u32> = (0..(lines * width) as u32).collect();
+    let (x, mut y) = (device.upload_vec(&values).unwrap(), device.zeros(lines * width).unwrap());
+    let kernel = Kernel::embedded(Key { transposed: true, bytes: 4 }.entry()).unwrap();
+    let mut launch = device.launch(&kernel, 1).unwrap();
+    let args = Args::<u32> {
+        lines: lines as u64,
+        width: width as u64,
+        x_distance: width as u64,
+        y_distance: lines as u64,
+        x: launch.read("x", &x).unwrap(),
+        y: launch.write("y", &mut y).unwrap(),
+    };
+    // SAFETY: both vectors hold the matrix, and a grid of any size takes all tiles.
+    unsafe { launch.run(args).unwrap() };
+    let transposed = (0..width).flat_map(|column| (0..lines).map(move |line| (line * width + column) as u32));
+    assert!(y.to_vec().unwrap().into_iter().eq(transposed));
 }
 
 /// 0, 1, 2... row by row.

@@ -14,6 +14,7 @@ mod graphs;
 mod html;
 mod matrix;
 mod page;
+mod pool;
 mod reading;
 mod report;
 mod session;
@@ -87,7 +88,7 @@ pub(crate) enum Benchmark {
     Clock(clock::Options),
     /// Measures the time from the start of a program to its first result.
     FirstUse(first_use::Options),
-    /// Measures sparse matrix times sparse matrix, A A, against cuSPARSE: whole products, and new values on the same patterns.
+    /// Measures sparse matrix times sparse matrix, A A or R A P, against cuSPARSE: whole products, and new values on the same patterns.
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),

@@ -16,6 +16,8 @@ pub(crate) enum Suite {
     Squares,
     /// About 20 million entries each: a stencil, a random matrix, a power-law graph.
     Large,
+    /// A cubic grid, for a product of three matrices.
+    Grid,
 }
 
 /// From regular to skewed row lengths, and from matrices that fill a GPU to such that do not.
@@ -37,6 +39,9 @@ const SQUARED: &[&str] =
 /// Matrices of about 20 million entries.
 const LARGE: &[&str] = &["gen:poisson2d:2048", "gen:uniform:1250000:16", "gen:rmat:20:20"];
 
+/// A grid of points in three dimensions.
+const GRID: &[&str] = &["gen:poisson3d:160"];
+
 /// Files of the data folder: the repository has them, the command does not.
 const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
 
@@ -54,6 +59,7 @@ impl Suite {
             Self::Dense => (GENERATED, GRAPHS),
             Self::Squares => (SQUARED, FILES),
             Self::Large => (LARGE, &[][..]),
+            Self::Grid => (GRID, &[][..]),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));
