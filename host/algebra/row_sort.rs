@@ -69,14 +69,21 @@ impl<T: Scalar> UnsortedRows<'_, T> {
     }
 }
 
-/// Columns and values sorted by row and column, entries of the same in the order that they had: by a radix sort of all entries. Of a matrix with
+/// Rows, columns and values of entries, as [`radix_sorted`] gives them.
+pub(super) struct Sorted<T> {
+    pub(super) rows: DeviceVec<u32>,
+    pub(super) columns: DeviceVec<u32>,
+    pub(super) values: DeviceVec<T>,
+}
+
+/// Entries sorted by row and column, those of the same in the order that they had: by a radix sort of all entries. Of a matrix with
 /// one column the columns stay in the order that they have.
-pub(super) fn radix_sorted<'a, T: Scalar>(
+pub(super) fn radix_sorted<T: Scalar>(
     (nrows, ncols): (u32, u32),
     rows: DeviceVec<u32>,
-    columns: impl Fn() -> Readable<'a, u32>,
+    columns: Readable<'_, u32>,
     values: &DeviceVec<T>,
-) -> Result<(DeviceVec<u32>, DeviceVec<T>)> {
+) -> Result<Sorted<T>> {
     /// The bits of the numbers below `limit`.
     fn bits(limit: u32) -> u32 {
         u32::BITS - limit.saturating_sub(1).leading_zeros()
@@ -84,12 +91,11 @@ pub(super) fn radix_sorted<'a, T: Scalar>(
     let (device, entries) = (rows.device().clone(), rows.len() as u32);
     let blocks = triplets::entry_grid_size(entries);
     let mut keys = device.scratch::<u64>(rows.len())?;
-    let args = triplets::PackArgs { entries, col_indices: columns(), keys: keys.writable() };
+    let args = triplets::PackArgs { entries, col_indices: columns, keys: keys.writable() };
     // SAFETY: as many keys as entries.
     unsafe { launch(&device, triplets::Key { operation: triplets::Operation::Pack }.entry(), blocks, args) }?;
     let (keys, rows) = sort_pairs(keys, rows, 32..32 + bits(ncols))?;
     let (rows, keys) = sort_pairs(rows, keys, 0..bits(nrows))?;
-    drop(rows);
     let (mut new_columns, mut new_values) = (device.scratch(keys.len())?, device.scratch(keys.len())?);
     let args = triplets::UnpackArgs {
         entries,
@@ -101,5 +107,5 @@ pub(super) fn radix_sorted<'a, T: Scalar>(
     let key = triplets::Key { operation: triplets::Operation::Unpack(T::DTYPE) };
     // SAFETY: the keys' lower halves are numbers of values; the entry is for `T`.
     unsafe { launch(&device, key.entry(), blocks, args) }?;
-    Ok((new_columns, new_values))
+    Ok(Sorted { rows, columns: new_columns, values: new_values })
 }

@@ -4,7 +4,7 @@ use kernels_gpu::triplets;
 #[cfg(feature = "rayon")]
 use rayon::prelude::*;
 
-use super::row_sort::{Columns, UnsortedRows, radix_sorted};
+use super::row_sort::{Columns, Sorted, UnsortedRows, radix_sorted};
 use crate::{
     DeviceVec, Error, Result, Scalar,
     device::{self, check_length, launch},
@@ -100,7 +100,8 @@ fn sort<T: Scalar>(
             // The sort moves values too, if only some that nobody reads.
             let none = device.zeros(if values.is_some() { 0 } else { elements })?;
             let values = values.as_deref().unwrap_or(&none);
-            radix_sorted((rows, u32::MAX), segment_of, || keys.readable(), values)?
+            let Sorted { columns, values, .. } = radix_sorted((rows, u32::MAX), segment_of, keys.readable(), values)?;
+            (columns, values)
         }
     };
     *keys = new_keys;

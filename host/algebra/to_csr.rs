@@ -9,8 +9,8 @@ use super::{
     transpose::transposed,
 };
 use crate::{
-    DeviceVec, Result, Scalar,
-    device::launch,
+    Device, DeviceVec, Result, Scalar,
+    device::{Readable, launch},
     stored::{Arrays, CooArrays, CsrArrays, DiaArrays, EllArrays, InFormat},
 };
 
@@ -55,19 +55,23 @@ fn from_coo<T: Scalar>(coo: &CooArrays<T>) -> Result<Arc<CsrArrays<T, u32>>> {
     }
 }
 
-/// Where each row begins among the entries, which are sorted by row.
+/// The offsets of the rows of a COO matrix.
 fn coo_offsets<T: Scalar>(coo: &CooArrays<T>) -> Result<DeviceVec<u32>> {
-    let offsets = coo.nrows as usize + 1;
-    let mut row_offsets = coo.device.scratch(offsets)?;
-    let args = padded_to_csr::OffsetArgs {
-        rows: coo.nrows,
-        entries: coo.entries,
-        row_indices: coo.row_indices.readable(&coo.device),
-        row_offsets: row_offsets.writable(),
-    };
+    offsets_of_sorted(&coo.device, (coo.nrows, coo.entries), coo.row_indices.readable(&coo.device))
+}
+
+/// Where each row begins, from the rows of all entries in ascending order.
+pub(super) fn offsets_of_sorted(
+    device: &Device,
+    (rows, entries): (u32, u32),
+    row_indices: Readable<'_, u32>,
+) -> Result<DeviceVec<u32>> {
+    let offsets = rows as usize + 1;
+    let mut row_offsets = device.scratch(offsets)?;
+    let args = padded_to_csr::OffsetArgs { rows, entries, row_indices, row_offsets: row_offsets.writable() };
     let entry = Key { operation: Operation::CooOffsets }.entry();
-    // SAFETY: a valid matrix, sorted by row, and a new array.
-    unsafe { launch(&coo.device, entry, grid_size(offsets as u64), args) }?;
+    // SAFETY: the rows of the entries in order, and a new array.
+    unsafe { launch(device, entry, grid_size(offsets as u64), args) }?;
     Ok(row_offsets)
 }
 

@@ -6,8 +6,9 @@ use kernels_gpu::{csr_transpose, triplets};
 
 use super::{
     operand::{Operand, copy_of, offsets_of},
-    row_sort::{Columns, UnsortedRows, radix_sorted},
+    row_sort::{Columns, Sorted, UnsortedRows, radix_sorted},
     select::{Selection, select},
+    to_csr::offsets_of_sorted,
 };
 use crate::{
     CooView, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
@@ -146,7 +147,12 @@ impl<T: Scalar> Operand<T> {
         };
         let (columns, values) = match unsorted.sorted()? {
             Some(sorted) => sorted,
-            None => radix_sorted((arrays.nrows, arrays.ncols), row_indices(&arrays)?, || old_columns, &old_values)?,
+            None => {
+                let size = (arrays.nrows, arrays.ncols);
+                let Sorted { columns, values, .. } =
+                    radix_sorted(size, row_indices(&arrays)?, old_columns, &old_values)?;
+                (columns, values)
+            }
         };
         let offsets = copy_of(&arrays.row_offsets, device)?;
         // SAFETY: the offsets of the matrix, and the columns of each of its rows in order.
@@ -186,12 +192,12 @@ pub(super) fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<A
         unsafe { launch(device, key.entry(), csr_transpose::grid_size(entries), args) }
     };
     let (columns, values) = (arrays.col_indices.readable(device), arrays.values.read());
-    let long_rows = || {
+    let by_radix_sort = || {
         // In the order of the old rows already.
         let (columns, rows) = (copy_of(&arrays.col_indices, device)?, row_indices(arrays)?);
-        radix_sorted((arrays.ncols, 1), columns, || rows.readable(), &values)
+        radix_sorted((arrays.ncols, 1), columns, rows.readable(), &values)
     };
-    Ok(Arc::new(placed(device, size, entries, columns, &values, place, long_rows)?))
+    Ok(Arc::new(placed(device, size, entries, columns, &values, place, by_radix_sort)?))
 }
 
 /// The transpose of a square matrix with ascending columns, or `None` if its pattern is not symmetric.
@@ -278,12 +284,15 @@ fn place_triplets<T: Scalar>(
         // SAFETY: indices within range, with ranks in their rows and the offsets of those.
         unsafe { launch(device, key.entry(), csr_transpose::entry_grid_size(entries), args) }
     };
-    let long_rows = || radix_sorted(size, copy_of(rows.buffer(), device)?, || cols.readable(), values);
-    placed(device, size, entries, rows.readable(), values, place, long_rows)
+    let by_radix_sort = || radix_sorted(size, copy_of(rows.buffer(), device)?, cols.readable(), values);
+    placed(device, size, entries, rows.readable(), values, place, by_radix_sort)
 }
 
+/// The entries from which a radix sort is faster than counting rows.
+const RADIX_SORT_FROM: u32 = 1 << 17;
+
 /// The matrix of `size` whose entries are in rows `rows`: counted, placed by `place` with their ranks in their rows and the rows' offsets, and
-/// sorted within each row; or by `long_rows` if a row is too long.
+/// sorted within each row; or `by_radix_sort` if there are many entries or a row is too long.
 fn placed<T: Scalar>(
     device: &Device,
     size: (u32, u32),
@@ -291,7 +300,7 @@ fn placed<T: Scalar>(
     rows: device::Readable<'_, u32>,
     values: &DeviceVec<T>,
     place: impl Fn(&DeviceVec<u32>, &DeviceVec<u32>, &mut DeviceVec<u64>) -> Result<()>,
-    long_rows: impl Fn() -> Result<(DeviceVec<u32>, DeviceVec<T>)>,
+    by_radix_sort: impl Fn() -> Result<Sorted<T>>,
 ) -> Result<CsrArrays<T, u32>> {
     let (nrows, ncols) = size;
     let len = entries as usize;
@@ -301,6 +310,15 @@ fn placed<T: Scalar>(
             let offsets = device.zeros(nrows as usize + 1)?;
             CsrArrays::of_vectors((nrows, ncols, 0), offsets, device.zeros(0)?, device.zeros(0)?, Some(true))
         });
+    }
+    let sorted_by_radix = || {
+        let Sorted { rows, columns, values } = by_radix_sort()?;
+        let offsets = offsets_of_sorted(device, (nrows, entries), rows.readable())?;
+        // SAFETY: the offsets are those of the sorted rows, and the columns are within range.
+        Ok(unsafe { CsrArrays::of_vectors((nrows, ncols, entries), offsets, columns, values, None) })
+    };
+    if entries >= RADIX_SORT_FROM {
+        return sorted_by_radix();
     }
     let (mut counts, mut ranks) = (device.zeros(nrows as usize)?, device.scratch(len)?);
     let args = csr_transpose::RankArgs {
@@ -325,10 +343,7 @@ fn placed<T: Scalar>(
         columns: Columns::WithPlaces(keys.readable()),
         values: Some(values),
     };
-    let (columns, values) = match unsorted.sorted()? {
-        Some(sorted) => sorted,
-        None => long_rows()?,
-    };
+    let Some((columns, values)) = unsorted.sorted()? else { return sorted_by_radix() };
     // SAFETY: the offsets count the rows' entries, whose columns are within range.
     Ok(unsafe { CsrArrays::of_vectors((nrows, ncols, entries), offsets, columns, values, None) })
 }
