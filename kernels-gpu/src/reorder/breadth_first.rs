@@ -32,7 +32,7 @@
 //! 1. `args` describes live global memory, each array as long as its field says. None overlaps another, and nothing else accesses any of them during
 //!    the launch.
 //! 2. `row_offsets` starts at 0, never falls, and ends at `entries`; columns are below `n`, and distinct in a row.
-//! 3. `state` is a 0, a 0, the number of rows to start from, and a 0. `order` and `spans` begin with those rows, which are distinct; `parents` is 0 for them and the greatest number
+//! 3. `state` is zeros, but for the number of rows to start from at [`FOUND`]. `order` and `spans` begin with those rows, which are distinct; `parents` is 0 for them and the greatest number
 //!    for all others.
 //! 4. The launch is cooperative, of [`BLOCK_SIZE`] threads a block in one dimension and at most [`MAX_BLOCKS`] blocks.
 
@@ -68,9 +68,11 @@ pub const TILE: u32 = BLOCK_SIZE;
 pub const ITEMS: u32 = 4;
 
 /// Words of [`Args::state`].
-pub const STATE_LEN: usize = 4;
-/// The word of the state that counts the rows found: before the launch, those to start from.
-pub const FOUND: usize = 2;
+pub const STATE_LEN: usize = 5;
+/// The word of the state that counts the rows to start from.
+pub const FOUND: usize = 1;
+/// The first place, the end and the number of the next level, when the first block has done some alone.
+const NEXT: usize = 2;
 
 args! {
     /// The arguments of the entry, passed by value.
@@ -95,7 +97,7 @@ args! {
         write levels: u32 [n as usize],
         /// A word for each block.
         write counts: u32,
-        /// The barrier of the grid, and the first row, the end and the number of the next level.
+        /// The barrier of the grid, the number of rows to start from, and what blocks tell one another.
         write state: u32 [STATE_LEN],
     }
 }
@@ -132,12 +134,14 @@ unsafe fn search(args: Args) {
     let state = args.state;
     // SAFETY: the rules of this module. All blocks know the same level whenever they are at a barrier of the grid.
     unsafe {
-        let [mut begin, mut end, mut level] = next_level(state);
+        let (mut begin, mut end, mut level) = (0, mem::load(state.add(FOUND)), 0);
         while begin < end {
             let alone = end - begin <= args.alone;
             if alone && number > 0 {
                 grid::sync(state);
-                [begin, end, level] = next_level(state);
+                begin = mem::load(state.add(NEXT));
+                end = mem::load(state.add(NEXT + 1));
+                level = mem::load(state.add(NEXT + 2));
                 continue;
             }
             let share = if alone { end - begin } else { (end - begin).div_ceil(blocks) };
@@ -160,24 +164,14 @@ unsafe fn search(args: Args) {
                 grid::sync(state);
             } else if begin == end || end - begin > args.alone {
                 if thread::thread_idx_x() == 0 {
-                    mem::store(state.add(1), begin);
-                    mem::store(state.add(2), end);
-                    mem::store(state.add(3), level);
+                    mem::store(state.add(NEXT), begin);
+                    mem::store(state.add(NEXT + 1), end);
+                    mem::store(state.add(NEXT + 2), level);
                 }
                 grid::sync(state);
             }
         }
     }
-}
-
-/// The first place, the end and the number of the next level.
-///
-/// # Safety
-/// The rules at the head of this module; a barrier of the grid is between this and any change.
-#[inline(always)]
-unsafe fn next_level(state: *const u32) -> [u32; 3] {
-    // SAFETY: the state has these words.
-    unsafe { [mem::load(state.add(1)), mem::load(state.add(2)), mem::load(state.add(3))] }
 }
 
 /// Places of rows in the order.
