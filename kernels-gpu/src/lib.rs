@@ -65,6 +65,8 @@ mod vector {
     pub mod vector_reduce;
 }
 
+#[path = "reorder/aggregation.rs"]
+pub mod aggregation;
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
 #[path = "cg/cg_csr.rs"]
@@ -163,6 +165,7 @@ pub use vector::*;
 /// Every family, in the order of the names.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const FAMILIES: &[Family] = &[
+    aggregation::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,
