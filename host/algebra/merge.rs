@@ -62,7 +62,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 }
 
 #[derive(Clone, Copy)]
-enum Merge<T> {
+pub(super) enum Merge<T> {
     Sum { alpha: T, beta: T },
     Product,
 }
@@ -100,7 +100,12 @@ fn on_cpu<T: Scalar>(a: &CsrMatrix<T>, b: &CsrMatrix<T>, merge: Merge<T>) -> Res
     })
 }
 
-fn on_gpu<T: Scalar>(a: &CsrArrays<T, u32>, b: &CsrArrays<T, u32>, merge: Merge<T>) -> Result<CsrArrays<T, u32>> {
+/// Of canonical matrices of one size, on a GPU or in the emulator.
+pub(super) fn on_gpu<T: Scalar>(
+    a: &CsrArrays<T, u32>,
+    b: &CsrArrays<T, u32>,
+    merge: Merge<T>,
+) -> Result<CsrArrays<T, u32>> {
     let (device, rows) = (&a.device, a.nrows);
     let lanes = lanes(a.nnz.max(b.nnz), rows);
     let mut counts = device.scratch(rows as usize)?;

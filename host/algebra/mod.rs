@@ -13,9 +13,12 @@ mod segments;
 mod select;
 mod sort;
 pub(crate) mod spgemm;
+pub(crate) mod symmetric;
 pub(crate) mod to_csr;
 mod transpose;
 mod triple;
 
+pub(crate) use operand::Operand;
 pub(crate) use prefix_sum::row_offsets;
 pub use sort::SortKey;
+pub(crate) use sort::{bits_below, sort_pairs};

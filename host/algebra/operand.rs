@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A matrix in CSR with 32-bit offsets.
-pub(super) enum Operand<T> {
+pub(crate) enum Operand<T> {
     Host(CsrMatrix<T>),
     /// On a GPU or in the emulator.
     Device(Arc<CsrArrays<T, u32>>),
@@ -21,7 +21,7 @@ pub(super) enum Operand<T> {
 
 impl<T: Scalar> DeviceMatrix<T> {
     /// The matrix as an operand. One in another format is converted: on its device, but with 64-bit offsets on the host.
-    pub(super) fn operand(&self) -> Result<Operand<T>> {
+    pub(crate) fn operand(&self) -> Result<Operand<T>> {
         if let Stored::Device(arrays) = self.stored()
             && let Some(csr) = to_csr(&**arrays, self.is_transposed())?
         {

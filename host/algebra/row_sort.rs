@@ -2,7 +2,10 @@
 
 use kernels_gpu::{csr_sort_rows, triplets};
 
-use super::{operand::lanes, sort::sort_pairs};
+use super::{
+    operand::lanes,
+    sort::{bits_below, sort_pairs},
+};
 use crate::{
     Device, DeviceVec, Result, Scalar,
     device::{Readable, launch},
@@ -84,18 +87,14 @@ pub(super) fn radix_sorted<T: Scalar>(
     columns: Readable<'_, u32>,
     values: &DeviceVec<T>,
 ) -> Result<Sorted<T>> {
-    /// The bits of the numbers below `limit`.
-    fn bits(limit: u32) -> u32 {
-        u32::BITS - limit.saturating_sub(1).leading_zeros()
-    }
     let (device, entries) = (rows.device().clone(), rows.len() as u32);
     let blocks = triplets::entry_grid_size(entries);
     let mut keys = device.scratch::<u64>(rows.len())?;
     let args = triplets::PackArgs { entries, col_indices: columns, keys: keys.writable() };
     // SAFETY: as many keys as entries.
     unsafe { launch(&device, triplets::Key { operation: triplets::Operation::Pack }.entry(), blocks, args) }?;
-    let (keys, rows) = sort_pairs(keys, rows, 32..32 + bits(ncols))?;
-    let (rows, keys) = sort_pairs(rows, keys, 0..bits(nrows))?;
+    let (keys, rows) = sort_pairs(keys, rows, 32..32 + bits_below(ncols))?;
+    let (rows, keys) = sort_pairs(rows, keys, 0..bits_below(nrows))?;
     let (mut new_columns, mut new_values) = (device.scratch(keys.len())?, device.scratch(keys.len())?);
     let args = triplets::UnpackArgs {
         entries,

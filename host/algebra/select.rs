@@ -6,7 +6,7 @@ use kernels_gpu::csr_select::{self, CopyArgs, CountArgs, Key, Operation, Rule, g
 
 use super::operand::{Operand, lanes, offsets_of};
 use crate::{
-    CsrMatrix, DeviceMatrix, DeviceVec, Error, Result, Scalar,
+    CsrMatrix, DeviceIndices, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{self, KernelLaunch, launch},
     formats::{operations::inverse, rows::from_rows},
     stored::CsrArrays,
@@ -75,8 +75,42 @@ impl<T: Scalar> DeviceMatrix<T> {
     pub fn permute(&self, row_permutation: &[u32], col_permutation: &[u32]) -> Result<Self> {
         inverse("row_permutation", "row", row_permutation, self.nrows())?;
         let col_map = inverse("col_permutation", "column", col_permutation, self.ncols())?;
-        let rows = Rows::Map(row_permutation);
-        self.select(&Selection { rows, col_map: Some(&col_map), ..self.all() })
+        device::refuse("a choice of entries")?;
+        let (rows, col_map) = (self.device().upload_vec(row_permutation)?, self.device().upload_vec(&col_map)?);
+        self.select(&Selection { rows: Rows::Map(&rows), col_map: Some(&col_map), ..self.all() })
+    }
+
+    /// Permutes rows and columns like [`permute`](Self::permute), by permutations on the matrix's device, such as
+    /// [`cluster_rows`](Self::cluster_rows) and [`reverse_cuthill_mckee`](Self::reverse_cuthill_mckee) compute. `None` keeps the rows or the
+    /// columns in their order.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device};
+    ///
+    /// // The path 1 - 3 - 0 - 2.
+    /// let a = CsrMatrix::try_from_csr_data(4, 4, vec![0u32, 2, 3, 4, 6], vec![2, 3, 3, 0, 0, 1], vec![1.0f32; 6])?;
+    /// let a = Device::auto().upload(&a)?;
+    /// let order = a.reverse_cuthill_mckee()?;
+    /// let banded = a.permute_by(Some(&order), Some(&order))?;
+    /// assert_eq!(banded.structure().unwrap().upper_bandwidth, 1);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch) if the length of a permutation is not the number of rows or columns;
+    /// [`InvalidOption`](Error::InvalidOption) if indices are not distinct, or their bound exceeds that number; [`DeviceMismatch`](Error::DeviceMismatch); see
+    /// above.
+    pub fn permute_by(&self, rows: Option<&DeviceIndices>, columns: Option<&DeviceIndices>) -> Result<Self> {
+        for (name, permutation, size) in [("rows", rows, self.nrows()), ("columns", columns, self.ncols())] {
+            if let Some(permutation) = permutation {
+                permutation.check_permutation(name, size)?;
+                self.device().check_same(name, permutation.vector().device())?;
+            }
+        }
+        let col_map = columns.map(DeviceIndices::inverse).transpose()?;
+        let whole = self.all();
+        let rows = rows.map_or(whole.rows, |rows| Rows::Map(rows.vector()));
+        self.select(&Selection { rows, col_map: col_map.as_ref().map(DeviceIndices::vector), ..self.all() })
     }
 
     /// Returns the matrix without the entries that are 0 or -0.
@@ -119,7 +153,7 @@ pub(super) struct Selection<'a, T> {
     /// The first becomes the first column, unless there is a map.
     pub(super) cols: Range<u32>,
     /// The new column of each old one.
-    pub(super) col_map: Option<&'a [u32]>,
+    pub(super) col_map: Option<&'a DeviceVec<u32>>,
     /// Column minus row.
     pub(super) diagonals: RangeInclusive<i64>,
     /// Entries of no greater absolute value are dropped.
@@ -133,7 +167,7 @@ pub(super) struct Selection<'a, T> {
 /// The old row of each new one.
 pub(super) enum Rows<'a> {
     Range(Range<u32>),
-    Map(&'a [u32]),
+    Map(&'a DeviceVec<u32>),
 }
 
 impl<T> Selection<'_, T> {
@@ -155,8 +189,9 @@ fn select_on_cpu<T: Scalar>(matrix: &CsrMatrix<T>, selection: &Selection<'_, T>)
     let zero = T::default();
     let old_row = |row: usize| match &selection.rows {
         Rows::Range(range) => range.start as usize + row,
-        Rows::Map(map) => map[row] as usize,
+        Rows::Map(map) => map.as_slice().on_cpu()[row] as usize,
     };
+    let col_map = selection.col_map.map(|map| map.as_slice().on_cpu());
     let kept = |row: usize| {
         let row = old_row(row);
         let (columns, values) = matrix.row(row);
@@ -168,7 +203,7 @@ fn select_on_cpu<T: Scalar>(matrix: &CsrMatrix<T>, selection: &Selection<'_, T>)
                 && !selection.threshold.is_some_and(is_small)
         })
     };
-    let new_column = |column: u32| selection.col_map.map_or(column - selection.cols.start, |map| map[column as usize]);
+    let new_column = |column: u32| col_map.map_or(column - selection.cols.start, |map| map[column as usize]);
     let fill = |row: usize, columns: &mut [u32], values: &mut [T]| {
         for ((column, value), (old_column, old_value)) in columns.iter_mut().zip(values).zip(kept(row)) {
             (*column, *value) = (new_column(old_column), old_value);
@@ -188,16 +223,11 @@ pub(super) fn select<T: Scalar>(arrays: &CsrArrays<T, u32>, selection: &Selectio
     let (device, new_rows) = (&arrays.device, selection.new_rows());
     let size = (new_rows, selection.cols.len() as u32);
     let lanes = lanes(arrays.nnz, arrays.nrows);
-    let row_map = match selection.rows {
-        Rows::Range(_) => None,
-        Rows::Map(map) => Some(device.upload_vec(map)?),
-    };
-    let col_map = selection.col_map.map(|map| device.upload_vec(map)).transpose()?;
     let old_values = arrays.values.read();
     let mut counts = device.scratch(new_rows as usize)?;
     if new_rows > 0 {
         let args = CountArgs {
-            rule: rule(selection, row_map.as_ref()),
+            rule: rule(selection),
             rows: arrays.nrows,
             entries: arrays.nnz,
             row_offsets: arrays.row_offsets.readable(device),
@@ -213,7 +243,7 @@ pub(super) fn select<T: Scalar>(arrays: &CsrArrays<T, u32>, selection: &Selectio
     let (mut columns, mut values) = (device.scratch(entries as usize)?, device.scratch(entries as usize)?);
     if entries > 0 {
         let args = CopyArgs {
-            rule: rule(selection, row_map.as_ref()),
+            rule: rule(selection),
             rows: arrays.nrows,
             cols: arrays.ncols,
             entries: arrays.nnz,
@@ -221,7 +251,7 @@ pub(super) fn select<T: Scalar>(arrays: &CsrArrays<T, u32>, selection: &Selectio
             row_offsets: arrays.row_offsets.readable(device),
             col_indices: arrays.col_indices.readable(device),
             values: old_values.readable(),
-            col_map: col_map.as_ref().map(DeviceVec::readable).unwrap_or_default(),
+            col_map: selection.col_map.map(DeviceVec::readable).unwrap_or_default(),
             new_offsets: offsets.readable(),
             new_columns: columns.writable(),
             new_values: values.writable(),
@@ -234,10 +264,7 @@ pub(super) fn select<T: Scalar>(arrays: &CsrArrays<T, u32>, selection: &Selectio
     Ok(unsafe { CsrArrays::of_vectors((size.0, size.1, entries), offsets, columns, values, selection.canonical) })
 }
 
-fn rule<'a, T: Scalar>(
-    selection: &Selection<'_, T>,
-    row_map: Option<&'a DeviceVec<u32>>,
-) -> csr_select::Rule<T, KernelLaunch<'a>> {
+fn rule<'a, T: Scalar>(selection: &Selection<'a, T>) -> csr_select::Rule<T, KernelLaunch<'a>> {
     Rule {
         new_rows: selection.new_rows(),
         first_row: if let Rows::Range(range) = &selection.rows { range.start } else { 0 },
@@ -247,6 +274,9 @@ fn rule<'a, T: Scalar>(
         highest: *selection.diagonals.end() as u64,
         threshold: selection.threshold.unwrap_or(T::from_f64(-1.0)),
         sums: selection.sums.into(),
-        row_map: row_map.map(DeviceVec::readable).unwrap_or_default(),
+        row_map: match selection.rows {
+            Rows::Range(_) => Default::default(),
+            Rows::Map(map) => map.readable(),
+        },
     }
 }

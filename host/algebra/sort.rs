@@ -88,6 +88,11 @@ impl<K: SortKey> DeviceVec<K> {
     }
 }
 
+/// The bits of the numbers below `limit`.
+pub(crate) fn bits_below(limit: u32) -> u32 {
+    u32::BITS - limit.saturating_sub(1).leading_zeros()
+}
+
 /// Sorts pairs by those bits of their keys alone, keeping the order of keys that are equal there. The fewer bits, the fewer passes.
 ///
 /// # Errors

@@ -201,7 +201,7 @@ pub(super) fn transposed<T: Scalar>(arrays: &Arc<CsrArrays<T, u32>>) -> Result<A
 }
 
 /// The transpose of a square matrix with ascending columns, or `None` if its pattern is not symmetric.
-fn mirrored<T: Scalar>(arrays: &CsrArrays<T, u32>) -> Result<Option<CsrArrays<T, u32>>> {
+pub(super) fn mirrored<T: Scalar>(arrays: &CsrArrays<T, u32>) -> Result<Option<CsrArrays<T, u32>>> {
     let (device, rows, entries) = (&arrays.device, arrays.nrows, arrays.nnz);
     let (mut columns, mut values) = (device.scratch(entries as usize)?, device.scratch(entries as usize)?);
     let (old_values, mut asymmetric) = (arrays.values.read(), device.zeros::<u32>(1)?);

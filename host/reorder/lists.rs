@@ -17,18 +17,25 @@ impl<'a> Lists<'a> {
         Self { offsets, items: Cow::Borrowed(matrix.col_indices()) }
     }
 
-    /// If more than half of the `ncols` possible items may be in no list, renumbers the items in the same order;
-    /// returns the lists and the number of possible items now.
+    /// Renumbers the items, of `ncols` possible ones, in the same order, so that each is in a list; returns the lists and the number of items now.
     pub(super) fn without_empty_columns(self, ncols: usize) -> (Self, usize) {
         if ncols <= 2 * self.items.len() {
-            return (self, ncols);
+            let mut numbers = vec![0; ncols];
+            self.items.iter().for_each(|&item| numbers[item as usize] = 1);
+            let mut count = 0;
+            for number in &mut numbers {
+                count += std::mem::replace(number, count);
+            }
+            return (self.renumbered(|item| numbers[item as usize]), count as usize);
         }
         let mut distinct = self.items.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
-        let number = |item: &u32| distinct.binary_search(item).expect("one of them") as u32;
-        let items: Vec<u32> = self.items.iter().map(number).collect();
-        (Self { offsets: self.offsets, items: items.into() }, distinct.len())
+        (self.renumbered(|item| distinct.binary_search(&item).expect("one of them") as u32), distinct.len())
+    }
+
+    fn renumbered(self, number: impl Fn(u32) -> u32) -> Self {
+        Self { items: self.items.iter().map(|&item| number(item)).collect(), offsets: self.offsets }
     }
 
     /// Creates `count` lists from `(list, item)` pairs, keeping their order. Traverses the pairs twice.

@@ -1,6 +1,12 @@
 //! Indices that are known to be in range.
 
-use crate::{Device, DeviceVec, Error, Result, device::check_length, memory};
+use kernels_gpu::vector_move::{InvertArgs, Key, Move, grid_size};
+
+use crate::{
+    Device, DeviceVec, Error, Result,
+    device::{self, Backend, check_length, launch},
+    memory,
+};
 
 /// Indices on a device, each less than a bound, for [`DeviceVec::gather`] and [`DeviceVec::scatter`].
 ///
@@ -64,7 +70,62 @@ impl DeviceIndices {
         self.are_distinct
     }
 
-    pub(super) fn vector(&self) -> &DeviceVec<u32> {
+    /// Copies the indices to the host. Waits for everything queued on the device before.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Driver`], and [`Error::InvalidOption`] while a graph is recorded.
+    pub fn to_vec(&self) -> Result<Vec<u32>> {
+        self.vector.to_vec()
+    }
+
+    /// Computes the inverse of a permutation: element `indices[i]` is `i`. Queued without waiting.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if the indices are not a permutation of the numbers below their bound, and while a graph is recorded;
+    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn inverse(&self) -> Result<Self> {
+        device::refuse("the inverse of a permutation")?;
+        self.check_permutation("the indices", self.bound)?;
+        let mut inverse = self.vector.device().scratch(self.len())?;
+        if let Backend::Cpu { .. } = self.vector.device().backend() {
+            let (indices, inverse) = (self.vector.as_slice().on_cpu(), inverse.as_slice_mut().on_cpu_mut());
+            (0..).zip(indices).for_each(|(position, &index)| inverse[index as usize] = position);
+        } else if !self.is_empty() {
+            let n = self.len() as u64;
+            let args = InvertArgs { n, indices: self.vector.readable(), y: inverse.writable() };
+            // SAFETY: the indices are distinct, and below the length of the inverse.
+            unsafe {
+                let entry = Key { operation: Move::Invert }.entry();
+                launch(self.vector.device(), entry, grid_size(n) as u32, args)
+            }?;
+        }
+        // SAFETY: the inverse of a permutation is one.
+        Ok(unsafe { Self::of_permutation(inverse) })
+    }
+
+    /// Indices that the device has computed.
+    ///
+    /// # Safety
+    /// They are a permutation of the numbers below their number.
+    pub(crate) unsafe fn of_permutation(vector: DeviceVec<u32>) -> Self {
+        Self { bound: vector.len(), vector, are_distinct: true }
+    }
+
+    /// Fails unless the indices are a permutation of the numbers below `size`.
+    pub(crate) fn check_permutation(&self, what: &'static str, size: usize) -> Result<()> {
+        check_length(what, size, self.len())?;
+        if self.are_distinct && self.bound <= size {
+            return Ok(());
+        }
+        let problem = if self.are_distinct { "may be too large" } else { "are not distinct" };
+        Err(Error::InvalidOption(format!("{what} of {size}: the indices {problem}")))
+    }
+
+    pub(crate) fn into_vector(self) -> DeviceVec<u32> {
+        self.vector
+    }
+
+    pub(crate) fn vector(&self) -> &DeviceVec<u32> {
         &self.vector
     }
 

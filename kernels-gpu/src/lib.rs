@@ -66,6 +66,10 @@ mod vector {
     pub mod vector_reduce;
 }
 
+#[path = "reorder/aggregation.rs"]
+pub mod aggregation;
+#[path = "reorder/breadth_first.rs"]
+pub mod breadth_first;
 #[path = "cg/cg_csr.rs"]
 pub mod cg_csr;
 #[path = "cg/cg_mixed.rs"]
@@ -76,6 +80,8 @@ pub mod cg_persistent;
 pub mod cg_steps;
 #[path = "primitives/compact.rs"]
 pub mod compact;
+#[path = "reorder/components.rs"]
+pub mod components;
 #[path = "stored/csr_canonical.rs"]
 pub mod csr_canonical;
 #[path = "algebra/csr_kronecker.rs"]
@@ -96,6 +102,8 @@ pub mod csr_to_dia;
 pub mod csr_to_ell;
 #[path = "algebra/csr_transpose.rs"]
 pub mod csr_transpose;
+#[path = "reorder/cuthill_mckee.rs"]
+pub mod cuthill_mckee;
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
 #[path = "gemm/gemm_tiles/mod.rs"]
@@ -158,11 +166,14 @@ pub use vector::*;
 /// Every family, in the order of the names.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const FAMILIES: &[Family] = &[
+    aggregation::FAMILY,
+    breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
     compact::FAMILY,
+    components::FAMILY,
     csr_canonical::FAMILY,
     csr_kronecker::FAMILY,
     csr_merge::FAMILY,
@@ -173,6 +184,7 @@ pub const FAMILIES: &[Family] = &[
     csr_to_dia::FAMILY,
     csr_to_ell::FAMILY,
     csr_transpose::FAMILY,
+    cuthill_mckee::FAMILY,
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
     histogram::FAMILY,

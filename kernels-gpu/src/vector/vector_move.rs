@@ -1,22 +1,22 @@
-//! Elements to other places, and to other types: copy, gather, scatter, cast.
+//! Elements to other places, and to other types: copy, gather, scatter, invert, cast.
 //!
 //! # The mathematics
-//! `y[i] = x[indices[i]]` (gather), `y[indices[i]] = x[i]` (scatter), `y[i] = x[i]`, as it is
+//! `y[i] = x[indices[i]]` (gather), `y[indices[i]] = x[i]` (scatter), `y[indices[i]] = i` (invert), `y[i] = x[i]`, as it is
 //! (copy) or as the nearest number of another type (cast).
 //!
 //! # Threads
 //! An element each; of a copy two chunks of 16 bytes.
 //!
 //! # Bytes moved
-//! `n` elements read and written, and for gather and scatter `n * 4` for the indices. Of what is not in order, whole sectors of 32 bytes
+//! `n` elements read and written, and for gather, scatter and invert `n * 4` for the indices. Of what is not in order, whole sectors of 32 bytes
 //! move.
 //!
 //! # Safety
 //! Every entry:
-//! 1. `x`, `y` and, for gather and scatter, `indices` are live global memory. `indices` has `n` elements. The array that the indices point
-//!    into (`x` of gather, `y` of scatter) is longer than the largest index; all others have `n` elements. Nothing else accesses `y` during
+//! 1. `x`, `y` and, for gather, scatter and invert, `indices` are live global memory. `indices` has `n` elements. The array that the indices point
+//!    into (`x` of gather, `y` of scatter and invert) is longer than the largest index; all others have `n` elements. Nothing else accesses `y` during
 //!    the launch, and nothing writes the others.
-//! 2. For scatter, the indices are distinct.
+//! 2. For scatter and invert, the indices are distinct.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use cuda_std::mem::{self, DeviceValue};
@@ -54,6 +54,18 @@ args! {
     }
 }
 
+args! {
+    /// The arguments of invert.
+    pub struct InvertArgs {
+        /// Indices.
+        value n: u64,
+        /// `n` of them.
+        read indices: u32 [n as usize],
+        /// What is written.
+        write y: u32,
+    }
+}
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
@@ -72,6 +84,8 @@ pub enum Move {
         /// Of an element, 4 or 8.
         bytes: usize,
     },
+    /// The positions of indices to where they say, with [`InvertArgs`].
+    Invert,
     /// Elements of another type, with [`CastArgs`].
     Cast {
         /// What is read.
@@ -106,6 +120,7 @@ family! {
     vector_move_gather_8(Move::Gather { bytes: 8 }): Args<u64> => gather::<u64>;
     vector_move_scatter_4(Move::Scatter { bytes: 4 }): Args<u32> => scatter::<u32>;
     vector_move_scatter_8(Move::Scatter { bytes: 8 }): Args<u64> => scatter::<u64>;
+    vector_move_invert(Move::Invert): InvertArgs => invert;
     vector_move_cast_f32_f64(Move::Cast { from: Number::F32, to: Number::F64 }): CastArgs<f32, f64> => cast_from_f32;
     vector_move_cast_f64_f32(Move::Cast { from: Number::F64, to: Number::F32 }): CastArgs<f64, f32> => cast_from_f64;
     vector_move_cast_u32_f32(Move::Cast { from: Number::U32, to: Number::F32 }): CastArgs<u32, f32> => cast_from_u32::<f32>;
@@ -181,6 +196,20 @@ unsafe fn scatter<T: DeviceValue>(args: Args<T>) {
         unsafe {
             let to = mem::load_streaming(args.indices.add(i)) as usize;
             mem::store(args.y.add(to), mem::load_readonly(args.x.add(i)));
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn invert(args: InvertArgs) {
+    let i = thread_index::<BLOCK_SIZE>();
+    if i < args.n {
+        // SAFETY: the caller's promise; i < n.
+        unsafe {
+            let to = mem::load_streaming(args.indices.add(i as usize)) as usize;
+            mem::store(args.y.add(to), i as u32);
         }
     }
 }

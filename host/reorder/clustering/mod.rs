@@ -1,0 +1,63 @@
+//! Clustering: places rows that share columns close together.
+
+mod aggregation;
+mod cpu;
+
+#[cfg(feature = "rayon")]
+use rayon::prelude::*;
+
+use super::lists::Lists;
+use crate::{CsrMatrix, Offset, Scalar};
+
+/// As many rows as are compared in a group, whether they share columns.
+const GROUP: usize = 64;
+
+/// Rounds of label propagation, at most: communities are found in about five.
+const MAX_ROUNDS: usize = 8;
+
+/// No further round, once one changes the labels of less than one row in so many.
+const SETTLED: usize = 16;
+
+impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
+    /// Computes an order of the rows in which rows that share columns are close to one another: `order[new] = old`, as
+    /// [`permute`](Self::permute) expects.
+    ///
+    /// In products with a dense matrix `B`, successive rows then need the same rows of `B`, and find them in a cache.
+    /// This holds for a few dozen rows as for thousands. Graphs with communities gain most, whatever their degrees;
+    /// meshes gain as well; with random columns, no order helps. Permute the rows alone, or, for a square matrix, the
+    /// columns with them. Rows without entries come last.
+    ///
+    /// If the rows are in a good order already, as in many finite-element matrices, returns that order: if groups of 64
+    /// successive rows have no more distinct columns than in the computed order.
+    ///
+    /// Values do not matter; duplicates count with their multiplicity. The same pattern gives the same order for any
+    /// number of threads, and on every device.
+    ///
+    /// Rows and columns are the vertices of a bipartite graph, and entries are its edges. Three steps lead to an order:
+    ///
+    /// 1. Label propagation partitions the graph into clusters. Every column starts with its own label; then, in turn,
+    ///    all rows and all columns take the label among their neighbours that increases the bipartite modularity of M.
+    ///    J. Barber most (M. J. Barber and J. W. Clark, "Detecting network communities by propagating labels under
+    ///    constraints", Physical Review E 80, 2009). Modularity compares the neighbours with a label with the number
+    ///    expected by chance. So no label takes over, and hubs do not connect unrelated rows.
+    /// 2. Rounds of aggregation, at first only within clusters, then without clusters: every vertex chooses the neighbour with the greatest
+    ///    `gain² / degree`, where the gain is that of modularity, and vertices of low degree are merged into those that they have chosen,
+    ///    as long as those are not merged themselves. The order of the rows is that of the tree of merges: what is merged early stands together. (J. Arai et al.,
+    ///    "Rabbit Order: just-in-time parallel reordering for fast graph analysis", IPDPS 2016, merges one vertex at a time.)
+    /// 3. The order is compared with the given one.
+    ///
+    /// All cores work in all steps. Takes `O(nnz log(longest row or column))` time a round: at most 8 rounds of label propagation, and some
+    /// dozen rounds of aggregation, of which each has a smaller graph. Takes 20 to 60 bytes of memory per entry, however many columns are empty.
+    #[must_use]
+    pub fn cluster_rows(&self) -> Vec<u32> {
+        cpu::cluster_rows(Lists::rows(self), self.ncols())
+    }
+}
+
+/// `f` of every index below `count`, on all cores with the feature `rayon`.
+fn map<R: Send>(count: usize, f: impl Fn(usize) -> R + Send + Sync) -> Vec<R> {
+    #[cfg(feature = "rayon")]
+    return (0..count).into_par_iter().map(f).collect();
+    #[cfg(not(feature = "rayon"))]
+    return (0..count).map(f).collect();
+}

@@ -1,0 +1,201 @@
+//! Orders of rows computed on devices: the same as on the host, and permutations by them.
+
+mod common;
+
+use std::process::ExitCode;
+
+use common::{
+    Random,
+    matrices::{self, bits, from_rows, stencil},
+    on_device, on_every_device, other, properties,
+};
+use proptest::{prop_assert_eq, strategy::Strategy};
+use warpsparse::{CooMatrix, CsrMatrix, Device, DeviceMatrix, ErrorKind, HostMatrix, SpmvOptions, strategies};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("orders_of_all_matrices", orders_of_all_matrices));
+    trials.extend(on_every_device("orders_of_graphs", orders_of_graphs));
+    trials.extend(on_every_device("levels_for_one_block_and_for_all", levels_for_one_block_and_for_all));
+    trials.extend(on_every_device("bandwidths_of_meshes", bandwidths_of_meshes));
+    trials.extend(on_every_device("other_formats", other_formats));
+    trials.extend(on_every_device("rectangular_matrices_have_no_bandwidth", rectangular_matrices_have_no_bandwidth));
+    trials.extend(on_every_device("permutations", permutations));
+    trials.extend(on_every_device("bad_permutations", bad_permutations));
+    for (name, seed) in [("0", 0), ("2", 2), ("3", 3)] {
+        let device: fn() -> Device = match seed {
+            0 => || Device::emulated(0),
+            2 => || Device::emulated(2),
+            _ => || Device::emulated(3),
+        };
+        trials.push(on_device(format!("orders_of_graphs::seed_{name}"), orders_of_graphs, device));
+    }
+    trials.push(on_device("any_matrices::emulated".into(), any_matrices, || Device::emulated(4)));
+    common::run(trials)
+}
+
+/// The matrix with these entries; duplicates stay.
+fn pattern(size: usize, places: &[(usize, usize)]) -> CsrMatrix<f32> {
+    let (rows, columns) = places.iter().map(|&(i, j)| (i as u32, j as u32)).unzip();
+    let values = (0..places.len()).map(|k| k as f32 - 3.0).collect();
+    CsrMatrix::try_from(&CooMatrix::try_from_triplets(size, size, rows, columns, values).unwrap()).unwrap()
+}
+
+fn shuffled(count: usize) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..count as u32).collect();
+    let mut random = Random(7);
+    for k in (1..count).rev() {
+        numbers.swap(k, random.next_below(k + 1));
+    }
+    numbers
+}
+
+fn shuffle(matrix: &CsrMatrix<f64>) -> CsrMatrix<f64> {
+    let order = shuffled(matrix.nrows());
+    matrix.permute(&order, &order).unwrap()
+}
+
+/// The device computes the order of the host, which is a permutation.
+fn check<T: warpsparse::Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>) {
+    let order = device.upload(matrix).unwrap().reverse_cuthill_mckee().unwrap();
+    assert_eq!((order.bound(), order.are_distinct()), (matrix.nrows(), true), "{case}");
+    let order = order.to_vec().unwrap();
+    assert_eq!(order, matrix.reverse_cuthill_mckee().unwrap(), "{case}");
+    let mut sorted = order;
+    sorted.sort_unstable();
+    assert!(sorted.iter().copied().eq(0..matrix.nrows() as u32), "{case}");
+}
+
+fn orders_of_all_matrices(device: &Device) {
+    for (name, matrix) in matrices::all::<f32>() {
+        if matrix.nrows() == matrix.ncols() {
+            check(name, device, &matrix);
+        }
+    }
+    for (name, matrix) in matrices::all::<f64>().into_iter().take(3) {
+        if matrix.nrows() == matrix.ncols() {
+            check(name, device, &matrix);
+        }
+    }
+}
+
+fn orders_of_graphs(device: &Device) {
+    check("no rows", device, &pattern(0, &[]));
+    check("one row", device, &pattern(1, &[]));
+    check("no entries", device, &pattern(70, &[]));
+    check("a diagonal", device, &pattern(40, &(0..40).map(|i| (i, i)).collect::<Vec<_>>()));
+    check("a path, duplicates, one direction", device, &pattern(5, &[(4, 1), (1, 4), (1, 4), (1, 3), (3, 0), (3, 3)]));
+    check("a triangle with a tail", device, &pattern(5, &[(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]));
+    // A full row, whose entries all threads share, without the column; the others are joined in pairs.
+    let arrow = (0..5000).map(|j| (2500, j)).chain((0..5000).step_by(2).map(|i| (i, i + 1)));
+    check("an arrow", device, &pattern(5000, &arrow.collect::<Vec<_>>()));
+    // Components of 1 to 40 rows: paths, of which each third is a ring with chords.
+    let mut places = Vec::new();
+    let mut first = 0;
+    for size in 1..=40 {
+        places.extend((1..size).map(|k| (first + k - 1, first + k)));
+        if size % 3 == 0 {
+            places.extend((0..size - 2).map(|k| (first + k + 2, first + k)));
+        }
+        first += size;
+    }
+    let rows = shuffled(first);
+    let places: Vec<_> = places.iter().map(|&(i, j)| (rows[i] as usize, rows[j] as usize)).collect();
+    check("many components", device, &pattern(first, &places));
+}
+
+/// Random graphs of few levels, one of them with most of the rows; and both together in one matrix.
+fn levels_for_one_block_and_for_all(device: &Device) {
+    let mut random = Random(5);
+    let mut edges = |first: usize, size: usize, count: usize| -> Vec<_> {
+        (0..count).map(|_| (first + random.next_below(size), first + random.next_below(size))).collect()
+    };
+    let wide = edges(0, 3000, 12_000);
+    check("wide levels", device, &pattern(3000, &wide));
+    let long = (3000..3300).map(|i| (i, i + 1)).chain((3000..3298).map(|i| (i + 3, i)));
+    let both: Vec<_> = wide.iter().copied().chain(long).chain([(17, 3000)]).collect();
+    check("wide levels, then narrow ones", device, &pattern(3301, &both));
+    let dense = edges(0, 150, 20_000);
+    check("long rows", device, &pattern(150, &dense));
+}
+
+fn bandwidths_of_meshes(device: &Device) {
+    for side in [7, 20] {
+        let shuffled = shuffle(&stencil(side));
+        let there = device.upload(&shuffled).unwrap();
+        let order = there.reverse_cuthill_mckee().unwrap();
+        let banded = there.permute_by(Some(&order), Some(&order)).unwrap();
+        let structure = *banded.structure().as_ref().unwrap();
+        // No order of the 5-point grid has a smaller bandwidth.
+        assert_eq!((structure.lower_bandwidth, structure.upper_bandwidth), (side, side));
+        check("a mesh", device, &shuffled);
+    }
+}
+
+fn other_formats(device: &Device) {
+    let matrix = shuffle(&stencil(6));
+    let expected = matrix.reverse_cuthill_mckee().unwrap();
+    let found = |matrix: DeviceMatrix<f64>| matrix.reverse_cuthill_mckee().unwrap().to_vec().unwrap();
+    let coo = CooMatrix::from(&matrix);
+    assert_eq!(found(device.upload(&coo).unwrap()), expected);
+    let wide = CsrMatrix::<f64, u64>::from(&matrix);
+    assert_eq!(found(device.upload(&wide).unwrap()), expected);
+    let ell = SpmvOptions::default().format(warpsparse::FormatChoice::Ell);
+    assert_eq!(found(device.upload_with(&matrix, &ell).unwrap()), expected);
+}
+
+fn rectangular_matrices_have_no_bandwidth(device: &Device) {
+    let matrix = from_rows::<f32>(3, vec![vec![(0, 1.0)], vec![(2, 1.0)]]);
+    let error = device.upload(&matrix).unwrap().reverse_cuthill_mckee().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().ends_with("orders square matrices, and this one is 2 x 3"), "{error}");
+}
+
+fn permutations(device: &Device) {
+    let matrix = matrices::uneven::<f32>();
+    let (rows, columns) = (shuffled(matrix.nrows()), shuffled(matrix.ncols()));
+    let all = |count: usize| (0..count as u32).collect::<Vec<u32>>();
+    let there = device.upload(&matrix).unwrap();
+    let of = |rows: &[u32]| device.upload_indices(rows, rows.len()).unwrap();
+    let inverse = of(&rows).inverse().unwrap();
+    assert_eq!((inverse.bound(), inverse.are_distinct()), (rows.len(), true));
+    assert!(inverse.to_vec().unwrap().iter().enumerate().all(|(row, &place)| rows[place as usize] as usize == row));
+    assert!(of(&[]).inverse().unwrap().is_empty());
+    let same = |found: DeviceMatrix<f32>, rows: &[u32], columns: &[u32]| {
+        let HostMatrix::Csr(found) = found.download().unwrap() else { panic!("a permuted matrix is in CSR") };
+        assert_eq!(bits(&found), bits(&matrix.permute(rows, columns).unwrap()));
+    };
+    same(there.permute_by(Some(&of(&rows)), Some(&of(&columns))).unwrap(), &rows, &columns);
+    same(there.permute_by(Some(&of(&rows)), None).unwrap(), &rows, &all(columns.len()));
+    same(there.permute_by(None, Some(&of(&columns))).unwrap(), &all(rows.len()), &columns);
+    same(there.permute_by(None, None).unwrap(), &all(rows.len()), &all(columns.len()));
+}
+
+fn bad_permutations(device: &Device) {
+    let there = device.upload(&pattern(3, &[(0, 1), (2, 2)])).unwrap();
+    let of = |indices: &[u32], bound| device.upload_indices(indices, bound).unwrap();
+    let refused = |found: warpsparse::Result<DeviceMatrix<f32>>, problem: &str| {
+        let error = found.unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    };
+    refused(there.permute_by(Some(&of(&[0, 1], 2)), None), "rows has 2 elements where the operation needs 3");
+    refused(there.permute_by(None, Some(&of(&[0, 1, 2, 3], 4))), "columns has 4 elements where the operation needs 3");
+    refused(there.permute_by(Some(&of(&[0, 1, 1], 3)), None), "rows of 3: the indices are not distinct");
+    refused(there.permute_by(None, Some(&of(&[0, 1, 3], 4))), "columns of 3: the indices may be too large");
+    let elsewhere = other(device).upload_indices(&[0, 1, 2], 3).unwrap();
+    refused(there.permute_by(Some(&elsewhere), None), "rows");
+    assert!(of(&[0, 0], 2).inverse().is_err());
+    assert!(of(&[0, 1], 3).inverse().is_err());
+}
+
+fn any_matrices(device: &Device) {
+    let square = strategies::csr_matrix::<f32>().prop_map(|matrix| {
+        let size = matrix.nrows().max(matrix.ncols());
+        pattern(size, &matrix.triplets().map(|(i, j, _)| (i, j)).collect::<Vec<_>>())
+    });
+    properties::check("orders_on_device", 24, square, |matrix| {
+        let order = device.upload(&matrix).unwrap().reverse_cuthill_mckee().unwrap();
+        prop_assert_eq!(order.to_vec().unwrap(), matrix.reverse_cuthill_mckee().unwrap());
+        Ok(())
+    });
+}
