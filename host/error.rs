@@ -128,6 +128,17 @@ pub enum Error {
         problem: String,
     },
 
+    /// A rank of a distributed computation has failed, and with it the operation of every rank.
+    #[error("rank {rank}: {problem}")]
+    Rank {
+        /// The rank whose fault it is.
+        rank: usize,
+        /// What happened there.
+        problem: String,
+        /// The kind of that rank's error; [`ErrorKind::Rank`] if it has panicked, ended or not answered in time.
+        kind: ErrorKind,
+    },
+
     /// A kernel broke a rule on the emulated device.
     #[error("{0}")]
     KernelCheck(Box<cuda_std::emulator::Finding>),
@@ -160,6 +171,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// An iterative method broke down.
     Breakdown,
+    /// A rank of a distributed computation has panicked, ended or not answered in time.
+    Rank,
     /// A kernel broke a rule on the emulated device.
     KernelCheck,
     /// The driver failed.
@@ -182,6 +195,7 @@ impl Error {
             Error::NoDevice { .. } | Error::DriverTooOld { .. } => ErrorKind::NoDevice,
             Error::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Error::Breakdown { .. } => ErrorKind::Breakdown,
+            Error::Rank { kind, .. } => *kind,
             Error::KernelCheck(_) => ErrorKind::KernelCheck,
             Error::Driver { .. } => ErrorKind::Driver,
         }

@@ -1,0 +1,246 @@
+//! What a rank knows of itself and the others, and collective operations on the host.
+
+use std::{cell::Cell, fmt, rc::Rc, sync::Arc, time::Duration};
+
+use super::{
+    bytes::{from_bytes, to_bytes},
+    inbox::{Failure, Inbox, Label, Message},
+};
+use crate::{Device, Element, Error, ErrorKind, Result};
+
+/// How long a rank waits for the others unless [told](Communicator::set_time_limit) otherwise.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// One rank of a distributed computation: its number, its device, and the way to the other ranks. Clones are handles of the same rank.
+///
+/// Its operations are *collective*: every rank calls the same operations in the same order, with equal sizes, and each waits for
+/// the others. If one calls something else, ends, fails, panics, or lets the others wait longer than the
+/// [time limit](Self::time_limit), the operation is an [`Error::Rank`] on every rank that names this one, and so is every later operation.
+#[derive(Clone)]
+pub struct Communicator {
+    member: Rc<Member>,
+}
+
+struct Member {
+    rank: usize,
+    device: Device,
+    /// Those of all ranks.
+    inboxes: Arc<[Inbox]>,
+    time_limit: Cell<Duration>,
+    /// Collective operations so far.
+    calls: Cell<u64>,
+}
+
+impl Communicator {
+    pub(super) fn new(rank: usize, device: Device, inboxes: Arc<[Inbox]>) -> Self {
+        let (time_limit, calls) = (Cell::new(TIME_LIMIT), Cell::new(0));
+        Self { member: Rc::new(Member { rank, device, inboxes, time_limit, calls }) }
+    }
+
+    /// Returns the number of this rank, from 0 on.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.member.rank
+    }
+
+    /// Returns the number of ranks.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.member.inboxes.len()
+    }
+
+    /// Returns the device of this rank.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.member.device
+    }
+
+    /// Describes the rank in one line: its device, and how it exchanges data with the others.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let (rank, size, device) = (self.rank(), self.size(), self.device());
+        format!("rank {rank} of {size}, a thread, on {device}; data is exchanged through host memory")
+    }
+
+    /// Returns how long this rank waits for the others in one operation; by default 30 seconds.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        self.member.time_limit.get()
+    }
+
+    /// Sets how long this rank waits for the others in one operation. It must allow for what the others do between two operations, such as
+    /// reading a file.
+    pub fn set_time_limit(&self, limit: Duration) {
+        self.member.time_limit.set(limit);
+    }
+
+    /// Waits until every rank has called it.
+    ///
+    /// # Errors
+    /// [`Error::Rank`].
+    pub fn barrier(&self) -> Result<()> {
+        self.call("a barrier").all_gather(&[]).map(|_| ())
+    }
+
+    /// Returns the bytes that each rank has passed, in the order of ranks. They may have different lengths.
+    ///
+    /// # Errors
+    /// [`Error::Rank`].
+    pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let received = self.call("an all-gather of bytes").all_gather(bytes)?;
+        Ok(received.iter().map(|bytes| bytes.to_vec()).collect())
+    }
+
+    /// Returns the bytes that the rank `root` has passed; those of the others do not count.
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`] if there is no rank `root`; [`Error::Rank`].
+    pub fn broadcast(&self, root: usize, bytes: &[u8]) -> Result<Vec<u8>> {
+        let call = self.call(format!("a broadcast from rank {root}"));
+        if root >= self.size() {
+            return Err(Error::InvalidOption(format!("a broadcast from rank {root} of {}", self.size())));
+        }
+        let received = call.all_gather(if root == self.rank() { bytes } else { &[] })?;
+        Ok(received[root].to_vec())
+    }
+
+    /// Returns the sums over all ranks of as many numbers as each passes: `sum[i]` is the sum of their `numbers[i]`, added in the order of
+    /// ranks, so that a number of ranks has the same bits in every run.
+    ///
+    /// ```
+    /// use warpsparse::{Device, distributed};
+    ///
+    /// let devices = [Device::cpu(), Device::cpu(), Device::cpu()];
+    /// let sums = distributed::run(&devices, |communicator| communicator.sum(&[1.0, communicator.rank() as f64]))?;
+    /// assert_eq!(sums, [[3.0, 3.0], [3.0, 3.0], [3.0, 3.0]]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Rank`].
+    pub fn sum(&self, numbers: &[f64]) -> Result<Vec<f64>> {
+        let of_ranks = self.call(format!("a sum of {} numbers", numbers.len())).numbers(numbers)?;
+        Ok((0..numbers.len()).map(|i| of_ranks.iter().map(|numbers| numbers[i]).sum()).collect())
+    }
+
+    /// Begins a collective operation, before its arguments are checked: so a rank that fails in these checks, and goes on, is out of step.
+    pub(super) fn call(&self, text: impl Into<Arc<str>>) -> Call<'_> {
+        let number = self.member.calls.get() + 1;
+        self.member.calls.set(number);
+        Call { communicator: self, label: Label { number, text: text.into() } }
+    }
+
+    /// Makes the error of one rank that of all. Returns it as every rank sees it.
+    pub(super) fn fail(&self, error: Error) -> Error {
+        let failure = Failure::of(self.rank(), error);
+        self.member.inboxes.iter().for_each(|inbox| inbox.fail(&failure));
+        failure.into()
+    }
+
+    /// Fails unless the argument `what` belongs to the same ranks.
+    pub(super) fn check_same(&self, what: &str, other: &Self) -> Result<()> {
+        match Rc::ptr_eq(&self.member, &other.member) {
+            true => Ok(()),
+            false => Err(Error::InvalidOption(format!("{what} belongs to another communicator"))),
+        }
+    }
+
+    fn inbox(&self) -> &Inbox {
+        &self.member.inboxes[self.rank()]
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.inboxes.iter().for_each(|inbox| inbox.end(self.rank));
+    }
+}
+
+impl fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = format_args!("{}", self.device());
+        let mut of = f.debug_struct("Communicator");
+        of.field("rank", &self.rank()).field("size", &self.size()).field("device", &device).finish_non_exhaustive()
+    }
+}
+
+/// Returns the `count` numbers in a message of a rank.
+pub(super) fn decode<E: Element>(rank: usize, count: usize, bytes: &[u8]) -> Result<Vec<E>> {
+    let numbers = from_bytes(bytes)?.filter(|numbers| numbers.len() == count);
+    numbers.ok_or_else(|| {
+        let problem = format!("has sent {} bytes where others expect {count} numbers", bytes.len());
+        Error::Rank { rank, problem, kind: ErrorKind::InvalidInput }
+    })
+}
+
+/// A collective operation that this rank has begun.
+pub(super) struct Call<'c> {
+    communicator: &'c Communicator,
+    label: Label,
+}
+
+impl<'c> Call<'c> {
+    /// Sends `content(rank)` to each rank, without waiting.
+    pub(super) fn post(self, mut content: impl FnMut(usize) -> Arc<[u8]>) -> Result<Posted<'c>> {
+        let Self { communicator, label } = self;
+        if let Some(failure) = communicator.inbox().failure() {
+            return Err(failure.into());
+        }
+        for (rank, inbox) in communicator.member.inboxes.iter().enumerate() {
+            inbox.deliver(communicator.rank(), Message { label: label.clone(), content: content(rank) });
+        }
+        Ok(Posted { communicator })
+    }
+
+    /// Sends `content(rank)` to each rank. Returns what each has sent to this one.
+    pub(super) fn exchange(self, content: impl FnMut(usize) -> Arc<[u8]>) -> Result<Vec<Arc<[u8]>>> {
+        self.post(content)?.collect()
+    }
+
+    /// Sends the same bytes to each rank. Returns what each has sent.
+    pub(super) fn all_gather(self, bytes: &[u8]) -> Result<Vec<Arc<[u8]>>> {
+        let bytes: Arc<[u8]> = bytes.into();
+        self.exchange(|_| Arc::clone(&bytes))
+    }
+
+    /// Sends the same numbers to each rank. Returns those of every rank, each of which has as many.
+    pub(super) fn numbers<E: Element>(self, numbers: &[E]) -> Result<Vec<Vec<E>>> {
+        let received = self.exchange(|_| to_bytes(numbers))?;
+        received.iter().enumerate().map(|(rank, bytes)| decode(rank, numbers.len(), bytes)).collect()
+    }
+}
+
+/// A collective operation whose messages are on their way.
+#[must_use]
+pub(super) struct Posted<'c> {
+    communicator: &'c Communicator,
+}
+
+impl Posted<'_> {
+    /// Returns what each rank has sent to this one. Waits for them.
+    pub(super) fn collect(self) -> Result<Vec<Arc<[u8]>>> {
+        let communicator = self.communicator;
+        let messages = communicator.inbox().take(communicator.time_limit());
+        let messages = messages.and_then(|messages| match odd_one_out(&messages) {
+            Some(failure) => Err(failure),
+            None => Ok(messages),
+        });
+        match messages {
+            Ok(messages) => Ok(messages.into_iter().map(|message| message.content).collect()),
+            Err(failure) => Err(communicator.fail(failure.into())),
+        }
+    }
+}
+
+/// Finds the first rank that has called another operation than most.
+fn odd_one_out(messages: &[Message]) -> Option<Failure> {
+    let votes = |message: &Message| messages.iter().filter(|other| other.label == message.label).count();
+    // The first of the largest.
+    let (most, of_most) = messages.iter().enumerate().rev().max_by_key(|(_, message)| votes(message))?;
+    let (rank, odd) = messages.iter().enumerate().find(|(_, message)| message.label != of_most.label)?;
+    let (Label { number, text }, Label { number: expected_number, text: expected }) = (&odd.label, &of_most.label);
+    let problem = format!(
+        "its operation number {number} is {text}, but rank {most} calls {expected}, its operation number {expected_number}"
+    );
+    Some(Failure { rank, problem, kind: ErrorKind::InvalidInput })
+}
