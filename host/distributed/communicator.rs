@@ -27,14 +27,16 @@ struct Member {
     /// Those of all ranks.
     inboxes: Arc<[Inbox]>,
     time_limit: Cell<Duration>,
-    /// Collective operations so far.
+    /// Collective operations begun so far,
     calls: Cell<u64>,
+    /// and the last that has ended.
+    ended: Cell<u64>,
 }
 
 impl Communicator {
     pub(super) fn new(rank: usize, device: Device, inboxes: Arc<[Inbox]>) -> Self {
-        let (time_limit, calls) = (Cell::new(TIME_LIMIT), Cell::new(0));
-        Self { member: Rc::new(Member { rank, device, inboxes, time_limit, calls }) }
+        let (time_limit, calls, ended) = (Cell::new(TIME_LIMIT), Cell::new(0), Cell::new(0));
+        Self { member: Rc::new(Member { rank, device, inboxes, time_limit, calls, ended }) }
     }
 
     /// Returns the number of this rank, from 0 on.
@@ -132,7 +134,7 @@ impl Communicator {
 
     /// Makes the error of one rank that of all. Returns it as every rank sees it.
     pub(super) fn fail(&self, error: Error) -> Error {
-        let failure = Failure::of(self.rank(), error);
+        let failure = Failure::of(self.rank(), error, self.member.ended.get());
         self.member.inboxes.iter().for_each(|inbox| inbox.fail(&failure));
         failure.into()
     }
@@ -189,7 +191,7 @@ impl<'c> Call<'c> {
         for (rank, inbox) in communicator.member.inboxes.iter().enumerate() {
             inbox.deliver(communicator.rank(), Message { label: label.clone(), content: content(rank) });
         }
-        Ok(Posted { communicator })
+        Ok(Posted { communicator, number: label.number })
     }
 
     /// Sends `content(rank)` to each rank. Returns what each has sent to this one.
@@ -214,26 +216,30 @@ impl<'c> Call<'c> {
 #[must_use]
 pub(super) struct Posted<'c> {
     communicator: &'c Communicator,
+    number: u64,
 }
 
 impl Posted<'_> {
     /// Returns what each rank has sent to this one. Waits for them.
     pub(super) fn collect(self) -> Result<Vec<Arc<[u8]>>> {
-        let communicator = self.communicator;
-        let messages = communicator.inbox().take(communicator.time_limit());
+        let Self { communicator, number } = self;
+        let messages = communicator.inbox().take(number, communicator.time_limit());
         let messages = messages.and_then(|messages| match odd_one_out(&messages) {
-            Some(failure) => Err(failure),
+            Some(error) => Err(error),
             None => Ok(messages),
         });
         match messages {
-            Ok(messages) => Ok(messages.into_iter().map(|message| message.content).collect()),
-            Err(failure) => Err(communicator.fail(failure.into())),
+            Ok(messages) => {
+                communicator.member.ended.set(number);
+                Ok(messages.into_iter().map(|message| message.content).collect())
+            }
+            Err(error) => Err(communicator.fail(error)),
         }
     }
 }
 
 /// Finds the first rank that has called another operation than most.
-fn odd_one_out(messages: &[Message]) -> Option<Failure> {
+fn odd_one_out(messages: &[Message]) -> Option<Error> {
     let votes = |message: &Message| messages.iter().filter(|other| other.label == message.label).count();
     // The first of the largest.
     let (most, of_most) = messages.iter().enumerate().rev().max_by_key(|(_, message)| votes(message))?;
@@ -242,5 +248,5 @@ fn odd_one_out(messages: &[Message]) -> Option<Failure> {
     let problem = format!(
         "its operation number {number} is {text}, but rank {most} calls {expected}, its operation number {expected_number}"
     );
-    Some(Failure { rank, problem, kind: ErrorKind::InvalidInput })
+    Some(Error::Rank { rank, problem, kind: ErrorKind::InvalidInput })
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result};
 
 /// One rank's part of a collective operation, for another rank.
 #[derive(Clone, Debug)]
@@ -30,20 +30,22 @@ pub(super) struct Failure {
     pub(super) rank: usize,
     pub(super) problem: String,
     pub(super) kind: ErrorKind,
+    /// The last operation that the rank which says so has ended: every rank can end it too.
+    pub(super) after: u64,
 }
 
 impl Failure {
     /// The failure of a rank in its own words; one that it has heard of stays another's.
-    pub(super) fn of(rank: usize, error: Error) -> Self {
+    pub(super) fn of(rank: usize, error: Error, after: u64) -> Self {
         match error {
-            Error::Rank { rank, problem, kind } => Self { rank, problem, kind },
-            other => Self { rank, problem: other.to_string(), kind: other.kind() },
+            Error::Rank { rank, problem, kind } => Self { rank, problem, kind, after },
+            other => Self { rank, problem: other.to_string(), kind: other.kind(), after },
         }
     }
 }
 
 impl From<Failure> for Error {
-    fn from(Failure { rank, problem, kind }: Failure) -> Self {
+    fn from(Failure { rank, problem, kind, .. }: Failure) -> Self {
         Self::Rank { rank, problem, kind }
     }
 }
@@ -93,20 +95,21 @@ impl Inbox {
         self.lock().failure.clone()
     }
 
-    /// Takes the next message of every rank. Waits for them up to the time limit.
+    /// Takes the message of every rank for the operation `number`. Waits for them up to the time limit.
     ///
-    /// Messages that are all there count more than a failure, so that every rank sees how an operation ends.
-    pub(super) fn take(&self, time_limit: Duration) -> Result<Vec<Message>, Failure> {
+    /// A failure after this operation does not count yet: so every rank sees how the operation ends, and fails in the same way if it is
+    /// by what all have sent.
+    pub(super) fn take(&self, number: u64, time_limit: Duration) -> Result<Vec<Message>> {
         let start = Instant::now();
         let mut state = self.lock();
         loop {
             let Some(missing) = state.queues.iter().position(VecDeque::is_empty) else {
                 return Ok(state.queues.iter_mut().filter_map(VecDeque::pop_front).collect());
             };
-            if let Some(failure) = &state.failure {
-                return Err(failure.clone());
+            if let Some(failure) = state.failure.as_ref().filter(|failure| failure.after < number) {
+                return Err(failure.clone().into());
             }
-            let of = |rank, problem| Failure { rank, problem, kind: ErrorKind::Rank };
+            let of = |rank, problem| Error::Rank { rank, problem, kind: ErrorKind::Rank };
             let has_ended = |&rank: &usize| state.ended[rank] && state.queues[rank].is_empty();
             if let Some(rank) = (0..state.ended.len()).find(has_ended) {
                 return Err(of(rank, "has ended, while others wait for it".into()));

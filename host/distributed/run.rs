@@ -88,5 +88,5 @@ fn panicked(rank: usize, panic: &(dyn Any + Send)) -> Error {
 }
 
 fn no_thread(rank: usize, error: &std::io::Error) -> Failure {
-    Failure { rank, problem: format!("its thread could not be started: {error}"), kind: ErrorKind::Rank }
+    Failure { rank, problem: format!("its thread could not be started: {error}"), kind: ErrorKind::Rank, after: 0 }
 }
