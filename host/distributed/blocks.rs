@@ -107,6 +107,7 @@ impl<T: Element> Blocks<T> {
     /// Returns the elements of all ranks.
     pub(super) fn gather(&self, what: &str) -> Result<Vec<T>> {
         let call = self.communicator.call(self.label(&format!("a gather of {what}")));
+        self.communicator.settle()?;
         let own = self.own().to_vec()?;
         let received = call.exchange(|_| to_bytes(&own))?;
         let mut whole = memory::room(elements(self.partition.len(), self.width)?)?;

@@ -1,12 +1,25 @@
 //! What a rank knows of itself and the others, and collective operations on the host.
 
-use std::{cell::Cell, fmt, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, OnceCell},
+    fmt,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     bytes::{from_bytes, to_bytes},
     inbox::{Failure, Inbox, Label, Message},
+    transport::Transport,
 };
 use crate::{Device, Element, Error, ErrorKind, Result};
+#[cfg(feature = "cuda")]
+use {
+    super::nccl::Nccl,
+    crate::device::Mark,
+    std::{thread, time::Instant},
+};
 
 /// How long a rank waits for the others unless [told](Communicator::set_time_limit) otherwise.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -27,6 +40,8 @@ struct Member {
     /// Those of all ranks.
     inboxes: Arc<[Inbox]>,
     time_limit: Cell<Duration>,
+    /// How data goes from device to device, once the ranks have agreed.
+    transport: OnceCell<Transport>,
     /// Collective operations begun so far,
     calls: Cell<u64>,
     /// and the last that has ended.
@@ -36,7 +51,7 @@ struct Member {
 impl Communicator {
     pub(super) fn new(rank: usize, device: Device, inboxes: Arc<[Inbox]>) -> Self {
         let (time_limit, calls, ended) = (Cell::new(TIME_LIMIT), Cell::new(0), Cell::new(0));
-        Self { member: Rc::new(Member { rank, device, inboxes, time_limit, calls, ended }) }
+        Self { member: Rc::new(Member { rank, device, inboxes, time_limit, transport: OnceCell::new(), calls, ended }) }
     }
 
     /// Returns the number of this rank, from 0 on.
@@ -61,7 +76,8 @@ impl Communicator {
     #[must_use]
     pub fn describe(&self) -> String {
         let (rank, size, device) = (self.rank(), self.size(), self.device());
-        format!("rank {rank} of {size}, a thread, on {device}; data is exchanged through host memory")
+        let transport = self.member.transport.get().map_or_else(String::new, |transport| format!("; {transport}"));
+        format!("rank {rank} of {size}, on {device}{transport}")
     }
 
     /// Returns how long this rank waits for the others in one operation; by default 30 seconds.
@@ -139,6 +155,61 @@ impl Communicator {
         failure.into()
     }
 
+    /// Agrees with the other ranks on the way of data from device to device. Collective.
+    pub(super) fn connect(&self) -> Result<()> {
+        let transport = Transport::agree(self)?;
+        self.member.transport.set(transport).expect("ranks connect once");
+        Ok(())
+    }
+
+    /// Ends the exchange of data, if other ranks must not miss this one in it. Collective then.
+    pub(super) fn disconnect(&self) -> Result<()> {
+        #[cfg(feature = "cuda")]
+        if let Some(nccl) = self.nccl() {
+            self.settle()?;
+            self.call("the end of the program").all_gather(&[])?;
+            nccl.finish();
+        }
+        Ok(())
+    }
+
+    /// NCCL, if the data of the devices goes by it.
+    #[cfg(feature = "cuda")]
+    pub(super) fn nccl(&self) -> Option<&Nccl> {
+        match self.member.transport.get() {
+            Some(Transport::Nccl(nccl)) => Some(nccl),
+            _ => None,
+        }
+    }
+
+    /// Waits for what is queued on the device, but no longer than the time limit for ranks that do not take part.
+    #[cfg(feature = "cuda")]
+    pub(super) fn settle(&self) -> Result<()> {
+        let Some(nccl) = self.nccl() else { return Ok(()) };
+        let (mark, start) = (Mark::new(self.device())?, Instant::now());
+        while !mark.is_past()? {
+            let is_late = |limit: Duration| start.elapsed() > limit.min(self.time_limit());
+            // What has been queued before a rank failed may still end.
+            let failed = self.inbox().failure().filter(|_| is_late(PATIENCE)).map(Error::from);
+            let by_nccl = || nccl.failure().map(|problem| (problem, ErrorKind::Driver));
+            let waited = || (format!("has waited {:?} for other ranks in NCCL", self.time_limit()), ErrorKind::Rank);
+            let own = || by_nccl().or_else(|| is_late(Duration::MAX).then(waited));
+            let own = || own().map(|(problem, kind)| Error::Rank { rank: self.rank(), problem, kind });
+            if let Some(error) = failed.or_else(own) {
+                nccl.abort();
+                return Err(self.fail(error));
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Other devices wait for nothing but themselves.
+    #[cfg(not(feature = "cuda"))]
+    pub(super) fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Fails unless the argument `what` belongs to the same ranks.
     pub(super) fn check_same(&self, what: &str, other: &Self) -> Result<()> {
         match Rc::ptr_eq(&self.member, &other.member) {
@@ -151,6 +222,10 @@ impl Communicator {
         &self.member.inboxes[self.rank()]
     }
 }
+
+/// How long what is queued may take to end after a rank has failed.
+#[cfg(feature = "cuda")]
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Drop for Member {
     fn drop(&mut self) {

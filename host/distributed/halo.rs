@@ -73,11 +73,23 @@ impl<T: Scalar> Halo<T> {
         meanwhile: impl FnOnce(&Blocks<T>) -> Result<()>,
     ) -> Result<()> {
         x.reserve(self.rows())?;
+        let mut packs = self.packs.borrow_mut();
+        let pack = self.pack(&mut packs, x)?;
+        let of_rank = |counts: &[usize], rank: usize| counts[rank] * x.width();
         let (own_rows, width) = (x.own_rows(), x.width());
-        let packed = self.pack(x)?;
+        #[cfg(feature = "cuda")]
+        if let Some(nccl) = x.communicator().clone().nccl() {
+            // So every rank queues its part.
+            call.all_gather(&[])?;
+            let counts = |counts: &[usize]| counts.iter().map(|count| count * width).collect::<Vec<_>>();
+            let (sent, received) = (counts(&self.sent_counts), counts(&self.received_counts));
+            nccl.exchange(&pack.packed, &sent, x.storage_mut(), own_rows * width, &received)?;
+            return meanwhile(x);
+        }
+        let packed = pack.packed.to_vec()?;
         let mut start = 0;
         let posted = call.post(|rank| {
-            let elements = start..start + self.sent_counts[rank] * width;
+            let elements = start..start + of_rank(&self.sent_counts, rank);
             start = elements.end;
             to_bytes(&packed[elements])
         })?;
@@ -87,19 +99,14 @@ impl<T: Scalar> Halo<T> {
         done?;
         let mut halo = memory::room(self.rows() * width)?;
         for (rank, bytes) in received.iter().enumerate() {
-            halo.extend(decode::<T>(rank, self.received_counts[rank] * width, bytes)?);
+            halo.extend(decode::<T>(rank, of_rank(&self.received_counts, rank), bytes)?);
         }
         x.storage_mut().slice_mut(own_rows * width..(own_rows + self.rows()) * width)?.copy_from(&halo)
     }
 
-    /// The elements to send, those for rank 0 first.
-    fn pack(&self, x: &Blocks<T>) -> Result<Vec<T>> {
-        if self.sent.is_empty() {
-            return Ok(vec![]);
-        }
-        let width = x.width();
-        let mut packs = self.packs.borrow_mut();
-        let place = packs.iter().position(|pack| pack.width == width);
+    /// Packs the elements to send, those for rank 0 first.
+    fn pack<'p>(&self, packs: &'p mut Vec<Pack<T>>, x: &Blocks<T>) -> Result<&'p Pack<T>> {
+        let place = packs.iter().position(|pack| pack.width == x.width());
         let place = match place {
             Some(place) => place,
             None => {
@@ -109,7 +116,7 @@ impl<T: Scalar> Halo<T> {
         };
         let Pack { elements, packed, .. } = &mut packs[place];
         packed.gather(elements, x.own())?;
-        packed.to_vec()
+        Ok(&packs[place])
     }
 }
 

@@ -42,9 +42,12 @@ mod dense;
 mod halo;
 mod inbox;
 mod matrix;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod partition;
 mod product;
 mod run;
+mod transport;
 mod vector;
 
 pub use cg::DistributedCg;

@@ -76,7 +76,12 @@ pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Resul
 
 fn one_rank<R>(communicator: &Communicator, program: &impl Fn(&Communicator) -> Result<R>) -> Result<R> {
     // What the program has left behind is not used again.
-    let result = catch_unwind(AssertUnwindSafe(|| program(communicator)));
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        communicator.connect()?;
+        let result = program(communicator)?;
+        communicator.disconnect()?;
+        Ok(result)
+    }));
     let result = result.unwrap_or_else(|panic| Err(panicked(communicator.rank(), &*panic)));
     result.map_err(|error| communicator.fail(error))
 }

@@ -183,18 +183,23 @@ impl<T: Scalar> DistributedVec<T> {
     /// See above.
     pub fn reduce(&self, reduction: Reduction) -> Result<DeviceScalar<T>> {
         let call = self.blocks.communicator().call(self.blocks.label(&format!("a reduction {reduction:?}")));
-        let parts = call.numbers(&[self.local().reduce(reduction)?.get()?.to_f64()])?;
+        let parts = call.numbers(&[self.read(self.local().reduce(reduction)?)?])?;
         self.scalar(combine(reduction, parts.iter().map(|part| part[0])))
     }
 
     /// This rank's part of the dot product.
     pub(super) fn local_dot(&self, y: &Self) -> Result<f64> {
-        Ok(self.local().dot(y.local())?.get()?.to_f64())
+        self.read(self.local().dot(y.local())?)
     }
 
     /// This rank's part of the 2-norm.
     pub(super) fn local_norm(&self) -> Result<f64> {
-        Ok(self.local().norm2()?.get()?.to_f64())
+        self.read(self.local().norm2()?)
+    }
+
+    fn read(&self, scalar: DeviceScalar<T>) -> Result<f64> {
+        self.blocks.communicator().settle()?;
+        Ok(scalar.get()?.to_f64())
     }
 
     fn scalar(&self, value: f64) -> Result<DeviceScalar<T>> {
