@@ -13,7 +13,7 @@ use super::{
     inbox::{Failure, Inbox, Label, Message},
     transport::Transport,
 };
-use crate::{Device, Element, Error, ErrorKind, Result};
+use crate::{Device, DeviceVec, Element, Error, ErrorKind, Result};
 #[cfg(feature = "cuda")]
 use {
     super::nccl::Nccl,
@@ -180,6 +180,24 @@ impl Communicator {
             Some(Transport::Nccl(nccl)) => Some(nccl),
             _ => None,
         }
+    }
+
+    /// Whether devices exchange data in the order of their streams, so that the host need not wait, and graphs can hold it.
+    pub(super) fn exchanges_in_streams(&self) -> bool {
+        #[cfg(feature = "cuda")]
+        return self.nccl().is_some();
+        #[cfg(not(feature = "cuda"))]
+        return false;
+    }
+
+    /// Gathers the numbers of every rank on each rank's device, in the order of ranks. The ranks agree already that they do.
+    pub(super) fn gather_on_device(&self, own: &DeviceVec<f64>, all: &mut DeviceVec<f64>) -> Result<()> {
+        #[cfg(feature = "cuda")]
+        if let Some(nccl) = self.nccl() {
+            return nccl.all_gather(own, all);
+        }
+        let numbers = self.call("numbers of conjugate gradients").numbers(&own.to_vec()?)?;
+        all.copy_from(&numbers.concat())
     }
 
     /// Waits for what is queued on the device, but no longer than the time limit for ranks that do not take part.

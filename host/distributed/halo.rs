@@ -65,10 +65,11 @@ impl<T: Scalar> Halo<T> {
         self.received_counts.iter().filter(|&&count| count > 0).count()
     }
 
-    /// Fills the halo of `x`, and does `meanwhile`, which reads the own rows, while it is on its way.
+    /// Fills the halo of `x`, and does `meanwhile`, which reads the own rows, while it is on its way. Without a call the ranks agree
+    /// already, and have NCCL.
     pub(super) fn exchange(
         &self,
-        call: Call<'_>,
+        call: Option<Call<'_>>,
         x: &mut Blocks<T>,
         meanwhile: impl FnOnce(&Blocks<T>) -> Result<()>,
     ) -> Result<()> {
@@ -79,13 +80,16 @@ impl<T: Scalar> Halo<T> {
         let (own_rows, width) = (x.own_rows(), x.width());
         #[cfg(feature = "cuda")]
         if let Some(nccl) = x.communicator().clone().nccl() {
-            // So every rank queues its part.
-            call.all_gather(&[])?;
+            if let Some(call) = call {
+                // So every rank queues its part.
+                call.all_gather(&[])?;
+            }
             let counts = |counts: &[usize]| counts.iter().map(|count| count * width).collect::<Vec<_>>();
             let (sent, received) = (counts(&self.sent_counts), counts(&self.received_counts));
             nccl.exchange(&pack.packed, &sent, x.storage_mut(), own_rows * width, &received)?;
             return meanwhile(x);
         }
+        let call = call.expect("host memory takes a call");
         let packed = pack.packed.to_vec()?;
         let mut start = 0;
         let posted = call.post(|rank| {

@@ -25,6 +25,8 @@ pub struct DistributedMatrix<T> {
 /// Some of this rank's rows.
 #[derive(Debug)]
 pub(super) struct Part<T> {
+    /// Its place among the parts, the rows before the interior, the interior, and the rows after it.
+    pub(super) place: usize,
     pub(super) rows: Range<usize>,
     pub(super) needs_halo: bool,
     pub(super) matrix: DeviceMatrix<T>,
@@ -134,11 +136,12 @@ impl<T: Scalar> DistributedMatrix<T> {
         let diagonal = (rows == *columns).then(|| local.diagonal());
         let interior = interior(&local, own_columns);
         let ranges = [(0..interior.start, true), (interior.clone(), false), (interior.end..local.nrows(), true)];
-        let part = |(rows, needs_halo): (Range<usize>, bool)| {
+        let part = |(place, (rows, needs_halo)): (usize, (Range<usize>, bool))| {
             let matrix = communicator.device().upload_with(&local.slice_rows(rows.clone())?, options)?;
-            Ok(Part { rows, needs_halo, matrix })
+            Ok(Part { place, rows, needs_halo, matrix })
         };
-        let parts = ranges.into_iter().filter(|(rows, _)| !rows.is_empty()).map(part).collect::<Result<_>>()?;
+        let ranges = ranges.into_iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty());
+        let parts = ranges.map(part).collect::<Result<_>>()?;
         Ok(Self { communicator: communicator.clone(), rows, columns: columns.clone(), nnz, parts, halo, diagonal })
     }
 

@@ -23,7 +23,7 @@ impl<T: Scalar> DistributedMatrix<T> {
     ) -> Result<()> {
         let (alpha, beta) = (alpha.into_factor(), beta.into_factor());
         let call = self.call_of_product(1);
-        self.multiply(call, x.blocks_mut(), y.blocks_mut(), |Part { rows, matrix, .. }, x, y| {
+        self.multiply(Some(call), x.blocks_mut(), y.blocks_mut(), |Part { rows, matrix, .. }, x, y| {
             matrix.spmv(alpha, x.storage().slice(..matrix.ncols())?, beta, y.own_mut().slice_mut(rows.clone())?)
         })
     }
@@ -47,7 +47,7 @@ impl<T: Scalar> DistributedMatrix<T> {
         let (alpha, beta) = (alpha.into_factor(), beta.into_factor());
         let call = self.call_of_product(b.ncols());
         check_length("a row of C", b.ncols(), c.ncols())?;
-        self.multiply(call, b.blocks_mut(), c.blocks_mut(), |Part { rows, matrix, .. }, b, c| {
+        self.multiply(Some(call), b.blocks_mut(), c.blocks_mut(), |Part { rows, matrix, .. }, b, c| {
             let of_c = (c.own_rows(), c.width());
             let c = c.storage_mut().matrix_mut(of_c)?.rows(rows.clone())?;
             matrix.spmm(alpha, b.storage().matrix((matrix.ncols(), b.width()))?, beta, c)
@@ -60,13 +60,14 @@ impl<T: Scalar> DistributedMatrix<T> {
         self.communicator().call(text)
     }
 
-    /// Multiplies the rows that need no halo while the halo of `x` is on its way, then the others.
-    fn multiply(
+    /// Multiplies the rows that need no halo while the halo of `x` is on its way, then the others. Without a call the ranks agree already,
+    /// and have NCCL.
+    pub(super) fn multiply(
         &self,
-        call: Call<'_>,
+        call: Option<Call<'_>>,
         x: &mut Blocks<T>,
         y: &mut Blocks<T>,
-        product: impl Fn(&Part<T>, &Blocks<T>, &mut Blocks<T>) -> Result<()>,
+        mut product: impl FnMut(&Part<T>, &Blocks<T>, &mut Blocks<T>) -> Result<()>,
     ) -> Result<()> {
         x.check("x", self.communicator(), self.columns())?;
         y.check("y", self.communicator(), self.rows())?;

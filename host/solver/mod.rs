@@ -11,7 +11,7 @@ mod operator;
 mod preconditioner;
 
 pub use cg::{Cg, CgMethod};
-pub(crate) use cg::{ending, verdict};
+pub(crate) use cg::{StateArrays, ending, lanes_of, verdict};
 pub(crate) use course::{Callback, Course, Method, Phase, Round, breakdown};
 pub(crate) use criterion::Criterion;
 pub use criterion::Tolerance;

@@ -12,6 +12,9 @@ mod workspace;
 
 use std::{fmt, ops::ControlFlow, rc::Rc};
 
+pub(crate) use steps::lanes_of;
+pub(crate) use workspace::StateArrays;
+
 use fast::{Fast, FastMethod, InOnePrecision, System};
 use kernels_gpu::cg_state::{self, status};
 use mixed::Mixed;
