@@ -179,6 +179,32 @@ pub enum ErrorKind {
     Driver,
 }
 
+impl ErrorKind {
+    /// All, by their numbers in messages between processes.
+    const ALL: [Self; 10] = [
+        Self::InvalidInput,
+        Self::Unsupported,
+        Self::InvalidFile,
+        Self::Io,
+        Self::NoDevice,
+        Self::OutOfMemory,
+        Self::Breakdown,
+        Self::Rank,
+        Self::KernelCheck,
+        Self::Driver,
+    ];
+
+    /// The number of the kind in messages between processes.
+    pub(crate) fn number(self) -> u8 {
+        Self::ALL.iter().position(|kind| *kind == self).map_or(u8::MAX, |place| place as u8)
+    }
+
+    /// The kind of a number; of an unknown one, that of a rank's failure.
+    pub(crate) fn of_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Rank)
+    }
+}
+
 impl Error {
     /// Returns the kind of the error.
     #[must_use]

@@ -23,7 +23,9 @@ use proptest::{prelude::*, test_runner::TestCaseError};
 use warpsparse::{
     Cg, CsrMatrix, DType, Device, DeviceSlice, DeviceSliceMut, Error, ErrorKind, FormatChoice, Preconditioner,
     Reduction, Result, Scalar, SpmvOptions, StopReason, Tolerance,
-    distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec, Partition},
+    distributed::{
+        self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec, Partition, Rendezvous,
+    },
     strategies,
 };
 
@@ -57,6 +59,8 @@ fn main() -> ExitCode {
         ("unequal_arguments", unequal_arguments),
         ("a_rank_that_is_out_of_step", out_of_step),
         ("files", files),
+        ("processes", processes),
+        ("processes_that_fail", processes_that_fail),
     ] {
         trials.push(on_device(format!("{name}::cpu"), body, Device::cpu));
     }
@@ -850,6 +854,95 @@ fn files(device: &Device) {
     });
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Rank { rank: 1, kind: ErrorKind::Io, .. }), "{error}");
+}
+
+/// Ranks that know each other by sockets alone, as processes do.
+fn by_sockets<R: Send>(ranks: usize, program: impl Fn(&Communicator) -> Result<R> + Sync) -> Vec<Result<R>> {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let join = |rank: usize| {
+        let meeting = Rendezvous { rank, size: ranks, local_rank: rank, address: format!("127.0.0.1:{port}") };
+        // Those with high numbers come first.
+        thread::sleep(Duration::from_millis(20 * (ranks - rank) as u64));
+        distributed::join(&meeting, &Device::cpu(), |communicator| program(communicator))
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..ranks).map(|rank| scope.spawn(move || join(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn processes(device: &Device) {
+    let a = varied::<f64>(8);
+    let (_, b) = system(&a);
+    for ranks in RANKS {
+        let program = |communicator: &Communicator| {
+            assert_eq!(communicator.size(), ranks);
+            let a = DistributedMatrix::from_whole(communicator, &a)?;
+            let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
+            let mut x = DistributedVec::zeros(communicator, a.rows())?;
+            let info = DistributedCg::new(&a).preconditioner(a.jacobi()?).solve(&b, &mut x)?;
+            // More than sockets keep on the way.
+            let megabytes = communicator.all_gather(&vec![communicator.rank() as u8; 3 << 20])?;
+            assert!(megabytes.iter().enumerate().all(|(rank, bytes)| *bytes == vec![rank as u8; 3 << 20]));
+            Ok((info, x.gather()?))
+        };
+        // The same bits as threads.
+        let expected = on_ranks(device, ranks, program);
+        for found in by_sockets(ranks, program) {
+            assert_eq!(found.unwrap(), expected, "{ranks} ranks");
+        }
+    }
+}
+
+fn processes_that_fail(_: &Device) {
+    type Program<'p> = Box<dyn Fn(&Communicator) -> Result<()> + Sync + 'p>;
+    let programs: [(&str, ErrorKind, Program<'_>); 5] = [
+        (
+            "not supported: this",
+            ErrorKind::Unsupported,
+            Box::new(|c| if c.rank() == 1 { Err(Error::Unsupported("this".into())) } else { c.barrier() }),
+        ),
+        (
+            "panicked: oh",
+            ErrorKind::Rank,
+            Box::new(|c| if c.rank() == 1 { std::panic::resume_unwind(Box::new("oh")) } else { c.barrier() }),
+        ),
+        (
+            "has ended, while others wait for it",
+            ErrorKind::Rank,
+            Box::new(|c| if c.rank() == 1 { Ok(()) } else { c.barrier() }),
+        ),
+        (
+            "has not answered within 100ms",
+            ErrorKind::Rank,
+            Box::new(|c| {
+                c.set_time_limit(Duration::from_millis(100));
+                if c.rank() == 1 {
+                    thread::sleep(Duration::from_millis(600));
+                }
+                c.barrier()
+            }),
+        ),
+        (
+            "its operation number 1 is a barrier",
+            ErrorKind::InvalidInput,
+            Box::new(|c| if c.rank() == 1 { c.barrier() } else { c.sum(&[1.0]).map(|_| ()) }),
+        ),
+    ];
+    for (problem, kind, program) in programs {
+        for (rank, result) in by_sockets(3, program).into_iter().enumerate() {
+            let Err(error) = result else {
+                assert!(rank == 1 && problem.starts_with("has ended"), "rank {rank}: {problem}");
+                continue;
+            };
+            let text = error.to_string().replace("number 2", "number 1");
+            assert!(text.starts_with(&format!("rank 1: {problem}")), "{text}, not {problem}");
+            assert_eq!(error.kind(), kind, "{text}");
+        }
+    }
+    let nobody = Rendezvous { rank: 2, size: 2, local_rank: 0, address: "127.0.0.1:1".into() };
+    let error = distributed::join(&nobody, &Device::cpu(), |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
 /// Random matrices, blocks of columns of any size, and from 1 to 7 ranks: exact products.

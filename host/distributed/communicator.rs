@@ -11,6 +11,7 @@ use std::{
 use super::{
     bytes::{from_bytes, to_bytes},
     inbox::{Failure, Inbox, Label, Message},
+    peers::Peers,
     transport::Transport,
 };
 use crate::{Device, DeviceVec, Element, Error, ErrorKind, Result};
@@ -22,7 +23,7 @@ use {
 };
 
 /// How long a rank waits for the others unless [told](Communicator::set_time_limit) otherwise.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// One rank of a distributed computation: its number, its device, and the way to the other ranks. Clones are handles of the same rank.
 ///
@@ -37,8 +38,7 @@ pub struct Communicator {
 struct Member {
     rank: usize,
     device: Device,
-    /// Those of all ranks.
-    inboxes: Arc<[Inbox]>,
+    peers: Peers,
     time_limit: Cell<Duration>,
     /// How data goes from device to device, once the ranks have agreed.
     transport: OnceCell<Transport>,
@@ -49,9 +49,9 @@ struct Member {
 }
 
 impl Communicator {
-    pub(super) fn new(rank: usize, device: Device, inboxes: Arc<[Inbox]>) -> Self {
+    pub(super) fn new(rank: usize, device: Device, peers: Peers) -> Self {
         let (time_limit, calls, ended) = (Cell::new(TIME_LIMIT), Cell::new(0), Cell::new(0));
-        Self { member: Rc::new(Member { rank, device, inboxes, time_limit, transport: OnceCell::new(), calls, ended }) }
+        Self { member: Rc::new(Member { rank, device, peers, time_limit, transport: OnceCell::new(), calls, ended }) }
     }
 
     /// Returns the number of this rank, from 0 on.
@@ -63,7 +63,7 @@ impl Communicator {
     /// Returns the number of ranks.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.member.inboxes.len()
+        self.member.peers.size()
     }
 
     /// Returns the device of this rank.
@@ -151,7 +151,7 @@ impl Communicator {
     /// Makes the error of one rank that of all. Returns it as every rank sees it.
     pub(super) fn fail(&self, error: Error) -> Error {
         let failure = Failure::of(self.rank(), error, self.member.ended.get());
-        self.member.inboxes.iter().for_each(|inbox| inbox.fail(&failure));
+        self.member.peers.fail(&failure, self.time_limit());
         failure.into()
     }
 
@@ -237,7 +237,7 @@ impl Communicator {
     }
 
     fn inbox(&self) -> &Inbox {
-        &self.member.inboxes[self.rank()]
+        self.member.peers.inbox(self.rank())
     }
 }
 
@@ -247,7 +247,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.inboxes.iter().for_each(|inbox| inbox.end(self.rank));
+        self.peers.end(self.rank, self.time_limit.get());
     }
 }
 
@@ -281,8 +281,11 @@ impl<'c> Call<'c> {
         if let Some(failure) = communicator.inbox().failure() {
             return Err(failure.into());
         }
-        for (rank, inbox) in communicator.member.inboxes.iter().enumerate() {
-            inbox.deliver(communicator.rank(), Message { label: label.clone(), content: content(rank) });
+        let (own, limit) = (communicator.rank(), communicator.time_limit());
+        for rank in 0..communicator.size() {
+            let message = Message { label: label.clone(), content: content(rank) };
+            let sent = communicator.member.peers.send(own, rank, message, limit);
+            sent.map_err(|error| communicator.fail(error))?;
         }
         Ok(Posted { communicator, number: label.number })
     }

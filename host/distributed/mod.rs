@@ -1,6 +1,7 @@
 //! One system over many devices: ranks that each hold a block of rows, and exchange what the others need.
 //!
-//! [`run`] starts a thread for each device, a *rank*, with a [`Communicator`]. Every rank runs the same program, on its own part of the
+//! [`run`] starts a thread for each device, a *rank*, with a [`Communicator`]; [`join`] makes a process one of several, on one machine or
+//! more. Every rank runs the same program, on its own part of the
 //! data: a [`DistributedMatrix`] holds a block of rows, a [`DistributedVec`] or [`DistributedDense`] the same block of elements. A
 //! [`Partition`] says which rank has which rows. [`DistributedCg`] solves systems.
 //!
@@ -45,15 +46,19 @@ mod matrix;
 #[cfg(feature = "cuda")]
 mod nccl;
 mod partition;
+mod peers;
+mod process;
 mod product;
 mod run;
 mod transport;
 mod vector;
+mod wires;
 
 pub use cg::DistributedCg;
 pub use communicator::Communicator;
 pub use dense::DistributedDense;
 pub use matrix::DistributedMatrix;
 pub use partition::Partition;
+pub use process::{Rendezvous, join};
 pub use run::run;
 pub use vector::DistributedVec;

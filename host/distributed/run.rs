@@ -10,6 +10,7 @@ use std::{
 use super::{
     Communicator,
     inbox::{Failure, Inbox},
+    peers::Peers,
 };
 use crate::{Device, Error, ErrorKind, Result};
 
@@ -49,7 +50,7 @@ pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Resul
     let results: Vec<Result<R>> = thread::scope(|scope| {
         let start = |(rank, device): (usize, &Device)| {
             let (device, inboxes, program) = (device.clone(), Arc::clone(&inboxes), &program);
-            let body = move || one_rank(&Communicator::new(rank, device, inboxes), program);
+            let body = move || one_rank(&Communicator::new(rank, device, Peers::Threads(inboxes)), program);
             thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, body)
         };
         let threads: Vec<_> = devices.iter().enumerate().map(start).collect();
@@ -74,7 +75,8 @@ pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Resul
     }
 }
 
-fn one_rank<R>(communicator: &Communicator, program: &impl Fn(&Communicator) -> Result<R>) -> Result<R> {
+/// Runs a program as one rank. Tells the others if it fails.
+pub(super) fn one_rank<R>(communicator: &Communicator, program: &impl Fn(&Communicator) -> Result<R>) -> Result<R> {
     // What the program has left behind is not used again.
     let result = catch_unwind(AssertUnwindSafe(|| {
         communicator.connect()?;
