@@ -128,6 +128,17 @@ pub enum Error {
         problem: String,
     },
 
+    /// A rank of a distributed computation has failed, and with it the operation of every rank.
+    #[error("rank {rank}: {problem}")]
+    Rank {
+        /// The rank whose fault it is.
+        rank: usize,
+        /// What happened there.
+        problem: String,
+        /// The kind of that rank's error; [`ErrorKind::Rank`] if it has panicked, ended or not answered in time.
+        kind: ErrorKind,
+    },
+
     /// A kernel broke a rule on the emulated device.
     #[error("{0}")]
     KernelCheck(Box<cuda_std::emulator::Finding>),
@@ -160,10 +171,38 @@ pub enum ErrorKind {
     OutOfMemory,
     /// An iterative method broke down.
     Breakdown,
+    /// A rank of a distributed computation has panicked, ended or not answered in time.
+    Rank,
     /// A kernel broke a rule on the emulated device.
     KernelCheck,
     /// The driver failed.
     Driver,
+}
+
+impl ErrorKind {
+    /// All, by their numbers in messages between processes.
+    const ALL: [Self; 10] = [
+        Self::InvalidInput,
+        Self::Unsupported,
+        Self::InvalidFile,
+        Self::Io,
+        Self::NoDevice,
+        Self::OutOfMemory,
+        Self::Breakdown,
+        Self::Rank,
+        Self::KernelCheck,
+        Self::Driver,
+    ];
+
+    /// The number of the kind in messages between processes.
+    pub(crate) fn number(self) -> u8 {
+        Self::ALL.iter().position(|kind| *kind == self).map_or(u8::MAX, |place| place as u8)
+    }
+
+    /// The kind of a number; of an unknown one, that of a rank's failure.
+    pub(crate) fn of_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Rank)
+    }
 }
 
 impl Error {
@@ -182,6 +221,7 @@ impl Error {
             Error::NoDevice { .. } | Error::DriverTooOld { .. } => ErrorKind::NoDevice,
             Error::OutOfMemory { .. } => ErrorKind::OutOfMemory,
             Error::Breakdown { .. } => ErrorKind::Breakdown,
+            Error::Rank { kind, .. } => *kind,
             Error::KernelCheck(_) => ErrorKind::KernelCheck,
             Error::Driver { .. } => ErrorKind::Driver,
         }

@@ -7,7 +7,9 @@
 use crate::{
     Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Element,
     EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar,
-    SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip, gemm_autotune, gemm_choice, gemm_with,
+    SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip,
+    distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
+    gemm_autotune, gemm_choice, gemm_with,
 };
 
 #[doc(hidden)]
@@ -44,7 +46,8 @@ fn of<T: Scalar>(device: &Device) -> Result<()> {
     vectors(&mut x, one)?;
     let mut dense = device.upload_dense::<T>((0, 0), &[])?;
     products(&mut device.upload(&csr)?, &mut x, &mut dense)?;
-    solvers(&device.upload(&csr)?, &mut x)
+    solvers(&device.upload(&csr)?, &mut x)?;
+    distributed::run(&[], |communicator| over_ranks(communicator, &csr, one)).map(|_| ())
 }
 
 fn formats<T: Scalar>() -> Result<CsrMatrix<T>> {
@@ -149,5 +152,26 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let b = x.device().zeros::<T>(0)?;
     Cg::new(a).preconditioner(Jacobi::new(a)?).solve(&b, x)?;
+    Ok(())
+}
+
+fn over_ranks<T: Scalar>(communicator: &Communicator, whole: &CsrMatrix<T>, one: T) -> Result<()> {
+    let a = DistributedMatrix::from_whole(communicator, whole)?;
+    let a = DistributedMatrix::from_rows(communicator, whole, a.columns())?;
+    let mut x = DistributedVec::from_whole(communicator, a.rows(), &[])?;
+    let mut y = DistributedVec::from_local(communicator, a.rows(), &[])?;
+    a.spmv(one, &mut x, one, &mut y)?;
+    x.fill(one)?;
+    x.scale(one)?;
+    x.assign(&y)?;
+    x.axpy(one, &y)?;
+    x.axpby(one, &y, one)?;
+    let _ = (x.dot(&y)?, x.sum()?, x.norm2()?, x.gather()?, a.describe());
+    let mut b = DistributedDense::from_whole(communicator, a.rows(), 0, &[])?;
+    a.spmm(one, &mut b, one, &mut DistributedDense::zeros(communicator, a.rows(), 0)?)?;
+    b.gather()?;
+    DistributedCg::new(&a).preconditioner(a.jacobi()?).solve(&y, &mut x)?;
+    #[cfg(feature = "io")]
+    DistributedMatrix::<T>::read_matrix_market(communicator, "")?;
     Ok(())
 }

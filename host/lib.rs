@@ -36,6 +36,7 @@
 //! - [`Device::record`] records any number of operations once, as a [`Graph`] that queues them many times.
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix or your own [`LinearOperator`], preconditioned by
 //!   [`Jacobi`] or your own [`Preconditioner`]. [`Tolerance`] sets the stopping criterion, [`SolveInfo`] reports the result.
+//! - The module [`distributed`] divides a system among several devices: matrices, vectors, products and conjugate gradients.
 //! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
 //!   device.
 //! - [`CsrMatrix::cluster_rows`] and [`CsrMatrix::reverse_cuthill_mckee`] compute orders of rows and columns in which products
@@ -65,6 +66,7 @@ mod algebra;
 mod dense;
 mod device;
 mod device_matrix;
+pub mod distributed;
 mod error;
 mod formats;
 mod gemm;

@@ -3,8 +3,10 @@
 mod convert;
 mod gemm;
 mod info;
+mod launch;
 mod multiply;
 mod output;
+mod ranks;
 mod reorder;
 mod solve;
 mod spmm;
@@ -47,6 +49,10 @@ enum Command {
     Transpose(transpose::Options),
     /// Converts a matrix to a Matrix Market file.
     Convert(convert::Options),
+    /// Starts a command in several processes, as the ranks of one computation.
+    ///
+    /// A process for each GPU of this machine: `warpsparse launch -n 2 -- solve gen:poisson3d:128 --devices ranks`.
+    Launch(launch::Options),
     /// Reorders a matrix for better locality, and writes it to a Matrix Market file.
     Reorder(reorder::Options),
     /// Draws the sparsity pattern of a matrix.
@@ -63,6 +69,7 @@ fn main() -> ExitCode {
         Command::Multiply(options) => multiply::run(&options),
         Command::Transpose(options) => transpose::run(&options),
         Command::Convert(options) => convert::run(&options),
+        Command::Launch(options) => launch::run(&options),
         Command::Reorder(options) => reorder::run(&options),
         Command::Spy(options) => spy::run(&options),
     };

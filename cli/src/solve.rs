@@ -4,6 +4,7 @@ mod course;
 mod history;
 mod plot;
 mod report;
+mod several;
 mod system;
 mod vector;
 
@@ -11,13 +12,15 @@ use std::{
     cell::RefCell,
     error, fmt,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use clap::{Args, ValueEnum};
 use measure::{DTypeName, MatrixReport, Outcome, emit};
 use serde::Serialize;
-use warpsparse::{Cg, CgMethod, Device, Error, Jacobi, Scalar, StopReason, Tolerance, io::MatrixSource};
+use warpsparse::{
+    Cg, CgMethod, CsrMatrix, Device, Error, Jacobi, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource,
+};
 
 use self::{
     course::Course,
@@ -54,6 +57,10 @@ pub(crate) struct Options {
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Solve over several devices, a rank on each: all (every GPU), numbers of GPUs such as 0,1,2, cpu:N or emulated:N for N ranks there, or
+    /// ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
+    #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "method"])]
+    devices: Option<String>,
     /// Write the solution, .mtx or .mtx.gz, as a Matrix Market array that reads back to the same bits.
     #[arg(long, value_name = "FILE", value_parser = convert::parse_out)]
     x_out: Option<PathBuf>,
@@ -116,15 +123,16 @@ impl fmt::Display for NotConverged {
 impl error::Error for NotConverged {}
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let device = Device::from_name(&options.device)?;
     // Before a long solution, whose outcome would be lost.
     [options.x_out.as_deref(), options.history.as_ref().map(HistoryOut::path)]
         .into_iter()
         .flatten()
         .try_for_each(check_folder)?;
-    match options.dtype {
-        DTypeName::F32 => solve::<f32>(options, &device),
-        DTypeName::F64 => solve::<f64>(options, &device),
+    match (options.dtype, &options.devices) {
+        (DTypeName::F32, None) => solve::<f32>(options, &Device::from_name(&options.device)?),
+        (DTypeName::F64, None) => solve::<f64>(options, &Device::from_name(&options.device)?),
+        (DTypeName::F32, Some(devices)) => several::solve::<f32>(options, devices),
+        (DTypeName::F64, Some(devices)) => several::solve::<f64>(options, devices),
     }
 }
 
@@ -176,22 +184,43 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let solved = cg.solve(&b, &mut x);
     let time = start.elapsed();
     course.borrow_mut().end();
-    let info = solved?;
+    let solved = Solved { info: solved?, time, x: x.to_vec()?, kernel: choice.kernel, reason: choice.reason };
+    tell(options, &matrix, (device.describe(), report::threads(device)?), (first_norm, limit), solved)
+}
 
+/// The outcome of a solve.
+struct Solved<T> {
+    info: SolveInfo,
+    /// Of the second of two.
+    time: Duration,
+    x: Vec<T>,
+    kernel: String,
+    reason: String,
+}
+
+/// Reports a solve by a device, of so many threads if it is the CPU, from the norm of `b` on, up to a limit of iterations.
+fn tell<T: Scalar>(
+    options: &Options,
+    matrix: &CsrMatrix<T>,
+    (device, threads): (String, Option<usize>),
+    (first_norm, limit): (f64, usize),
+    solved: Solved<T>,
+) -> Outcome {
+    let Solved { info, time, x, kernel, reason } = solved;
     let report = Report {
         schema: "warpsparse.solve",
         version: 1,
         matrix: MatrixReport::new(&options.matrix, &matrix.structure()),
         rhs: options.rhs.to_string(),
-        device: device.describe(),
-        threads: report::threads(device)?,
+        device,
+        threads,
         dtype: options.dtype,
         preconditioner: options.precond,
         method: options.method,
         tolerance: options.tol,
         max_iterations: limit,
-        kernel: choice.kernel,
-        reason: choice.reason,
+        kernel,
+        reason,
         converged: info.reason == StopReason::Converged,
         ended: Ended::from(info.reason),
         iterations: info.iterations,
@@ -202,7 +231,7 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
         history: info.history,
     };
     emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
-    write_files(options, first_norm, &report.history, &x.to_vec()?)?;
+    write_files(options, first_norm, &report.history, &x)?;
     match report.failure() {
         None => Ok(()),
         Some(why) => Err(NotConverged(why).into()),

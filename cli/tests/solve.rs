@@ -325,3 +325,29 @@ fn the_emulated_device_solves_by_every_method() {
         assert!(report["kernel"].as_str().unwrap().starts_with("cg_"), "{report}");
     }
 }
+
+#[test]
+fn several_devices_solve_one_system() {
+    let source = "gen:poisson2d:20";
+    let alone = solve(&[source, "--rhs", "random", "--tol", "1e-10"]);
+    for devices in ["cpu:1", "cpu:3", "emulated:2"] {
+        let file = scratch(&format!("several-{}.mtx", devices.replace(':', "-")));
+        let arguments =
+            ["solve", source, "--rhs", "random", "--tol", "1e-10", "--devices", devices, "--json", "--x-out", &file];
+        let report: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
+        assert_eq!(report["ended"], "converged");
+        assert!((number(&report, "iterations") - number(&alone, "iterations")).abs() <= 1.0, "{report}");
+        assert!(number(&report, "relative_residual") <= 1.01e-10, "{report}");
+        let ranks = devices.split_once(':').unwrap().1;
+        assert!(report["kernel"].as_str().unwrap().starts_with(&format!("rank 0 of {ranks}: rows 0 to ")), "{report}");
+        // The residual of what was written, against the right-hand side of a system that one device solves.
+        let b = scratch("several-b.mtx");
+        stdout(&["solve", source, "--device", "cpu", "--rhs", "random", "--tol", "1e-10", "--x-out", &b]);
+        let (x, expected) = (vector(&file), vector(&b));
+        assert!(x.iter().zip(&expected).all(|(x, expected)| (x - expected).abs() < 1e-7), "{devices}");
+    }
+    let (status, text) = failure(&[source, "--devices", "cpu:0"]);
+    assert!(status == 2 && text.contains("no devices `cpu:0`"), "{status}: {text}");
+    let (status, text) = failure(&[&indefinite(), "--devices", "cpu:2"]);
+    assert!(status == 1 && text.contains("rank 0: iteration "), "{status}: {text}");
+}

@@ -11,6 +11,8 @@ mod kernel;
 mod launch;
 mod mailbox;
 mod mark;
+#[cfg(feature = "cuda")]
+mod outside;
 mod pinned;
 mod recording;
 mod slice;

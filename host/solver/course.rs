@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 /// A method in the course of solving one system. [`Course`] drives it through this trait, however it computes its
 /// iterations.
-pub(super) trait Method {
+pub(crate) trait Method {
     /// Returns the number of unknowns.
     fn size(&self) -> usize;
 
@@ -37,20 +37,20 @@ pub(super) trait Method {
 
 /// The iterations between two computations of the residual from `x`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// The norm to reach.
-    pub(super) target: f64,
+    pub(crate) target: f64,
     /// Iterations in earlier rounds.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// The maximum number of iterations, including earlier rounds.
-    pub(super) limit: usize,
+    pub(crate) limit: usize,
     /// Whether the direction of the previous round is kept.
-    pub(super) goes_on: bool,
+    pub(crate) goes_on: bool,
 }
 
 /// The state of the iterations.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Some queued iterations have not reported yet.
     Busy,
     /// All queued iterations have reported.
@@ -69,17 +69,17 @@ const MAX_DRIFT: f64 = 2.0;
 const MIN_LEFT: f64 = 0.01;
 
 /// A user's callback.
-pub(super) type Callback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+pub(crate) type Callback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// A solve, from the first residual to the report.
-pub(super) struct Course<'b, 'a> {
-    pub(super) criterion: Criterion,
-    pub(super) callback: Option<&'b mut Callback<'a>>,
+pub(crate) struct Course<'b, 'a> {
+    pub(crate) criterion: Criterion,
+    pub(crate) callback: Option<&'b mut Callback<'a>>,
 }
 
 impl Course<'_, '_> {
     /// Solves the method's system, whose `x` is the initial guess.
-    pub(super) fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
+    pub(crate) fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
         let limit = self.criterion.limit(method.size());
         let (mut residual, b_norm) = method.residual()?;
         if !residual.is_finite() || !b_norm.is_finite() {
@@ -169,6 +169,6 @@ impl Course<'_, '_> {
     }
 }
 
-pub(super) fn breakdown(iteration: usize, problem: &str) -> Error {
+pub(crate) fn breakdown(iteration: usize, problem: &str) -> Error {
     Error::Breakdown { iteration, problem: problem.into() }
 }

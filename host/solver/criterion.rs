@@ -38,16 +38,16 @@ impl Default for Tolerance {
 
 /// When a solver stops: at a small residual, or after a number of iterations.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Criterion {
-    pub(super) tolerance: Tolerance,
+pub(crate) struct Criterion {
+    pub(crate) tolerance: Tolerance,
     /// By default ten times the size of the system.
-    pub(super) max_iterations: Option<usize>,
+    pub(crate) max_iterations: Option<usize>,
 }
 
 impl Criterion {
     /// # Errors
     /// [`Error::InvalidOption`] for a tolerance that is negative or not finite.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let Tolerance { relative, absolute } = self.tolerance;
         match [relative, absolute].iter().all(|tolerance| *tolerance >= 0.0 && tolerance.is_finite()) {
             true => Ok(()),
@@ -56,12 +56,12 @@ impl Criterion {
     }
 
     /// Returns the residual norm to reach for this norm of `b`.
-    pub(super) fn target(&self, b_norm: f64) -> f64 {
+    pub(crate) fn target(&self, b_norm: f64) -> f64 {
         (self.tolerance.relative * b_norm).max(self.tolerance.absolute)
     }
 
     /// Returns the maximum number of iterations for a system of this size.
-    pub(super) fn limit(&self, size: usize) -> usize {
+    pub(crate) fn limit(&self, size: usize) -> usize {
         self.max_iterations.unwrap_or(10 * size)
     }
 }

@@ -11,6 +11,9 @@ mod operator;
 mod preconditioner;
 
 pub use cg::{Cg, CgMethod};
+pub(crate) use cg::{StateArrays, ending, lanes_of, verdict};
+pub(crate) use course::{Callback, Course, Method, Phase, Round, breakdown};
+pub(crate) use criterion::Criterion;
 pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
 pub use operator::LinearOperator;

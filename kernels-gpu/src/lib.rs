@@ -17,6 +17,10 @@ pub mod args;
 mod arrival;
 #[path = "primitives/atomic_add.rs"]
 pub mod atomic_add;
+#[path = "cg/cg_elements.rs"]
+pub mod cg_elements;
+#[path = "cg/cg_rows.rs"]
+pub mod cg_rows;
 #[path = "cg/cg_state.rs"]
 pub mod cg_state;
 #[path = "primitives/csr_rows.rs"]
@@ -76,6 +80,8 @@ pub mod cg_csr;
 pub mod cg_mixed;
 #[path = "cg/cg_persistent.rs"]
 pub mod cg_persistent;
+#[path = "cg/cg_ranks.rs"]
+pub mod cg_ranks;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
 #[path = "primitives/compact.rs"]
@@ -171,6 +177,7 @@ pub const FAMILIES: &[Family] = &[
     cg_csr::FAMILY,
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
+    cg_ranks::FAMILY,
     cg_steps::FAMILY,
     compact::FAMILY,
     components::FAMILY,

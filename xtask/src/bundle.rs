@@ -23,6 +23,7 @@ const BUILT: &[&str] = &[
     "--test=cudarc",
     "--test=dense",
     "--test=device",
+    "--test=distributed",
     "--test=elementwise",
     "--test=formats_on_device",
     "--test=gemm",

@@ -12,15 +12,18 @@ mod workspace;
 
 use std::{fmt, ops::ControlFlow, rc::Rc};
 
+pub(crate) use steps::lanes_of;
+pub(crate) use workspace::StateArrays;
+
 use fast::{Fast, FastMethod, InOnePrecision, System};
-use kernels_gpu::cg_state::status;
+use kernels_gpu::cg_state::{self, status};
 use mixed::Mixed;
 use plain::Plain;
 use prepare::{Form, Prepared};
 
 use super::{
     Progress, SolveInfo, StopReason, Tolerance,
-    course::{Callback, Course, Method, breakdown},
+    course::{Callback, Course, Method, Round, breakdown},
     criterion::Criterion,
     operator::LinearOperator,
     preconditioner::Preconditioner,
@@ -232,8 +235,17 @@ impl<'a, T: Scalar> Cg<'a, T> {
     }
 }
 
+/// The status after an iteration, from `r . z` and the norm of `r` in vectors of `T`.
+pub(crate) fn verdict<T: Scalar>(rz: f64, norm: f64, iteration: usize, round: Round) -> u32 {
+    // Below that, dots of `f32` have few digits left, or none.
+    let rz = if size_of::<T>() == 4 && rz.abs() < 1e-30 { 0.0 } else { rz };
+    let Round { target, limit, .. } = round;
+    let [iteration, limit] = [iteration, limit].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    cg_state::verdict(norm * norm, rz, target * target, iteration, limit, size_of::<T>())
+}
+
 /// Translates the status after `done` iterations.
-fn ending(status: u32, done: usize) -> Result<StopReason> {
+pub(crate) fn ending(status: u32, done: usize) -> Result<StopReason> {
     match status {
         status::CONVERGED => Ok(StopReason::Converged),
         status::AT_LIMIT => Ok(StopReason::MaxIterations),

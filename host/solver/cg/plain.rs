@@ -3,9 +3,9 @@
 
 use std::mem;
 
-use kernels_gpu::cg_state::{status, step_length, verdict};
+use kernels_gpu::cg_state::{status, step_length};
 
-use super::{breakdown, ending};
+use super::{breakdown, ending, verdict};
 use crate::{
     DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Reduction, Result, Scalar,
     device::Backend,
@@ -138,7 +138,7 @@ impl<'s, T: Scalar> Plain<'s, T> {
         for (i, numbers) in log.chunks(3).enumerate() {
             let [pq, rz, norm] = [0, 1, 2].map(|place| numbers[place].to_f64());
             let status = match step_length(self.seen_rz, pq) {
-                Ok(_) => self.verdict(rz, norm, done + i + 1),
+                Ok(_) => verdict::<T>(rz, norm, done + i + 1, self.round),
                 Err(status) => return Ok((i, status)),
             };
             if status == status::NOT_FINITE {
@@ -151,14 +151,6 @@ impl<'s, T: Scalar> Plain<'s, T> {
             }
         }
         Ok((count, status::RUNNING))
-    }
-
-    fn verdict(&self, rz: f64, norm: f64, iteration: usize) -> u32 {
-        // Below that, dots of `f32` have few digits left, or none.
-        let rz = if size_of::<T>() == 4 && rz.abs() < 1e-30 { 0.0 } else { rz };
-        let Round { target, limit, .. } = self.round;
-        let [iteration, limit] = [iteration, limit].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-        verdict(norm * norm, rz, target * target, iteration, limit, size_of::<T>())
     }
 }
 
@@ -187,7 +179,7 @@ impl<T: Scalar> Method for Plain<'_, T> {
         if self.seen_rz == 0.0 && T::from_f64(norm * norm) == T::default() {
             return Err(breakdown(round.first, "r . M r underflows: scale the system"));
         }
-        let status = self.verdict(self.seen_rz, norm, round.first);
+        let status = verdict::<T>(self.seen_rz, norm, round.first, round);
         self.end = (status != status::RUNNING).then(|| ending(status, round.first));
         Ok(())
     }

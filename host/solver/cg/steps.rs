@@ -176,7 +176,7 @@ fn launch_product<T: Scalar>(csr: &CsrArrays<T, u32>, key: Key, workspace: &mut 
 }
 
 /// Returns the lanes per row, if the fused product suits the rows.
-pub(super) fn lanes_of<T: Scalar>(matrix: &DeviceMatrix<T>, lanes: Lanes) -> Option<u32> {
+pub(crate) fn lanes_of<T: Scalar>(matrix: &DeviceMatrix<T>, lanes: Lanes) -> Option<u32> {
     let structure = matrix.structure().filter(|structure| structure.max_row <= MAX_ROW)?;
     Some(match lanes {
         Lanes::Fixed(lanes) => lanes,

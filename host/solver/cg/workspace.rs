@@ -1,8 +1,8 @@
 //! The vectors and the state of a solve, and the vector operations on them.
 
 use kernels_gpu::{
-    cg_state::{State, counter, mail, scalar, status},
-    cg_steps::{self, Args, Key, grid_size, preconditioner},
+    cg_state::{State, counter, mail, preconditioner, scalar, status},
+    cg_steps::{self, Args, Key, grid_size},
     sums::PARTIALS,
 };
 
@@ -40,11 +40,11 @@ pub(super) enum Z<T> {
 
 /// See [`State`].
 #[derive(Debug)]
-pub(super) struct StateArrays {
-    pub(super) scalars: Buffer<f64>,
-    pub(super) counters: Buffer<u32>,
-    pub(super) mailbox: Mailbox,
-    pub(super) partials: Buffer<f64>,
+pub(crate) struct StateArrays {
+    pub(crate) scalars: Buffer<f64>,
+    pub(crate) counters: Buffer<u32>,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) partials: Buffer<f64>,
 }
 
 /// A vector operation: see the kernel family `cg_steps`.
@@ -61,7 +61,7 @@ pub(super) enum Step<'a, T> {
 const NO_NORM: u64 = u64::MAX;
 
 impl StateArrays {
-    pub(super) fn new(device: &Device) -> Result<Self> {
+    pub(crate) fn new(device: &Device) -> Result<Self> {
         Ok(Self {
             scalars: Buffer::zeros(device, scalar::COUNT)?,
             counters: Buffer::zeros(device, counter::COUNT)?,
@@ -71,14 +71,14 @@ impl StateArrays {
     }
 
     /// Returns the state and the block sums for a kernel.
-    pub(super) fn writable<'a>(&'a mut self, device: &'a Device) -> (State<KernelLaunch<'a>>, Writable<'a, f64>) {
+    pub(crate) fn writable<'a>(&'a mut self, device: &'a Device) -> (State<KernelLaunch<'a>>, Writable<'a, f64>) {
         let Self { scalars, counters, mailbox, partials } = self;
         let (scalars, counters) = (scalars.writable(device), counters.writable(device));
         (State { scalars, counters, mailbox: mailbox.writable() }, partials.writable(device))
     }
 
     /// Resets the state to that before the iterations after `iteration`. No queued operation may access it.
-    pub(super) fn reset(&mut self, device: &Device, target: f64, iteration: u32, limit: u32) -> Result<()> {
+    pub(crate) fn reset(&mut self, device: &Device, target: f64, iteration: u32, limit: u32) -> Result<()> {
         let mut scalars = [0.0; scalar::COUNT];
         scalars[scalar::TARGET] = target;
         self.scalars.overwrite(device, 0, &scalars)?;
@@ -93,7 +93,7 @@ impl StateArrays {
     }
 
     /// Takes the squared norm of an iteration, once it has been reported.
-    pub(super) fn take_norm(&mut self, iteration: usize) -> Option<f64> {
+    pub(crate) fn take_norm(&mut self, iteration: usize) -> Option<f64> {
         let place = mail::FIRST_NORM + iteration % mail::NORMS;
         let word = self.mailbox.get(place);
         (word != NO_NORM).then(|| {
@@ -103,7 +103,7 @@ impl StateArrays {
     }
 
     /// Returns the status and the number of iterations, if the method has ended.
-    pub(super) fn end(&mut self) -> Option<(u32, usize)> {
+    pub(crate) fn end(&mut self) -> Option<(u32, usize)> {
         let word = self.mailbox.get(mail::END);
         (word != 0).then_some(((word >> 32) as u32, word as u32 as usize))
     }

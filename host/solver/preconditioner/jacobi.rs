@@ -35,10 +35,16 @@ impl<T: Scalar> Jacobi<T> {
     /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn new(matrix: &DeviceMatrix<T>) -> Result<Self> {
         check_length("the row of A", matrix.nrows(), matrix.ncols())?;
-        let mut inverse = matrix.diagonal()?;
+        Self::of_diagonal(matrix.diagonal()?, 0)
+    }
+
+    /// Inverts a diagonal whose first element is in the row `first`.
+    pub(crate) fn of_diagonal(diagonal: DeviceVec<T>, first: usize) -> Result<Self> {
+        let mut inverse = diagonal;
         match invert(&mut inverse)? {
             None => Ok(Self { inverse }),
             Some(row) => {
+                let row = first + row;
                 let element = "the element on the diagonal is missing, zero or not finite, or has no finite inverse";
                 Err(Error::Breakdown {
                     iteration: 0,

@@ -28,19 +28,18 @@
 //! 3. Nothing else accesses what the launch writes meanwhile.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{mem, thread, warp::WARP_SIZE};
+use cuda_std::warp::WARP_SIZE;
 
 use crate::{
     DType, Scalar,
     args::args,
+    cg_rows::Rows,
     cg_state::{State, counter, status},
     family::family,
-    row_sum::{self, Csr, sum_of_group},
-    sums::{MAX_BLOCKS, PARTIALS, Sum, over_grid},
+    sums::{MAX_BLOCKS, PARTIALS, over_grid},
 };
 
-/// Threads per block.
-pub const BLOCK_SIZE: u32 = 256;
+pub use crate::cg_rows::BLOCK_SIZE;
 
 args! {
     /// The arguments of every entry, passed by value: elements `T`.
@@ -115,53 +114,12 @@ unsafe fn product<T: Scalar, const LANES: u32, const COMPENSATED: bool>(args: Ar
         if args.state.counter(counter::STATUS) != status::RUNNING {
             return args.state.stop();
         }
-        let sum = rows::<T, LANES, COMPENSATED>(&args);
+        let Args { rows, entries, row_offsets, col_indices, values, p, q, .. } = args;
+        let block = Rows { rows, entries, row_offsets, col_indices, values, x: p, p, q };
+        let sum = block.multiply::<LANES, COMPENSATED>();
         let arrivals = args.state.counters.add(counter::ARRIVALS);
         if let Some([pq]) = over_grid::<COMPENSATED, 1, { BLOCK_SIZE / WARP_SIZE }>([sum], args.partials, arrivals) {
             args.state.after_product(pq.total());
         }
     }
-}
-
-/// The rows of this thread's group, and their part of the dot.
-///
-/// # Safety
-/// The rules at the head of this module; all threads call it.
-#[inline(always)]
-unsafe fn rows<T: Scalar, const LANES: u32, const COMPENSATED: bool>(args: &Args<T>) -> Sum<COMPENSATED> {
-    let csr = Csr { col_indices: args.col_indices, values: args.values, x: args.p };
-    let lane = thread::thread_idx_x() % LANES;
-    let mut dot = Sum::ZERO;
-    // 64 bits: the last rows may lie beyond 2^32.
-    let mut first = u64::from(thread::block_idx_x()) * u64::from(BLOCK_SIZE / LANES);
-    while first < u64::from(args.rows) {
-        let row = first + u64::from(thread::thread_idx_x() / LANES);
-        let ours = row < u64::from(args.rows);
-        let mut sum = T::ZERO;
-        if ours {
-            // SAFETY: row < rows, so both offsets exist; entries between them exist.
-            unsafe {
-                let begin = mem::load_readonly(args.row_offsets.add(row as usize));
-                let length = mem::load_readonly(args.row_offsets.add(row as usize + 1)) - begin;
-                sum = if LANES >= 4 && size_of::<T>() == 4 {
-                    row_sum::by_quads::<T, LANES>(&csr, begin as usize, length, args.entries as usize, lane)
-                } else {
-                    row_sum::by_entries::<T, LANES, true>(&csr, begin as usize, length, lane)
-                };
-            }
-        }
-        // Lanes without a row stay for the shuffles of their warp.
-        // SAFETY: all 32 lanes are here, and `LANES` divides 32.
-        unsafe { sum_of_group!(sum, LANES) };
-        if ours && lane == 0 {
-            // SAFETY: row < rows, and no other thread has this row and lane 0.
-            unsafe {
-                mem::store(args.q.add(row as usize), sum);
-                let p = mem::load_readonly(args.p.add(row as usize));
-                dot.add_product(p.widen(), sum.widen());
-            }
-        }
-        first += u64::from(thread::grid_dim_x()) * u64::from(BLOCK_SIZE / LANES);
-    }
-    dot
 }

@@ -52,6 +52,16 @@ pub mod status {
     pub const UNDERFLOW: u32 = 6;
 }
 
+/// Where `z` comes from.
+pub mod preconditioner {
+    /// It is `r`.
+    pub const NONE: u32 = 0;
+    /// `diagonal[i] * r[i]`.
+    pub const DIAGONAL: u32 = 1;
+    /// The vector `z`, which is computed between the kernels.
+    pub const STORED: u32 = 2;
+}
+
 /// Places in [`State::mailbox`].
 pub mod mail {
     /// The status in the upper half and the iterations done in the lower one, written once, when the method does not go on; an

@@ -28,32 +28,18 @@
 //! 3. Nothing else accesses what the launch writes meanwhile.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has at most [`MAX_BLOCKS`] blocks, at least one.
 
-use cuda_std::{mem, thread};
+use cuda_std::mem;
 
 use crate::{
     DType, Scalar,
     args::args,
-    cg_state::{State, counter, scalar, status},
+    cg_elements::{ELEMENTS, Elements, each, for_elements, load, store},
+    cg_state::{State, counter, preconditioner, scalar, status},
     family::family,
     sums::{MAX_BLOCKS, PARTIALS, Sum, over_grid},
-    unroll::unroll,
 };
 
-/// Threads per block.
-pub const BLOCK_SIZE: u32 = 256;
-
-/// Elements of a thread at a time.
-const ELEMENTS: u32 = 4;
-
-/// Where `z` comes from.
-pub mod preconditioner {
-    /// It is `r`.
-    pub const NONE: u32 = 0;
-    /// `diagonal[i] * r[i]`.
-    pub const DIAGONAL: u32 = 1;
-    /// The vector `z`, which is computed between the kernels.
-    pub const STORED: u32 = 2;
-}
+pub use crate::cg_elements::BLOCK_SIZE;
 
 args! {
     /// The arguments of every entry, passed by value: elements `T`.
@@ -131,75 +117,6 @@ family! {
 #[must_use]
 pub fn grid_size(n: u32, multiprocessors: u32) -> u32 {
     n.div_ceil(BLOCK_SIZE * ELEMENTS).clamp(1, (8 * multiprocessors).min(MAX_BLOCKS))
-}
-
-/// What a kernel does with elements.
-trait Elements {
-    /// With the `WIDTH` elements from number `i` on, 1 or 4.
-    ///
-    /// # Safety
-    /// The elements exist, and no other thread has them.
-    unsafe fn visit<const WIDTH: usize>(&mut self, i: usize);
-}
-
-/// Visits the elements of this thread: four at a time, and one of those that are left at the end.
-///
-/// # Safety
-/// The vectors that are visited have `n` elements.
-#[inline(always)]
-unsafe fn for_elements(n: u32, elements: &mut impl Elements) {
-    let quads = n / ELEMENTS;
-    let threads = thread::grid_dim_x() * BLOCK_SIZE;
-    let first = thread::index_1d();
-    let mut quad = first;
-    // SAFETY: each thread has quads of its own, below n / 4, and the first ones an element each of the rest.
-    unsafe {
-        while quad < quads {
-            elements.visit::<4>(quad as usize * ELEMENTS as usize);
-            quad += threads;
-        }
-        if first < n % ELEMENTS {
-            elements.visit::<1>((quads * ELEMENTS + first) as usize);
-        }
-    }
-}
-
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn load<T: Scalar, const WIDTH: usize>(from: *const T) -> [T; WIDTH] {
-    let mut elements = [T::ZERO; WIDTH];
-    // SAFETY: the caller's promise.
-    unsafe {
-        if WIDTH == 4 {
-            elements.copy_from_slice(&mem::load_v4(from));
-        } else {
-            elements[0] = mem::load(from);
-        }
-    }
-    elements
-}
-
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn store<T: Scalar, const WIDTH: usize>(to: *mut T, elements: [T; WIDTH]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if WIDTH == 4 {
-            mem::store_v4(to, [elements[0], elements[1 % WIDTH], elements[2 % WIDTH], elements[3 % WIDTH]]);
-        } else {
-            mem::store(to, elements[0]);
-        }
-    }
-}
-
-/// `work` for each of `WIDTH` elements.
-#[inline(always)]
-fn each<const WIDTH: usize>(mut work: impl FnMut(usize)) {
-    unroll!(K in [0, 1, 2, 3] {
-        if (K as usize) < WIDTH {
-            work(K as usize % WIDTH);
-        }
-    });
 }
 
 impl<T: Scalar> Args<T> {

@@ -203,6 +203,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "(mem::load_readonly(args.new_offsets.add(row_end - 1)) + before_end - 1)",
     ),
     mutant(
+        "distributed",
+        "cg/cg_ranks.rs",
+        "the rows after the interior are not in the sum",
+        "pq += part(rank, 0) + part(rank, 1) + part(rank, 2);",
+        "pq += part(rank, 0) + part(rank, 1);",
+    ),
+    mutant(
+        "distributed",
+        "cg/cg_ranks.rs",
+        "the preconditioner takes one element of the diagonal for all",
+        "each::<WIDTH>(|k| z[k] = diagonal[k] * r[k]);",
+        "each::<WIDTH>(|k| z[k] = diagonal[0] * r[k]);",
+    ),
+    mutant(
+        "distributed",
+        "cg/cg_ranks.rs",
+        "the sum of one rank counts in place of all",
+        "rz += part(rank, 0);",
+        "rz += part(0, 0);",
+    ),
+    mutant(
         "elementwise",
         "algebra/csr_merge.rs",
         "common columns count twice",

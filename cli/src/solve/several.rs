@@ -1,0 +1,66 @@
+//! The solution of one system over several devices.
+
+use std::{cell::RefCell, ops::ControlFlow, time::Instant};
+
+use measure::Outcome;
+use warpsparse::{
+    Error, Scalar, Tolerance,
+    distributed::{Communicator, DistributedCg, DistributedMatrix, DistributedVec},
+};
+
+use super::{Course, Options, PreconditionerName, Solved, System, report, write_files};
+use crate::ranks::Ranks;
+
+/// Solves over the devices that the option names, a rank on each.
+pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
+    let ranks = Ranks::from_name(names)?;
+    let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
+    let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
+    let limit = options.max_iters.unwrap_or(10 * b.len());
+    let program = |communicator: &Communicator| {
+        let course = RefCell::new(Course::new(first_norm));
+        let a = DistributedMatrix::from_whole(communicator, &matrix)?;
+        let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
+        let mut x = DistributedVec::zeros(communicator, a.rows())?;
+        let mut cg = DistributedCg::new(&a).tolerance(Tolerance::relative(options.tol)).max_iterations(limit);
+        // Rank 0 shows the course.
+        cg = cg.callback(|progress| match communicator.rank() {
+            0 => course.borrow_mut().hear(progress),
+            _ => ControlFlow::Continue(()),
+        });
+        if let PreconditionerName::Jacobi = options.precond {
+            cg = cg.preconditioner(a.jacobi()?);
+        }
+        let begin = |doing| {
+            if communicator.rank() == 0 {
+                course.borrow_mut().begin(doing);
+            }
+        };
+        begin("solving");
+        let solved = cg.solve(&b, &mut x);
+        course.borrow_mut().end();
+        if let Err(error @ Error::Breakdown { iteration: 1.., .. }) = solved {
+            let x = x.gather()?;
+            if communicator.rank() == 0 {
+                if let Err(problem) = write_files(options, first_norm, &course.borrow().norms, &x) {
+                    eprintln!("error: {problem}");
+                }
+            }
+            return Err(error);
+        }
+        solved?;
+        // The first one may have waited for kernels, memory and connections.
+        x.fill(T::default())?;
+        communicator.barrier()?;
+        begin("timing");
+        let start = Instant::now();
+        let info = cg.solve(&b, &mut x);
+        let time = start.elapsed();
+        course.borrow_mut().end();
+        let (kernel, reason) = (a.describe(), communicator.describe());
+        Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason })
+    };
+    let Some(solved) = ranks.run(program)? else { return Ok(()) };
+    let threads = report::threads(ranks.first())?;
+    super::tell(options, &matrix, (ranks.describe(), threads), (first_norm, limit), solved)
+}

@@ -1,0 +1,343 @@
+//! Conjugate gradients in the fused kernels of the family `cg_ranks`. The numbers of an iteration stay on the devices.
+
+use kernels_gpu::{
+    cg_ranks::{CombineArgs, Key, PARTS, ProductArgs, Step, VectorArgs, grid_of_product, grid_of_vectors},
+    cg_state::preconditioner,
+    cg_steps,
+};
+
+use super::residual;
+use crate::{
+    DType, DeviceVec, Lanes, Preconditioner, Result, Scalar,
+    device::{Device, Mark, Readable, Recording, Writable, launch},
+    distributed::{Communicator, DistributedMatrix, DistributedVec, matrix::Part},
+    solver::{Method, Phase, Round, StateArrays, ending, lanes_of},
+    stored::Csr,
+};
+
+/// Iterations between two looks of the host. All ranks queue the same iterations, so the host looks when all have ended.
+const AT_A_TIME: usize = 16;
+
+pub(super) struct Fused<'s, T: Scalar> {
+    matrix: &'s DistributedMatrix<T>,
+    m: Option<&'s dyn Preconditioner<T>>,
+    b: &'s DistributedVec<T>,
+    x: &'s mut DistributedVec<T>,
+    vectors: Vectors<T>,
+    product: Product,
+    sums: Sums,
+    /// After the last operation queued.
+    mark: Mark,
+    /// Some iterations, as a graph.
+    recording: Option<Recording>,
+}
+
+struct Vectors<T> {
+    /// The residual.
+    r: DistributedVec<T>,
+    /// The direction.
+    p: DistributedVec<T>,
+    /// `A p`.
+    q: DistributedVec<T>,
+    /// `M r`, if the preconditioner is no diagonal.
+    z: Option<DistributedVec<T>>,
+}
+
+/// How the direction is multiplied by the matrix.
+enum Product {
+    /// Fused with the dot product, by so many lanes a row of each part.
+    Fused([u32; PARTS]),
+    /// By the products of the parts, then the dot product.
+    OfMatrix,
+}
+
+/// Sums and what follows from them.
+struct Sums {
+    state: StateArrays,
+    /// This rank's parts of `p . q`, of each part of its matrix.
+    of_product: DeviceVec<f64>,
+    /// This rank's parts of `r . z` and `r . r`.
+    of_update: DeviceVec<f64>,
+    /// The parts of all ranks.
+    all: DeviceVec<f64>,
+}
+
+impl<'s, T: Scalar> Fused<'s, T> {
+    pub(super) fn new(
+        matrix: &'s DistributedMatrix<T>,
+        m: Option<&'s dyn Preconditioner<T>>,
+        b: &'s DistributedVec<T>,
+        x: &'s mut DistributedVec<T>,
+    ) -> Result<Self> {
+        let (communicator, device) = (matrix.communicator(), matrix.communicator().device());
+        let vector = || DistributedVec::zeros(communicator, matrix.rows());
+        let has_z = m.is_some_and(|m| m.as_diagonal().is_none());
+        let mut p = vector()?;
+        p.blocks_mut().reserve(matrix.halo().rows())?;
+        let vectors = Vectors { r: vector()?, p, q: vector()?, z: has_z.then(vector).transpose()? };
+        let sums = Sums {
+            state: StateArrays::new(device)?,
+            of_product: device.zeros(PARTS)?,
+            of_update: device.zeros(PARTS)?,
+            all: device.zeros(PARTS * communicator.size())?,
+        };
+        let product = Product::of(matrix.parts());
+        Ok(Self { matrix, m, b, x, vectors, product, sums, mark: Mark::new(device)?, recording: None })
+    }
+
+    fn communicator(&self) -> &'s Communicator {
+        self.matrix.communicator()
+    }
+
+    /// Queues or records an iteration.
+    fn iterate(&mut self) -> Result<()> {
+        self.multiply()?;
+        self.combine(Combine::Product)?;
+        self.update(false)?;
+        if self.vectors.z.is_some() {
+            self.precondition()?;
+            self.update(true)?;
+        }
+        self.combine(Combine::Update { begins: false })?;
+        self.direction()
+    }
+
+    /// Computes `q = A p` and this rank's parts of `p . q`.
+    fn multiply(&mut self) -> Result<()> {
+        let Self { matrix, vectors: Vectors { p, q, .. }, sums, product, .. } = self;
+        let communicator = matrix.communicator();
+        let call =
+            (!communicator.exchanges_in_streams()).then(|| communicator.call("the direction in conjugate gradients"));
+        matrix.multiply(call, p.blocks_mut(), q.blocks_mut(), |part, p, q| {
+            let own_p = p.own().slice(part.rows.clone())?;
+            let (mut q, p) = (q.own_mut(), p.storage().slice(..part.matrix.ncols())?);
+            let q = q.slice_mut(part.rows.clone())?;
+            let (Product::Fused(lanes), Some(Csr::Device(csr))) = (&*product, part.matrix.csr()) else {
+                return part.matrix.spmv(T::from_f64(1.0), p, T::default(), q);
+            };
+            let lanes = lanes[part.place];
+            let (device, q) = q.into_writable();
+            let (state, partials) = sums.state.writable(device);
+            let values = csr.values.read();
+            let args = ProductArgs {
+                rows: csr.nrows,
+                columns: csr.ncols,
+                entries: csr.nnz,
+                row_offsets: csr.row_offsets.readable(device),
+                col_indices: csr.col_indices.readable(device),
+                values: values.readable(),
+                p: p.readable(),
+                own_p: own_p.readable(),
+                q,
+                state,
+                partials,
+                part: sums.of_product.slice_mut(part.place..=part.place)?.into_writable().1,
+            };
+            let entry = Key { step: Step::Product(lanes), dtype: T::DTYPE }.entry();
+            // SAFETY: a valid matrix, aligned as allocations are; vectors of its size, none a part of another, borrowed mutably where they are
+            // written; the entry is for `T`. No row is longer than fused products allow.
+            unsafe { launch(device, entry, grid_of_product(csr.nrows, lanes, device.multiprocessors()), args) }
+        })?;
+        if let Product::OfMatrix = self.product {
+            self.launch_vectors(Step::Dot, false)?;
+        }
+        Ok(())
+    }
+
+    fn precondition(&mut self) -> Result<()> {
+        let Vectors { r, z, .. } = &mut self.vectors;
+        match (self.m, z) {
+            (Some(m), Some(z)) => m.apply(r.local(), z.local_mut()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Computes the next residual, unless the dots are all that is needed, and this rank's parts of its dots.
+    fn update(&mut self, is_dots_alone: bool) -> Result<()> {
+        self.launch_vectors(Step::Update, is_dots_alone)
+    }
+
+    fn launch_vectors(&mut self, step: Step, is_dots_alone: bool) -> Result<()> {
+        let n = self.own_rows();
+        let (kind, diagonal) = self.preconditioner();
+        let Vectors { r, p, q, z } = &mut self.vectors;
+        let is_update = step == Step::Update;
+        let parts = if is_update { &mut self.sums.of_update } else { &mut self.sums.of_product };
+        let device = self.matrix.communicator().device();
+        let (state, partials) = self.sums.state.writable(device);
+        let args = VectorArgs {
+            n,
+            preconditioner: kind,
+            is_dots_alone: u32::from(is_dots_alone),
+            diagonal: if is_update { diagonal } else { Readable::default() },
+            z: z.as_ref().filter(|_| is_update).map(|z| z.local().readable()).unwrap_or_default(),
+            p: if is_update { Readable::default() } else { p.local().readable() },
+            q: q.local().readable(),
+            r: if is_update { r.local_mut().into_writable().1 } else { Writable::default() },
+            state,
+            partials,
+            parts: parts.writable(),
+        };
+        let (entry, blocks) = (Key { step, dtype: T::DTYPE }.entry(), grid_of_vectors(n, device.multiprocessors()));
+        // SAFETY: vectors of `n` elements, which begin their memory, none a part of another, borrowed mutably where they are written; the
+        // entry is for `T`, and has from the arguments what it reads.
+        unsafe { launch(device, entry, blocks, args) }
+    }
+
+    /// Computes the next solution and the next direction.
+    fn direction(&mut self) -> Result<()> {
+        let n = self.own_rows();
+        let (kind, diagonal) = self.preconditioner();
+        let Vectors { r, p, z, .. } = &mut self.vectors;
+        let device = self.matrix.communicator().device();
+        let (state, partials) = self.sums.state.writable(device);
+        let args = cg_steps::Args {
+            n,
+            preconditioner: kind,
+            begins: 0,
+            diagonal,
+            z: z.as_ref().map(|z| z.local().readable()).unwrap_or_default(),
+            b: Readable::default(),
+            q: Readable::default(),
+            x: self.x.local_mut().into_writable().1,
+            r: r.local_mut().into_writable().1,
+            p: p.local_mut().into_writable().1,
+            state,
+            partials,
+        };
+        let key = cg_steps::Key { step: cg_steps::Step::Direction, dtype: T::DTYPE, compensated: false };
+        let blocks = cg_steps::grid_size(n, device.multiprocessors());
+        // SAFETY: as in `launch_vectors`.
+        unsafe { launch(device, key.entry(), blocks, args) }
+    }
+
+    /// Adds the parts of all ranks, and computes what follows.
+    fn combine(&mut self, of: Combine) -> Result<()> {
+        let communicator = self.communicator();
+        let (device, ranks) = (communicator.device(), communicator.size() as u32);
+        let Sums { state, of_product, of_update, all } = &mut self.sums;
+        let own = match of {
+            Combine::Product => of_product,
+            Combine::Update { .. } => of_update,
+        };
+        communicator.gather_on_device(own, all)?;
+        let args = CombineArgs {
+            ranks,
+            is_update: u32::from(matches!(of, Combine::Update { .. })),
+            begins: u32::from(matches!(of, Combine::Update { begins: true })),
+            element_bytes: size_of::<T>() as u32,
+            parts: all.readable(),
+            state: state.writable(device).0,
+        };
+        let entry = Key { step: Step::Combine, dtype: DType::F64 }.entry();
+        // SAFETY: the parts of all ranks, and the state, borrowed mutably.
+        unsafe { launch(device, entry, 1, args) }
+    }
+
+    fn own_rows(&self) -> u32 {
+        let rows = self.matrix.rows().rows(self.communicator().rank()).len();
+        u32::try_from(rows).expect("a matrix has at most u32::MAX rows")
+    }
+
+    /// Where `z` comes from, and the diagonal if it comes from one.
+    fn preconditioner(&self) -> (u32, Readable<'s, T>) {
+        match self.m.map(|m| m.as_diagonal()) {
+            None => (preconditioner::NONE, Readable::default()),
+            Some(Some(diagonal)) => (preconditioner::DIAGONAL, diagonal.readable()),
+            Some(None) => (preconditioner::STORED, Readable::default()),
+        }
+    }
+
+    fn can_be_recorded(&self) -> bool {
+        let by_m = self.m.is_none_or(|m| m.as_diagonal().is_some() || m.can_be_recorded());
+        by_m && self.communicator().exchanges_in_streams()
+    }
+
+    fn queue(&mut self, iterations: usize) -> Result<()> {
+        (0..iterations).try_for_each(|_| self.iterate())
+    }
+}
+
+/// What to combine.
+#[derive(Clone, Copy)]
+enum Combine {
+    Product,
+    Update { begins: bool },
+}
+
+impl Product {
+    fn of<T: Scalar>(parts: &[Part<T>]) -> Self {
+        let mut lanes = [1; PARTS];
+        for part in parts {
+            match (part.matrix.csr(), lanes_of(&part.matrix, Lanes::Auto)) {
+                (Some(Csr::Device(_)), Some(of_part)) => lanes[part.place] = of_part,
+                _ => return Self::OfMatrix,
+            }
+        }
+        Self::Fused(lanes)
+    }
+}
+
+impl<T: Scalar> Method for Fused<'_, T> {
+    fn size(&self) -> usize {
+        self.matrix.nrows()
+    }
+
+    fn residual(&mut self) -> Result<(f64, f64)> {
+        residual(self.matrix, self.b, self.x, &mut self.vectors.r)
+    }
+
+    fn set_zero(&mut self) -> Result<()> {
+        self.x.fill(T::default())
+    }
+
+    fn begin(&mut self, round: Round) -> Result<()> {
+        let device: &Device = self.communicator().device();
+        let [first, limit] = [round.first, round.limit].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        self.sums.state.reset(device, round.target * round.target, first, limit)?;
+        // So every rank queues its part.
+        self.communicator().call("the beginning of conjugate gradients").all_gather(&[])?;
+        self.precondition()?;
+        self.update(true)?;
+        self.combine(Combine::Update { begins: true })?;
+        self.direction()?;
+        self.mark.set()
+    }
+
+    fn advance(&mut self, _: usize) -> Result<()> {
+        self.communicator().call("iterations of conjugate gradients").all_gather(&[])?;
+        if self.can_be_recorded() && self.recording.is_none() {
+            let device = self.communicator().device().clone();
+            self.recording = device.recorded(|| self.queue(AT_A_TIME))?;
+        }
+        match &self.recording {
+            Some(recording) => recording.launch()?,
+            None => self.queue(if self.communicator().exchanges_in_streams() { AT_A_TIME } else { 1 })?,
+        }
+        self.mark.set()
+    }
+
+    /// Waits for what is queued.
+    fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
+        self.communicator().settle()?;
+        self.mark.wait()?;
+        let state = &mut self.sums.state;
+        let end = state.end();
+        while let Some(norm) = state.take_norm(history.len()) {
+            history.push(norm.sqrt());
+        }
+        Ok(end.map_or(Phase::Idle, |(status, last)| Phase::Ended(ending(status, last))))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.communicator().settle()
+    }
+}
+
+impl<T: Scalar> Drop for Fused<'_, T> {
+    /// Waits for queued work before freeing its memory: the driver does not do so for pinned memory.
+    fn drop(&mut self) {
+        // An error here has been reported before.
+        let _ = self.communicator().settle().and_then(|()| self.mark.set()).and_then(|()| self.mark.wait());
+    }
+}

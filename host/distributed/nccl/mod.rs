@@ -1,0 +1,188 @@
+//! The exchange of data between GPUs by NCCL, in the order of their streams.
+
+mod library;
+
+use std::{cell::Cell, ffi::c_void, fmt, ptr};
+
+use library::{Comm, Functions, UniqueId, datatype, nccl};
+
+use crate::{Device, DeviceVec, Element, Error, Result};
+
+/// This rank's end of a communicator of NCCL.
+pub(super) struct Nccl {
+    functions: &'static Functions,
+    device: Device,
+    /// Null once it has been aborted.
+    comm: Cell<Comm>,
+}
+
+/// What rank 0 makes for all ranks to connect.
+pub(super) type Id = [u8; 128];
+
+/// Whether there is NCCL on this machine; its version, or why not.
+pub(super) fn version() -> std::result::Result<String, String> {
+    nccl().map(Functions::version)
+}
+
+/// Makes an identity for the communicator of all ranks.
+pub(super) fn new_id() -> std::result::Result<Id, String> {
+    let functions = nccl()?;
+    let mut id = UniqueId([0; 128]);
+    // SAFETY: the identity is written.
+    functions.check("ncclGetUniqueId", unsafe { (functions.get_unique_id)(&raw mut id) })?;
+    Ok(id.0)
+}
+
+impl Nccl {
+    /// Connects this rank; waits for the others, which connect at the same time.
+    pub(super) fn connect(device: &Device, id: Id, rank: usize, size: usize) -> std::result::Result<Self, String> {
+        let functions = nccl()?;
+        let mut comm = ptr::null_mut();
+        let connected = device.outside(|_| {
+            // SAFETY: the communicator is written; the device's context is current.
+            let status = unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
+            functions.check("ncclCommInitRank", status).map_err(of_driver)
+        });
+        connected.map_err(|error| error.to_string())?;
+        Ok(Self { functions, device: device.clone(), comm: Cell::new(comm) })
+    }
+
+    /// Queues the sends of parts of `packed`, and the receipt of the others' parts in `target` from the element `first` on, so many
+    /// elements to and from each rank.
+    pub(super) fn exchange<T: Element>(
+        &self,
+        packed: &DeviceVec<T>,
+        sent: &[usize],
+        target: &mut DeviceVec<T>,
+        first: usize,
+        received: &[usize],
+    ) -> Result<()> {
+        let bytes = |elements: usize| elements * size_of::<T>();
+        let (mut from, mut to) = (packed.address()?, target.address()?.wrapping_add(first));
+        let functions = self.functions;
+        self.queue(|comm, stream| {
+            // SAFETY: the device's context is current. The ranges are parts of the two vectors, whose memory is freed in the order of the
+            // stream, and which nothing else writes.
+            unsafe {
+                functions.check("ncclGroupStart", (functions.group_start)())?;
+                let mut queued = Ok(());
+                for (peer, elements) in parts(sent) {
+                    let status = (functions.send)(
+                        from.cast::<c_void>(),
+                        bytes(elements),
+                        datatype::UINT8,
+                        peer as i32,
+                        comm,
+                        stream,
+                    );
+                    queued = queued.and(functions.check("ncclSend", status));
+                    from = from.wrapping_add(elements);
+                }
+                for (peer, elements) in parts(received) {
+                    let status = (functions.recv)(
+                        to.cast::<c_void>(),
+                        bytes(elements),
+                        datatype::UINT8,
+                        peer as i32,
+                        comm,
+                        stream,
+                    );
+                    queued = queued.and(functions.check("ncclRecv", status));
+                    to = to.wrapping_add(elements);
+                }
+                queued.and(functions.check("ncclGroupEnd", (functions.group_end)()))
+            }
+        })
+    }
+
+    /// Queues an all-gather: `all` gets the numbers of every rank, in the order of ranks.
+    pub(super) fn all_gather(&self, own: &DeviceVec<f64>, all: &mut DeviceVec<f64>) -> Result<()> {
+        let (from, to) = (own.address()?, all.address()?);
+        let functions = self.functions;
+        self.queue(|comm, stream| {
+            // SAFETY: the device's context is current. As many numbers from each rank, for which there is room; the memory is freed in the
+            // order of the stream.
+            let status = unsafe {
+                (functions.all_gather)(
+                    from.cast::<c_void>(),
+                    to.cast::<c_void>(),
+                    own.len(),
+                    datatype::FLOAT64,
+                    comm,
+                    stream,
+                )
+            };
+            functions.check("ncclAllGather", status)
+        })
+    }
+
+    /// The version of NCCL.
+    pub(super) fn version(&self) -> String {
+        self.functions.version()
+    }
+
+    /// Disconnects, when nothing is queued on any rank.
+    pub(super) fn finish(&self) {
+        self.end(self.functions.comm_destroy);
+    }
+
+    /// Stops what is queued, so that the stream goes on without the other ranks.
+    pub(super) fn abort(&self) {
+        self.end(self.functions.comm_abort);
+    }
+
+    /// What has gone wrong since the last call.
+    pub(super) fn failure(&self) -> Option<String> {
+        let mut status = 0;
+        let comm = self.comm.get();
+        if comm.is_null() {
+            return Some("the communicator of NCCL has been aborted".into());
+        }
+        // SAFETY: the communicator is live.
+        let asked = unsafe { (self.functions.comm_get_async_error)(comm, &raw mut status) };
+        let asked = self.functions.check("ncclCommGetAsyncError", asked);
+        asked.and(self.functions.check("NCCL", status)).err()
+    }
+
+    fn queue(&self, work: impl FnOnce(Comm, *mut c_void) -> std::result::Result<(), String>) -> Result<()> {
+        let comm = self.comm.get();
+        if comm.is_null() {
+            return Err(of_driver("the communicator of NCCL has been aborted".into()));
+        }
+        self.device.outside(|stream| work(comm, stream).map_err(of_driver))
+    }
+
+    fn end(&self, end: unsafe extern "C" fn(Comm) -> library::Status) {
+        let comm = self.comm.replace(ptr::null_mut());
+        if !comm.is_null() {
+            // Nobody is left to hear of an error.
+            let _ = self.device.outside(|_| {
+                // SAFETY: the communicator is live, and nobody else has it.
+                unsafe { end(comm) };
+                Ok(())
+            });
+        }
+    }
+}
+
+impl Drop for Nccl {
+    /// Stops what other ranks have not joined, unless it has been [finished](Self::finish).
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+impl fmt::Debug for Nccl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nccl").field("version", &self.functions.version()).finish_non_exhaustive()
+    }
+}
+
+/// The ranks with elements, and how many.
+fn parts(counts: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    counts.iter().copied().enumerate().filter(|&(_, elements)| elements > 0)
+}
+
+fn of_driver(message: String) -> Error {
+    Error::Driver { call: "NCCL".into(), message }
+}
