@@ -77,6 +77,8 @@ pub mod cg_mixed;
 pub mod cg_persistent;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[path = "reorder/clustering.rs"]
+pub mod clustering;
 #[path = "primitives/compact.rs"]
 pub mod compact;
 #[path = "reorder/components.rs"]
@@ -171,6 +173,7 @@ pub const FAMILIES: &[Family] = &[
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
     cg_steps::FAMILY,
+    clustering::FAMILY,
     compact::FAMILY,
     components::FAMILY,
     csr_canonical::FAMILY,
