@@ -9,8 +9,10 @@ use common::{
     matrices::{self, bits, from_rows, stencil},
     on_device, on_every_device, other, properties,
 };
-use proptest::{prop_assert_eq, strategy::Strategy};
-use warpsparse::{CooMatrix, CsrMatrix, Device, DeviceMatrix, ErrorKind, HostMatrix, SpmvOptions, strategies};
+use proptest::prop_assert_eq;
+use warpsparse::{
+    CooMatrix, CsrMatrix, Device, DeviceIndices, DeviceMatrix, ErrorKind, HostMatrix, SpmvOptions, strategies,
+};
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("orders_of_graphs", orders_of_graphs));
     trials.extend(on_every_device("levels_for_one_block_and_for_all", levels_for_one_block_and_for_all));
     trials.extend(on_every_device("bandwidths_of_meshes", bandwidths_of_meshes));
+    trials.extend(on_every_device("communities", communities));
     trials.extend(on_every_device("other_formats", other_formats));
     trials.extend(on_every_device("rectangular_matrices_have_no_bandwidth", rectangular_matrices_have_no_bandwidth));
     trials.extend(on_every_device("permutations", permutations));
@@ -55,27 +58,30 @@ fn shuffle(matrix: &CsrMatrix<f64>) -> CsrMatrix<f64> {
     matrix.permute(&order, &order).unwrap()
 }
 
-/// The device computes the order of the host, which is a permutation.
+/// The device computes the orders of the host, which are permutations.
 fn check<T: warpsparse::Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>) {
-    let order = device.upload(matrix).unwrap().reverse_cuthill_mckee().unwrap();
-    assert_eq!((order.bound(), order.are_distinct()), (matrix.nrows(), true), "{case}");
-    let order = order.to_vec().unwrap();
-    assert_eq!(order, matrix.reverse_cuthill_mckee().unwrap(), "{case}");
-    let mut sorted = order;
+    let there = device.upload(matrix).unwrap();
+    let expected = matrix.cluster_rows();
+    assert_order(case, &there.cluster_rows().unwrap(), &expected);
+    if matrix.nrows() == matrix.ncols() {
+        assert_order(case, &there.reverse_cuthill_mckee().unwrap(), &matrix.reverse_cuthill_mckee().unwrap());
+    }
+}
+
+fn assert_order(case: &str, order: &DeviceIndices, expected: &[u32]) {
+    assert_eq!((order.bound(), order.are_distinct()), (expected.len(), true), "{case}");
+    assert_eq!(order.to_vec().unwrap(), expected, "{case}");
+    let mut sorted = expected.to_vec();
     sorted.sort_unstable();
-    assert!(sorted.iter().copied().eq(0..matrix.nrows() as u32), "{case}");
+    assert!(sorted.iter().copied().eq(0..expected.len() as u32), "{case}");
 }
 
 fn orders_of_all_matrices(device: &Device) {
     for (name, matrix) in matrices::all::<f32>() {
-        if matrix.nrows() == matrix.ncols() {
-            check(name, device, &matrix);
-        }
+        check(name, device, &matrix);
     }
     for (name, matrix) in matrices::all::<f64>().into_iter().take(3) {
-        if matrix.nrows() == matrix.ncols() {
-            check(name, device, &matrix);
-        }
+        check(name, device, &matrix);
     }
 }
 
@@ -135,7 +141,11 @@ fn bandwidths_of_meshes(device: &Device) {
 fn other_formats(device: &Device) {
     let matrix = shuffle(&stencil(6));
     let expected = matrix.reverse_cuthill_mckee().unwrap();
-    let found = |matrix: DeviceMatrix<f64>| matrix.reverse_cuthill_mckee().unwrap().to_vec().unwrap();
+    let clustered = matrix.cluster_rows();
+    let found = |matrix: DeviceMatrix<f64>| {
+        assert_order("another format", &matrix.cluster_rows().unwrap(), &clustered);
+        matrix.reverse_cuthill_mckee().unwrap().to_vec().unwrap()
+    };
     let coo = CooMatrix::from(&matrix);
     assert_eq!(found(device.upload(&coo).unwrap()), expected);
     let wide = CsrMatrix::<f64, u64>::from(&matrix);
@@ -188,14 +198,35 @@ fn bad_permutations(device: &Device) {
     assert!(of(&[0, 1], 3).inverse().is_err());
 }
 
+/// Rows of random blocks of columns, in random order, one dense row and some empty ones: clustered, the rows of a block stand together.
+fn communities(device: &Device) {
+    let mut random = Random(11);
+    let mut row = |i: usize| match i {
+        7 => (0..200).map(|j| (j, 1.0)).collect(),
+        _ if i % 17 == 3 => Vec::new(),
+        _ => (0..9).map(|_| (random.next_below(40) * 5 + i % 5, 1.0)).collect(),
+    };
+    let matrix: CsrMatrix<f32> = from_rows(300, (0..400).map(&mut row).collect());
+    check("communities", device, &matrix);
+    let order = device.upload(&matrix).unwrap().cluster_rows().unwrap().to_vec().unwrap();
+    let filled: Vec<u32> = order.iter().copied().filter(|&row| row != 7 && row % 17 != 3).collect();
+    let blocks: Vec<u32> = filled.iter().map(|row| row % 5).collect();
+    assert_eq!(blocks.chunk_by(u32::eq).count(), 5, "{order:?}");
+    assert!(order[order.len() - 400 / 17..].iter().all(|row| row % 17 == 3), "{order:?}");
+    // The same in a matrix with many empty columns, which get no numbers.
+    let spread = matrix.triplets().map(|(i, j, _)| (i, 7 * j)).collect::<Vec<_>>();
+    let spread = pattern(2100, &spread).slice_rows(0..400).unwrap();
+    assert_order("spread", &device.upload(&spread).unwrap().cluster_rows().unwrap(), &order);
+}
+
 fn any_matrices(device: &Device) {
-    let square = strategies::csr_matrix::<f32>().prop_map(|matrix| {
+    properties::check("orders_on_device", 24, strategies::csr_matrix::<f32>(), |matrix| {
+        let order = device.upload(&matrix).unwrap().cluster_rows().unwrap();
+        prop_assert_eq!(order.to_vec().unwrap(), matrix.cluster_rows());
         let size = matrix.nrows().max(matrix.ncols());
-        pattern(size, &matrix.triplets().map(|(i, j, _)| (i, j)).collect::<Vec<_>>())
-    });
-    properties::check("orders_on_device", 24, square, |matrix| {
-        let order = device.upload(&matrix).unwrap().reverse_cuthill_mckee().unwrap();
-        prop_assert_eq!(order.to_vec().unwrap(), matrix.reverse_cuthill_mckee().unwrap());
+        let square = pattern(size, &matrix.triplets().map(|(i, j, _)| (i, j)).collect::<Vec<_>>());
+        let order = device.upload(&square).unwrap().reverse_cuthill_mckee().unwrap();
+        prop_assert_eq!(order.to_vec().unwrap(), square.reverse_cuthill_mckee().unwrap());
         Ok(())
     });
 }

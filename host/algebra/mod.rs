@@ -18,7 +18,8 @@ pub(crate) mod to_csr;
 mod transpose;
 mod triple;
 
-pub(crate) use operand::Operand;
+pub(crate) use compact::{Runs, runs};
+pub(crate) use operand::{Operand, copy_of};
 pub(crate) use prefix_sum::row_offsets;
 pub use sort::SortKey;
 pub(crate) use sort::{bits_below, sort_pairs};

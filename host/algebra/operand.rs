@@ -65,7 +65,7 @@ pub(super) fn offsets_of(counts: &DeviceVec<u32>, (nrows, ncols): (u32, u32)) ->
 }
 
 /// A copy of an array on a GPU or in the emulator.
-pub(super) fn copy_of<E: Element>(array: &Buffer<E>, device: &Device) -> Result<DeviceVec<E>> {
+pub(crate) fn copy_of<E: Element>(array: &Buffer<E>, device: &Device) -> Result<DeviceVec<E>> {
     let mut copy = device.scratch(array.len())?;
     if array.len() > 0 {
         let n = array.len() as u64;

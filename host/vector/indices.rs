@@ -111,6 +111,14 @@ impl DeviceIndices {
         Self { bound: vector.len(), vector, are_distinct: true }
     }
 
+    /// Indices that the device has computed, perhaps not distinct.
+    ///
+    /// # Safety
+    /// They are below the bound.
+    pub(crate) unsafe fn of_vector(vector: DeviceVec<u32>, bound: usize) -> Self {
+        Self { vector, bound, are_distinct: false }
+    }
+
     /// Fails unless the indices are a permutation of the numbers below `size`.
     pub(crate) fn check_permutation(&self, what: &'static str, size: usize) -> Result<()> {
         check_length(what, size, self.len())?;

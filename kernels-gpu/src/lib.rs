@@ -84,6 +84,8 @@ pub mod cg_persistent;
 pub mod cg_ranks;
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[path = "reorder/clustering.rs"]
+pub mod clustering;
 #[path = "primitives/compact.rs"]
 pub mod compact;
 #[path = "reorder/components.rs"]
@@ -179,6 +181,7 @@ pub const FAMILIES: &[Family] = &[
     cg_persistent::FAMILY,
     cg_ranks::FAMILY,
     cg_steps::FAMILY,
+    clustering::FAMILY,
     compact::FAMILY,
     components::FAMILY,
     csr_canonical::FAMILY,

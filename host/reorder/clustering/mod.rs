@@ -1,16 +1,18 @@
 //! Clustering: places rows that share columns close together.
 
 mod aggregation;
+mod aggregation_on_gpu;
 mod cpu;
+mod gpu;
 
 #[cfg(feature = "rayon")]
 use rayon::prelude::*;
 
 use super::lists::Lists;
-use crate::{CsrMatrix, Offset, Scalar};
+use crate::{CsrMatrix, DeviceIndices, DeviceMatrix, Offset, Result, Scalar, algebra::Operand, device};
 
 /// As many rows as are compared in a group, whether they share columns.
-const GROUP: usize = 64;
+const GROUP: usize = kernels_gpu::clustering::GROUP as usize;
 
 /// Rounds of label propagation, at most: communities are found in about five.
 const MAX_ROUNDS: usize = 8;
@@ -47,10 +49,42 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// 3. The order is compared with the given one.
     ///
     /// All cores work in all steps. Takes `O(nnz log(longest row or column))` time a round: at most 8 rounds of label propagation, and some
-    /// dozen rounds of aggregation, of which each has a smaller graph. Takes 20 to 60 bytes of memory per entry, however many columns are empty.
+    /// dozen rounds of aggregation, of which each has a smaller graph. Takes memory for several copies of the pattern, however many columns are empty.
     #[must_use]
     pub fn cluster_rows(&self) -> Vec<u32> {
         cpu::cluster_rows(Lists::rows(self), self.ncols())
+    }
+}
+
+impl<T: Scalar> DeviceMatrix<T> {
+    /// Computes the order of [`CsrMatrix::cluster_rows`] on the matrix's device, for [`permute_by`](Self::permute_by).
+    ///
+    /// On a GPU a round is a radix sort of the edges that are left, and a few passes over them; the call waits for the number of edges after
+    /// each. Takes memory for some ten copies of the pattern. A matrix in another format is converted to CSR first, on the host if it has
+    /// 64-bit offsets.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device};
+    ///
+    /// let a = CsrMatrix::try_from_csr_data(4, 4, vec![0u32, 2, 4, 6, 8], vec![0, 2, 1, 3, 0, 2, 1, 3], vec![1.0f32; 8])?;
+    /// let a = Device::auto().upload(&a)?;
+    /// let clustered = a.permute_by(Some(&a.cluster_rows()?), None)?;
+    /// assert_eq!(clustered.nnz(), 8);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) on a GPU for 2³¹ entries, or 2³² rows and columns with entries, and more;
+    /// [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded; [`OutOfMemory`](crate::Error::OutOfMemory),
+    /// [`Driver`](crate::Error::Driver).
+    pub fn cluster_rows(&self) -> Result<DeviceIndices> {
+        device::refuse("an order of rows")?;
+        let order = match self.operand()? {
+            Operand::Host(matrix) => self.device().upload_vec(&matrix.cluster_rows())?,
+            Operand::Device(matrix) => gpu::cluster_rows(&matrix)?,
+        };
+        // SAFETY: each row has one place in the order.
+        Ok(unsafe { DeviceIndices::of_permutation(order) })
     }
 }
 
