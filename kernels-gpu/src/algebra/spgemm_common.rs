@@ -13,9 +13,9 @@ use cuda_std::{
 use crate::{Scalar, args::args};
 
 /// How many classes of short rows there are.
-pub const SHORT_CLASSES: u32 = 4;
+pub const SHORT_CLASSES: u32 = 5;
 /// The most products of a row of each class of short rows: those that a group of lanes keeps in registers.
-pub const SHORT_LIMITS: [u32; SHORT_CLASSES as usize] = [32, 64, 128, 256];
+pub const SHORT_LIMITS: [u32; SHORT_CLASSES as usize] = [8, 32, 64, 128, 256];
 /// The most products of a row of class [`HASHED`](class::HASHED), and the entries of a segment.
 pub const HASHED_LIMIT: u32 = 384;
 /// The most products of a row of class [`WIDE`](class::WIDE).
@@ -65,7 +65,7 @@ pub mod length_class {
 pub const fn short_class(products: u64, cols: u32) -> Option<u32> {
     let mut number = 0;
     while number < SHORT_CLASSES {
-        let limit = 32 << number;
+        let limit = if number == 0 { 8 } else { 16 << number };
         if products <= limit as u64 {
             let fits = cols <= u32::MAX / limit + 1;
             return if fits { Some(class::SHORT + number) } else { None };
@@ -380,10 +380,13 @@ mod tests {
 
     #[test]
     fn short_classes_have_room() {
-        assert_eq!(short_class(33, 1000), Some(class::SHORT + 1));
-        assert_eq!((short_class(257, 1000), short_class(256, 1000)), (None, Some(class::SHORT + 3)));
+        for (number, &limit) in (0..).zip(&SHORT_LIMITS) {
+            assert_eq!(short_class(limit.into(), 1000), Some(class::SHORT + number));
+            assert_ne!(short_class(u64::from(limit) + 1, 1000), Some(class::SHORT + number));
+        }
+        assert_eq!(short_class(257, 1000), None);
         // The last column and the last product together are the largest number of 32 bits.
-        assert_eq!((short_class(129, 1 << 24), short_class(129, (1 << 24) + 1)), (Some(class::SHORT + 3), None));
+        assert_eq!((short_class(129, 1 << 24), short_class(129, (1 << 24) + 1)), (Some(class::SHORT + 4), None));
     }
 
     #[test]

@@ -212,7 +212,7 @@ struct Sums([u64; SUMS]);
 impl Sums {
     #[inline(always)]
     fn add_tasks(&mut self, row: Row) {
-        unroll!(CLASS in [1, 2, 3, 4, 5, 6, 7] {
+        unroll!(CLASS in [1, 2, 3, 4, 5, 6, 7, 8] {
             if row.class == CLASS {
                 self.0[CLASS as usize] += u64::from(row.tasks);
             }
@@ -233,7 +233,7 @@ impl Sums {
                 shared.store(thread, 0);
             }
             thread::sync_threads();
-            unroll!(K in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11] {
+            unroll!(K in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] {
                 let sum = warp.reduce(self.0[K as usize], |a, b| a + b);
                 if warp.lane == 0 && sum > 0 {
                     shared.atomic_fetch_add(K, sum);
@@ -247,7 +247,7 @@ impl Sums {
     }
 }
 
-const _: () = assert!(CLASSES == 8 && SUMS == 12, "the loops over classes and sums are written out");
+const _: () = assert!(CLASSES == 9 && SUMS == 13, "the loops over classes and sums are written out");
 
 /// # Safety
 /// The rules at the head of this module.

@@ -17,7 +17,7 @@
 //!                    a lane per column: the sum of its products
 //! lanes 8-15  the next row
 //! ```
-//! Rows of 32, 64, 128 and 256 products have 8, 8, 16 and 32 lanes with 4, 8, 8 and 8 products each. One launch does all of them, those with the most
+//! Rows of 8, 32, 64, 128 and 256 products have 8, 8, 8, 16 and 32 lanes with 1, 4, 8, 8 and 8 products each. One launch does all of them, those with the most
 //! products first: small matrices have too few rows of each class to fill a GPU.
 //!
 //! # Bytes moved
@@ -123,7 +123,7 @@ family! {
 }
 
 /// Lanes of a row of each class.
-const LANES: Counts = [8, 8, 16, 32];
+const LANES: Counts = [8, 8, 8, 16, 32];
 
 /// Blocks for so many tasks of each class.
 #[must_use]
@@ -140,7 +140,7 @@ pub const fn grid_size(counts: Counts) -> u64 {
 #[inline(always)]
 fn class_of_block(counts: Counts) -> (u32, u32) {
     let mut block = thread::block_idx_x();
-    unroll!(K in [3, 2, 1] {
+    unroll!(K in [4, 3, 2, 1] {
         let blocks = counts[K as usize].div_ceil(BLOCK_SIZE / LANES[K as usize]);
         if block < blocks {
             return (K, block);
@@ -159,10 +159,11 @@ unsafe fn count(args: CountArgs) {
     // SAFETY: the class is that of the block.
     unsafe {
         match class {
-            0 => count_row::<8, 4>(args, 0, block, places),
-            1 => count_row::<8, 8>(args, 1, block, places),
-            2 => count_row::<16, 8>(args, 2, block, places),
-            _ => count_row::<32, 8>(args, 3, block, places),
+            0 => count_row::<8, 1>(args, 0, block, places),
+            1 => count_row::<8, 4>(args, 1, block, places),
+            2 => count_row::<8, 8>(args, 2, block, places),
+            3 => count_row::<16, 8>(args, 3, block, places),
+            _ => count_row::<32, 8>(args, 4, block, places),
         }
     }
 }
@@ -177,10 +178,11 @@ unsafe fn fill<T: Scalar, const ANY: bool>(args: FillArgs<T>) {
     // SAFETY: the class is that of the block.
     unsafe {
         match class {
-            0 => fill_row::<T, 8, 4, ANY>(&args, 0, block, shared),
-            1 => fill_row::<T, 8, 8, ANY>(&args, 1, block, shared),
-            2 => fill_row::<T, 16, 8, ANY>(&args, 2, block, shared),
-            _ => fill_row::<T, 32, 8, ANY>(&args, 3, block, shared),
+            0 => fill_row::<T, 8, 1, ANY>(&args, 0, block, shared),
+            1 => fill_row::<T, 8, 4, ANY>(&args, 1, block, shared),
+            2 => fill_row::<T, 8, 8, ANY>(&args, 2, block, shared),
+            3 => fill_row::<T, 16, 8, ANY>(&args, 3, block, shared),
+            _ => fill_row::<T, 32, 8, ANY>(&args, 4, block, shared),
         }
     }
 }
@@ -208,7 +210,7 @@ impl Tasks {
             return None;
         }
         let mut at = task as usize;
-        unroll!(K in [0, 1, 2] {
+        unroll!(K in [0, 1, 2, 3] {
             if K < class {
                 at += self.counts[K as usize] as usize;
             }
@@ -470,11 +472,11 @@ mod tests {
 
     #[test]
     fn classes_have_lanes_for_their_limits() {
-        let items = [4, 8, 8, 8];
+        let items = [1, 4, 8, 8, 8];
         for number in 0..SHORT_CLASSES as usize {
             assert_eq!(LANES[number] * items[number], SHORT_LIMITS[number]);
             assert!((BLOCK_SIZE / LANES[number] * SHORT_LIMITS[number]) as usize <= SLOTS);
         }
-        assert_eq!(grid_size([17, 16, 9, 4]), 2 + 1 + 2 + 1);
+        assert_eq!(grid_size([33, 17, 16, 9, 4]), 3 + 2 + 1 + 2 + 1);
     }
 }
