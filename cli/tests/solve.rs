@@ -351,3 +351,29 @@ fn several_devices_solve_one_system() {
     let (status, text) = failure(&[&indefinite(), "--devices", "cpu:2"]);
     assert!(status == 1 && text.contains("rank 0: iteration "), "{status}: {text}");
 }
+
+#[test]
+fn several_processes_solve_one_system() {
+    let arguments = ["gen:poisson2d:20", "--tol", "1e-10", "--json"];
+    let of = |first: &[&str], last: &[&str]| -> Value {
+        serde_json::from_str(&stdout(&[first, &arguments, last].concat())).unwrap()
+    };
+    let mut processes = of(&["launch", "-n", "3", "--", "solve"], &["--devices", "ranks:cpu"]);
+    let mut threads = of(&["solve"], &["--devices", "cpu:3"]);
+    // The same bits.
+    for key in ["seconds", "seconds_per_iteration", "device", "threads", "reason"] {
+        for report in [&mut processes, &mut threads] {
+            report.as_object_mut().unwrap().remove(key).unwrap();
+        }
+    }
+    assert_eq!(processes, threads);
+    // A rank fails, and so do all; and what is no rank.
+    let output = warpsparse(&["launch", "-n", "2", "--", "solve", &indefinite(), "--devices", "ranks:cpu"]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(1) && text.contains("2 of 2 processes failed; rank 0: exit status: 1"),
+        "{text}"
+    );
+    let (status, text) = failure(&["gen:poisson2d:4", "--devices", "ranks:cpu"]);
+    assert!(status == 2 && text.contains("no launcher"), "{status}: {text}");
+}

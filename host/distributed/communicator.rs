@@ -152,7 +152,7 @@ impl Communicator {
     pub(super) fn fail(&self, error: Error) -> Error {
         let failure = Failure::of(self.rank(), error, self.member.ended.get());
         self.member.peers.fail(&failure, self.time_limit());
-        failure.into()
+        failure.into_error()
     }
 
     /// Agrees with the other ranks on the way of data from device to device. Collective.
@@ -208,7 +208,7 @@ impl Communicator {
         while !mark.is_past()? {
             let is_late = |limit: Duration| start.elapsed() > limit.min(self.time_limit());
             // What has been queued before a rank failed may still end.
-            let failed = self.inbox().failure().filter(|_| is_late(PATIENCE)).map(Error::from);
+            let failed = self.inbox().failure().filter(|_| is_late(PATIENCE)).map(Failure::into_error);
             let by_nccl = || nccl.failure().map(|problem| (problem, ErrorKind::Driver));
             let waited = || (format!("has waited {:?} for other ranks in NCCL", self.time_limit()), ErrorKind::Rank);
             let own = || by_nccl().or_else(|| is_late(Duration::MAX).then(waited));
@@ -279,7 +279,7 @@ impl<'c> Call<'c> {
     pub(super) fn post(self, mut content: impl FnMut(usize) -> Arc<[u8]>) -> Result<Posted<'c>> {
         let Self { communicator, label } = self;
         if let Some(failure) = communicator.inbox().failure() {
-            return Err(failure.into());
+            return Err(failure.into_error());
         }
         let (own, limit) = (communicator.rank(), communicator.time_limit());
         for rank in 0..communicator.size() {

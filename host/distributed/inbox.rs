@@ -42,11 +42,11 @@ impl Failure {
             other => Self { rank, problem: other.to_string(), kind: other.kind(), after },
         }
     }
-}
 
-impl From<Failure> for Error {
-    fn from(Failure { rank, problem, kind, .. }: Failure) -> Self {
-        Self::Rank { rank, problem, kind }
+    /// The error of every rank. Not `From`, by which `?` in closures of other crates would need annotations.
+    pub(super) fn into_error(self) -> Error {
+        let Self { rank, problem, kind, .. } = self;
+        Error::Rank { rank, problem, kind }
     }
 }
 
@@ -107,7 +107,7 @@ impl Inbox {
                 return Ok(state.queues.iter_mut().filter_map(VecDeque::pop_front).collect());
             };
             if let Some(failure) = state.failure.as_ref().filter(|failure| failure.after < number) {
-                return Err(failure.clone().into());
+                return Err(failure.clone().into_error());
             }
             let of = |rank, problem| Error::Rank { rank, problem, kind: ErrorKind::Rank };
             let has_ended = |&rank: &usize| state.ended[rank] && state.queues[rank].is_empty();

@@ -62,7 +62,7 @@ pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Resul
         }
         let end = |(rank, thread): (usize, std::io::Result<thread::ScopedJoinHandle<'_, Result<R>>>)| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| Err(panicked(rank, &*panic))),
-            Err(error) => Err(no_thread(rank, &error).into()),
+            Err(error) => Err(no_thread(rank, &error).into_error()),
         };
         threads.into_iter().enumerate().map(end).collect()
     });
