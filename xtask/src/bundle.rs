@@ -28,6 +28,7 @@ const BUILT: &[&str] = &[
     "--test=gemm",
     "--test=graph",
     "--test=matrix_values",
+    "--test=orders_on_device",
     "--test=own_kernel",
     "--test=solver",
     "--test=spgemm",
