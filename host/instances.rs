@@ -142,6 +142,7 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     let _ = (a.transpose()?.canonical()?, a.add(one, one, &b_of)?, a.hadamard(&b_of)?, a.kronecker(&b_of)?);
     let _ = (a.lower_triangle(0)?, a.upper_triangle(0)?, a.slice_rows(0..0)?, a.slice_cols(0..0)?);
     let _ = (a.convert(Format::Csr)?, a.permute(&[], &[])?, a.drop_zeros()?, a.drop_small(one)?);
+    let _ = (a.cluster_rows()?, a.reverse_cuthill_mckee()?, a.permute_by(None, None)?);
     b.gemm(one, &b, one, &mut *dense)?;
     let options = gemm_autotune(b.view(), b.view(), &dense.view_mut())?;
     gemm_with(&options, one, &b, &b, one, &mut *dense)?;

@@ -40,7 +40,7 @@
 //! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
 //!   device.
 //! - [`CsrMatrix::cluster_rows`] and [`CsrMatrix::reverse_cuthill_mckee`] compute orders of rows and columns in which products
-//!   hit the caches more often.
+//!   hit the caches more often; [`DeviceMatrix`] has the same functions, which stay on its device.
 //! - [`Kernel`] is your own kernel, written with `cuda_std`, for the same devices and vectors.
 //! - [`Device::from_cudarc`](Device) and similar functions use the streams and memory of programs that use cudarc or cust.
 //! - Every function that can fail returns an [`Error`], which says what was wrong and where.

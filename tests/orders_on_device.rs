@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-/// The matrix with these entries; duplicates stay.
+/// The matrix with these entries; duplicates are summed.
 fn pattern(size: usize, places: &[(usize, usize)]) -> CsrMatrix<f32> {
     let (rows, columns) = places.iter().map(|&(i, j)| (i as u32, j as u32)).unzip();
     let values = (0..places.len()).map(|k| k as f32 - 3.0).collect();
@@ -78,11 +78,12 @@ fn assert_order(case: &str, order: &DeviceIndices, expected: &[u32]) {
 
 fn orders_of_all_matrices(device: &Device) {
     for (name, matrix) in matrices::all::<f32>() {
-        check(name, device, &matrix);
+        // More would take the emulator too long.
+        if matrix.nnz() < 2500 || !device.to_string().starts_with("emulated") {
+            check(name, device, &matrix);
+        }
     }
-    for (name, matrix) in matrices::all::<f64>().into_iter().take(3) {
-        check(name, device, &matrix);
-    }
+    check("f64", device, &matrices::uneven::<f64>());
 }
 
 fn orders_of_graphs(device: &Device) {
@@ -93,8 +94,8 @@ fn orders_of_graphs(device: &Device) {
     check("a path, duplicates, one direction", device, &pattern(5, &[(4, 1), (1, 4), (1, 4), (1, 3), (3, 0), (3, 3)]));
     check("a triangle with a tail", device, &pattern(5, &[(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]));
     // A full row, whose entries all threads share, without the column; the others are joined in pairs.
-    let arrow = (0..5000).map(|j| (2500, j)).chain((0..5000).step_by(2).map(|i| (i, i + 1)));
-    check("an arrow", device, &pattern(5000, &arrow.collect::<Vec<_>>()));
+    let arrow = (0..2000).map(|j| (700, j)).chain((0..2000).step_by(2).map(|i| (i, i + 1)));
+    check("an arrow", device, &pattern(2000, &arrow.collect::<Vec<_>>()));
     // Components of 1 to 40 rows: paths, of which each third is a ring with chords.
     let mut places = Vec::new();
     let mut first = 0;
@@ -110,8 +111,12 @@ fn orders_of_graphs(device: &Device) {
     check("many components", device, &pattern(first, &places));
 }
 
-/// Random graphs of few levels, one of them with most of the rows; and both together in one matrix.
+/// Random graphs of few levels, of which one has most of the rows; and with a narrow one after.
 fn levels_for_one_block_and_for_all(device: &Device) {
+    let check = |case: &str, device: &Device, matrix: &CsrMatrix<f32>| {
+        let order = device.upload(matrix).unwrap().reverse_cuthill_mckee().unwrap();
+        assert_order(case, &order, &matrix.reverse_cuthill_mckee().unwrap());
+    };
     let mut random = Random(5);
     let mut edges = |first: usize, size: usize, count: usize| -> Vec<_> {
         (0..count).map(|_| (first + random.next_below(size), first + random.next_below(size))).collect()
@@ -213,14 +218,17 @@ fn communities(device: &Device) {
     let blocks: Vec<u32> = filled.iter().map(|row| row % 5).collect();
     assert_eq!(blocks.chunk_by(u32::eq).count(), 5, "{order:?}");
     assert!(order[order.len() - 400 / 17..].iter().all(|row| row % 17 == 3), "{order:?}");
-    // The same in a matrix with many empty columns, which get no numbers.
-    let spread = matrix.triplets().map(|(i, j, _)| (i, 7 * j)).collect::<Vec<_>>();
-    let spread = pattern(2100, &spread).slice_rows(0..400).unwrap();
-    assert_order("spread", &device.upload(&spread).unwrap().cluster_rows().unwrap(), &order);
+    // The same with other columns between, which have no entries: few, and many.
+    for (step, ncols) in [(7, 2100), (1000, 4_000_000)] {
+        let columns = matrix.col_indices().iter().map(|column| step * column).collect();
+        let (offsets, values) = (matrix.row_offsets().to_vec(), matrix.values().to_vec());
+        let spread = CsrMatrix::try_from_csr_data(400, ncols, offsets, columns, values).unwrap();
+        assert_order("spread", &device.upload(&spread).unwrap().cluster_rows().unwrap(), &order);
+    }
 }
 
 fn any_matrices(device: &Device) {
-    properties::check("orders_on_device", 24, strategies::csr_matrix::<f32>(), |matrix| {
+    properties::check("orders_on_device", 8, strategies::csr_matrix::<f32>(), |matrix| {
         let order = device.upload(&matrix).unwrap().cluster_rows().unwrap();
         prop_assert_eq!(order.to_vec().unwrap(), matrix.cluster_rows());
         let size = matrix.nrows().max(matrix.ncols());

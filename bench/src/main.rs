@@ -13,6 +13,7 @@ mod gpu;
 mod graphs;
 mod html;
 mod matrix;
+mod orders;
 mod page;
 mod pool;
 mod reading;
@@ -92,6 +93,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),
+    /// Measures orders of rows on the device, reverse Cuthill-McKee and clustering, in products of the same matrix.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench orders gen:poisson3d:160 --json orders.json`.
+    Orders(orders::Options),
     /// Measures prefix sums and radix sorts of several lengths against CUB.
     ///
     /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`. Build bench/cub/sort.cu and run it
@@ -144,6 +149,7 @@ impl Benchmark {
             Self::Vector(options) => vector::measure(options),
             Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
+            Self::Orders(options) => orders::measure(options),
             Self::Sort(options) => sort::measure(options),
             Self::Matrix(options) => matrix::measure(options),
             Self::Formats(options) => formats::measure(options),
@@ -161,6 +167,7 @@ impl Benchmark {
             Self::Vector(options) => &options.conditions.basics,
             Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
+            Self::Orders(options) => &options.settings.conditions.basics,
             Self::Sort(options) => &options.basics,
             Self::Matrix(options) => &options.settings.conditions.basics,
             Self::Formats(options) => &options.settings.conditions.basics,

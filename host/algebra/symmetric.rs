@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{DeviceIndices, Result, Scalar, stored::CsrArrays};
 
-/// A canonical matrix with the pattern of `A + Aᵀ`, on a GPU or in the emulator: a square `A` itself if it is canonical and its pattern symmetric. Values are of no
-/// account.
+/// A canonical matrix with the pattern of `A + Aᵀ`, on a GPU or in the emulator: a square `A` itself if it is canonical and its pattern
+/// symmetric. Values are of no account.
 pub(crate) fn symmetric<T: Scalar>(matrix: Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArrays<T, u32>>> {
     let matrix = canonical(matrix)?;
     if matrix.nnz == 0 || mirrored(&matrix)?.is_some() {

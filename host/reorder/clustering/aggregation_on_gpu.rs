@@ -24,8 +24,8 @@ pub(super) struct Graph {
     pub(super) clusters: DeviceVec<u32>,
 }
 
-/// Edges as keys `vertex << shift | neighbour`, ascending and distinct, from both ends. There may be one of a vertex behind all others, which stands for edges
-/// that became loops.
+/// Edges as keys `vertex << shift | neighbour`, ascending and distinct, from both ends. There may be one of a vertex behind all others, which
+/// stands for edges that became loops.
 pub(super) struct Edges {
     pub(super) shift: u32,
     pub(super) keys: DeviceVec<u64>,

@@ -43,13 +43,13 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     ///    constraints", Physical Review E 80, 2009). Modularity compares the neighbours with a label with the number
     ///    expected by chance. So no label takes over, and hubs do not connect unrelated rows.
     /// 2. Rounds of aggregation, at first only within clusters, then without clusters: every vertex chooses the neighbour with the greatest
-    ///    `gain² / degree`, where the gain is that of modularity, and vertices of low degree are merged into those that they have chosen,
-    ///    as long as those are not merged themselves. The order of the rows is that of the tree of merges: what is merged early stands together. (J. Arai et al.,
-    ///    "Rabbit Order: just-in-time parallel reordering for fast graph analysis", IPDPS 2016, merges one vertex at a time.)
+    ///    `gain² / degree`, where the gain is that of modularity, and vertices of low degree are merged into those that they have chosen, as long
+    ///    as those are not merged themselves. The order of the rows is that of the tree of merges: what is merged early stands together. (J. Arai
+    ///    et al., "Rabbit Order: just-in-time parallel reordering for fast graph analysis", IPDPS 2016, merges one vertex at a time.)
     /// 3. The order is compared with the given one.
     ///
-    /// All cores work in all steps. Takes `O(nnz log(longest row or column))` time a round: at most 8 rounds of label propagation, and some
-    /// dozen rounds of aggregation, of which each has a smaller graph. Takes memory for several copies of the pattern, however many columns are empty.
+    /// All cores work in all steps. Takes `O(nnz log(longest row or column))` time a round: at most 8 rounds of label propagation, and some dozen
+    /// rounds of aggregation, of which each has a smaller graph. Takes memory for several copies of the pattern, however many columns are empty.
     #[must_use]
     pub fn cluster_rows(&self) -> Vec<u32> {
         cpu::cluster_rows(Lists::rows(self), self.ncols())

@@ -17,9 +17,8 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// The algorithm is that of E. Cuthill and J. McKee ("Reducing the bandwidth of sparse symmetric matrices", ACM
     /// National Conference 1969), reversed (A. George, 1971): connected rows breadth-first, neighbours by increasing
     /// degree, equal ones by increasing index. A search from the first row of a component, by degree and index, finds the row to start from: of
-    /// those farthest away the first. This is the first step of the pseudo-peripheral node finder of A. George and J. W. H. Liu ("An implementation of
-    /// a pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979); more steps do not give smaller bandwidths
-    /// ([measured](https://github.com/warpsparse/warpsparse/blob/main/docs/performance/orders.md)).
+    /// those farthest away the first. This is the first step of the pseudo-peripheral node finder of A. George and J. W. H. Liu ("An
+    /// implementation of a pseudoperipheral node finder", ACM Transactions on Mathematical Software 5, 1979), which repeats it.
     ///
     /// Takes `O(nnz log(longest row or column))` time on one core, for two searches of each component, and 5 to 25
     /// bytes of memory per entry.

@@ -14,8 +14,8 @@
 //! `relabel` and a sort by keys, whose weights are added up, give the edges; `best`, `stay`, a sum of the stays, and `map` a round.
 //!
 //! # Edges
-//! An edge is a key `v << shift | u` with a weight, in both directions; keys ascend and are distinct. What has become an edge from a vertex to itself goes to vertex
-//! `n`, behind all others.
+//! An edge is a key `v << shift | u` with a weight, in both directions; keys ascend and are distinct. What has become an edge from a vertex to
+//! itself goes to vertex `n`, behind all others.
 //!
 //! # Threads
 //! Best: [`LANES`] a vertex, which search the vertex's edges among the keys, and share them. All others: a thread for each edge or vertex.
@@ -25,8 +25,8 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses it during the
-//!    launch.
+//! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses
+//!    it during the launch.
 //! 2. The ends of edges, less `first_column` or `first`, are below the lengths of the arrays that are indexed by them; so are best neighbours. Only
 //!    in `relabel` with `drop_loops` there may be edges of vertex `n`.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] or [`best_grid_size`] blocks.

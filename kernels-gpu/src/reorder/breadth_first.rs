@@ -8,8 +8,8 @@
 //!             a b       of a | of b        of the 1st | of the 2nd | ...
 //! parents   0 for level 0, otherwise 1 + the parent's place; the greatest number where no search has been
 //! ```
-//! (E. Cuthill and J. McKee, "Reducing the bandwidth of sparse symmetric matrices", ACM National Conference 1969.) Searches in different components do not
-//! meet: what each finds, and its order, is as if it were alone.
+//! (E. Cuthill and J. McKee, "Reducing the bandwidth of sparse symmetric matrices", ACM National Conference 1969.) Searches in different
+//! components do not meet: what each finds, and its order, is as if it were alone.
 //!
 //! # When to use it
 //! After `cuthill_mckee` has numbered rows by degree and found the rows to start from.
@@ -19,10 +19,10 @@
 //! claim     each entry of a row of the level lowers the parent of its column to the row's place, by an atomic minimum
 //! place     a column whose parent is the entry's row follows; prefix sums give the places
 //! ```
-//! A block takes [`TILE`] rows at a time, and its threads share their entries evenly, [`ITEMS`] consecutive ones each, so long rows take no longer
-//! than short ones. A level of at most `alone` rows is left to the first block, between whose steps there are only barriers of the block;
-//! the others wait until levels are larger. On larger levels each block has a part of the rows, and between claims and places counts what it will place; barriers of the
-//! grid are between the three.
+//! A block takes [`TILE`] rows at a time, and its threads share their entries evenly, [`ITEMS`] consecutive ones each, so long rows take no
+//! longer than short ones. A level of at most `alone` rows is left to the first block, between whose steps there are only barriers of the block;
+//! the others wait until levels are larger. On larger levels each block has a part of the rows, and between claims and places counts what it will
+//! place; barriers of the grid are between the three.
 //!
 //! # Bytes moved
 //! Two or three times a level's offsets, columns, and parents of columns; what is found once.
@@ -32,8 +32,8 @@
 //! 1. `args` describes live global memory, each array as long as its field says. None overlaps another, and nothing else accesses any of them during
 //!    the launch.
 //! 2. `row_offsets` starts at 0, never falls, and ends at `entries`; columns are below `n`, and distinct in a row.
-//! 3. `state` is zeros, but for the number of rows to start from at [`FOUND`]. `order` and `spans` begin with those rows, which are distinct; `parents` is 0 for them and the greatest number
-//!    for all others.
+//! 3. `state` is zeros, but for the number of rows to start from at [`FOUND`]. `order` and `spans` begin with those rows, which are distinct;
+//!    `parents` is 0 for them and the greatest number for all others.
 //! 4. The launch is cooperative, of [`BLOCK_SIZE`] threads a block in one dimension and at most [`MAX_BLOCKS`] blocks.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -284,9 +284,9 @@ impl Block {
         }
     }
 
-    /// Calls `each(columns, parents)` with the columns of each thread's next entries, and 1 + the places of their rows, 0 beyond the last entry: in the order of the rows
-    /// and their entries over the calls and, in a call, over the threads. All threads make as many calls. If the rows are one tile, and `LOADED`, it is still
-    /// in shared memory.
+    /// Calls `each(columns, parents)` with the columns of each thread's next entries, and 1 + the places of their rows, 0 beyond the last entry:
+    /// in the order of the rows and their entries over the calls and, in a call, over the threads. All threads make as many calls. If the rows
+    /// are one tile, and `LOADED`, it is still in shared memory.
     ///
     /// # Safety
     /// As for [`claim`](Self::claim).

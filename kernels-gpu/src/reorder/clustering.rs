@@ -18,9 +18,10 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses it during the
-//!    launch.
-//! 2. Offsets start at 0, never fall and end at `entries`; column indices are among the `distinct` ones or, without those, below `columns`. Targets are below the length of the sums, or [`NONE`].
+//! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses
+//!    it during the launch.
+//! 2. Offsets start at 0, never fall and end at `entries`; column indices are among the `distinct` ones or, without those, below `columns`.
+//!    Targets are below the length of the sums, or [`NONE`].
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] or [`entries_grid_size`] blocks.
 
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,8 +1,8 @@
 //! The steps of reverse Cuthill-McKee around the searches of `breadth_first`.
 //!
 //! # The mathematics
-//! - `degrees` gives each row its number, and the number of its entries off the diagonal. Sorted by degree, equal ones by index, rows get the numbers that all
-//!   that follows is about: of two rows the lesser number has the lower degree.
+//! - `degrees` gives each row its number, and the number of its entries off the diagonal. The host sorts the rows by degree, equal ones by index,
+//!   and permutes the matrix. From then on a row is its place in that order, so ties in degree are decided by the lesser number.
 //! - `start` begins a search in each component: at the row whose number is the component's label, or at the component's end.
 //! - `ends` finds the end of each component: of the rows in the last level the one with the least number.
 //! - `reverse` turns the numbers, sorted by component, back into rows, the last one first.
@@ -16,9 +16,10 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses it during the
-//!    launch.
-//! 2. `degrees`: offsets never fall and end at `entries`; the columns of a row ascend. `row_offsets` never falls. Labels, and elements of `order`, are below `n`.
+//! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses
+//!    it during the launch.
+//! 2. `degrees`: offsets never fall and end at `entries`; the columns of a row ascend. `row_offsets` never falls. Labels, and elements of
+//!    `order`, are below `n`.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use core::sync::atomic::Ordering::Relaxed;
