@@ -748,10 +748,8 @@ fn a_rank_that_is_late(_: &Device) {
         if communicator.rank() == 1 {
             thread::sleep(5 * limit);
         }
-        let start = Instant::now();
-        let result = communicator.barrier();
-        assert_eq!(communicator.rank() == 1, start.elapsed() < limit, "{:?}", start.elapsed());
-        result
+        // It ends long before the limit that ranks have by default.
+        communicator.barrier()
     });
     let expected = "rank 1: has not answered within 100ms";
     assert_eq!(errors, [expected; 3]);
