@@ -31,7 +31,8 @@ impl Rendezvous {
     /// | `mpirun` of Open MPI | `OMPI_COMM_WORLD_RANK` | `OMPI_COMM_WORLD_SIZE` | `OMPI_COMM_WORLD_LOCAL_RANK` |
     /// | `srun` of Slurm | `SLURM_PROCID` | `SLURM_NTASKS` | `SLURM_LOCALID` |
     ///
-    /// The address of rank 0 is `MASTER_ADDR`, by default this machine, and `MASTER_PORT`, by default 29500; `torchrun` sets both. On
+    /// The address of rank 0 is `MASTER_ADDR`, by default this machine, and `MASTER_PORT`, by default 29500; `torchrun` sets both. Where
+    /// `TORCHELASTIC_USE_AGENT_STORE` is `True`, torchrun itself listens at that port, and rank 0 at the next one. On
     /// several machines set `MASTER_ADDR` to the name of that of rank 0. `None` if there is no launcher.
     ///
     /// # Errors
@@ -61,6 +62,13 @@ impl Rendezvous {
         }
         let host = variable("MASTER_ADDR").unwrap_or_else(|| "127.0.0.1".into());
         let port = variable("MASTER_PORT").unwrap_or_else(|| PORT.into());
+        let mut port: u16 =
+            port.parse().map_err(|_| Error::InvalidOption(format!("MASTER_PORT is `{port}`, which is no port")))?;
+        if variable("TORCHELASTIC_USE_AGENT_STORE").as_deref() == Some("True") {
+            let problem =
+                || Error::InvalidOption(format!("torchrun listens at the port {port}, and there is none after it"));
+            port = port.checked_add(1).ok_or_else(problem)?;
+        }
         Ok(Some(Self { rank, size, local_rank, address: format!("{host}:{port}") }))
     }
 }
@@ -108,6 +116,8 @@ mod tests {
         let torchrun =
             [("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "node1"), ("MASTER_PORT", "123")];
         assert_eq!(of(&torchrun).unwrap(), Some(expected("node1:123")));
+        let with_agent = [&torchrun[..], &[("TORCHELASTIC_USE_AGENT_STORE", "True")]].concat();
+        assert_eq!(of(&with_agent).unwrap(), Some(expected("node1:124")));
         let mpirun =
             [("OMPI_COMM_WORLD_RANK", "5"), ("OMPI_COMM_WORLD_SIZE", "8"), ("OMPI_COMM_WORLD_LOCAL_RANK", "1")];
         assert_eq!(of(&mpirun).unwrap(), Some(expected("127.0.0.1:29500")));
@@ -118,6 +128,17 @@ mod tests {
             (&[("RANK", "2"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")], "RANK is 2, and WORLD_SIZE is 2"),
             (&[("RANK", "-1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")], "RANK is `-1`"),
             (&[("WORLD_SIZE", "2")], "RANK is not in"),
+            (&[("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0"), ("MASTER_PORT", "x")], "MASTER_PORT is `x`"),
+            (
+                &[
+                    ("RANK", "0"),
+                    ("WORLD_SIZE", "2"),
+                    ("LOCAL_RANK", "0"),
+                    ("MASTER_PORT", "65535"),
+                    ("TORCHELASTIC_USE_AGENT_STORE", "True"),
+                ],
+                "none after it",
+            ),
         ] {
             let error = of(bad).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
