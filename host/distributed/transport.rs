@@ -49,7 +49,10 @@ impl Transport {
             return Ok(Self::Host { reason });
         }
         let own_id = if communicator.rank() == 0 { nccl::new_id() } else { Ok([0; 128]) };
-        let message = own_id.as_ref().map_or_else(|problem| problem.as_bytes(), |id| id);
+        let message = match &own_id {
+            Ok(id) => &id[..],
+            Err(problem) => problem.as_bytes(),
+        };
         let from_0 = &communicator.call("an identity for NCCL").all_gather(message)?[0];
         // A message of another length is rank 0's problem.
         let Ok(id) = <nccl::Id>::try_from(&**from_0) else {

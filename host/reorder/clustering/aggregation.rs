@@ -52,7 +52,7 @@ impl Graph {
             let ranked = |vertex: u32| (self.degrees[vertex as usize], vertex);
             best != NONE && comes_before(ranked(vertex as u32), ranked(best), round)
         };
-        let stays = map(vertices, |vertex| !(wants(vertex) && !wants(best[vertex] as usize)));
+        let stays = map(vertices, |vertex| !wants(vertex) || wants(best[vertex] as usize));
         let (mut numbers, mut count) = (vec![NONE; vertices], 0);
         for (number, _) in numbers.iter_mut().zip(&stays).filter(|(_, stays)| **stays) {
             *number = count;
