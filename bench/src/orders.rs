@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::Args;
-use measure::{Clock, DTypeName, Spread};
+use measure::{Clock, DTypeName, Spread, shuffle};
 use serde::Serialize;
 use warpsparse::{CsrMatrix, DenseLayout, Device, DeviceIndices, DeviceMatrix, Result, Scalar, io::MatrixSource};
 
@@ -112,12 +112,7 @@ fn orders<T: Scalar>(session: &mut Session<'_>, source: &MatrixSource, dtype: DT
 fn shuffled<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<CsrMatrix<T>> {
     let order = |count: usize| {
         let mut numbers: Vec<u32> = (0..count as u32).collect();
-        let mut random = 7u64;
-        for k in (1..count).rev() {
-            // Knuth's 64-bit linear congruential generator.
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            numbers.swap(k, ((random >> 32) * (k as u64 + 1) >> 32) as usize);
-        }
+        shuffle(&mut numbers);
         numbers
     };
     Ok(matrix.permute(&order(matrix.nrows()), &order(matrix.ncols()))?.canonical())
