@@ -41,10 +41,10 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         course.borrow_mut().end();
         if let Err(error @ Error::Breakdown { iteration: 1.., .. }) = solved {
             let x = x.gather()?;
-            if communicator.rank() == 0 {
-                if let Err(problem) = write_files(options, first_norm, &course.borrow().norms, &x) {
-                    eprintln!("error: {problem}");
-                }
+            if communicator.rank() == 0
+                && let Err(problem) = write_files(options, first_norm, &course.borrow().norms, &x)
+            {
+                eprintln!("error: {problem}");
             }
             return Err(error);
         }
