@@ -92,6 +92,7 @@ fn orders_of_graphs(device: &Device) {
     check("no entries", device, &pattern(70, &[]));
     check("a diagonal", device, &pattern(40, &(0..40).map(|i| (i, i)).collect::<Vec<_>>()));
     check("a path, duplicates, one direction", device, &pattern(5, &[(4, 1), (1, 4), (1, 4), (1, 3), (3, 0), (3, 3)]));
+    check("an entry on the diagonal is no neighbour", device, &pattern(2, &[(0, 0), (0, 1), (1, 0)]));
     check("a triangle with a tail", device, &pattern(5, &[(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]));
     // A full row, whose entries all threads share, without the column; the others are joined in pairs.
     let arrow = (0..2000).map(|j| (700, j)).chain((0..2000).step_by(2).map(|i| (i, i + 1)));
