@@ -107,7 +107,7 @@ family! {
     /// Which entry: there is one.
     pub struct Key {}
 
-    breadth_first(): Args => search;
+    breadth_first_search(): Args => search;
 }
 
 /// An element of [`Args::spans`].
