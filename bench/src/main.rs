@@ -18,6 +18,7 @@ mod page;
 mod pool;
 mod reading;
 mod report;
+mod scaling;
 mod session;
 mod sort;
 mod spgemm;
@@ -97,6 +98,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench orders gen:poisson3d:160 --json orders.json`.
     Orders(orders::Options),
+    /// Measures products and conjugate gradients on 1, 2, 4, .. devices: strong and weak scaling, against a model.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench scaling gen:poisson3d:256 --weak 200 --json scaling.json`.
+    Scaling(scaling::Options),
     /// Measures prefix sums and radix sorts of several lengths against CUB.
     ///
     /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`. Build bench/cub/sort.cu and run it
@@ -150,6 +155,7 @@ impl Benchmark {
             Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
             Self::Orders(options) => orders::measure(options),
+            Self::Scaling(options) => scaling::measure(options),
             Self::Sort(options) => sort::measure(options),
             Self::Matrix(options) => matrix::measure(options),
             Self::Formats(options) => formats::measure(options),
@@ -168,6 +174,7 @@ impl Benchmark {
             Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
             Self::Orders(options) => &options.settings.conditions.basics,
+            Self::Scaling(options) => &options.basics,
             Self::Sort(options) => &options.basics,
             Self::Matrix(options) => &options.settings.conditions.basics,
             Self::Formats(options) => &options.settings.conditions.basics,

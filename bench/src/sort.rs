@@ -148,7 +148,7 @@ fn rare_one<T: Number>(bits: u64) -> T {
 }
 
 /// SplitMix64 (G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators", 2014) of an index.
-fn random_bits(index: usize) -> u64 {
+pub(crate) fn random_bits(index: usize) -> u64 {
     let mut z = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -6,7 +6,6 @@ mod info;
 mod launch;
 mod multiply;
 mod output;
-mod ranks;
 mod reorder;
 mod solve;
 mod spmm;

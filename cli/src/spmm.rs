@@ -5,7 +5,7 @@ use std::fmt;
 use clap::{Args, ValueEnum};
 use measure::{
     Cache, DTypeName, DenseProblems, DenseReport, Figures, MAX_COLUMNS, MatrixReport, Measurement, Outcome,
-    ProductReport, Reduction, emit,
+    ProductReport, Ranks, Reduction, emit,
 };
 use serde::Serialize;
 use warpsparse::{Device, Reduce, Result, Scalar, SpmmOptions, Weights, io::MatrixSource};
@@ -20,6 +20,9 @@ pub(crate) struct Options {
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Multiply over several devices, a rank on each: see `warpsparse solve --help`.
+    #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "reduce", "tile", "split_threshold", "autotune"])]
+    devices: Option<String>,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
@@ -93,43 +96,70 @@ struct Report {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let device = Device::from_name(&options.device)?;
     let report = match options.dtype {
-        DTypeName::F32 => measure::<f32>(options, &device)?,
-        DTypeName::F64 => measure::<f64>(options, &device)?,
+        DTypeName::F32 => measure::<f32>(options)?,
+        DTypeName::F64 => measure::<f64>(options)?,
     };
+    let Some(report) = report else { return Ok(()) };
     emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
     Ok(report.product.product.check()?)
 }
 
-fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
+/// None if this process is not the rank that reports.
+fn measure<T: Scalar>(options: &Options) -> Result<Option<Report>> {
     let (cols, repeats) = (options.n as usize, options.repeat as usize);
-    let problems = DenseProblems::<T>::load(&options.matrix, cols)?;
+    let load = || DenseProblems::<T>::load(&options.matrix, cols);
+    let (problems, device, copy_bandwidth, product) = match &options.devices {
+        None => {
+            let device = Device::from_name(&options.device)?;
+            let problems = load()?;
+            let copy_bandwidth = device.measure_copy_bandwidth()?;
+            let product = product(options, &device, &problems, copy_bandwidth)?;
+            (problems, device.describe(), copy_bandwidth, product)
+        }
+        Some(names) => {
+            let ranks = Ranks::from_name(names)?;
+            let problems = load()?;
+            let problem = problems.with_cols(cols)?;
+            let product = ranks.measure(repeats, |rank| rank.dense_product(&problem))?;
+            let Some((copy_bandwidth, product)) = product else { return Ok(None) };
+            (problems, ranks.describe(), copy_bandwidth, product)
+        }
+    };
+    Ok(Some(Report {
+        schema: "warpsparse.spmm",
+        version: 2,
+        matrix: MatrixReport::new(&options.matrix, &problems.matrix.structure()),
+        n: options.n,
+        reduce: options.reduce,
+        unweighted: options.unweighted,
+        device,
+        dtype: options.dtype,
+        copy_gb_per_s: copy_bandwidth / 1e9,
+        product,
+    }))
+}
+
+/// Measures on one device.
+fn product<T: Scalar>(
+    options: &Options,
+    device: &Device,
+    problems: &DenseProblems<T>,
+    copy_bandwidth: f64,
+) -> Result<DenseReport> {
+    let (cols, repeats) = (options.n as usize, options.repeat as usize);
     let weights = if options.unweighted { Weights::Ones } else { Weights::Values };
     let problem = match options.reduce {
         Some(name) => problems.reduced(cols, Reduction { reduce: name.into(), weights })?,
         None => problems.with_cols(cols)?,
     };
-    let copy_bandwidth = device.measure_copy_bandwidth()?;
     let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
     let mut forced = SpmmOptions::default();
     (forced.tile, forced.split_threshold, forced.autotune) = (options.tile, options.split_threshold, options.autotune);
-    let product = match options.reduce {
-        Some(_) => measurement.reduction()?,
-        None => measurement.product(&mut Vec::new(), &mut Vec::new(), &forced)?,
-    };
-    Ok(Report {
-        schema: "warpsparse.spmm",
-        version: 2,
-        matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
-        n: options.n,
-        reduce: options.reduce,
-        unweighted: options.unweighted,
-        device: device.describe(),
-        dtype: options.dtype,
-        copy_gb_per_s: copy_bandwidth / 1e9,
-        product,
-    })
+    match options.reduce {
+        Some(_) => measurement.reduction(),
+        None => measurement.product(&mut Vec::new(), &mut Vec::new(), &forced),
+    }
 }
 
 impl fmt::Display for Report {

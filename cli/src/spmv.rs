@@ -4,7 +4,7 @@ use std::fmt;
 
 use clap::{Args, ValueEnum};
 use measure::{
-    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, emit,
+    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks, emit,
 };
 use serde::Serialize;
 use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
@@ -18,6 +18,9 @@ pub(crate) struct Options {
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Multiply over several devices, a rank on each: see `warpsparse solve --help`.
+    #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device"])]
+    devices: Option<String>,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
@@ -88,40 +91,63 @@ struct Report {
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let device = Device::from_name(&options.device)?;
     let report = match options.dtype {
-        DTypeName::F32 => measure::<f32>(options, &device)?,
-        DTypeName::F64 => measure::<f64>(options, &device)?,
+        DTypeName::F32 => measure::<f32>(options)?,
+        DTypeName::F64 => measure::<f64>(options)?,
     };
+    let Some(report) = report else { return Ok(()) };
     emit(&if options.json { serde_json::to_string_pretty(&report)? } else { report.to_string() })?;
     Ok(report.products.iter().try_for_each(ProductReport::check)?)
 }
 
-fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
-    let problem = Problem::<T>::load(&options.matrix)?;
-    let copy_bandwidth = device.measure_copy_bandwidth()?;
+/// None if this process is not the rank that reports.
+fn measure<T: Scalar>(options: &Options) -> Result<Option<Report>> {
+    let choices = choices(options);
     let repeats = options.repeat as usize;
-    let measurement = Measurement::new(device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
+    let (problem, device, copy_bandwidth, products) = match &options.devices {
+        None => {
+            let device = Device::from_name(&options.device)?;
+            let problem = Problem::<T>::load(&options.matrix)?;
+            let copy_bandwidth = device.measure_copy_bandwidth()?;
+            let measurement = Measurement::new(&device, &problem, Cache::Cold, repeats..=repeats, copy_bandwidth)?;
+            let products = choices.iter().map(|choice| measurement.product(choice)).collect::<Result<_>>()?;
+            (problem, device.describe(), copy_bandwidth, products)
+        }
+        Some(names) => {
+            let ranks = Ranks::from_name(names)?;
+            let problem = Problem::<T>::load(&options.matrix)?;
+            let products = ranks.measure(repeats, |rank| {
+                choices.iter().map(|choice| rank.product(&problem, choice)).collect::<Result<Vec<_>>>()
+            })?;
+            let Some((copy_bandwidth, products)) = products else { return Ok(None) };
+            (problem, ranks.describe(), copy_bandwidth, products)
+        }
+    };
+    Ok(Some(Report {
+        schema: "warpsparse.spmv",
+        version: 3,
+        matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
+        device,
+        dtype: options.dtype,
+        copy_gb_per_s: copy_bandwidth / 1e9,
+        repeats: options.repeat,
+        products,
+    }))
+}
+
+/// What leads to the kernels to measure.
+fn choices(options: &Options) -> Vec<SpmvOptions> {
     let kernel = CsrKernel::from(options.kernel);
-    let choices = match (options.lanes, kernel) {
+    let lanes = match (options.lanes, kernel) {
         (LaneChoice::One(lanes), _) => vec![lanes],
         (LaneChoice::All, CsrKernel::Adaptive) => [1, 2, 4, 8, 16].map(Lanes::Fixed).to_vec(),
         (LaneChoice::All, _) => [1, 2, 4, 8, 16, 32].map(Lanes::Fixed).to_vec(),
     };
-    let product = |&lanes: &Lanes| {
+    let choice = |lanes| {
         let forced = SpmvOptions::default().format(options.format.into()).kernel(kernel).lanes(lanes);
-        measurement.product(&if options.autotune { forced.autotune() } else { forced })
+        if options.autotune { forced.autotune() } else { forced }
     };
-    Ok(Report {
-        schema: "warpsparse.spmv",
-        version: 3,
-        matrix: MatrixReport::new(&options.matrix, &problem.matrix.structure()),
-        device: device.describe(),
-        dtype: options.dtype,
-        copy_gb_per_s: copy_bandwidth / 1e9,
-        repeats: options.repeat,
-        products: choices.iter().map(product).collect::<Result<_>>()?,
-    })
+    lanes.into_iter().map(choice).collect()
 }
 
 impl fmt::Display for Report {

@@ -14,6 +14,7 @@ mod mark;
 #[cfg(feature = "cuda")]
 mod outside;
 mod pinned;
+mod reach;
 mod recording;
 mod slice;
 mod timing;

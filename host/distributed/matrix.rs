@@ -163,6 +163,12 @@ impl<T: Scalar> DistributedMatrix<T> {
         self.nnz
     }
 
+    /// Returns how many elements of other ranks a product with a vector needs on this rank.
+    #[must_use]
+    pub fn halo_len(&self) -> usize {
+        self.halo.rows()
+    }
+
     /// Returns which rank has which rows, and elements of `y`.
     #[must_use]
     pub fn rows(&self) -> &Partition {

@@ -107,6 +107,11 @@ pub struct Times {
 }
 
 impl Times {
+    /// The host's alone.
+    pub(super) fn of_host(clock: Clock, each: Vec<Duration>) -> Self {
+        Self { clock, each, host: Vec::new() }
+    }
+
     /// Their spread.
     #[must_use]
     pub fn timing(&self) -> Timing {

@@ -1,10 +1,12 @@
 //! How long operations of warpsparse take, and whether their results are right: what its command and its benchmarks share.
 
 mod clock;
+mod collective;
 mod gemm;
 mod peak;
 mod program;
 mod random;
+mod ranks;
 pub mod reference;
 mod source;
 mod spmm;
@@ -21,10 +23,12 @@ use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
 use self::clock::Repeats;
 pub use self::{
     clock::{Clock, Times, Timing},
+    collective::Collective,
     gemm::{GemmProblem, GemmReference, GemmReport, Operand, Operands, Shape},
     peak::peak,
     program::{Outcome, emit, exit_status},
     random::{random_elements, shuffle},
+    ranks::Ranks,
     reference::{Errors, Reduction},
     source::load,
     spmm::{DenseProblem, DenseProblems, DenseReport, MAX_COLUMNS},
@@ -150,15 +154,7 @@ impl<'a, P> Measurement<'a, P> {
 
     /// The figures of a product that took `times`, and must move so many `bytes` at least.
     pub fn figures(&self, times: &Times, bytes: usize, errors: &Errors) -> Figures {
-        let timing = times.timing();
-        let bytes_per_second = bytes as f64 / (timing.time_us.median * 1e-6);
-        Figures {
-            timing,
-            gb_per_s: bytes_per_second / 1e9,
-            percent_of_copy: 100.0 * bytes_per_second / self.copy_bandwidth,
-            relative_error: errors.relative,
-            error_over_bound: errors.over_bound,
-        }
+        Figures::new(times, bytes, errors, self.copy_bandwidth)
     }
 }
 
@@ -195,6 +191,19 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Of a product that took `times`, and must move so many `bytes` at least, where copies have this bandwidth in bytes a second.
+    pub fn new(times: &Times, bytes: usize, errors: &Errors, copy_bandwidth: f64) -> Self {
+        let timing = times.timing();
+        let bytes_per_second = bytes as f64 / (timing.time_us.median * 1e-6);
+        Self {
+            timing,
+            gb_per_s: bytes_per_second / 1e9,
+            percent_of_copy: 100.0 * bytes_per_second / copy_bandwidth,
+            relative_error: errors.relative,
+            error_over_bound: errors.over_bound,
+        }
+    }
+
     /// The median of the times that the clock tells.
     pub fn us(&self) -> f64 {
         self.timing.time_us.median

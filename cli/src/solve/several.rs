@@ -2,14 +2,13 @@
 
 use std::{cell::RefCell, ops::ControlFlow, time::Instant};
 
-use measure::Outcome;
+use measure::{Outcome, Ranks};
 use warpsparse::{
     Error, Scalar, Tolerance,
     distributed::{Communicator, DistributedCg, DistributedMatrix, DistributedVec},
 };
 
 use super::{Course, Options, PreconditionerName, Solved, System, report, write_files};
-use crate::ranks::Ranks;
 
 /// Solves over the devices that the option names, a rank on each.
 pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {

@@ -6,7 +6,8 @@ use warpsparse::{
 };
 
 /// The ranks of a computation.
-pub(crate) enum Ranks {
+#[derive(Debug)]
+pub enum Ranks {
     /// Threads of this process, one for each device.
     Threads(Vec<Device>),
     /// This process is one rank.
@@ -15,7 +16,7 @@ pub(crate) enum Ranks {
 
 impl Ranks {
     /// Reads `all`, numbers of GPUs such as `0,1,2`, `cpu:N`, `emulated:N`, `ranks` or `ranks:DEVICE`.
-    pub(crate) fn from_name(name: &str) -> Result<Self> {
+    pub fn from_name(name: &str) -> Result<Self> {
         let unknown = || {
             let names = "`all`, numbers of GPUs such as `0,1,2`, `cpu:N`, `emulated:N`, `ranks` or `ranks:cpu`";
             Error::InvalidOption(format!("no devices `{name}`: they are {names}"))
@@ -43,7 +44,7 @@ impl Ranks {
     }
 
     /// Runs a program on every rank. Returns the result of rank 0; in another process nothing.
-    pub(crate) fn run<R: Send>(&self, program: impl Fn(&Communicator) -> Result<R> + Sync) -> Result<Option<R>> {
+    pub fn run<R: Send>(&self, program: impl Fn(&Communicator) -> Result<R> + Sync) -> Result<Option<R>> {
         match self {
             Self::Threads(devices) => Ok(distributed::run(devices, program)?.into_iter().next()),
             Self::Process(meeting, device) => {
@@ -54,7 +55,7 @@ impl Ranks {
     }
 
     /// The device of rank 0, or of this process.
-    pub(crate) fn first(&self) -> &Device {
+    pub fn first(&self) -> &Device {
         match self {
             Self::Threads(devices) => &devices[0],
             Self::Process(_, device) => device,
@@ -62,7 +63,7 @@ impl Ranks {
     }
 
     /// Describes the devices in a line.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Threads(devices) => {
                 let names: Vec<_> = devices.iter().map(Device::to_string).collect();
