@@ -29,7 +29,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, warp};
 
 use crate::{
-    aggregation::NONE,
     args::args,
     csr_rows::{blocks_of_entries, first_not_below, for_entries_of_warp},
     family::family,
@@ -41,6 +40,9 @@ pub const BLOCK_SIZE: u32 = 256;
 
 /// Rows of a group.
 pub const GROUP: u32 = 64;
+
+/// No target: what `aggregation` calls no neighbour.
+pub const NONE: u32 = u32::MAX;
 
 args! {
     /// The arguments of `count`.
