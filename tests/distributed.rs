@@ -6,7 +6,10 @@ mod common;
 use std::{
     ops::ControlFlow,
     process::ExitCode,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -71,6 +74,9 @@ fn main() -> ExitCode {
 
 const RANKS: [usize; 5] = [1, 2, 3, 4, 7];
 
+/// The one program at a time that runs on several GPUs: those of two would wait for each other in NCCL.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// So many ranks on a device; on GPUs from the first on, if there are several.
 fn devices(device: &Device, ranks: usize) -> Vec<Device> {
     let of_rank = |rank: usize| match device.is_cuda() {
@@ -80,6 +86,12 @@ fn devices(device: &Device, ranks: usize) -> Vec<Device> {
     (0..ranks).map(of_rank).collect()
 }
 
+/// Runs a program on so many ranks.
+fn run<R: Send>(device: &Device, ranks: usize, program: impl Fn(&Communicator) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let _turn = device.is_cuda().then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    distributed::run(&devices(device, ranks), program)
+}
+
 /// What all ranks return.
 #[track_caller]
 fn on_ranks<R: Send + PartialEq + std::fmt::Debug>(
@@ -87,7 +99,7 @@ fn on_ranks<R: Send + PartialEq + std::fmt::Debug>(
     ranks: usize,
     program: impl Fn(&Communicator) -> Result<R> + Sync,
 ) -> R {
-    let mut results = distributed::run(&devices(device, ranks), program).unwrap();
+    let mut results = run(device, ranks, program).unwrap();
     assert_eq!(results.len(), ranks);
     let first = results.swap_remove(0);
     assert!(results.iter().all(|result| *result == first), "ranks differ: {first:?}, {results:?}");
@@ -232,7 +244,7 @@ fn several_matrices(device: &Device) {
 fn interior_rows(device: &Device) {
     let a = stencil(20);
     for ranks in [1, 2, 4] {
-        let described = distributed::run(&devices(device, ranks), |communicator| {
+        let described = run(device, ranks, |communicator| {
             let a = DistributedMatrix::from_whole(communicator, &a)?;
             Ok(a.describe())
         });
@@ -429,7 +441,7 @@ fn matrices_that_it_is_not_for(device: &Device) {
     let of_rank_0 = from_rows::<f64>(4, vec![vec![(0, 0.0)], vec![(1, 1.0)], vec![(2, 1.0)], vec![(3, 1.0)]]);
     for ranks in [1, 3] {
         let solve = |a: &CsrMatrix<f64>, jacobi: bool| {
-            distributed::run(&devices(device, ranks), |communicator| {
+            run(device, ranks, |communicator| {
                 let a = DistributedMatrix::from_whole(communicator, a)?;
                 let mut b = DistributedVec::zeros(communicator, a.rows())?;
                 b.fill(1.0)?;
@@ -460,7 +472,7 @@ fn matrices_that_it_is_not_for(device: &Device) {
         let mut values = of_rank_0.values().to_vec();
         values.swap(0, row);
         let a = CsrMatrix::try_from_csr_data(4, 4, vec![0u32, 1, 2, 3, 4], vec![0, 1, 2, 3], values).unwrap();
-        let error = distributed::run(&devices(device, 3), |communicator| {
+        let error = run(device, 3, |communicator| {
             let a = DistributedMatrix::from_whole(communicator, &a)?;
             a.jacobi()?;
             communicator.barrier()
@@ -503,7 +515,7 @@ fn ones_own(device: &Device) {
     };
     let x = on_ranks(device, 3, |communicator| solve(communicator, &|| Box::new(Twice)));
     assert!(x.iter().zip(&solution).all(|(x, expected)| (x - expected).abs() < 1e-10));
-    let error = distributed::run(&devices(device, 3), |communicator| {
+    let error = run(device, 3, |communicator| {
         let error = solve(communicator, &|| Box::new(Fails(communicator.rank() == 1))).unwrap_err();
         let names_rank_1 = matches!(error, Error::Rank { rank: 1, .. });
         assert_ne!(names_rank_1, communicator.rank() == 1, "{error}");
@@ -548,7 +560,7 @@ fn callbacks(device: &Device) {
     let (info, seen) = on_ranks(device, 3, |communicator| solve(communicator, 4));
     assert_eq!((info.iterations, info.reason, &info.history[1..]), (4, StopReason::Stopped, &seen[..]));
     // Ranks that do not agree.
-    let error = distributed::run(&devices(device, 3), |communicator| solve(communicator, 4 + communicator.rank() % 2));
+    let error = run(device, 3, |communicator| solve(communicator, 4 + communicator.rank() % 2));
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Rank { rank: 1, kind: ErrorKind::InvalidInput, .. }), "{error}");
     // The limit of iterations.
@@ -563,7 +575,7 @@ fn callbacks(device: &Device) {
 
 fn what_does_not_fit(device: &Device) {
     let kinds = |program: &(dyn Fn(&Communicator) -> Result<()> + Sync)| {
-        let error = distributed::run(&devices(device, 2), |communicator| program(communicator)).unwrap_err();
+        let error = run(device, 2, |communicator| program(communicator)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         error.to_string()
     };
@@ -844,7 +856,7 @@ fn files(device: &Device) {
     std::fs::remove_file(&file).unwrap();
     assert_exact("from a file", &found, &reference_spmv(&a, 1.0, &x, 0.0, &[0.0; 25]));
     // On one rank it is gone.
-    let error = distributed::run(&devices(device, 2), |communicator| {
+    let error = run(device, 2, |communicator| {
         if communicator.rank() == 1 {
             DistributedMatrix::<f64>::read_matrix_market(communicator, &file)?;
         }
@@ -951,7 +963,7 @@ fn random_cases(device: &Device) {
         let a = integers::matrix(&matrix);
         let (x, y) = (integers::vector::<f64>(seed, a.ncols()), integers::vector::<f64>(seed + 1, a.nrows()));
         let (rows, columns) = (cuts(seed, a.nrows(), ranks), cuts(seed ^ 1, a.ncols(), ranks));
-        let found = distributed::run(&devices(device, ranks), |communicator| {
+        let found = run(device, ranks, |communicator| {
             let rank = communicator.rank();
             let partition = |cuts: &[usize]| Partition::from_local(communicator, cuts[rank + 1] - cuts[rank]);
             let a = match whole {

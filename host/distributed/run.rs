@@ -17,6 +17,9 @@ use crate::{Device, Error, ErrorKind, Result};
 /// Runs a program on several devices: a thread for each, its rank, which calls `program` with its [`Communicator`]. Returns the results in
 /// the order of ranks, when all threads have ended.
 ///
+/// On GPUs, run one program at a time: NCCL's operations of two, queued on the same streams in different orders, wait for each other until the
+/// [time limit](Communicator::time_limit), and then fail.
+///
 /// The same device may occur several times. Every rank runs the same program; what it does depends on
 /// [`Communicator::rank`]. A matrix or vector that a rank makes stays with it.
 ///
