@@ -25,6 +25,9 @@ const ENTRIES_ALONE: u32 = 8192;
 /// Entries of the matrix that justify another block. Not measured yet.
 const ENTRIES_OF_BLOCK: u32 = 4096;
 
+/// `cuthill_mckee` prepares the state of a search.
+const _: () = assert!(cuthill_mckee::STATE_LEN == STATE_LEN && cuthill_mckee::FOUND == breadth_first::FOUND);
+
 /// The order of a square matrix.
 pub(super) fn reverse_cuthill_mckee<T: Scalar>(matrix: Arc<CsrArrays<T, u32>>) -> Result<DeviceVec<u32>> {
     let (device, n) = (matrix.device.clone(), matrix.nrows);

@@ -30,17 +30,22 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{
-    args::args,
-    breadth_first::{FOUND, STATE_LEN, span},
-    csr_rows::first_not_below,
-    family::family,
-    grid::thread_index,
-    unroll::unroll,
-};
+use crate::{args::args, csr_rows::first_not_below, family::family, grid::thread_index, unroll::unroll};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
+
+/// Words of the state of a search, and the word that counts the rows to start from: those of `breadth_first`.
+pub const STATE_LEN: usize = 5;
+/// See [`STATE_LEN`].
+pub const FOUND: usize = 1;
+
+/// The span of a row to start from, as `breadth_first` has it for all rows.
+#[inline(always)]
+#[must_use]
+pub fn span(begin: u32, end: u32) -> u64 {
+    u64::from(begin) << 32 | u64::from(end - begin)
+}
 
 args! {
     /// The arguments of `degrees`.

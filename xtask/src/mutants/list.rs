@@ -576,14 +576,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "cg",
-        "cg/cg_csr.rs",
+        "cg/cg_rows.rs",
         "the dot is that of q with itself",
         "dot.add_product(p.widen(), sum.widen());",
         "dot.add_product(sum.widen(), sum.widen());",
     ),
     mutant(
         "cg",
-        "cg/cg_steps.rs",
+        "cg/cg_elements.rs",
         "the last element is left out, of those that make no four",
         "if first < n % ELEMENTS {",
         "if first + 1 < n % ELEMENTS {",
