@@ -89,7 +89,7 @@ args! {
         read col_indices: u32 [entries as usize],
         /// The rows in the order found.
         write order: u32 [n as usize],
-        /// Of each row in that order, the first entry, in the upper half, and how many there are: [`span`].
+        /// Of each row in that order, the first entry, in the upper half, and how many there are: `span`.
         write spans: u64 [n as usize],
         /// The parent of each row.
         write parents: u32 [n as usize],
