@@ -375,7 +375,11 @@ impl<T: Element> Buffer<T> {
             let slice = slice.map_err(|error| stream.allocation_error(error, bytes))?;
             return Ok(Self::Cuda(CudaBuffer::of_slice(stream, slice, len)));
         }
-        Self::zeros(device, len)
+        let mut buffer = Self::zeros(device, len)?;
+        if let (Backend::Emulated { .. }, Self::Host(elements)) = (device.backend(), &mut buffer) {
+            fill_with_garbage(elements);
+        }
+        Ok(buffer)
     }
 
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
@@ -543,6 +547,12 @@ const IN_HOST_MEMORY: &str = "all that the CPU device holds is in host memory";
 /// Allocates zeros in the host memory that a device uses as its own.
 pub(super) fn host_zeros<T: Element>(device: &Device, len: usize) -> Result<Vec<T>> {
     memory::zeros(len).map_err(|error| of_device(device, error))
+}
+
+/// What a GPU may find in memory that nobody has written, so that the emulator notices who reads it.
+fn fill_with_garbage<T: Element>(elements: &mut [T]) {
+    // SAFETY: elements are numbers, and any bits are one.
+    unsafe { elements.as_mut_ptr().cast::<u8>().write_bytes(0xa5, size_of_val(elements)) }
 }
 
 /// Names the device that is out of memory.
