@@ -1,19 +1,21 @@
 //! Aggregates of the vertices of a graph: a maximal independent set at distance 2, and everybody with the one that is near.
 //!
 //! # The mathematics
-//! Every undecided vertex has a number in a round, distinct from all others, 0 stands for one that is out, and [`ROOT`] for a root.
+//! Every undecided vertex has a number in a round, distinct from all others; [`ROOT`] stands for a root, and 0 for everybody else.
 //! ```text
-//! nearest(v)   the greatest number among v and its neighbours
+//! begin(v)     v may become a root if it has enough neighbours that are free, that is in no aggregate: one at first, see `least` later
+//! nearest(v)   the greatest number among v and its neighbours; 0 for one that is not free
 //! decide(v)    with m, the greatest `nearest` among v and its neighbours: v becomes a root if m is its own number, and is out if m is ROOT
-//! join(v)      a root is an aggregate, and its neighbours belong to it
+//! join(v)      a root is a new aggregate, and free neighbours belong to it
 //! rest(v)      others join the neighbouring aggregate that their entries are largest for in all; of equal ones the least
 //! ```
-//! No two roots are within two edges, and every vertex that is not a root is within two edges of one: so it has a neighbour that `join` places.
-//! Vertices whose row has no entry beside the diagonal belong to no aggregate.
+//! No two roots are within two edges, by way of free vertices; and after the first pass every free vertex is within two edges of a root, so it has a neighbour that
+//! has joined. Vertices whose row has no entry beside the diagonal belong to no aggregate.
 //!
 //! # When to use it
-//! Coarsening for algebraic multigrid (Bell, Dalton & Olson, 2012), with new numbers in every round (Kelley & Rajamanickam, 2022): `begin`, rounds of
-//! `nearest` and `decide` until nobody is undecided, `roots`, a scan, `join`, `rest`. The same aggregates on every device.
+//! Coarsening for algebraic multigrid (Bell, Dalton & Olson, 2012), with new numbers in every round and a second pass over what the first has left (Kelley & Rajamanickam,
+//! 2022). A pass is `begin`, rounds of `nearest` and `decide` until nobody is undecided, `roots`, a scan, and `join`; after two of them `rest`. The same
+//! aggregates on every device.
 //!
 //! # Threads
 //! [`LANES`] a row for what looks at neighbours; otherwise a thread per vertex.
@@ -46,11 +48,17 @@ pub const BLOCK_SIZE: u32 = 256;
 /// Lanes of a row, for short rows and for others.
 pub const LANES: [u32; 2] = [8, 32];
 
-/// The state of a vertex that is no root, and its number.
+/// The state of a free vertex that is no root.
 pub const OUT: u32 = 0;
 
-/// The state of a vertex of which nothing is known yet.
+/// The state of a vertex that may become a root.
 pub const UNDECIDED: u32 = 1;
+
+/// The state of a vertex that has an aggregate already: it is not there.
+pub const GONE: u32 = 2;
+
+/// No aggregate.
+pub const NONE: u32 = u32::MAX;
 
 /// The state of a root, and its number.
 pub const ROOT: u32 = u32::MAX;
@@ -72,6 +80,10 @@ args! {
 args! {
     /// The arguments of `begin`.
     pub struct BeginArgs {
+        /// How many free neighbours a root needs: see [`least`].
+        value rule: u32,
+        /// The aggregate of each vertex, or [`NONE`]; null if nobody has one.
+        read joined: u32 [null or graph.rows as usize],
         /// The states.
         write states: u32 [graph.rows as usize],
         /// The graph.
@@ -124,11 +136,13 @@ args! {
 args! {
     /// The arguments of `join`.
     pub struct JoinArgs {
-        /// Stands for no aggregate: how many there are.
-        value none: u32,
-        /// How many roots before each vertex, and one more element.
+        /// The number of the first new aggregate.
+        value first: u32,
+        /// How many new roots before each vertex, and one more element.
         read numbers: u32 [graph.rows as usize + 1],
-        /// The aggregate of each vertex, or `none`.
+        /// The aggregate of each vertex before, or [`NONE`]; null if nobody has one.
+        read joined: u32 [null or graph.rows as usize],
+        /// The aggregate of each vertex, or [`NONE`].
         write aggregates: u32 [graph.rows as usize],
         /// The graph.
         part graph: Graph<A>,
@@ -138,13 +152,11 @@ args! {
 args! {
     /// The arguments of `rest`.
     pub struct RestArgs<T> {
-        /// Stands for no aggregate.
-        value none: u32,
         /// The entries' values.
         read values: T [graph.entries as usize],
         /// The aggregates that `join` has found.
         read joined: u32 [graph.rows as usize],
-        /// The aggregate of each vertex, or `none`.
+        /// The aggregate of each vertex, or [`NONE`].
         write aggregates: u32 [graph.rows as usize],
         /// 1 for each vertex that has an aggregate, otherwise 0.
         write placed: u32 [graph.rows as usize],
@@ -156,7 +168,7 @@ args! {
 /// What an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// With [`BeginArgs`], by one lane.
+    /// With [`BeginArgs`].
     Begin,
     /// With [`NearestArgs`].
     Nearest,
@@ -180,7 +192,8 @@ family! {
         lanes: u32,
     }
 
-    amg_aggregates_begin(Operation::Begin, 1): BeginArgs => begin;
+    amg_aggregates_begin_t8(Operation::Begin, 8): BeginArgs => begin::<8>;
+    amg_aggregates_begin_t32(Operation::Begin, 32): BeginArgs => begin::<32>;
     amg_aggregates_nearest_t8(Operation::Nearest, 8): NearestArgs => nearest::<8>;
     amg_aggregates_nearest_t32(Operation::Nearest, 32): NearestArgs => nearest::<32>;
     amg_aggregates_decide_t8(Operation::Decide, 8): DecideArgs => decide::<8>;
@@ -200,13 +213,13 @@ pub const fn grid_size(rows: u32, lanes: u32) -> u32 {
     blocks_of_groups(rows, lanes, BLOCK_SIZE)
 }
 
-/// The number of a vertex in a state: of undecided ones below 2^31, distinct, between those of [`OUT`] and [`ROOT`], and in each round others. (A step of
+/// The number of a vertex in a state: of undecided ones below 2^31 one that no other has, and in each round another. (A step of
 /// MurmurHash3, A. Appleby, on 31 bits: each step maps them one to one.) The host computes the same.
 #[inline(always)]
 #[must_use]
 pub const fn number(vertex: u32, state: u32, round: u32) -> u32 {
     if state != UNDECIDED {
-        return state;
+        return if state == ROOT { ROOT } else { 0 };
     }
     const BITS: u32 = (1 << 31) - 1;
     let mut hash = (vertex ^ round.wrapping_mul(0x9e37_79b9)) & BITS;
@@ -215,18 +228,65 @@ pub const fn number(vertex: u32, state: u32, round: u32) -> u32 {
     1 + (hash ^ hash >> 16)
 }
 
+/// How many of its neighbours must be free for a vertex to become a root, by rule: 1; or at least 2, and half of them, or all if there are more than 5.
+#[inline(always)]
+#[must_use]
+pub const fn least(rule: u32, neighbours: u32) -> u32 {
+    let half = neighbours.div_ceil(2);
+    let least = if rule == rule::ALL_OF_MANY && neighbours > 5 { neighbours } else { half };
+    if rule == rule::ONE {
+        1
+    } else if least < 2 {
+        2
+    } else {
+        least
+    }
+}
+
+/// How many free neighbours a root needs.
+pub mod rule {
+    /// One.
+    pub const ONE: u32 = 0;
+    /// Half of the neighbours.
+    pub const HALF: u32 = 1;
+    /// Half of up to 5 neighbours, all of more: fewer aggregates where rows are long.
+    pub const ALL_OF_MANY: u32 = 2;
+}
+
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn begin(args: BeginArgs) {
-    let row = group_index::<BLOCK_SIZE>(1);
-    if row >= u64::from(args.graph.rows) {
+unsafe fn begin<const LANES: u32>(args: BeginArgs) {
+    let BeginArgs { graph, rule, joined, states } = args;
+    let row = group_index::<BLOCK_SIZE>(LANES);
+    if row >= u64::from(graph.rows) {
         return;
     }
-    // SAFETY: row < rows.
+    let (mask, lane, row) = (group_mask::<LANES>(), thread::thread_idx_x() % LANES, row as u32);
+    // SAFETY: row < rows, whose lanes are all here; entries between offsets exist.
     unsafe {
-        let (begin, end) = ends(args.graph, row as u32);
-        mem::store(args.states.add(row as usize), if end - begin > 1 { UNDECIDED } else { OUT });
+        let is_free = |vertex: u32| joined.is_null() || mem::load_readonly(joined.add(vertex as usize)) == NONE;
+        let (mut neighbours, mut free) = (0, 0);
+        let (mut entry, end) = ends(graph, row);
+        entry += lane.min(end - entry);
+        while entry < end {
+            let column = mem::load_readonly(graph.col_indices.add(entry as usize));
+            if column != row {
+                neighbours += 1;
+                free += u32::from(is_free(column));
+            }
+            entry += LANES.min(end - entry);
+        }
+        let mut distance = LANES / 2;
+        while distance > 0 {
+            neighbours += warp::warp_shuffle_xor(mask, neighbours, distance, LANES).0;
+            free += warp::warp_shuffle_xor(mask, free, distance, LANES).0;
+            distance /= 2;
+        }
+        if lane == 0 {
+            let may = if free >= least(rule, neighbours) { UNDECIDED } else { OUT };
+            mem::store(states.add(row as usize), if is_free(row) { may } else { GONE });
+        }
     }
 }
 
@@ -241,9 +301,9 @@ unsafe fn nearest<const LANES: u32>(args: NearestArgs) {
     }
     // SAFETY: row < rows, whose lanes are all here.
     unsafe {
-        let greatest = greatest_near::<LANES>(graph, row as u32, |vertex| {
-            number(vertex, mem::load_readonly(states.add(vertex as usize)), round)
-        });
+        let of = |vertex: u32| number(vertex, mem::load_readonly(states.add(vertex as usize)), round);
+        let is_gone = mem::load_readonly(states.add(row as usize)) == GONE;
+        let greatest = if is_gone { 0 } else { greatest_near::<LANES>(graph, row as u32, of) };
         if thread::thread_idx_x().is_multiple_of(LANES) {
             mem::store(nearest.add(row as usize), greatest);
         }
@@ -337,23 +397,26 @@ unsafe fn roots(args: RootsArgs) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn join<const LANES: u32>(args: JoinArgs) {
-    let JoinArgs { graph, none, numbers, aggregates } = args;
+    let JoinArgs { graph, first, numbers, joined, aggregates } = args;
     let row = group_index::<BLOCK_SIZE>(LANES);
     if row >= u64::from(graph.rows) {
         return;
     }
     // SAFETY: row < rows, whose lanes are all here; vertices have a number each, and there is one more.
     unsafe {
-        // The complement of the least aggregate: a root's own, where there is one.
+        // The complement of the new aggregate of a root, of others 0: that of NONE.
         let of = |vertex: u32| {
             let number = mem::load_readonly(numbers.add(vertex as usize));
             let is_root = mem::load_readonly(numbers.add(vertex as usize + 1)) != number;
-            !(if is_root { number } else { none })
+            !(if is_root { first + number } else { NONE })
         };
-        let own = !of(row as u32);
-        let least = if own == none { !greatest_near::<LANES>(graph, row as u32, of) } else { own };
+        let mut found = if joined.is_null() { NONE } else { mem::load_readonly(joined.add(row as usize)) };
+        if found == NONE {
+            let own = of(row as u32);
+            found = !(if own == !NONE { greatest_near::<LANES>(graph, row as u32, of) } else { own });
+        }
         if thread::thread_idx_x().is_multiple_of(LANES) {
-            mem::store(aggregates.add(row as usize), least);
+            mem::store(aggregates.add(row as usize), found);
         }
     }
 }
@@ -362,7 +425,7 @@ unsafe fn join<const LANES: u32>(args: JoinArgs) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn rest<T: Scalar, const LANES: u32>(args: RestArgs<T>) {
-    let RestArgs { graph, none, values, joined, aggregates, placed } = args;
+    let RestArgs { graph, values, joined, aggregates, placed } = args;
     let row = group_index::<BLOCK_SIZE>(LANES);
     if row >= u64::from(graph.rows) {
         return;
@@ -371,7 +434,7 @@ unsafe fn rest<T: Scalar, const LANES: u32>(args: RestArgs<T>) {
     // SAFETY: row < rows, whose lanes are all here; entries between offsets exist.
     unsafe {
         let mut found = mem::load_readonly(joined.add(row as usize));
-        if found == none {
+        if found == NONE {
             let (begin, end) = ends(graph, row as u32);
             let of = |entry: u32| {
                 let column = mem::load_readonly(graph.col_indices.add(entry as usize));
@@ -381,11 +444,11 @@ unsafe fn rest<T: Scalar, const LANES: u32>(args: RestArgs<T>) {
                 let value = mem::load_readonly(values.add(entry as usize)).widen();
                 if value < 0.0 { -value } else { value }
             };
-            let mut best = (-1.0, none);
+            let mut best = (-1.0, NONE);
             let mut entry = begin + lane.min(end - begin);
             while entry < end {
                 let aggregate = of(entry);
-                if aggregate != none {
+                if aggregate != NONE {
                     let mut sum = magnitude(entry);
                     if end - begin <= ADDED_UP {
                         sum = 0.0;
@@ -412,7 +475,7 @@ unsafe fn rest<T: Scalar, const LANES: u32>(args: RestArgs<T>) {
         }
         if lane == 0 {
             mem::store(aggregates.add(row as usize), found);
-            mem::store(placed.add(row as usize), u32::from(found != none));
+            mem::store(placed.add(row as usize), u32::from(found != NONE));
         }
     }
 }

@@ -2,16 +2,19 @@
 //!
 //! # The mathematics
 //! ```text
-//! a_ij is strong   if |a_ij| > theta sqrt(a_ii a_jj), i != j. A row without a strong entry keeps its largest, if the others together
+//! m_i              the greatest |a_ij| / sqrt(a_ii a_jj) in row i, j != i
+//! t_i              sqrt(a_ii min(1, 8 m_i))
+//! a_ij is strong   if |a_ij| > theta t_i t_j, i != j. A row without a strong entry keeps its largest, if the others together
 //!                  have more than half of its diagonal: of equal ones the first.
 //! f_i              a_ii plus the entries that are not strong, or a_ii if that is not positive
 //! g_i              the greater of f_i and the sum of the strong |a_ij|
 //! S                s_ii = 1 - omega f_i / g_i, s_ij = -omega a_ij / g_i for the strong ones: I - omega G^-1 F
 //! ```
+//! Where rows have large entries that is the usual |a_ij| > theta sqrt(a_ii a_jj); where all are small, as in long rows, they are compared with the largest.
 //! `F` is the filtered matrix, whose row sums are those of `A`. By Gershgorin's theorem no eigenvalue of `G^-1 F` exceeds 2.
 //!
 //! # When to use it
-//! Setup of smoothed aggregation (Vanek, Mandel & Brezina, 1996): `measure`, an exclusive scan of the counts, then `fill`. The pattern of `S` is
+//! Setup of smoothed aggregation (Vanek, Mandel & Brezina, 1996): `scale`, `measure`, an exclusive scan of the counts, then `fill`. The pattern of `S` is
 //! the graph that is aggregated.
 //!
 //! # Rows and threads
@@ -67,6 +70,18 @@ args! {
         read values: T [entries as usize],
         /// The elements on the diagonal; 0 where there is none.
         read diagonal: T [rows as usize],
+        /// `t`; null for `scale`, which finds it.
+        read scales: T [null or rows as usize],
+    }
+}
+
+args! {
+    /// The arguments of `scale`.
+    pub struct ScaleArgs<T> {
+        /// `t`.
+        write new_scales: T [matrix.rows as usize],
+        /// The matrix.
+        part matrix: Matrix<T, A>,
     }
 }
 
@@ -109,6 +124,8 @@ args! {
 /// What an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// With [`ScaleArgs`].
+    Scale,
     /// With [`MeasureArgs`].
     Measure,
     /// With [`FillArgs`].
@@ -127,6 +144,10 @@ family! {
         dtype: DType,
     }
 
+    amg_strength_scale_f32_t8(Operation::Scale, 8, DType::F32): ScaleArgs<f32> => scale::<f32, 8>;
+    amg_strength_scale_f64_t8(Operation::Scale, 8, DType::F64): ScaleArgs<f64> => scale::<f64, 8>;
+    amg_strength_scale_f32_t32(Operation::Scale, 32, DType::F32): ScaleArgs<f32> => scale::<f32, 32>;
+    amg_strength_scale_f64_t32(Operation::Scale, 32, DType::F64): ScaleArgs<f64> => scale::<f64, 32>;
     amg_strength_measure_f32_t8(Operation::Measure, 8, DType::F32): MeasureArgs<f32> => measure::<f32, 8>;
     amg_strength_measure_f64_t8(Operation::Measure, 8, DType::F64): MeasureArgs<f64> => measure::<f64, 8>;
     amg_strength_measure_f32_t32(Operation::Measure, 32, DType::F32): MeasureArgs<f32> => measure::<f32, 32>;
@@ -222,12 +243,28 @@ fn root(diagonal: f64) -> f64 {
     if diagonal > 0.0 { cuda_std::GpuFloat::sqrt(diagonal) } else { 0.0 }
 }
 
+/// An entry's absolute value beside the diagonals of its row and column, for `m_i`. The host computes the same bits.
+#[inline(always)]
+#[must_use]
+pub fn scaled(value: f64, diagonal: f64, other_diagonal: f64) -> f64 {
+    let (magnitude, divisor) = (if value < 0.0 { -value } else { value }, root(diagonal) * root(other_diagonal));
+    if divisor > 0.0 { magnitude / divisor } else { 0.0 }
+}
+
+/// `t_i`. The host computes the same bits.
+#[inline(always)]
+#[must_use]
+pub fn scale_of(diagonal: f64, greatest: f64) -> f64 {
+    let part = 8.0 * greatest;
+    root(diagonal) * root(if part < 1.0 { part } else { 1.0 })
+}
+
 /// Whether an entry is strong. The host computes the same bits.
 #[inline(always)]
 #[must_use]
-pub fn is_strong(value: f64, diagonal: f64, other_diagonal: f64, threshold: f64) -> bool {
+pub fn is_strong(value: f64, scale: f64, other_scale: f64, threshold: f64) -> bool {
     let magnitude = if value < 0.0 { -value } else { value };
-    magnitude > threshold * (root(diagonal) * root(other_diagonal))
+    magnitude > threshold * (scale * other_scale)
 }
 
 /// Whether a row with this diagonal and this sum of the other absolute values can be smoothed, and the inverse of its diagonal.
@@ -240,6 +277,44 @@ pub fn inverse_of<T: Scalar>(diagonal: T, sum: f64) -> (bool, T) {
     let inverse = T::ONE / diagonal;
     let is_good = diagonal > T::ZERO && inverse > T::ZERO && inverse.widen().is_finite() && sum.is_finite();
     (is_good, inverse)
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn scale<T: Scalar, const LANES: u32>(args: ScaleArgs<T>) {
+    let ScaleArgs { matrix, new_scales } = args;
+    let row = group_index::<BLOCK_SIZE>(LANES);
+    if row >= u64::from(matrix.rows) {
+        return;
+    }
+    let (mask, lane, row) = (group_mask::<LANES>(), thread::thread_idx_x() % LANES, row as u32);
+    // SAFETY: row < rows, whose lanes are all here; entries between offsets exist.
+    unsafe {
+        let mut entry = mem::load_readonly(matrix.row_offsets.add(row as usize));
+        let end = mem::load_readonly(matrix.row_offsets.add(row as usize + 1));
+        let diagonal = mem::load_readonly(matrix.diagonal.add(row as usize)).widen();
+        let mut greatest = 0.0;
+        entry += lane.min(end - entry);
+        while entry < end {
+            let column = mem::load_readonly(matrix.col_indices.add(entry as usize));
+            if column != row {
+                let value = mem::load_readonly(matrix.values.add(entry as usize)).widen();
+                let found = scaled(value, diagonal, mem::load_readonly(matrix.diagonal.add(column as usize)).widen());
+                greatest = if found > greatest { found } else { greatest };
+            }
+            entry += LANES.min(end - entry);
+        }
+        let mut distance = LANES / 2;
+        while distance > 0 {
+            let found = warp::warp_shuffle_xor(mask, greatest, distance, LANES).0;
+            greatest = if found > greatest { found } else { greatest };
+            distance /= 2;
+        }
+        if lane == 0 {
+            mem::store(new_scales.add(row as usize), T::narrow(scale_of(diagonal, greatest)));
+        }
+    }
 }
 
 /// # Safety
@@ -291,6 +366,7 @@ unsafe fn fill<T: Scalar, const LANES: u32>(args: FillArgs<T>) {
         let (summary, kept) = summary::<T, LANES>(matrix, row);
         let diagonal = mem::load_readonly(matrix.diagonal.add(row as usize)).widen();
         let (filtered, divisor) = summary.diagonals(diagonal);
+        let scale = mem::load_readonly(matrix.scales.add(row as usize)).widen();
         let (mask, lane) = (group_mask::<LANES>(), thread::thread_idx_x() % LANES);
         let begin = mem::load_readonly(matrix.row_offsets.add(row as usize));
         let end = mem::load_readonly(matrix.row_offsets.add(row as usize + 1));
@@ -302,8 +378,8 @@ unsafe fn fill<T: Scalar, const LANES: u32>(args: FillArgs<T>) {
                 column = mem::load_readonly(matrix.col_indices.add((step + lane) as usize));
                 value = mem::load_readonly(matrix.values.add((step + lane) as usize)).widen();
                 is_kept = column == row || column == kept || {
-                    let other = mem::load_readonly(matrix.diagonal.add(column as usize)).widen();
-                    is_strong(value, diagonal, other, matrix.threshold)
+                    let other = mem::load_readonly(matrix.scales.add(column as usize)).widen();
+                    is_strong(value, scale, other, matrix.threshold)
                 };
             }
             let lanes = warp::warp_vote_ballot(mask, is_kept) & mask;
@@ -337,14 +413,15 @@ unsafe fn summary<T: Scalar, const LANES: u32>(matrix: Matrix<T>, row: u32) -> (
         let mut entry = mem::load_readonly(matrix.row_offsets.add(row as usize));
         let end = mem::load_readonly(matrix.row_offsets.add(row as usize + 1));
         let diagonal = mem::load_readonly(matrix.diagonal.add(row as usize)).widen();
+        let scale = mem::load_readonly(matrix.scales.add(row as usize)).widen();
         let mut summary = Summary::NONE;
         entry += lane.min(end - entry);
         while entry < end {
             let column = mem::load_readonly(matrix.col_indices.add(entry as usize));
             if column != row {
                 let value = mem::load_readonly(matrix.values.add(entry as usize)).widen();
-                let other = mem::load_readonly(matrix.diagonal.add(column as usize)).widen();
-                summary = summary.with(column, value, is_strong(value, diagonal, other, matrix.threshold));
+                let other = mem::load_readonly(matrix.scales.add(column as usize)).widen();
+                summary = summary.with(column, value, is_strong(value, scale, other, matrix.threshold));
             }
             entry += LANES.min(end - entry);
         }
