@@ -731,7 +731,7 @@ fn anisotropy_and_jumps(device: &Device) {
     }
     // A checkerboard of conductivities, harmonic means between.
     for contrast in [1e4, 1e6] {
-        let at = |i: usize| if (i % 96 / 16 + i / 96 / 16) % 2 == 0 { 1.0 } else { contrast };
+        let at = |i: usize| if (i % 96 / 16 + i / 96 / 16).is_multiple_of(2) { 1.0 } else { contrast };
         let edges = grid(96, [1.0, 1.0]).into_iter().map(|(i, j, _)| (i, j, 2.0 * at(i) * at(j) / (at(i) + at(j))));
         let ends = dirichlet(96);
         let a = laplacian::<f64>(96 * 96, edges.collect::<Vec<_>>(), move |i| at(i) * ends(i));

@@ -69,7 +69,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Multiply::Operator(_) => ("cg_steps", "the operator's product, then the dot"),
         };
         let recorded =
-            if self.recording.is_some() { format!("; {} iterations a graph", self.recorded()) } else { String::new() };
+            if self.recording.is_some() { format!("; {} a graph", plural(self.recorded())) } else { String::new() };
         KernelChoice {
             kernel: kernel.into(),
             reason: format!("{product}; vectors and their dots in two more{recorded}"),
@@ -161,6 +161,10 @@ impl<'a, T: Scalar> Steps<'a, T> {
         }
         workspace.step(Step::Alpha)
     }
+}
+
+fn plural(iterations: usize) -> String {
+    format!("{iterations} iteration{}", if iterations == 1 { "" } else { "s" })
 }
 
 /// Computes `q = A p` with the dot product and the step length.

@@ -76,7 +76,7 @@ pub(super) enum Last<T> {
         inverse: DeviceMatrix<T>,
         rank: usize,
     },
-    Smoothed(Smoothed<T>),
+    Smoothed(Box<Smoothed<T>>),
 }
 
 impl<T: Scalar> Hierarchy<T> {
@@ -107,12 +107,12 @@ impl<T: Scalar> Hierarchy<T> {
             if let Some(end) = end {
                 let last = match a.nrows() <= MAX_DIRECT && end == End::Stalled {
                     true => Last::direct(a)?,
-                    false => Last::Smoothed(Smoothed {
+                    false => Last::Smoothed(Box::new(Smoothed {
                         factors: chebyshev(COARSEST_DEGREE, rho / 30.0, rho),
                         lanes: lanes(&a),
                         a,
                         inverse: strength.inverse,
-                    }),
+                    })),
                 };
                 return Ok(Self { levels, last, zero_rows, end });
             }
@@ -172,7 +172,7 @@ impl<T: Scalar> Hierarchy<T> {
             Last::Smoothed(_) => {
                 let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
                 let factors = chebyshev(COARSEST_DEGREE, rho / 30.0, rho);
-                Last::Smoothed(Smoothed { lanes: lanes(&a), a, inverse: strength.inverse, factors })
+                Last::Smoothed(Box::new(Smoothed { lanes: lanes(&a), a, inverse: strength.inverse, factors }))
             }
         };
         Ok(Self { levels, last, zero_rows, end: self.end })

@@ -57,7 +57,7 @@ fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<f64
         }
         diagonal.push(pair[0]);
         // The space is invariant: all its eigenvalues are there.
-        if !(pair[1] > 1e-6 * pair[0].abs()) {
+        if pair[1].is_nan() || pair[1] <= 1e-6 * pair[0].abs() {
             break;
         }
         beside.push(pair[1]);
