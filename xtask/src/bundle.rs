@@ -17,6 +17,7 @@ use crate::kept::ARCHS;
 const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=algorithms",
+    "--test=amg",
     "--test=cg",
     "--test=cg_misuse",
     "--test=convert",
