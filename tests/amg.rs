@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("rows_of_different_lengths", rows_of_different_lengths));
     trials.extend(on_every_device("solves_f64", solves::<f64>));
     trials.extend(on_every_device("solves_f32", solves::<f32>));
+    trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
     trials.extend(on_every_device("degenerate_systems", degenerate_systems));
     trials.extend(on_every_device("singular_systems", singular_systems));
     trials.extend(on_every_device("what_does_not_suit_is_refused", what_does_not_suit_is_refused));
@@ -490,6 +491,37 @@ fn solves<T: Scalar>(device: &Device) {
     let plain = solution(CgMethod::Plain);
     let difference = plain.iter().zip(&expected).map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).fold(0.0, f64::max);
     assert!(difference < 1e-3 * expected.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max));
+}
+
+/// A hierarchy in `f32` for systems in `f64`.
+fn a_hierarchy_in_single_precision(device: &Device) {
+    let a = device.upload(&poisson::<f64>(24)).unwrap();
+    let single = a.cast::<f32>().unwrap();
+    assert_eq!(host(&single), poisson::<f32>(24));
+    let amg = Amg::options().coarse_rows(20).build(&single).unwrap();
+    let double = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let b = Random(2).vector::<f64>(576);
+    let b_there = device.upload_vec(&b).unwrap();
+    for method in [CgMethod::Auto, CgMethod::Launches, CgMethod::Plain] {
+        let iterations = |preconditioner: &dyn Preconditioner<f64>| {
+            let mut x = device.zeros(576).unwrap();
+            let mut cg =
+                Cg::new(&a).preconditioner(preconditioner).method(method).tolerance(Tolerance::relative(1e-11));
+            let info = cg.solve(&b_there, &mut x).unwrap();
+            assert_eq!(info.reason, StopReason::Converged);
+            assert!(residual(&host(&a), &b, &x) < 1.1e-11);
+            info.iterations
+        };
+        assert!(iterations(&amg) <= iterations(&double) + 1, "{method:?}");
+    }
+    // The same as rounding, cycling, and casting back.
+    let r: Vec<f32> = Random(3).vector(576);
+    let (r32, mut z32) = (device.upload_vec(&r).unwrap(), device.zeros::<f32>(576).unwrap());
+    amg.apply((&r32).into(), (&mut z32).into()).unwrap();
+    let r64 = device.upload_vec(&r.iter().map(|&r| f64::from(r)).collect::<Vec<_>>()).unwrap();
+    let mut z64 = device.zeros::<f64>(576).unwrap();
+    amg.apply((&r64).into(), (&mut z64).into()).unwrap();
+    assert_eq!(z64.to_vec().unwrap(), z32.to_vec().unwrap().iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
 }
 
 fn degenerate_systems(device: &Device) {

@@ -25,6 +25,9 @@ pub(crate) struct Options {
     /// Smooth by Chebyshev iterations of this degree, 1 to 8 [default: a Jacobi iteration]
     #[arg(long, value_name = "DEGREE", value_parser = clap::value_parser!(u32).range(1..=8))]
     chebyshev: Option<u32>,
+    /// Set up multigrid for the matrix rounded to f32, for systems in f64.
+    #[arg(long)]
+    single: bool,
     #[command(flatten)]
     pub(super) settings: Settings,
 }
@@ -72,19 +75,28 @@ struct Solution {
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let mut report = options.settings.run(&BENCHMARK, Suite::Diffusion, |session, source, dtype| match dtype {
-        DTypeName::F32 => options.system::<f32>(session, source, dtype),
-        DTypeName::F64 => options.system::<f64>(session, source, dtype),
+        DTypeName::F32 => options.system(session, source, dtype, set_up::<f32>, Amg::update_values),
+        DTypeName::F64 if options.single => {
+            let set_up = |a: &DeviceMatrix<f64>, smoother| set_up(&a.cast::<f32>()?, smoother);
+            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?))
+        }
+        DTypeName::F64 => options.system(session, source, dtype, set_up::<f64>, Amg::update_values),
     })?;
     let smoother = match options.chebyshev {
         None => "One damped Jacobi iteration smooths before and after each correction".into(),
         Some(degree) => format!("Chebyshev iterations of degree {degree} smooth before and after each correction"),
+    };
+    let single = if options.single {
+        " The hierarchy is in f32; its setup and its memory include the rounded matrix."
+    } else {
+        ""
     };
     let repeats = report.method.repeats;
     report.method = Method {
         clock: Clock::Wall,
         cache: "as it comes".into(),
         text: format!(
-            "{}; relative tolerance {:e}. {smoother}. {} There are {repeats} repeats.",
+            "{}; relative tolerance {:e}. {smoother}.{single} {} There are {repeats} repeats.",
             BENCHMARK.product, options.tol, BENCHMARK.figures
         ),
         ..report.method
@@ -92,20 +104,40 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     Ok(Finished::new(&report, markdown(&report), check(&report))?)
 }
 
+fn set_up<T: Scalar>(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Amg<T>> {
+    Amg::options().smoother(smoother).build(a)
+}
+
+/// Of a matrix in CSR.
+fn matrix_bytes(rows: usize, entries: usize, size: usize) -> usize {
+    4 * (rows + 1) + entries * (4 + size)
+}
+
 impl Options {
-    fn system<T: Scalar>(&self, session: &Session<'_>, source: &MatrixSource, dtype: DTypeName) -> Result<[System; 1]> {
+    /// With a hierarchy of `M`.
+    fn system<T: Scalar, M: Scalar>(
+        &self,
+        session: &Session<'_>,
+        source: &MatrixSource,
+        dtype: DTypeName,
+        set_up: impl Fn(&DeviceMatrix<T>, AmgSmoother) -> Result<Amg<M>>,
+        update: impl Fn(&mut Amg<M>, &DeviceMatrix<T>) -> Result<()>,
+    ) -> Result<[System; 1]>
+    where
+        Amg<M>: Preconditioner<T>,
+    {
         let matrix = session.load(|| source.load::<T>())?;
         let (rows, entries) = (matrix.nrows(), matrix.nnz());
         let a = session.device.upload(&matrix)?;
         let b = session.device.upload_vec(&vec![T::from_f64(1.0); rows])?;
         drop(matrix);
         let smoother = self.chebyshev.map_or(AmgSmoother::Jacobi, AmgSmoother::Chebyshev);
-        let set_up = || Amg::options().smoother(smoother).build(&a);
+        let set_up = || set_up(&a, smoother);
         // Kernels are loaded by the first one.
         drop(set_up()?);
         let (mut amg, peak_bytes) = peak_bytes(session.device, set_up)?;
         let setup_us = wall_times(session, || set_up().map(drop))?;
-        let update_us = wall_times(session, || amg.update_values(&a))?;
+        let update_us = wall_times(session, || update(&mut amg, &a))?;
         let multigrid = self.solution(session, &a, &b, &amg)?;
         let jacobi = self.solution(session, &a, &b, Jacobi::new(&a)?)?;
         let info = amg.describe();
@@ -117,9 +149,10 @@ impl Options {
             levels: info.levels.iter().map(|level| level.rows).collect(),
             operator_complexity: info.operator_complexity,
             grid_complexity: info.grid_complexity,
-            bytes: info.bytes,
+            bytes: info.bytes
+                + if size_of::<M>() == size_of::<T>() { 0 } else { matrix_bytes(rows, entries, size_of::<M>()) },
             peak_bytes,
-            matrix_bytes: 4 * (rows + 1) + entries * (4 + size_of::<T>()),
+            matrix_bytes: matrix_bytes(rows, entries, size_of::<T>()),
             notes: info.notes,
             setup_us,
             update_us,
