@@ -2,7 +2,10 @@
 
 mod common;
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
 
 use common::{Random, on_cpu_and_gpu, on_every_device, other};
 use warpsparse::{
@@ -18,6 +21,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("cycle_f64", cycle_is_symmetric_and_positive::<f64>));
     trials.extend(on_every_device("cycle_f32", cycle_is_symmetric_and_positive::<f32>));
     trials.extend(on_every_device("rows_of_different_lengths", rows_of_different_lengths));
+    trials.extend(on_every_device("graphs_with_heavy_rows", graphs_with_heavy_rows));
     trials.extend(on_every_device("solves_f64", solves::<f64>));
     trials.extend(on_every_device("solves_f32", solves::<f32>));
     trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
@@ -146,7 +150,7 @@ impl Reference {
         let dropped = kept != a.nnz();
         let omega = 4.0 / (3.0 * if dropped { 2.0 } else { f64::min(rho, 2.0) });
         let (aggregates, count) = aggregates(&strong, &values);
-        let mut p = vec![0.0; n * count];
+        let (mut p, mut is_entry) = (vec![0.0; n * count], vec![false; n * count]);
         for i in (0..n).filter(|&i| at(i, i) > 0.0) {
             let sum: f64 = strong[i].iter().map(|&j| at(i, j).abs()).sum();
             let weak: f64 = (0..n).filter(|j| *j != i && !strong[i].contains(j)).map(|j| at(i, j)).sum();
@@ -156,7 +160,20 @@ impl Reference {
             for (j, value) in smoothing.chain([(i, 1.0 - omega * filtered / divisor)]) {
                 if let Some(aggregate) = aggregates[j] {
                     p[i * count + aggregate] += value;
+                    is_entry[i * count + aggregate] = true;
                 }
+            }
+        }
+        // Where the next matrix would fill up, the prolongator is not smoothed.
+        let of_row = |i: usize| (0..count).filter(|k| is_entry[i * count + k]).collect::<Vec<_>>();
+        let mut coarse = BTreeSet::new();
+        for (i, j, _) in a.triplets() {
+            coarse.extend(of_row(i).into_iter().flat_map(|k| of_row(j).into_iter().map(move |l| (k, l))));
+        }
+        if coarse.len() as f64 > 0.7 * a.nnz() as f64 {
+            p.fill(0.0);
+            for (i, aggregate) in aggregates.iter().enumerate() {
+                aggregate.iter().for_each(|aggregate| p[i * count + aggregate] = 1.0);
             }
         }
         Self { n, strong, aggregates, count, p }
@@ -441,6 +458,27 @@ fn rows_of_different_lengths(device: &Device) {
         let amg = Amg::options().smoother(smoother).build(&a).unwrap();
         solve(&a, &amg, 30);
     }
+}
+
+/// Hubs with hundreds of neighbours: with smoothed prolongators the next matrix would be nearly full.
+fn graphs_with_heavy_rows(device: &Device) {
+    let n = 1500;
+    let mut random = Random(7);
+    let mut edges = Vec::new();
+    for i in 1..n {
+        // The square prefers vertices with small numbers.
+        let unit = 0.5 * (random.next_unit() + 1.0);
+        edges.push((i, ((unit * unit * i as f64) as usize).min(i - 1), 1.0));
+        edges.push((i, ((unit * unit * unit * unit * i as f64) as usize).min(i - 1), 1.0));
+    }
+    let a = device.upload(&laplacian::<f64>(n, edges, |_| 1e-3)).unwrap();
+    let amg = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let info = amg.describe();
+    assert!(info.notes.iter().any(|note| note.starts_with("Prolongators that are not smoothed")), "{info}");
+    assert!(info.operator_complexity < 2.0, "{info}");
+    // One entry in each row, and 1.
+    assert!(host(amg.prolongator(0).unwrap()).values().iter().all(|&value| value == 1.0));
+    solve(&a, &amg, 35);
 }
 
 /// Solves for a random right-hand side, and checks the residual itself.

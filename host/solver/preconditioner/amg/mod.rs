@@ -53,7 +53,7 @@ use setup::Hierarchy;
 /// Unknowns with strong connections, `|a_ij| > theta sqrt(a_ii a_jj)`, are put together in aggregates, each around a vertex of a maximal independent set
 /// at distance 2 (Bell, Dalton & Olson, 2012; Kelley & Rajamanickam, 2022). The prolongator is constant on aggregates, smoothed by a Jacobi
 /// step of the matrix without its weak entries, which are added to the diagonal. The coarse matrix is `Pᵀ A P`. This is repeated until a few hundred unknowns
-/// are left, for which the inverse is computed on the host. An application is one V-cycle with a step of the smoother before and after
+/// are left, for which the inverse is computed on the host. Where the coarse matrix would fill up, as for graphs with heavy rows, the prolongator is not smoothed. An application is one V-cycle with a step of the smoother before and after
 /// each correction: a symmetric positive definite operator.
 ///
 /// Columns of the prolongator are not normalised: the method is the same for every scaling of coarse unknowns.
