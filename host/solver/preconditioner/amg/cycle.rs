@@ -57,7 +57,7 @@ impl<T: Scalar> Workspace<T> {
 impl<T: Scalar> Last<T> {
     fn smoothed(&self) -> Option<&Smoothed<T>> {
         match self {
-            Self::Direct { .. } => None,
+            Self::Direct(_) => None,
             Self::Smoothed(smoothed) => Some(smoothed),
         }
     }
@@ -164,7 +164,7 @@ impl<T: Scalar> Hierarchy<T> {
 
     fn solve_last(&self, own: &mut Iterates<T>, b: DeviceSlice<'_, T>, mut x: DeviceSliceMut<'_, T>) -> Result<()> {
         match &self.last {
-            Last::Direct { inverse, .. } => inverse.spmv(T::from_f64(1.0), b, T::default(), x),
+            Last::Direct(direct) => direct.inverse.spmv(T::from_f64(1.0), b, T::default(), x),
             Last::Smoothed(smoothed) => {
                 own.smooth_zero(smoothed, b)?;
                 x.assign(&own.0[0])

@@ -45,7 +45,7 @@ use setup::Hierarchy;
 /// println!("{}", amg.describe()); // levels, sizes, memory
 /// let (b, mut x) = (device.upload_vec(&vec![1.0; 5000])?, device.zeros(5000)?);
 /// let info = amg.solve(&b, &mut x, Tolerance::relative(1e-8))?;
-/// assert!(info.iterations < 20, "{info:?}"); // without it: 2500
+/// assert!(info.iterations < 40, "{info:?}"); // without it: 2500
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///

@@ -76,13 +76,16 @@ pub(super) struct About {
 /// The coarsest level.
 #[derive(Debug)]
 pub(super) enum Last<T> {
-    /// With the inverse, and the rank.
-    Direct {
-        a: DeviceMatrix<T>,
-        inverse: DeviceMatrix<T>,
-        rank: usize,
-    },
+    Direct(Box<Direct<T>>),
     Smoothed(Box<Smoothed<T>>),
+}
+
+/// A matrix that is solved directly.
+#[derive(Debug)]
+pub(super) struct Direct<T> {
+    a: DeviceMatrix<T>,
+    pub(super) inverse: DeviceMatrix<T>,
+    rank: usize,
 }
 
 impl<T: Scalar> Hierarchy<T> {
@@ -177,7 +180,7 @@ impl<T: Scalar> Hierarchy<T> {
             zero_rows = strength.zero_rows;
         }
         let last = match &self.last {
-            Last::Direct { .. } => Last::direct(a)?,
+            Last::Direct(_) => Last::direct(a)?,
             Last::Smoothed(_) => {
                 let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
                 let factors = chebyshev(COARSEST_DEGREE, rho / 30.0, rho);
@@ -201,7 +204,7 @@ impl<T: Scalar> Hierarchy<T> {
     /// What the coarsest level is solved by, for the report.
     pub(super) fn coarsest(&self) -> Coarsest {
         match &self.last {
-            Last::Direct { a, rank, .. } => Coarsest::Direct { rank: *rank, rows: a.nrows() },
+            Last::Direct(direct) => Coarsest::Direct { rank: direct.rank, rows: direct.a.nrows() },
             Last::Smoothed(_) => Coarsest::Smoothed,
         }
     }
@@ -211,12 +214,12 @@ impl<T: Scalar> Last<T> {
     fn direct(a: DeviceMatrix<T>) -> Result<Self> {
         let (inverse, rank) = coarsest::inverse(&a)?;
         let _ = inverse.describe();
-        Ok(Self::Direct { a, inverse, rank })
+        Ok(Self::Direct(Box::new(Direct { a, inverse, rank })))
     }
 
     pub(super) fn matrix(&self) -> &DeviceMatrix<T> {
         match self {
-            Self::Direct { a, .. } => a,
+            Self::Direct(direct) => &direct.a,
             Self::Smoothed(smoothed) => &smoothed.a,
         }
     }
