@@ -2,7 +2,10 @@
 
 mod common;
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
 
 use common::{Random, on_cpu_and_gpu, on_every_device, other};
 use warpsparse::{
@@ -18,8 +21,10 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("cycle_f64", cycle_is_symmetric_and_positive::<f64>));
     trials.extend(on_every_device("cycle_f32", cycle_is_symmetric_and_positive::<f32>));
     trials.extend(on_every_device("rows_of_different_lengths", rows_of_different_lengths));
+    trials.extend(on_every_device("graphs_with_heavy_rows", graphs_with_heavy_rows));
     trials.extend(on_every_device("solves_f64", solves::<f64>));
     trials.extend(on_every_device("solves_f32", solves::<f32>));
+    trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
     trials.extend(on_every_device("degenerate_systems", degenerate_systems));
     trials.extend(on_every_device("singular_systems", singular_systems));
     trials.extend(on_every_device("what_does_not_suit_is_refused", what_does_not_suit_is_refused));
@@ -145,7 +150,7 @@ impl Reference {
         let dropped = kept != a.nnz();
         let omega = 4.0 / (3.0 * if dropped { 2.0 } else { f64::min(rho, 2.0) });
         let (aggregates, count) = aggregates(&strong, &values);
-        let mut p = vec![0.0; n * count];
+        let (mut p, mut is_entry) = (vec![0.0; n * count], vec![false; n * count]);
         for i in (0..n).filter(|&i| at(i, i) > 0.0) {
             let sum: f64 = strong[i].iter().map(|&j| at(i, j).abs()).sum();
             let weak: f64 = (0..n).filter(|j| *j != i && !strong[i].contains(j)).map(|j| at(i, j)).sum();
@@ -155,7 +160,20 @@ impl Reference {
             for (j, value) in smoothing.chain([(i, 1.0 - omega * filtered / divisor)]) {
                 if let Some(aggregate) = aggregates[j] {
                     p[i * count + aggregate] += value;
+                    is_entry[i * count + aggregate] = true;
                 }
+            }
+        }
+        // Where the next matrix would fill up, the prolongator is not smoothed.
+        let of_row = |i: usize| (0..count).filter(|k| is_entry[i * count + k]).collect::<Vec<_>>();
+        let mut coarse = BTreeSet::new();
+        for (i, j, _) in a.triplets() {
+            coarse.extend(of_row(i).into_iter().flat_map(|k| of_row(j).into_iter().map(move |l| (k, l))));
+        }
+        if coarse.len() as f64 > 0.7 * a.nnz() as f64 {
+            p.fill(0.0);
+            for (i, aggregate) in aggregates.iter().enumerate() {
+                aggregate.iter().for_each(|aggregate| p[i * count + aggregate] = 1.0);
             }
         }
         Self { n, strong, aggregates, count, p }
@@ -442,6 +460,27 @@ fn rows_of_different_lengths(device: &Device) {
     }
 }
 
+/// Hubs with hundreds of neighbours: with smoothed prolongators the next matrix would be nearly full.
+fn graphs_with_heavy_rows(device: &Device) {
+    let n = 1500;
+    let mut random = Random(7);
+    let mut edges = Vec::new();
+    for i in 1..n {
+        // The square prefers vertices with small numbers.
+        let unit = 0.5 * (random.next_unit() + 1.0);
+        edges.push((i, ((unit * unit * i as f64) as usize).min(i - 1), 1.0));
+        edges.push((i, ((unit * unit * unit * unit * i as f64) as usize).min(i - 1), 1.0));
+    }
+    let a = device.upload(&laplacian::<f64>(n, edges, |_| 1e-3)).unwrap();
+    let amg = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let info = amg.describe();
+    assert!(info.notes.iter().any(|note| note.starts_with("Prolongators that are not smoothed")), "{info}");
+    assert!(info.operator_complexity < 2.0, "{info}");
+    // One entry in each row, and 1.
+    assert!(host(amg.prolongator(0).unwrap()).values().iter().all(|&value| value == 1.0));
+    solve(&a, &amg, 35);
+}
+
 /// Solves for a random right-hand side, and checks the residual itself.
 fn solve<T: Scalar>(a: &DeviceMatrix<T>, amg: &Amg<T>, most: usize) -> usize {
     let (device, n) = (a.device(), a.nrows());
@@ -490,6 +529,37 @@ fn solves<T: Scalar>(device: &Device) {
     let plain = solution(CgMethod::Plain);
     let difference = plain.iter().zip(&expected).map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).fold(0.0, f64::max);
     assert!(difference < 1e-3 * expected.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max));
+}
+
+/// A hierarchy in `f32` for systems in `f64`.
+fn a_hierarchy_in_single_precision(device: &Device) {
+    let a = device.upload(&poisson::<f64>(24)).unwrap();
+    let single = a.cast::<f32>().unwrap();
+    assert_eq!(host(&single), poisson::<f32>(24));
+    let amg = Amg::options().coarse_rows(20).build(&single).unwrap();
+    let double = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let b = Random(2).vector::<f64>(576);
+    let b_there = device.upload_vec(&b).unwrap();
+    for method in [CgMethod::Auto, CgMethod::Launches, CgMethod::Plain] {
+        let iterations = |preconditioner: &dyn Preconditioner<f64>| {
+            let mut x = device.zeros(576).unwrap();
+            let mut cg =
+                Cg::new(&a).preconditioner(preconditioner).method(method).tolerance(Tolerance::relative(1e-11));
+            let info = cg.solve(&b_there, &mut x).unwrap();
+            assert_eq!(info.reason, StopReason::Converged);
+            assert!(residual(&host(&a), &b, &x) < 1.1e-11);
+            info.iterations
+        };
+        assert!(iterations(&amg) <= iterations(&double) + 1, "{method:?}");
+    }
+    // The same as rounding, cycling, and casting back.
+    let r: Vec<f32> = Random(3).vector(576);
+    let (r32, mut z32) = (device.upload_vec(&r).unwrap(), device.zeros::<f32>(576).unwrap());
+    amg.apply((&r32).into(), (&mut z32).into()).unwrap();
+    let r64 = device.upload_vec(&r.iter().map(|&r| f64::from(r)).collect::<Vec<_>>()).unwrap();
+    let mut z64 = device.zeros::<f64>(576).unwrap();
+    amg.apply((&r64).into(), (&mut z64).into()).unwrap();
+    assert_eq!(z64.to_vec().unwrap(), z32.to_vec().unwrap().iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
 }
 
 fn degenerate_systems(device: &Device) {

@@ -4,7 +4,7 @@ use super::{
     setup::{Hierarchy, Last, Level},
     sweep::Smoothed,
 };
-use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
+use crate::{CastFrom, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar, device::paused, vector};
 
 /// The vectors of a cycle.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub(super) struct Workspace<T> {
     iterates: Vec<Iterates<T>>,
     /// Of all levels but the finest, for which the caller has them.
     ends: Vec<Ends<T>>,
+    /// Those of the finest level, where the caller's are of another type.
+    cast: Option<Ends<T>>,
 }
 
 /// The iterates of the smoother on a level: the last first, then those before it.
@@ -41,12 +43,13 @@ impl<T: Scalar> Workspace<T> {
         Ok(Self {
             iterates: levels.map(iterates).collect::<Result<_>>()?,
             ends: hierarchy.levels.iter().map(ends).collect::<Result<_>>()?,
+            cast: None,
         })
     }
 
     pub(super) fn bytes(&self) -> usize {
         let iterates = self.iterates.iter().flat_map(|iterates| &iterates.0).map(DeviceVec::len);
-        let ends = self.ends.iter().map(|ends| ends.b.len() + ends.x.len());
+        let ends = self.ends.iter().chain(&self.cast).map(|ends| ends.b.len() + ends.x.len());
         iterates.chain(ends).sum::<usize>() * size_of::<T>()
     }
 }
@@ -54,7 +57,7 @@ impl<T: Scalar> Workspace<T> {
 impl<T: Scalar> Last<T> {
     fn smoothed(&self) -> Option<&Smoothed<T>> {
         match self {
-            Self::Direct { .. } => None,
+            Self::Direct(_) => None,
             Self::Smoothed(smoothed) => Some(smoothed),
         }
     }
@@ -113,6 +116,28 @@ impl<T: Scalar> Hierarchy<T> {
         self.descend(&self.levels, &mut workspace.iterates, &mut workspace.ends, b, x)
     }
 
+    /// As [`cycle`](Self::cycle), for vectors of another type.
+    pub(super) fn cycle_cast<U: Scalar + CastFrom<T>>(
+        &self,
+        workspace: &mut Workspace<T>,
+        b: DeviceSlice<'_, U>,
+        x: DeviceSliceMut<'_, U>,
+    ) -> Result<()>
+    where
+        T: CastFrom<U>,
+    {
+        let Workspace { iterates, ends, cast } = workspace;
+        if cast.is_none() {
+            let device = self.finest().device();
+            // Not in a graph, which would clear them each time.
+            *cast = Some(paused(|| Ok(Ends { b: device.zeros(b.len())?, x: device.zeros(b.len())? }))?);
+        }
+        let Some(own) = cast else { unreachable!("there are some now") };
+        vector::cast(own.b.as_slice_mut(), b)?;
+        self.descend(&self.levels, iterates, ends, own.b.as_slice(), own.x.as_slice_mut())?;
+        vector::cast(x, own.x.as_slice())
+    }
+
     fn descend(
         &self,
         levels: &[Level<T>],
@@ -139,7 +164,7 @@ impl<T: Scalar> Hierarchy<T> {
 
     fn solve_last(&self, own: &mut Iterates<T>, b: DeviceSlice<'_, T>, mut x: DeviceSliceMut<'_, T>) -> Result<()> {
         match &self.last {
-            Last::Direct { inverse, .. } => inverse.spmv(T::from_f64(1.0), b, T::default(), x),
+            Last::Direct(direct) => direct.inverse.spmv(T::from_f64(1.0), b, T::default(), x),
             Last::Smoothed(smoothed) => {
                 own.smooth_zero(smoothed, b)?;
                 x.assign(&own.0[0])

