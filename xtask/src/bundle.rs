@@ -45,6 +45,7 @@ const BUILT: &[&str] = &[
     "--example=heat",
     "--example=pagerank",
     "--example=gcn",
+    "--example=multigrid",
     "--example=triangles",
     "--example=interop",
     "--package=warpsparse-bench",
