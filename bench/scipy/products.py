@@ -5,9 +5,11 @@
 
 COMMAND is the program `warpsparse`, DEVICE what its --device takes, and each MATRIX a Matrix Market file. Squares are computed of square matrices, and A A^T
 and A^T A of all; products of rectangular and degenerate matrices are added. Patterns must be equal, explicit zeros and cancellations included, and values
-within n * eps of the sum of the products' magnitudes. Needs SciPy. Exit status 1 if anything differs.
+within n * eps of the sum of the products' magnitudes. Several comparisons run at once. Needs SciPy. Exit status 1 if anything differs.
 """
 
+import concurrent.futures
+import os
 import pathlib
 import subprocess
 import sys
@@ -35,48 +37,39 @@ def same_pattern(found, expected):
     return np.array_equal(found.indptr, expected.indptr) and np.array_equal(found.indices, expected.indices)
 
 
-class Comparison:
-    def __init__(self, command, device, folder):
-        self.command, self.device, self.folder = command, device, pathlib.Path(folder)
-        self.count, self.failures = 0, []
-
-    def run(self, operation, *matrices, dtype):
-        files = []
-        for number, matrix in enumerate(matrices):
-            files.append(self.folder / f"{number}.mtx")
-            scipy.io.mmwrite(files[-1], sp.coo_array(matrix), symmetry="general", precision=17)
-        out = self.folder / "out.mtx"
-        arguments = [self.command, operation, *files, "--out", out, "--force", "--device", self.device, "--dtype", dtype]
+def run(command, device, operation, *matrices, dtype):
+    with tempfile.TemporaryDirectory() as folder:
+        files = [pathlib.Path(folder) / f"{number}.mtx" for number in range(len(matrices))]
+        for file, matrix in zip(files, matrices):
+            scipy.io.mmwrite(file, sp.coo_array(matrix), symmetry="general", precision=17)
+        out = pathlib.Path(folder) / "out.mtx"
+        arguments = [command, operation, *files, "--out", out, "--force", "--device", device, "--dtype", dtype]
         subprocess.run(arguments, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return canonical(scipy.io.mmread(out))
 
-    def verdict(self, name, problem):
-        self.count += 1
-        if problem:
-            self.failures.append(f"{name}: {problem}")
-        print(f"{name}: {problem or 'equal'}", flush=True)
 
-    def multiply(self, name, a, b):
-        for dtype, number in (("f32", np.float32), ("f64", np.float64)):
-            a_rounded, b_rounded = (canonical(m.astype(number)) for m in (a, b))
-            found = self.run("multiply", a_rounded, b_rounded, dtype=dtype)
-            expected_pattern = canonical(pattern(a_rounded) @ pattern(b_rounded))
-            if not same_pattern(found, expected_pattern):
-                self.verdict(f"{name} {dtype}", f"{found.nnz} entries, not {expected_pattern.nnz}, or elsewhere")
-                continue
-            # Entries that SciPy leaves out because they cancel are 0 here.
-            exact = a_rounded @ b_rounded + 0 * expected_pattern
-            bound = abs(a_rounded) @ abs(b_rounded)
-            terms = expected_pattern.max() if expected_pattern.nnz else 0
-            error = abs(found - exact)
-            limit = (terms + 1) * np.finfo(number).eps * bound
-            excess = (error - limit).max() if error.nnz else 0
-            self.verdict(f"{name} {dtype}", f"an error too large by {excess}" if excess > 0 else None)
+def multiply(command, device, a, b, dtype):
+    """What is wrong with a product, or None."""
+    number = {"f32": np.float32, "f64": np.float64}[dtype]
+    a, b = (canonical(matrix.astype(number)) for matrix in (a, b))
+    found = run(command, device, "multiply", a, b, dtype=dtype)
+    expected_pattern = canonical(pattern(a) @ pattern(b))
+    if not same_pattern(found, expected_pattern):
+        return f"{found.nnz} entries, not {expected_pattern.nnz}, or elsewhere"
+    # Entries that SciPy leaves out because they cancel are 0 here.
+    exact = a @ b + 0 * expected_pattern
+    terms = expected_pattern.max() if expected_pattern.nnz else 0
+    error = abs(found - exact)
+    # Each product and each addition rounds once: relative to its size, or to the smallest subnormal number where it underflows.
+    rounding = np.finfo(number)
+    limit = (terms + 1) * (rounding.eps * (abs(a) @ abs(b)) + float(rounding.smallest_subnormal) * expected_pattern)
+    excess = (error - limit).max() if error.nnz else 0
+    return f"an error too large by {excess}" if excess > 0 else None
 
-    def transpose(self, name, a):
-        found, expected = self.run("transpose", a, dtype="f64"), canonical(a.T)
-        equal = same_pattern(found, expected) and np.array_equal(found.data, expected.data)
-        self.verdict(f"transpose of {name}", None if equal else "another matrix")
+
+def transpose(command, device, a):
+    found, expected = run(command, device, "transpose", a, dtype="f64"), canonical(a.T)
+    return None if same_pattern(found, expected) and np.array_equal(found.data, expected.data) else "another matrix"
 
 
 def degenerate(random):
@@ -104,23 +97,32 @@ def degenerate(random):
     yield "a cancellation", cancelling, opposite
 
 
+def comparisons(files):
+    """Names, functions and their arguments after the command and the device."""
+    for file in files:
+        name, a = pathlib.Path(file).name, canonical(scipy.io.mmread(file))
+        transposed = canonical(a.T)
+        pairs = [(f"{name} A A^T", a, transposed), (f"{name} A^T A", transposed, a)]
+        if a.shape[0] == a.shape[1]:
+            pairs += [(f"{name} squared", a, a), (f"{name} transposed squared", transposed, transposed)]
+        yield from ((f"{pair} {dtype}", multiply, (b, c, dtype)) for pair, b, c in pairs for dtype in ("f32", "f64"))
+        yield f"transpose of {name}", transpose, (a,)
+    for name, a, b in degenerate(np.random.default_rng(1)):
+        yield from ((f"{name} {dtype}", multiply, (a, b, dtype)) for dtype in ("f32", "f64"))
+        yield f"transpose of the first of {name}", transpose, (a,)
+
+
 def main():
     command, device, *files = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as folder:
-        comparison = Comparison(command, device, folder)
-        for file in files:
-            name, a = pathlib.Path(file).name, canonical(scipy.io.mmread(file))
-            transpose = canonical(a.T)
-            if a.shape[0] == a.shape[1]:
-                comparison.multiply(f"{name} squared", a, a)
-                comparison.multiply(f"{name} transposed squared", transpose, transpose)
-            comparison.multiply(f"{name} A A^T", a, transpose)
-            comparison.transpose(name, a)
-        for name, a, b in degenerate(np.random.default_rng(1)):
-            comparison.multiply(name, a, b)
-            comparison.transpose(name, a)
-    print(f"{comparison.count - len(comparison.failures)} of {comparison.count} right")
-    sys.exit(bool(comparison.failures))
+    failures = 0
+    with concurrent.futures.ProcessPoolExecutor(max(1, os.cpu_count() // 2)) as processes:
+        running = {processes.submit(function, command, device, *rest): name for name, function, rest in comparisons(files)}
+        for comparison in concurrent.futures.as_completed(running):
+            problem = comparison.result()
+            failures += bool(problem)
+            print(f"{running[comparison]}: {problem or 'equal'}", flush=True)
+    print(f"{len(running) - failures} of {len(running)} right")
+    sys.exit(bool(failures))
 
 
 main()

@@ -7,7 +7,6 @@ mod persistent;
 mod plain;
 mod prepare;
 mod steps;
-mod symmetry;
 mod workspace;
 
 use std::{fmt, ops::ControlFlow, rc::Rc};
