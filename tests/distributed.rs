@@ -542,14 +542,14 @@ fn other_formats(device: &Device) {
 }
 
 fn callbacks(device: &Device) {
-    let a = varied::<f64>(10);
+    let a = varied::<f64>(16);
     let (_, b) = system(&a);
     let solve = |communicator: &Communicator, last: usize| {
         let a = DistributedMatrix::from_whole(communicator, &a)?;
         let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
         let mut x = DistributedVec::zeros(communicator, a.rows())?;
         let mut seen = vec![];
-        let mut cg = DistributedCg::new(&a).callback(|progress| {
+        let mut cg = DistributedCg::new(&a).tolerance(Tolerance::relative(1e-13)).callback(|progress| {
             seen.push(progress.residual_norm);
             if progress.iteration == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -558,9 +558,13 @@ fn callbacks(device: &Device) {
         Ok((info, seen))
     };
     let (info, seen) = on_ranks(device, 3, |communicator| solve(communicator, 4));
-    assert_eq!((info.iterations, info.reason, &info.history[1..]), (4, StopReason::Stopped, &seen[..]));
+    // The iterations that are queued at a time have run.
+    let at_a_time = if info.iterations == 4 { 1 } else { 16 };
+    assert!(at_a_time == 1 || device.to_string() != "cpu");
+    assert_eq!((info.iterations, info.reason), (at_a_time.max(4), StopReason::Stopped));
+    assert_eq!((&info.history[1..=4], info.history.len()), (&seen[..], info.iterations + 1));
     // Ranks that do not agree.
-    let error = run(device, 3, |communicator| solve(communicator, 4 + communicator.rank() % 2));
+    let error = run(device, 3, |communicator| solve(communicator, 4 + at_a_time * (communicator.rank() % 2)));
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Rank { rank: 1, kind: ErrorKind::InvalidInput, .. }), "{error}");
     // The limit of iterations.

@@ -15,8 +15,7 @@ use crate::{
     stored::Csr,
 };
 
-/// Iterations between two looks of the host, if it need not look after each. All ranks queue the same iterations, so the host looks when all
-/// have ended.
+/// Iterations between two looks of the host. All ranks queue the same iterations, so the host looks when all have ended.
 const AT_A_TIME: usize = 16;
 
 pub(super) struct Fused<'s, T: Scalar> {
@@ -27,8 +26,6 @@ pub(super) struct Fused<'s, T: Scalar> {
     vectors: Vectors<T>,
     product: Product,
     sums: Sums,
-    /// Iterations that are queued at a time.
-    at_a_time: usize,
     /// After the last operation queued.
     mark: Mark,
     /// Some iterations, as a graph.
@@ -71,7 +68,6 @@ impl<'s, T: Scalar> Fused<'s, T> {
         m: Option<&'s dyn Preconditioner<T>>,
         b: &'s DistributedVec<T>,
         x: &'s mut DistributedVec<T>,
-        looks_at_each: bool,
     ) -> Result<Self> {
         let (communicator, device) = (matrix.communicator(), matrix.communicator().device());
         let vector = || DistributedVec::zeros(communicator, matrix.rows());
@@ -86,8 +82,7 @@ impl<'s, T: Scalar> Fused<'s, T> {
             all: device.zeros(PARTS * communicator.size())?,
         };
         let product = Product::of(matrix.parts());
-        let at_a_time = if looks_at_each || !communicator.exchanges_in_streams() { 1 } else { AT_A_TIME };
-        Ok(Self { matrix, m, b, x, vectors, product, sums, at_a_time, mark: Mark::new(device)?, recording: None })
+        Ok(Self { matrix, m, b, x, vectors, product, sums, mark: Mark::new(device)?, recording: None })
     }
 
     fn communicator(&self) -> &'s Communicator {
@@ -348,11 +343,11 @@ impl<T: Scalar> Method for Fused<'_, T> {
         self.communicator().call("iterations of conjugate gradients").all_gather(&[])?;
         if self.can_be_recorded() && self.recording.is_none() {
             let device = self.communicator().device().clone();
-            self.recording = device.recorded(|| self.queue(self.at_a_time))?;
+            self.recording = device.recorded(|| self.queue(AT_A_TIME))?;
         }
         match &self.recording {
             Some(recording) => recording.launch()?,
-            None => self.queue(self.at_a_time)?,
+            None => self.queue(if self.communicator().exchanges_in_streams() { AT_A_TIME } else { 1 })?,
         }
         self.mark.set()
     }

@@ -57,8 +57,8 @@ impl<'a, T: Scalar> DistributedCg<'a, T> {
     }
 
     /// Sets a callback, which is called after each iteration. If it breaks, the solver stops with [`StopReason::Stopped`](crate::StopReason::Stopped). It must break
-    /// at the same iteration on every rank; otherwise solving fails. Without a callback a GPU does several iterations before the host looks at them, which
-    /// takes less time.
+    /// at the same iteration on every rank; otherwise solving fails. GPUs that exchange data without the host do several iterations before the host
+    /// hears of them: the callback is then called with some delay, and the solver stops when the queued iterations have run.
     #[must_use]
     pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
         self.callback = Some(Box::new(callback));
@@ -85,7 +85,7 @@ impl<'a, T: Scalar> DistributedCg<'a, T> {
         let m = self.preconditioner.as_deref();
         let method: &mut dyn Method = match communicator.device().is_cpu() {
             true => &mut Plain::new(matrix, m, b, x)?,
-            false => &mut Fused::new(matrix, m, b, x, self.callback.is_some())?,
+            false => &mut Fused::new(matrix, m, b, x)?,
         };
         call.all_gather(&[])?;
         Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(method)

@@ -104,14 +104,14 @@ impl<T: Scalar> HaloArgs<T> {
         (first, rows * self.width)
     }
 
-    /// Sends a chunk to a rank. Returns its number, if there is one in this round.
+    /// Sends a chunk to a rank, if there is one in this round.
     #[inline(always)]
-    unsafe fn send(&self, to: u32, round: u32, is_alive: &mut bool) -> Option<u32> {
+    unsafe fn send(&self, to: u32, round: u32, is_alive: &mut bool) {
         let (link, channel) = (&self.link, thread::block_idx_x());
         // SAFETY: the elements exist.
         unsafe {
             let (first_row, elements) = self.share(to, false);
-            let chunk = Chunk::of_round::<T>(link, elements, round, link.sent(to, channel))?;
+            let Some(chunk) = Chunk::of_round::<T>(link, elements, round, link.sent(to, channel)) else { return };
             let mut data = [[0; 2]; 4];
             unroll!(K in [0, 1, 2, 3] {
                 let place = thread::thread_idx_x() + K * BLOCK_SIZE;
@@ -142,18 +142,17 @@ impl<T: Scalar> HaloArgs<T> {
                     });
                 }
             });
-            Some(chunk.number)
         }
     }
 
-    /// Receives a chunk from a rank. Returns its number, if there is one in this round.
+    /// Receives a chunk from a rank, if there is one in this round.
     #[inline(always)]
-    unsafe fn receive(&self, from: u32, round: u32, is_alive: &mut bool) -> Option<u32> {
+    unsafe fn receive(&self, from: u32, round: u32, is_alive: &mut bool) {
         let (link, channel) = (&self.link, thread::block_idx_x());
         // SAFETY: the elements exist.
         unsafe {
             let (first_row, elements) = self.share(from, true);
-            let chunk = Chunk::of_round::<T>(link, elements, round, link.received(from, channel))?;
+            let Some(chunk) = Chunk::of_round::<T>(link, elements, round, link.received(from, channel)) else { return };
             let source = link.chunk(from, link.rank, channel, chunk.number);
             let first_row = self.own_rows as usize + first_row as usize;
             let target = self.x.add(first_row * self.width as usize + chunk.first as usize);
@@ -189,7 +188,6 @@ impl<T: Scalar> HaloArgs<T> {
                     }
                 }
             });
-            Some(chunk.number)
         }
     }
 }
@@ -199,37 +197,41 @@ impl<T: Scalar> HaloArgs<T> {
 #[inline(always)]
 pub(super) unsafe fn halo<T: Scalar>(args: HaloArgs<T>) {
     let (link, channel) = (args.link, thread::block_idx_x());
-    let peers = link.ranks - 1;
-    let after = |step: u32| (link.rank + step) % link.ranks;
-    let before = |step: u32| (link.rank + link.ranks - step) % link.ranks;
-    // SAFETY: the rules are the same. All threads see the same chunks, and so come to the same barriers.
+    let (ranks, peers) = (link.ranks.max(1), link.ranks.max(1) - 1);
+    let after = |step: u32| (link.rank + step) % ranks;
+    let before = |step: u32| (link.rank + ranks - step) % ranks;
+    // SAFETY: the rules are the same. All threads count the same rounds, and so come to the same barriers.
     unsafe {
+        // From the table alone, so that all threads surely agree.
+        let mut rounds = 0;
+        let mut step = 1;
+        while step <= peers {
+            rounds = rounds.max(rounds_of::<T>(&link, args.share(after(step), false).1));
+            rounds = rounds.max(rounds_of::<T>(&link, args.share(before(step), true).1));
+            step += 1;
+        }
         let mut is_alive = link.is_alive();
         let mut round = 0;
-        loop {
-            let mut is_done = true;
-            let mut step = 1;
+        while round < rounds {
+            step = 1;
             while step <= peers {
-                is_done &= args.send(after(step), round, &mut is_alive).is_none();
+                args.send(after(step), round, &mut is_alive);
                 step += 1;
             }
             step = 1;
             while step <= peers {
-                is_done &= args.receive(before(step), round, &mut is_alive).is_none();
+                args.receive(before(step), round, &mut is_alive);
                 step += 1;
             }
-            if is_done {
-                break;
-            }
-            // All threads have what they came for.
+            // A thread for each rank says what has been taken, once all threads have what they came for.
+            let from = before(thread::thread_idx_x() % ranks);
+            let elements = args.share(from, true).1;
+            let chunk = Chunk::of_round::<T>(&link, elements, round, link.received(from, channel));
             thread::sync_threads();
-            let step = thread::thread_idx_x() + 1;
-            if step <= peers {
-                let (_, elements) = args.share(before(step), true);
-                let last_number = link.received(before(step), channel);
-                if let Some(chunk) = Chunk::of_round::<T>(&link, elements, round, last_number) {
-                    link.acknowledge(before(step), channel, chunk.number);
-                }
+            if let Some(chunk) = chunk
+                && thread::thread_idx_x() < ranks
+            {
+                link.acknowledge(from, channel, chunk.number);
             }
             round += 1;
         }
@@ -243,6 +245,13 @@ pub(super) unsafe fn halo<T: Scalar>(args: HaloArgs<T>) {
     }
 }
 
+/// This block's chunks of `elements`.
+#[inline(always)]
+fn rounds_of<T: Scalar>(link: &Link, elements: u32) -> u32 {
+    let (chunks, channel) = (elements.div_ceil(elements_of_chunk::<T>()), thread::block_idx_x());
+    if channel < chunks { (chunks - channel).div_ceil(link.channels.max(1)) } else { 0 }
+}
+
 /// Counts the chunks for or from a rank.
 ///
 /// # Safety
@@ -251,11 +260,9 @@ pub(super) unsafe fn halo<T: Scalar>(args: HaloArgs<T>) {
 unsafe fn count<T: Scalar>(args: &HaloArgs<T>, rank: u32, is_received: bool, last_number: *mut u32) {
     // SAFETY: the caller's promise.
     unsafe {
-        let (_, elements) = args.share(rank, is_received);
-        let (chunks, channel) = (elements.div_ceil(elements_of_chunk::<T>()), thread::block_idx_x());
-        if channel < chunks {
-            let of_channel = (chunks - channel).div_ceil(args.link.channels);
-            mem::store(last_number, mem::load(last_number).wrapping_add(of_channel));
+        let rounds = rounds_of::<T>(&args.link, args.share(rank, is_received).1);
+        if rounds > 0 {
+            mem::store(last_number, mem::load(last_number).wrapping_add(rounds));
         }
     }
 }
