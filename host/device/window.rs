@@ -9,7 +9,7 @@ use super::{Backend, Device};
 use crate::{Error, Result};
 #[cfg(feature = "cuda")]
 use {
-    super::{PinnedVec, Stream, driver, vector::byte_size},
+    super::{PinnedVec, Stream, vector::byte_size},
     cudarc::driver::{
         result,
         sys::{self, CUdeviceptr, CUresult},

@@ -5,7 +5,7 @@ use std::{
     fmt,
     rc::Rc,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -22,7 +22,7 @@ use crate::{
     device::{Mark, Window},
 };
 #[cfg(feature = "cuda")]
-use std::{thread, time::Instant};
+use std::thread;
 
 /// How long a rank waits for the others unless [told](Communicator::set_time_limit) otherwise.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -141,6 +141,21 @@ impl Communicator {
     pub fn sum(&self, numbers: &[f64]) -> Result<Vec<f64>> {
         let of_ranks = self.call(format!("a sum of {} numbers", numbers.len())).numbers(numbers)?;
         Ok((0..numbers.len()).map(|i| of_ranks.iter().map(|numbers| numbers[i]).sum()).collect())
+    }
+
+    /// Measures how long a sum of two numbers over all ranks takes on their devices, by peer memory: the mean of `times` sums in one launch, with that of the
+    /// launch. `None` if data is exchanged in another way. Collective.
+    ///
+    /// # Errors
+    /// [`Error::Rank`], [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn measure_sum(&self, times: u32) -> Result<Option<Duration>> {
+        self.call(format!("a measurement of {times} sums")).all_gather(&[])?;
+        let Some(windows) = self.windows() else { return Ok(None) };
+        let start = Instant::now();
+        windows.sums([1.0, 2.0], times, self.time_limit())?;
+        let time = start.elapsed();
+        self.settle()?;
+        Ok(Some(time / times.max(1)))
     }
 
     /// Begins a collective operation, before its arguments are checked: so a rank that fails in these checks, and goes on, is out of step.
