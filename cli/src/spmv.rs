@@ -4,7 +4,8 @@ use std::fmt;
 
 use clap::{Args, ValueEnum};
 use measure::{
-    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks, TransportName, emit,
+    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks,
+    TransportName, emit,
 };
 use serde::Serialize;
 use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};

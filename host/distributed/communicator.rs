@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "cuda")]
+use super::nccl::Nccl;
 use super::{
     bytes::{from_bytes, to_bytes},
     inbox::{Failure, Inbox, Label, Message},
@@ -15,8 +17,6 @@ use super::{
     transport::{Transport, TransportChoice},
     windows::{Windows, not_answered},
 };
-#[cfg(feature = "cuda")]
-use super::nccl::Nccl;
 use crate::{
     Device, DeviceVec, Element, Error, ErrorKind, Result,
     device::{Mark, Window},

@@ -144,7 +144,13 @@ struct Offer {
 impl Offer {
     fn of(communicator: &Communicator) -> Self {
         let device = communicator.device();
-        let kind = if device.is_cpu() { "CPU" } else if device.is_cuda() { "GPU" } else { "emulated GPU" };
+        let kind = if device.is_cpu() {
+            "CPU"
+        } else if device.is_cuda() {
+            "GPU"
+        } else {
+            "emulated GPU"
+        };
         #[cfg(feature = "cuda")]
         let (gpu, nccl) = (device.uuid().map_or_else(String::new, |uuid| format!("{uuid:032x}")), nccl::version());
         #[cfg(not(feature = "cuda"))]

@@ -97,7 +97,9 @@ impl Ranks {
                 let names: Vec<_> = devices.iter().map(Device::to_string).collect();
                 format!("{} threads on {}; the first: {}", devices.len(), names.join(", "), devices[0].describe())
             }
-            Self::Process(meeting, device, _) => format!("{} processes; the first: {}", meeting.size, device.describe()),
+            Self::Process(meeting, device, _) => {
+                format!("{} processes; the first: {}", meeting.size, device.describe())
+            }
         }
     }
 }

@@ -357,7 +357,9 @@ impl SystemBuffer {
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the buffer is live, and all who access it do so by atomics.
-        unsafe { core::slice::from_raw_parts(self.as_ptr() as *const AtomicU64, self.allocation.bytes / size_of::<u64>()) }
+        unsafe {
+            core::slice::from_raw_parts(self.as_ptr() as *const AtomicU64, self.allocation.bytes / size_of::<u64>())
+        }
     }
 
     /// The address to pass to kernels.
@@ -376,6 +378,9 @@ impl Drop for SystemBuffer {
 impl fmt::Debug for SystemBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = format_args!("{:#x}", self.allocation.start);
-        f.debug_struct("SystemBuffer").field("label", &self.allocation.label()).field("address", &address).finish_non_exhaustive()
+        f.debug_struct("SystemBuffer")
+            .field("label", &self.allocation.label())
+            .field("address", &address)
+            .finish_non_exhaustive()
     }
 }

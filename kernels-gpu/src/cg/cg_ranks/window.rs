@@ -233,7 +233,8 @@ impl Link {
             let number = mem::load(self.numbers).wrapping_add(1);
             mem::store(self.numbers, number);
             let mut is_alive = self.is_alive();
-            let place = |from: u32| place::SUMS + (number as usize % 2 * self.ranks as usize + from as usize) * SUM_WORDS;
+            let place =
+                |from: u32| place::SUMS + (number as usize % 2 * self.ranks as usize + from as usize) * SUM_WORDS;
             let mut step = 1;
             while step < self.ranks && is_alive {
                 let target = self.window((self.rank + step) % self.ranks).add(place(self.rank));
