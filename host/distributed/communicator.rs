@@ -204,7 +204,7 @@ impl Communicator {
     #[cfg(feature = "cuda")]
     pub(super) fn nccl(&self) -> Option<&Nccl> {
         match self.member.transport.get() {
-            Some(Transport::Nccl { nccl, .. }) => Some(nccl),
+            Some(Transport::Nccl(nccl)) => Some(nccl),
             _ => None,
         }
     }

@@ -11,10 +11,10 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransportChoice {
-    /// The first that all ranks can use: peer memory, NCCL, host memory.
+    /// The first that all ranks can use: NCCL, host memory; between emulated GPUs peer memory.
     #[default]
     Auto,
-    /// GPUs of one machine that see each other's memory write it themselves, in few microseconds. So do emulated GPUs of one process.
+    /// GPUs of one machine that see each other's memory write it themselves. So do emulated GPUs of one process.
     Peers,
     /// NCCL, between GPUs of one machine or several.
     Nccl,
@@ -29,9 +29,9 @@ pub(super) enum Transport {
     Host { reason: String },
     /// By memory that the devices write to each other, in the order of their streams.
     Windows(Windows),
-    /// From GPU to GPU by NCCL, in the order of their streams; and why not by windows.
+    /// From GPU to GPU by NCCL, in the order of their streams.
     #[cfg(feature = "cuda")]
-    Nccl { nccl: Nccl, reason: String },
+    Nccl(Nccl),
 }
 
 impl fmt::Display for Transport {
@@ -40,7 +40,7 @@ impl fmt::Display for Transport {
             Self::Host { reason } => write!(f, "data is exchanged through host memory: {reason}"),
             Self::Windows(_) => write!(f, "data is exchanged by peer memory"),
             #[cfg(feature = "cuda")]
-            Self::Nccl { nccl, reason } => write!(f, "data is exchanged by NCCL {}: {reason}", nccl.version()),
+            Self::Nccl(nccl) => write!(f, "data is exchanged by NCCL {}", nccl.version()),
         }
     }
 }
@@ -55,7 +55,9 @@ impl Transport {
             return Ok(Self::Host { reason: "there is one rank".into() });
         }
         let mut reasons: Vec<String> = Vec::new();
-        if matches!(choice, TransportChoice::Auto | TransportChoice::Peers) {
+        // Between GPUs on request only, until it has been run there.
+        let is_emulated = offers.iter().all(|offer| offer.kind == "emulated GPU");
+        if choice == TransportChoice::Peers || choice == TransportChoice::Auto && is_emulated {
             let connected = match why_no_windows(&offers) {
                 None => Windows::connect(communicator)?,
                 Some(reason) => Err(reason),
@@ -72,10 +74,7 @@ impl Transport {
             };
             match connected {
                 #[cfg(feature = "cuda")]
-                Ok(nccl) => {
-                    let reason = reasons.pop().unwrap_or_else(|| "the program wants it".into());
-                    return Ok(Self::Nccl { nccl, reason });
-                }
+                Ok(nccl) => return Ok(Self::Nccl(nccl)),
                 #[cfg(not(feature = "cuda"))]
                 Ok(never) => match never {},
                 Err(reason) => reasons.push(format!("no NCCL, as {reason}")),

@@ -9,7 +9,7 @@ use warpsparse::{
 /// How data goes from device to device, as the option `--transport` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TransportName {
-    /// The first that all can use: peers, nccl, host.
+    /// The first that all can use: nccl, host; peers between emulated GPUs.
     #[default]
     Auto,
     /// GPUs of one machine write each other's memory.
