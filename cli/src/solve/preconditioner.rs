@@ -53,7 +53,7 @@ struct Level {
     entries: usize,
 }
 
-/// Below so many rows conjugate gradients with Jacobi's preconditioner are done before multigrid is set up. Not measured on other GPUs than an H200.
+/// From so many rows on, setup and solution by multigrid can take less time than Jacobi's preconditioner: see docs/performance/amg.md for where, on an H200.
 const LARGE: usize = 200_000;
 
 /// The part of the rows that may lack diagonal dominance.

@@ -115,7 +115,7 @@ mod tests {
                     .flat_map(|k| (0..n).map(move |l| (k, l)))
                     .map(|(k, l)| a(i, k) * g[k * n + l] * a(l, j))
                     .sum();
-                assert!((sum - a(i, j)).abs() < 1e-10 * largest, "{i}, {j}: {sum} for {}", a(i, j));
+                assert!((sum - a(i, j)).abs() <= 1e-10 * largest, "{i}, {j}: {sum} for {}", a(i, j));
                 assert_eq!(g[i * n + j], g[j * n + i]);
             }
         }
