@@ -258,8 +258,9 @@ fn interior_rows(device: &Device) {
             assert!(described.starts_with(&start), "{described}");
             let waits_not: usize = described.split(", ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
             let halos = usize::from(rank > 0) + usize::from(rank + 1 < ranks);
-            // The rows beside other ranks, a side for each; ranks may have some rows more or less, and rows begin at multiples of 4.
-            assert!(waits_not.abs_diff(rows - side * halos) <= 12, "{described}");
+            // The rows beside other ranks, a side for each; ranks may have some rows more or less, since rows at the edge of the grid have
+            // fewer entries, and rows begin at multiples of 4.
+            assert!(waits_not.abs_diff(rows - side * halos) <= 12 + side / 10, "{described}");
             assert!(
                 described.contains(&format!("a halo of {} elements comes from {halos} ranks", side * halos)),
                 "{described}"
