@@ -5,9 +5,9 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Element,
-    EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Reduce, Result, Scalar,
-    SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Weights, Zip,
+    Amg, Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix,
+    Element, EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Preconditioner,
+    Reduce, Result, Scalar, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Weights, Zip,
     distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
     gemm_autotune, gemm_choice, gemm_with,
 };
@@ -153,7 +153,10 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let b = x.device().zeros::<T>(0)?;
     Cg::new(a).preconditioner(Jacobi::new(a)?).solve(&b, x)?;
-    Ok(())
+    let mut amg = Amg::options().build(a)?;
+    amg.update_values(a)?;
+    let _ = (amg.describe(), amg.solve(&b, x, Tolerance::relative(1.0))?);
+    amg.apply((&b).into(), x.into())
 }
 
 fn over_ranks<T: Scalar>(communicator: &Communicator, whole: &CsrMatrix<T>, one: T) -> Result<()> {

@@ -122,7 +122,10 @@ pub use kernel_choice::KernelChoice;
 pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
-pub use solver::{Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance};
+pub use solver::{
+    Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Cg, CgMethod, Jacobi, LinearOperator, Preconditioner, Progress,
+    SolveInfo, StopReason, Tolerance,
+};
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use stored::HostMatrix;

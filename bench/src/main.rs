@@ -2,6 +2,7 @@
 //! narration and progress to stderr.
 
 mod all;
+mod amg;
 mod baselines;
 mod cg;
 mod clock;
@@ -94,6 +95,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),
+    /// Measures algebraic multigrid: setup, new values, and solutions, beside conjugate gradients with Jacobi's preconditioner.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench amg gen:poisson3d:200 --json amg.json`.
+    Amg(amg::Options),
     /// Measures orders of rows on the device, reverse Cuthill-McKee and clustering, in products of the same matrix.
     ///
     /// Prints the report as Markdown: `warpsparse-bench orders gen:poisson3d:160 --json orders.json`.
@@ -148,6 +153,7 @@ impl Benchmark {
             Self::Spmv(options) => spmv::measure(options),
             Self::Spmm(options) => spmm::measure(options),
             Self::Spgemm(options) => spgemm::measure(options),
+            Self::Amg(options) => amg::measure(options),
             Self::Graphs(options) => graphs::measure(options),
             Self::Gemm(options) => gemm::measure(options),
             Self::Cg(options) => cg::measure(options),
@@ -167,6 +173,7 @@ impl Benchmark {
             Self::Spmv(options) => &options.settings.conditions.basics,
             Self::Spmm(options) => &options.settings.conditions.basics,
             Self::Spgemm(options) => &options.settings.conditions.basics,
+            Self::Amg(options) => &options.settings.conditions.basics,
             Self::Graphs(options) => &options.basics,
             Self::Gemm(options) => &options.conditions.basics,
             Self::Cg(options) => &options.basics,

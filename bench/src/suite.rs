@@ -18,6 +18,8 @@ pub(crate) enum Suite {
     Large,
     /// A cubic grid, for a product of three matrices.
     Grid,
+    /// Systems of diffusion, up to 16.8 million unknowns: isotropic, anisotropic, with jumps.
+    Diffusion,
 }
 
 /// From regular to skewed row lengths, and from matrices that fill a GPU to such that do not.
@@ -42,6 +44,22 @@ const LARGE: &[&str] = &["gen:poisson2d:2048", "gen:uniform:1250000:16", "gen:rm
 /// A grid of points in three dimensions.
 const GRID: &[&str] = &["gen:poisson3d:160"];
 
+/// Diffusion on grids.
+const DIFFUSION: &[&str] = &[
+    "gen:poisson2d:256",
+    "gen:poisson2d:2048",
+    "gen:poisson2d:4096",
+    "gen:poisson3d:64",
+    "gen:poisson3d:100",
+    "gen:poisson3d:200",
+    "gen:poisson3d:256",
+    "gen:stencil27:128",
+    "gen:aniso2d:512:0.01",
+    "gen:aniso2d:512:0.001",
+    "gen:jump3d:80:1e4",
+    "gen:jump3d:80:1e6",
+];
+
 /// Files of the data folder: the repository has them, the command does not.
 const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
 
@@ -60,6 +78,7 @@ impl Suite {
             Self::Squares => (SQUARED, FILES),
             Self::Large => (LARGE, &[][..]),
             Self::Grid => (GRID, &[][..]),
+            Self::Diffusion => (DIFFUSION, &[][..]),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));

@@ -3,6 +3,7 @@
 mod course;
 mod history;
 mod plot;
+mod preconditioner;
 mod report;
 mod several;
 mod system;
@@ -16,15 +17,14 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use measure::{DTypeName, MatrixReport, Outcome, emit};
+use measure::{DTypeName, MatrixReport, Outcome, TransportName, emit};
 use serde::Serialize;
-use warpsparse::{
-    Cg, CgMethod, CsrMatrix, Device, Error, Jacobi, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource,
-};
+use warpsparse::{Cg, CgMethod, CsrMatrix, Device, Error, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource};
 
 use self::{
     course::Course,
     history::{History, HistoryOut},
+    preconditioner::{Chosen, Kind, Setup, Wanted},
     report::{Ended, Report},
     system::{Rhs, System},
 };
@@ -45,9 +45,9 @@ pub(crate) struct Options {
     /// The maximum number of iterations [default: ten times the number of rows].
     #[arg(long, value_name = "N")]
     max_iters: Option<usize>,
-    /// The preconditioner; jacobi is the inverse of the diagonal.
-    #[arg(long, value_enum, default_value = "jacobi")]
-    precond: PreconditionerName,
+    /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi, and says why.
+    #[arg(long, value_enum, default_value = "auto")]
+    precond: Wanted,
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "method"])]
     devices: Option<String>,
+    /// How data goes from device to device with --devices.
+    #[arg(long, value_enum, default_value = "auto", requires = "devices")]
+    transport: TransportName,
     /// Write the solution, .mtx or .mtx.gz, as a Matrix Market array that reads back to the same bits.
     #[arg(long, value_name = "FILE", value_parser = convert::parse_out)]
     x_out: Option<PathBuf>,
@@ -70,13 +73,6 @@ pub(crate) struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum PreconditionerName {
-    None,
-    Jacobi,
 }
 
 #[derive(Clone, Copy, ValueEnum, Serialize)]
@@ -155,13 +151,16 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
 
     let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
     let mut x = device.upload_vec(&first_guess)?;
+    course.borrow_mut().begin("setting up");
+    let chosen = Chosen::new(options.precond, &matrix, &a)?;
+    course.borrow_mut().end();
     let mut cg = Cg::new(&a)
         .tolerance(Tolerance::relative(options.tol))
         .max_iterations(limit)
         .method(options.method.into())
         .callback(|progress| course.borrow_mut().hear(progress));
-    if let PreconditionerName::Jacobi = options.precond {
-        cg = cg.preconditioner(Jacobi::new(&a)?);
+    if let Some(preconditioner) = &chosen.preconditioner {
+        cg = cg.preconditioner(&**preconditioner);
     }
     let choice = cg.describe()?;
 
@@ -184,7 +183,10 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let solved = cg.solve(&b, &mut x);
     let time = start.elapsed();
     course.borrow_mut().end();
-    let solved = Solved { info: solved?, time, x: x.to_vec()?, kernel: choice.kernel, reason: choice.reason };
+    let Chosen { kind, reason, setup, .. } = &chosen;
+    let preconditioner = (*kind, reason.clone(), setup.clone());
+    let solved =
+        Solved { info: solved?, time, x: x.to_vec()?, kernel: choice.kernel, reason: choice.reason, preconditioner };
     tell(options, &matrix, (device.describe(), report::threads(device)?), (first_norm, limit), solved)
 }
 
@@ -196,6 +198,8 @@ struct Solved<T> {
     x: Vec<T>,
     kernel: String,
     reason: String,
+    /// With the reason for it, and what its setup has made.
+    preconditioner: (Kind, String, Option<Setup>),
 }
 
 /// Reports a solve by a device, of so many threads if it is the CPU, from the norm of `b` on, up to a limit of iterations.
@@ -206,7 +210,8 @@ fn tell<T: Scalar>(
     (first_norm, limit): (f64, usize),
     solved: Solved<T>,
 ) -> Outcome {
-    let Solved { info, time, x, kernel, reason } = solved;
+    let Solved { info, time, x, kernel, reason, preconditioner } = solved;
+    let (preconditioner, preconditioner_reason, setup) = preconditioner;
     let report = Report {
         schema: "warpsparse.solve",
         version: 1,
@@ -215,7 +220,9 @@ fn tell<T: Scalar>(
         device,
         threads,
         dtype: options.dtype,
-        preconditioner: options.precond,
+        preconditioner,
+        preconditioner_reason,
+        setup,
         method: options.method,
         tolerance: options.tol,
         max_iterations: limit,

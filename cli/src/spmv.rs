@@ -4,7 +4,8 @@ use std::fmt;
 
 use clap::{Args, ValueEnum};
 use measure::{
-    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks, emit,
+    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks,
+    TransportName, emit,
 };
 use serde::Serialize;
 use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
@@ -12,7 +13,7 @@ use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::Matr
 #[derive(Args)]
 pub(crate) struct Options {
     /// A Matrix Market file (.mtx, .mtx.gz) or a generator: gen:poisson2d:N, gen:poisson3d:N, gen:stencil27:N,
-    /// gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES, gen:communities:ROWS:NNZ, gen:standin:NAME
+    /// gen:aniso2d:N:EPS, gen:jump3d:N:CONTRAST, gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES, gen:communities:ROWS:NNZ, gen:standin:NAME
     /// (a synthetic graph of the size of a published one: arxiv, reddit and others).
     matrix: MatrixSource,
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
@@ -21,6 +22,9 @@ pub(crate) struct Options {
     /// Multiply over several devices, a rank on each: see `warpsparse solve --help`.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device"])]
     devices: Option<String>,
+    /// How data goes from device to device with --devices.
+    #[arg(long, value_enum, default_value = "auto", requires = "devices")]
+    transport: TransportName,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
@@ -114,7 +118,7 @@ fn measure<T: Scalar>(options: &Options) -> Result<Option<Report>> {
             (problem, device.describe(), copy_bandwidth, products)
         }
         Some(names) => {
-            let ranks = Ranks::from_name(names)?;
+            let ranks = Ranks::from_name(names, options.transport)?;
             let problem = Problem::<T>::load(&options.matrix)?;
             let products = ranks.measure(repeats, |rank| {
                 choices.iter().map(|choice| rank.product(&problem, choice)).collect::<Result<Vec<_>>>()

@@ -126,6 +126,7 @@ fn json_has_the_course_of_the_solution() {
         ("device", "cpu"),
         ("dtype", "f64"),
         ("preconditioner", "jacobi"),
+        ("preconditioner_reason", "400 rows, and multigrid pays off from 200000 on"),
         ("method", "auto"),
         ("kernel", "cpu_cg"),
         ("ended", "converged"),
@@ -144,6 +145,15 @@ fn json_has_the_course_of_the_solution() {
     assert!(residual <= 1.01e-6 && (number(&report, "residual_norm") / 20.0 / residual - 1.0).abs() < 1e-12);
     let each = number(&report, "seconds") / iterations;
     assert!((number(&report, "seconds_per_iteration") / each - 1.0).abs() < 1e-12);
+
+    // Multigrid: far fewer iterations, and its setup is reported.
+    assert!(report["setup"].is_null());
+    let multigrid = solve(&["gen:poisson2d:60", "--precond", "amg", "--tol", "1e-8"]);
+    assert!(multigrid["preconditioner"] == "amg" && multigrid["preconditioner_reason"] == "as the options specify");
+    assert!(number(&multigrid, "iterations") <= 16.0 && number(&multigrid, "relative_residual") < 1.1e-8);
+    let setup = &multigrid["setup"];
+    assert!(setup["levels"].as_array().unwrap().len() >= 3 && setup["levels"][0]["rows"] == 3600);
+    assert!((1.1..1.6).contains(&number(setup, "operator_complexity")) && number(setup, "seconds") > 0.0);
 
     let single = solve(&["gen:poisson2d:20", "--dtype", "f32", "--tol", "1e-4", "--precond", "none"]);
     assert!(single["dtype"] == "f32" && single["preconditioner"] == "none" && single["converged"] == true);

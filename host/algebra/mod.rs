@@ -19,7 +19,7 @@ mod transpose;
 mod triple;
 
 pub(crate) use compact::{Runs, runs};
-pub(crate) use operand::{Operand, copy_of};
+pub(crate) use operand::{Operand, copy_of, lanes};
 pub(crate) use prefix_sum::row_offsets;
 pub use sort::SortKey;
 pub(crate) use sort::{bits_below, sort_pairs};

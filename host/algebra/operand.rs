@@ -41,7 +41,7 @@ impl<T: Scalar> Operand<T> {
     }
 
     /// The matrix with its kernels to be chosen.
-    pub(super) fn into_matrix(self, device: &Device) -> DeviceMatrix<T> {
+    pub(crate) fn into_matrix(self, device: &Device) -> DeviceMatrix<T> {
         match self {
             Self::Host(matrix) => DeviceMatrix::of_host_csr(device, matrix),
             Self::Device(arrays) => DeviceMatrix::of_csr(arrays),
@@ -50,7 +50,7 @@ impl<T: Scalar> Operand<T> {
 }
 
 /// The lanes of a group for rows of so many entries in the mean. Not measured yet.
-pub(super) fn lanes(entries: u32, rows: u32) -> u32 {
+pub(crate) fn lanes(entries: u32, rows: u32) -> u32 {
     if u64::from(entries) > 12 * u64::from(rows) { 32 } else { 8 }
 }
 

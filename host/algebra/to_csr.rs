@@ -9,7 +9,7 @@ use super::{
     transpose::transposed,
 };
 use crate::{
-    Device, DeviceVec, Result, Scalar,
+    CastFrom, Device, DeviceVec, Result, Scalar,
     device::{Readable, launch},
     stored::{Arrays, CooArrays, CsrArrays, DiaArrays, EllArrays, InFormat},
 };
@@ -38,6 +38,15 @@ pub(crate) fn to_csr<T: Scalar>(arrays: &dyn Arrays<T>, is_transposed: bool) -> 
 pub(crate) fn copied<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<T, u32>> {
     let (offsets, columns) = (copy_of(&csr.row_offsets, &csr.device)?, copy_of(&csr.col_indices, &csr.device)?);
     let (size, values) = ((csr.nrows, csr.ncols, csr.nnz), csr.values.read().try_clone()?);
+    // SAFETY: those of a valid matrix.
+    Ok(unsafe { CsrArrays::of_vectors(size, offsets, columns, values, csr.canonical.get().copied()) })
+}
+
+/// A copy with values of another type.
+pub(super) fn cast<T: Scalar, U: Scalar + CastFrom<T>>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<U, u32>> {
+    let (offsets, columns) = (copy_of(&csr.row_offsets, &csr.device)?, copy_of(&csr.col_indices, &csr.device)?);
+    let (size, mut values) = ((csr.nrows, csr.ncols, csr.nnz), csr.device.scratch::<U>(csr.nnz as usize)?);
+    values.cast_from(&csr.values.read())?;
     // SAFETY: those of a valid matrix.
     Ok(unsafe { CsrArrays::of_vectors(size, offsets, columns, values, csr.canonical.get().copied()) })
 }

@@ -8,10 +8,10 @@ use super::{
     operand::{Operand, copy_of, offsets_of},
     row_sort::{Columns, Sorted, UnsortedRows, radix_sorted},
     select::{Selection, select},
-    to_csr::offsets_of_sorted,
+    to_csr::{cast, offsets_of_sorted},
 };
 use crate::{
-    CooView, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
+    CastFrom, CooView, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{self, check_length, launch},
     formats::coo::check_limits,
     stored::{Csr, CsrArrays},
@@ -53,6 +53,30 @@ impl<T: Scalar> DeviceMatrix<T> {
             _ => {}
         }
         Ok(self.operand()?.canonical()?.into_matrix(self.device()))
+    }
+
+    /// Returns the matrix in CSR with values of another type, each the nearest to the old one: for a preconditioner in `f32`, say.
+    ///
+    /// `O(nnz)` work. A matrix in another format is converted to CSR first, on the host if it has 64-bit offsets.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device};
+    ///
+    /// let a = CsrMatrix::try_from_csr_data(1, 1, vec![0u32, 1], vec![0], vec![0.1f64])?;
+    /// let single = Device::auto().upload(&a)?.cast::<f32>()?;
+    /// assert_eq!(single.download()?.into_csr()?.values(), [0.1f32]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`transpose`](Self::transpose).
+    pub fn cast<U: Scalar + CastFrom<T>>(&self) -> Result<DeviceMatrix<U>> {
+        device::refuse("a copy of a matrix")?;
+        Ok(match self.operand()? {
+            Operand::Host(matrix) => Operand::Host(matrix.cast::<U>()),
+            Operand::Device(arrays) => Operand::Device(Arc::new(cast(&arrays)?)),
+        }
+        .into_matrix(self.device()))
     }
 
     /// Returns row indices, column indices and values of the entries, in storage order: see [`Device::csr_from_triplets`] for the way back.

@@ -42,6 +42,85 @@ pub fn stencil27<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     stencil([n, n, n], Neighbours::Box, 26.0)
 }
 
+/// Generates the 5-point stencil of an anisotropic diffusion on an `n` x `n` grid: -1 between neighbours along a row of the grid, `-eps` between neighbours in different
+/// rows, and `2 + 2 eps` on the diagonal. Symmetric positive definite.
+///
+/// # Errors
+/// [`Error::InvalidOption`] unless `eps` is positive and finite, otherwise as [`poisson2d`].
+pub fn aniso2d<T: Scalar>(n: usize, eps: f64) -> Result<CsrMatrix<T>> {
+    check_positive("eps", eps)?;
+    weighted([1, n, n], |axis, _, _| [1.0, eps, 0.0][axis])
+}
+
+/// Generates the 7-point stencil of a diffusion with jumps on an `n` x `n` x `n` grid: a checkerboard of 8 x 8 x 8 boxes, or fewer on small grids, with the
+/// conductivities 1 and `contrast`; between two points their harmonic mean counts. Symmetric positive definite.
+///
+/// # Errors
+/// [`Error::InvalidOption`] unless `contrast` is positive and finite, otherwise as [`poisson3d`].
+pub fn jump3d<T: Scalar>(n: usize, contrast: f64) -> Result<CsrMatrix<T>> {
+    check_positive("contrast", contrast)?;
+    let side = (n / 8).max(1);
+    let conductivity = move |row: usize| {
+        let boxes = row / (n * n) / side + row / n % n / side + row % n / side;
+        if boxes.is_multiple_of(2) { 1.0 } else { contrast }
+    };
+    let mean = move |_, a, b| 2.0 * conductivity(a) * conductivity(b) / (conductivity(a) + conductivity(b));
+    weighted([n, n, n], mean)
+}
+
+fn check_positive(what: &str, number: f64) -> Result<()> {
+    match number > 0.0 && number.is_finite() {
+        true => Ok(()),
+        false => Err(Error::InvalidOption(format!("{what} = {number}: it is positive and finite"))),
+    }
+}
+
+/// Couples every point of a grid (planes, lines, points) to its neighbours along each axis, counted from the points of a line on, by
+/// `-between(axis, row, neighbour)`; on the diagonal these weights add up, with `between(axis, row, row)` for a neighbour beyond the boundary.
+fn weighted<T: Scalar>(shape: [usize; 3], between: impl Fn(usize, usize, usize) -> f64 + Sync) -> Result<CsrMatrix<T>> {
+    let points = checked_product("grid points", &shape)?;
+    checked_product("entries", &[7, points])?;
+    let [_, lines, length] = shape;
+    let strides = [1, length, lines * length];
+    let at = move |row: usize| [row % length, row / length % lines, row / (lines * length)];
+    let sizes = [length, lines, shape[0]];
+    // Below and above along an axis, if the point has them.
+    let pair = move |row: usize, axis: usize| {
+        let place = at(row)[axis];
+        let below = (place > 0).then(|| row - strides[axis]);
+        (below, (place + 1 < sizes[axis]).then(|| row + strides[axis]))
+    };
+    let axes = if shape[0] == 1 { 2 } else { 3 };
+    let row_length = |row: usize| {
+        1 + (0..axes)
+            .map(|axis| pair(row, axis))
+            .map(|(a, b)| usize::from(a.is_some()) + usize::from(b.is_some()))
+            .sum::<usize>()
+    };
+    let fill = |row: usize, columns: &mut [u32], values: &mut [T]| {
+        let below = (0..axes).rev().map(|axis| (axis, pair(row, axis).0));
+        let above = (0..axes).map(|axis| (axis, pair(row, axis).1));
+        let (mut entry, mut diagonal, mut middle) = (0, 0.0, 0);
+        for (order, (axis, neighbour)) in below.chain(above).enumerate() {
+            if order == axes {
+                middle = entry;
+                entry += 1;
+            }
+            let Some(neighbour) = neighbour else {
+                diagonal += between(axis, row, row);
+                continue;
+            };
+            let weight = between(axis, row, neighbour);
+            diagonal += weight;
+            columns[entry] = neighbour as u32;
+            values[entry] = T::from_f64(-weight);
+            entry += 1;
+        }
+        (columns[middle], values[middle]) = (row as u32, T::from_f64(diagonal));
+    };
+    from_rows(points, points, row_length, fill)
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Neighbours {
     /// Points that differ by one in one coordinate.

@@ -13,7 +13,7 @@ use super::{
 use crate::{CsrMatrix, Error, Result, Scalar};
 
 /// A matrix file or a generator, parsed from text such as `bcsstk16.mtx.gz` or `gen:poisson2d:2048`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum MatrixSource {
     /// The path of a Matrix Market file.
     File(PathBuf),
@@ -23,11 +23,11 @@ pub enum MatrixSource {
 
 /// A generator of [`generate`] with its arguments.
 ///
-/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:rmat:SCALE:EDGE_FACTOR`,
+/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:aniso2d:N:EPS`, `gen:jump3d:N:CONTRAST`, `gen:rmat:SCALE:EDGE_FACTOR`,
 /// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
-/// `gen:standin:NAME`, all but the first three optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
+/// `gen:standin:NAME`, all but the first five optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
 /// NAME is one of [`generate::STAND_INS`], in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each variant names the function that documents its arguments")]
 #[non_exhaustive]
 pub enum Generator {
@@ -37,6 +37,10 @@ pub enum Generator {
     Poisson3d { n: usize },
     /// [`generate::stencil27`]
     Stencil27 { n: usize },
+    /// [`generate::aniso2d`]
+    Aniso2d { n: usize, eps: f64 },
+    /// [`generate::jump3d`]
+    Jump3d { n: usize, contrast: f64 },
     /// [`generate::rmat`]
     Rmat { scale: u32, edge_factor: usize, seed: u64 },
     /// [`generate::uniform`]
@@ -81,6 +85,8 @@ impl Generator {
             Generator::Poisson2d { n } => generate::poisson2d(n),
             Generator::Poisson3d { n } => generate::poisson3d(n),
             Generator::Stencil27 { n } => generate::stencil27(n),
+            Generator::Aniso2d { n, eps } => generate::aniso2d(n, eps),
+            Generator::Jump3d { n, contrast } => generate::jump3d(n, contrast),
             Generator::Rmat { scale, edge_factor, seed } => generate::rmat(scale, edge_factor, seed),
             Generator::Uniform { nrows, ncols, per_row, seed } => generate::uniform(nrows, ncols, per_row, seed),
             Generator::Fem3 { nodes, seed } => generate::fem3(nodes, seed),
@@ -112,6 +118,8 @@ impl FromStr for Generator {
             "poisson2d" => Generator::Poisson2d { n: spec.number("N")? },
             "poisson3d" => Generator::Poisson3d { n: spec.number("N")? },
             "stencil27" => Generator::Stencil27 { n: spec.number("N")? },
+            "aniso2d" => Generator::Aniso2d { n: spec.number("N")?, eps: spec.positive("EPS")? },
+            "jump3d" => Generator::Jump3d { n: spec.number("N")?, contrast: spec.positive("CONTRAST")? },
             "rmat" => Generator::Rmat {
                 scale: spec.number("SCALE")?,
                 edge_factor: spec.number("EDGE_FACTOR")?,
@@ -132,7 +140,8 @@ impl FromStr for Generator {
             }
             "standin" => Generator::StandIn { graph: spec.stand_in()?, seed: spec.seed()? },
             name => {
-                let known = "poisson2d, poisson3d, stencil27, rmat, uniform, fem3, communities and standin";
+                let known =
+                    "poisson2d, poisson3d, stencil27, aniso2d, jump3d, rmat, uniform, fem3, communities and standin";
                 return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
             }
         };
@@ -169,6 +178,12 @@ impl<'a> Spec<'a> {
     fn number<N: FromStr>(&mut self, what: &str) -> Result<N> {
         let part = self.argument(what)?;
         parse_digits(part).ok_or_else(|| self.invalid(format!("{what} is a whole number, not `{part}`")))
+    }
+
+    fn positive(&mut self, what: &str) -> Result<f64> {
+        let part = self.argument(what)?;
+        let number = part.parse().ok().filter(|number: &f64| *number > 0.0 && number.is_finite());
+        number.ok_or_else(|| self.invalid(format!("{what} is a positive number, not `{part}`")))
     }
 
     fn stand_in(&mut self) -> Result<StandIn> {
@@ -220,6 +235,8 @@ impl fmt::Display for Generator {
             Generator::Poisson2d { n } => return write!(f, "gen:poisson2d:{n}"),
             Generator::Poisson3d { n } => return write!(f, "gen:poisson3d:{n}"),
             Generator::Stencil27 { n } => return write!(f, "gen:stencil27:{n}"),
+            Generator::Aniso2d { n, eps } => return write!(f, "gen:aniso2d:{n}:{eps}"),
+            Generator::Jump3d { n, contrast } => return write!(f, "gen:jump3d:{n}:{contrast}"),
             Generator::Rmat { scale, edge_factor, seed } => {
                 write!(f, "gen:rmat:{scale}:{edge_factor}")?;
                 seed

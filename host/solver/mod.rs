@@ -9,6 +9,7 @@ mod criterion;
 mod info;
 mod operator;
 mod preconditioner;
+mod symmetry;
 
 pub use cg::{Cg, CgMethod};
 pub(crate) use cg::{StateArrays, ending, lanes_of, verdict};
@@ -17,4 +18,4 @@ pub(crate) use criterion::Criterion;
 pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
 pub use operator::LinearOperator;
-pub use preconditioner::{Jacobi, Preconditioner};
+pub use preconditioner::{Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Jacobi, Preconditioner};

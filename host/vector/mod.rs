@@ -369,10 +369,14 @@ impl<T: Element> DeviceVec<T> {
     where
         T: CastFrom<U>,
     {
-        let x = DeviceSlice::from(x);
-        check("x", self.device(), self.len(), x)?;
-        run(self.as_slice_mut(), |y| cpu::cast(y, x), |y| gpu::cast(y, x))
+        cast(self.as_slice_mut(), x.as_slice())
     }
+}
+
+/// `y[i]` is the number of its type nearest to `x[i]`.
+pub(crate) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: DeviceSlice<'_, U>) -> Result<()> {
+    check("x", y.device(), y.len(), x)?;
+    run(y, |y| cpu::cast(y, x), |y| gpu::cast(y, x))
 }
 
 /// The distribution of random numbers.

@@ -72,6 +72,12 @@ mod vector {
 
 #[path = "reorder/aggregation.rs"]
 pub mod aggregation;
+#[path = "amg/amg_aggregates.rs"]
+pub mod amg_aggregates;
+#[path = "amg/amg_strength.rs"]
+pub mod amg_strength;
+#[path = "amg/amg_sweep.rs"]
+pub mod amg_sweep;
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
 #[path = "cg/cg_csr.rs"]
@@ -175,6 +181,9 @@ pub use vector::*;
 #[cfg(not(target_arch = "nvptx64"))]
 pub const FAMILIES: &[Family] = &[
     aggregation::FAMILY,
+    amg_aggregates::FAMILY,
+    amg_strength::FAMILY,
+    amg_sweep::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,

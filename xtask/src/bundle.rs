@@ -17,6 +17,7 @@ use crate::kept::ARCHS;
 const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=algorithms",
+    "--test=amg",
     "--test=cg",
     "--test=cg_misuse",
     "--test=convert",
@@ -44,6 +45,7 @@ const BUILT: &[&str] = &[
     "--example=heat",
     "--example=pagerank",
     "--example=gcn",
+    "--example=multigrid",
     "--example=triangles",
     "--example=interop",
     "--package=warpsparse-bench",

@@ -6,7 +6,10 @@ use measure::{DTypeName, MatrixReport};
 use serde::Serialize;
 use warpsparse::{Device, Result, StopReason};
 
-use super::{MethodName, PreconditionerName};
+use super::{
+    MethodName,
+    preconditioner::{Kind, Setup},
+};
 
 /// Everything about one solve; its JSON form is stable within a version.
 #[derive(Serialize)]
@@ -20,7 +23,11 @@ pub(super) struct Report {
     /// The number of threads on the CPU; null for other devices.
     pub(super) threads: Option<usize>,
     pub(super) dtype: DTypeName,
-    pub(super) preconditioner: PreconditionerName,
+    pub(super) preconditioner: Kind,
+    /// Why this one.
+    pub(super) preconditioner_reason: String,
+    /// Of multigrid; null for others.
+    pub(super) setup: Option<Setup>,
     /// The one asked for.
     pub(super) method: MethodName,
     /// Relative to the norm of the right-hand side.
@@ -97,10 +104,14 @@ impl fmt::Display for Report {
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
         let preconditioner = match self.preconditioner {
-            PreconditionerName::None => "no preconditioner",
-            PreconditionerName::Jacobi => "Jacobi's preconditioner",
+            Kind::None => "no preconditioner",
+            Kind::Jacobi => "Jacobi's preconditioner",
+            Kind::Amg => "multigrid",
         };
-        writeln!(f, "           {preconditioner}")?;
+        writeln!(f, "           {preconditioner}: {}", self.preconditioner_reason)?;
+        for line in self.setup.iter().flat_map(Setup::lines) {
+            writeln!(f, "           {line}")?;
+        }
         let ended = match self.ended {
             Ended::Converged => "converged",
             Ended::MaxIterations | Ended::RoundingLimit | Ended::Stopped => "not converged",

@@ -8,11 +8,17 @@ use warpsparse::{
     distributed::{Communicator, DistributedCg, DistributedMatrix, DistributedVec},
 };
 
-use super::{Course, Options, PreconditionerName, Solved, System, report, write_files};
+use super::{Course, Kind, Options, Solved, System, Wanted, report, write_files};
 
 /// Solves over the devices that the option names, a rank on each.
 pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
-    let ranks = Ranks::from_name(names)?;
+    let (kind, why) = match options.precond {
+        Wanted::Amg => return Err("--precond amg is for one device: with --devices there are jacobi and none".into()),
+        Wanted::Auto => (Kind::Jacobi, "multigrid is for one device"),
+        Wanted::Jacobi => (Kind::Jacobi, "as the options specify"),
+        Wanted::None => (Kind::None, "as the options specify"),
+    };
+    let ranks = Ranks::from_name(names, options.transport)?;
     let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
     let limit = options.max_iters.unwrap_or(10 * b.len());
@@ -27,7 +33,7 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
             0 => course.borrow_mut().hear(progress),
             _ => ControlFlow::Continue(()),
         });
-        if let PreconditionerName::Jacobi = options.precond {
+        if let Kind::Jacobi = kind {
             cg = cg.preconditioner(a.jacobi()?);
         }
         let begin = |doing| {
@@ -57,7 +63,8 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         let time = start.elapsed();
         course.borrow_mut().end();
         let (kernel, reason) = (a.describe(), communicator.describe());
-        Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason })
+        let preconditioner = (kind, why.into(), None);
+        Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason, preconditioner })
     };
     let Some(solved) = ranks.run(program)? else { return Ok(()) };
     let threads = report::threads(ranks.first())?;

@@ -7,12 +7,12 @@ use super::{
     fast::Fast,
     persistent::{MAX_STREAMED, Persistent},
     steps::{Multiply, Steps},
-    symmetry,
     workspace::{Workspace, Z},
 };
 use crate::{
     Device, DeviceMatrix, Error, Lanes, Preconditioner, Result, Scalar, SolveInfo,
     device::{self, Backend, check_length},
+    solver::symmetry,
 };
 
 /// The data shared by all solves of systems of one size.

@@ -12,7 +12,7 @@ use crate::{
     stored::{Csr, CsrArrays},
 };
 
-/// Iterations per graph: enough for the host to stay ahead.
+/// Iterations per graph: enough for the host to stay ahead. With an expensive preconditioner 1, since those after the last are in vain.
 const RECORDED: usize = 8;
 
 /// Iterations queued at a time without recording.
@@ -69,7 +69,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
             Multiply::Operator(_) => ("cg_steps", "the operator's product, then the dot"),
         };
         let recorded =
-            if self.recording.is_some() { format!("; {RECORDED} iterations a graph") } else { String::new() };
+            if self.recording.is_some() { format!("; {} a graph", plural(self.recorded())) } else { String::new() };
         KernelChoice {
             kernel: kernel.into(),
             reason: format!("{product}; vectors and their dots in two more{recorded}"),
@@ -82,23 +82,33 @@ impl<'a, T: Scalar> Steps<'a, T> {
             return Ok(());
         }
         let queue = workspace.device.clone();
-        self.recording = queue.recorded(|| (0..RECORDED).try_for_each(|_| self.iterate(workspace)))?;
+        self.recording = queue.recorded(|| (0..self.recorded()).try_for_each(|_| self.iterate(workspace)))?;
         Ok(())
     }
 
     /// Returns how many iterations [`advance`](Self::advance) queues.
     pub(super) fn at_a_time(&self) -> usize {
         match self.recording {
-            Some(_) => RECORDED,
+            Some(_) => self.recorded(),
+            None if self.is_expensive() => 1,
             None => QUEUED,
         }
+    }
+
+    /// Iterations per graph.
+    fn recorded(&self) -> usize {
+        if self.is_expensive() { 1 } else { RECORDED }
+    }
+
+    fn is_expensive(&self) -> bool {
+        self.preconditioner.as_ref().is_some_and(|own| own.is_expensive())
     }
 
     /// Queues some iterations, and returns how many.
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
         if let Some(recording) = &self.recording {
             recording.launch()?;
-            return Ok(RECORDED);
+            return Ok(self.recorded());
         }
         let queued = match workspace.device.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => 1,
@@ -151,6 +161,10 @@ impl<'a, T: Scalar> Steps<'a, T> {
         }
         workspace.step(Step::Alpha)
     }
+}
+
+fn plural(iterations: usize) -> String {
+    format!("{iterations} iteration{}", if iterations == 1 { "" } else { "s" })
 }
 
 /// Computes `q = A p` with the dot product and the step length.

@@ -1,7 +1,9 @@
 //! Preconditioners.
 
+mod amg;
 mod jacobi;
 
+pub use amg::{Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother};
 pub use jacobi::Jacobi;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
@@ -21,6 +23,12 @@ pub trait Preconditioner<T: Scalar> {
         false
     }
 
+    /// Returns whether [`apply`](Self::apply) takes much longer than a product with the matrix. Solvers then queue fewer iterations ahead, since those
+    /// after the last one are in vain.
+    fn is_expensive(&self) -> bool {
+        false
+    }
+
     /// Returns the diagonal if the preconditioner is a diagonal matrix; solvers then fuse the multiplication with other
     /// kernels instead of calling [`apply`](Self::apply).
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {
@@ -35,6 +43,10 @@ impl<T: Scalar, P: Preconditioner<T> + ?Sized> Preconditioner<T> for &P {
 
     fn can_be_recorded(&self) -> bool {
         (**self).can_be_recorded()
+    }
+
+    fn is_expensive(&self) -> bool {
+        (**self).is_expensive()
     }
 
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {

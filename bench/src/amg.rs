@@ -1,0 +1,241 @@
+//! `warpsparse-bench amg`: algebraic multigrid, its setup and solutions, beside conjugate gradients with Jacobi's preconditioner.
+
+use clap::Args;
+use measure::{Clock, DTypeName, Outcome, Spread};
+use serde::Serialize;
+use warpsparse::{
+    Amg, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, Preconditioner, Result, Scalar, SolveInfo, StopReason,
+    Tolerance, io::MatrixSource,
+};
+
+use super::{
+    matrix::wall_times,
+    pool::peak_bytes,
+    report::{Finished, Method, Report},
+    session::{Benchmark, Session, Settings},
+    suite::{self, Suite},
+    table::{self, none},
+};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The relative tolerance of the residual.
+    #[arg(long, default_value_t = 1e-8)]
+    tol: f64,
+    /// Smooth by Chebyshev iterations of this degree, 1 to 8 [default: a Jacobi iteration]
+    #[arg(long, value_name = "DEGREE", value_parser = clap::value_parser!(u32).range(1..=8))]
+    chebyshev: Option<u32>,
+    /// Set up multigrid for the matrix rounded to f32, for systems in f64.
+    #[arg(long)]
+    single: bool,
+    #[command(flatten)]
+    pub(super) settings: Settings,
+}
+
+pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
+    schema: "warpsparse.bench.amg",
+    version: 1,
+    baselines: &[],
+    dtypes: &[DTypeName::F64],
+    product: "A x = b for b = 1, from x = 0, by conjugate gradients with multigrid by smoothed aggregation, and with Jacobi's preconditioner",
+    figures: "Times are wall times on the host, from the call until the device is idle; medians after a warm-up. A setup begins with the matrix on the \
+        device and includes the check that it is symmetric; an update is a setup for new values that keeps prolongators; a solution reuses what the first one \
+        has prepared: its graph and vectors. Complexity is the number of entries of all levels over that of the matrix. Memory is that of the hierarchy and its vectors, \
+        without the matrix, over the matrix's; the peak is what a setup takes at most at once. Residuals are computed from x.",
+};
+
+/// One system with elements of one type.
+#[derive(Serialize)]
+struct System {
+    name: String,
+    dtype: DTypeName,
+    rows: usize,
+    entries: usize,
+    /// Rows of each level.
+    levels: Vec<usize>,
+    operator_complexity: f64,
+    grid_complexity: f64,
+    bytes: usize,
+    peak_bytes: Option<u64>,
+    matrix_bytes: usize,
+    notes: Vec<String>,
+    setup_us: Spread,
+    update_us: Spread,
+    multigrid: Solution,
+    jacobi: Solution,
+}
+
+#[derive(Serialize)]
+struct Solution {
+    time_us: Spread,
+    iterations: usize,
+    relative_residual: f64,
+    converged: bool,
+}
+
+pub(super) fn measure(options: &Options) -> Outcome<Finished> {
+    let mut report = options.settings.run(&BENCHMARK, Suite::Diffusion, |session, source, dtype| match dtype {
+        DTypeName::F32 => options.system(session, source, dtype, set_up::<f32>, Amg::update_values),
+        DTypeName::F64 if options.single => {
+            let set_up = |a: &DeviceMatrix<f64>, smoother| set_up(&a.cast::<f32>()?, smoother);
+            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?))
+        }
+        DTypeName::F64 => options.system(session, source, dtype, set_up::<f64>, Amg::update_values),
+    })?;
+    let smoother = match options.chebyshev {
+        None => "One damped Jacobi iteration smooths before and after each correction".into(),
+        Some(degree) => format!("Chebyshev iterations of degree {degree} smooth before and after each correction"),
+    };
+    let single = if options.single {
+        " The hierarchy is in f32; its setup and its memory include the rounded matrix."
+    } else {
+        ""
+    };
+    let repeats = report.method.repeats;
+    report.method = Method {
+        clock: Clock::Wall,
+        cache: "as it comes".into(),
+        text: format!(
+            "{}; relative tolerance {:e}. {smoother}.{single} {} There are {repeats} repeats.",
+            BENCHMARK.product, options.tol, BENCHMARK.figures
+        ),
+        ..report.method
+    };
+    Ok(Finished::new(&report, markdown(&report), check(&report))?)
+}
+
+fn set_up<T: Scalar>(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Amg<T>> {
+    Amg::options().smoother(smoother).build(a)
+}
+
+/// Of a matrix in CSR.
+fn matrix_bytes(rows: usize, entries: usize, size: usize) -> usize {
+    4 * (rows + 1) + entries * (4 + size)
+}
+
+impl Options {
+    /// With a hierarchy of `M`.
+    fn system<T: Scalar, M: Scalar>(
+        &self,
+        session: &Session<'_>,
+        source: &MatrixSource,
+        dtype: DTypeName,
+        set_up: impl Fn(&DeviceMatrix<T>, AmgSmoother) -> Result<Amg<M>>,
+        update: impl Fn(&mut Amg<M>, &DeviceMatrix<T>) -> Result<()>,
+    ) -> Result<[System; 1]>
+    where
+        Amg<M>: Preconditioner<T>,
+    {
+        let matrix = session.load(|| source.load::<T>())?;
+        let (rows, entries) = (matrix.nrows(), matrix.nnz());
+        let a = session.device.upload(&matrix)?;
+        let b = session.device.upload_vec(&vec![T::from_f64(1.0); rows])?;
+        drop(matrix);
+        let smoother = self.chebyshev.map_or(AmgSmoother::Jacobi, AmgSmoother::Chebyshev);
+        let set_up = || set_up(&a, smoother);
+        // Kernels are loaded by the first one.
+        drop(set_up()?);
+        let (mut amg, peak_bytes) = peak_bytes(session.device, set_up)?;
+        let setup_us = wall_times(session, || set_up().map(drop))?;
+        let update_us = wall_times(session, || update(&mut amg, &a))?;
+        let multigrid = self.solution(session, &a, &b, &amg)?;
+        let jacobi = self.solution(session, &a, &b, Jacobi::new(&a)?)?;
+        let info = amg.describe();
+        Ok([System {
+            name: suite::name(source),
+            dtype,
+            rows,
+            entries,
+            levels: info.levels.iter().map(|level| level.rows).collect(),
+            operator_complexity: info.operator_complexity,
+            grid_complexity: info.grid_complexity,
+            bytes: info.bytes
+                + if size_of::<M>() == size_of::<T>() { 0 } else { matrix_bytes(rows, entries, size_of::<M>()) },
+            peak_bytes,
+            matrix_bytes: matrix_bytes(rows, entries, size_of::<T>()),
+            notes: info.notes,
+            setup_us,
+            update_us,
+            multigrid,
+            jacobi,
+        }])
+    }
+
+    fn solution<T: Scalar>(
+        &self,
+        session: &Session<'_>,
+        a: &DeviceMatrix<T>,
+        b: &DeviceVec<T>,
+        preconditioner: impl Preconditioner<T>,
+    ) -> Result<Solution> {
+        let mut x = session.device.zeros(b.len())?;
+        let mut cg =
+            Cg::new(a).preconditioner(preconditioner).tolerance(Tolerance::relative(self.tol)).max_iterations(100_000);
+        let mut info: Option<SolveInfo> = None;
+        let time_us = wall_times(session, || {
+            x.fill(T::default())?;
+            info = Some(cg.solve(b, &mut x)?);
+            Ok(())
+        })?;
+        let info = info.expect("one solution at least");
+        let converged = info.reason == StopReason::Converged;
+        Ok(Solution { time_us, iterations: info.iterations, relative_residual: info.relative_residual, converged })
+    }
+}
+
+/// Fails where multigrid does not converge.
+fn check(report: &Report<System>) -> std::result::Result<(), String> {
+    match report.results.iter().find(|system| !system.multigrid.converged) {
+        Some(System { name, dtype, multigrid, .. }) => {
+            Err(format!("{name} {dtype}: not converged, the relative residual is {:.1e}", multigrid.relative_residual))
+        }
+        None => Ok(()),
+    }
+}
+
+fn markdown(report: &Report<System>) -> String {
+    let ms = |spread: &Spread| format!("{:.2}", 1e-3 * spread.median);
+    let row = |system: &System| {
+        let System { multigrid, jacobi, .. } = system;
+        let per_matrix = |bytes: f64| format!("{:.2}", bytes / system.matrix_bytes as f64);
+        vec![
+            system.name.clone(),
+            system.dtype.to_string(),
+            system.rows.to_string(),
+            ms(&system.setup_us),
+            ms(&system.update_us),
+            ms(&multigrid.time_us),
+            multigrid.iterations.to_string(),
+            format!("{:.1e}", multigrid.relative_residual),
+            ms(&jacobi.time_us),
+            jacobi.iterations.to_string(),
+            format!("{:.2}", system.operator_complexity),
+            system.levels.len().to_string(),
+            per_matrix(system.bytes as f64),
+            system.peak_bytes.map_or_else(none, |bytes| per_matrix(bytes as f64)),
+        ]
+    };
+    let header = [
+        "<system",
+        "<type",
+        "rows",
+        "setup, ms",
+        "update, ms",
+        "solution, ms",
+        "iterations",
+        "residual",
+        "Jacobi, ms",
+        "iterations",
+        "complexity",
+        "levels",
+        "memory",
+        "peak",
+    ];
+    let rows: Vec<_> = report.results.iter().map(row).collect();
+    let notes: String = report
+        .results
+        .iter()
+        .flat_map(|system| system.notes.iter().map(move |note| format!("\n{}: {note}\n", system.name)))
+        .collect();
+    format!("{}\n\n{}\n\n{}{notes}", report.machine.model, report.method.text, table::markdown(&header, &rows))
+}

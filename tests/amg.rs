@@ -1,0 +1,813 @@
+//! Algebraic multigrid: every step of the setup against a plain reference in `f64`, the cycle as an operator, convergence, and difficult systems.
+
+mod common;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::ExitCode,
+};
+
+use common::{Random, on_cpu_and_gpu, on_every_device, other};
+use warpsparse::{
+    Amg, AmgSmoother, Cg, CgMethod, CooMatrix, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Format, Jacobi,
+    Preconditioner, Scalar, StopReason, Tolerance,
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("setup_f64", setup_is_that_of_the_reference::<f64>));
+    trials.extend(on_every_device("setup_f32", setup_is_that_of_the_reference::<f32>));
+    trials.extend(on_every_device("hierarchy_has_the_bits_of_the_cpu", hierarchy_has_the_bits_of_the_cpu));
+    trials.extend(on_every_device("cycle_f64", cycle_is_symmetric_and_positive::<f64>));
+    trials.extend(on_every_device("cycle_f32", cycle_is_symmetric_and_positive::<f32>));
+    trials.extend(on_every_device("rows_of_different_lengths", rows_of_different_lengths));
+    trials.extend(on_every_device("graphs_with_heavy_rows", graphs_with_heavy_rows));
+    trials.extend(on_every_device("solves_f64", solves::<f64>));
+    trials.extend(on_every_device("solves_f32", solves::<f32>));
+    trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
+    trials.extend(on_every_device("degenerate_systems", degenerate_systems));
+    trials.extend(on_every_device("singular_systems", singular_systems));
+    trials.extend(on_every_device("what_does_not_suit_is_refused", what_does_not_suit_is_refused));
+    trials.extend(on_every_device("new_values", new_values));
+    trials.extend(on_every_device("formats", formats));
+    trials.extend(on_every_device("recorded", recorded));
+    trials.extend(on_cpu_and_gpu("iterations_hardly_grow", iterations_hardly_grow));
+    trials.extend(on_cpu_and_gpu("anisotropy_and_jumps", anisotropy_and_jumps));
+    common::run(trials)
+}
+
+/// The matrix of weights between points: each edge once, and what is added to the diagonal.
+fn laplacian<T: Scalar>(
+    n: usize,
+    edges: impl IntoIterator<Item = (usize, usize, f64)>,
+    extra: impl Fn(usize) -> f64,
+) -> CsrMatrix<T> {
+    let mut rows = vec![BTreeMap::new(); n];
+    for (i, row) in rows.iter_mut().enumerate() {
+        *row.entry(i).or_insert(0.0) += extra(i);
+    }
+    for (i, j, weight) in edges {
+        for (i, j) in [(i, j), (j, i)] {
+            *rows[i].entry(j).or_insert(0.0) -= weight;
+            *rows[i].entry(i).or_insert(0.0) += weight;
+        }
+    }
+    of_rows(n, &rows)
+}
+
+fn of_rows<T: Scalar>(n: usize, rows: &[BTreeMap<usize, f64>]) -> CsrMatrix<T> {
+    let mut offsets = vec![0u32];
+    rows.iter().for_each(|row| offsets.push(offsets.last().unwrap() + row.len() as u32));
+    let columns = rows.iter().flat_map(|row| row.keys().map(|&column| column as u32)).collect();
+    let values = rows.iter().flat_map(|row| row.values().map(|&value| T::from_f64(value))).collect();
+    CsrMatrix::try_from_csr_data(n, n, offsets, columns, values).unwrap()
+}
+
+/// Edges of a grid of `n` x `n` points; `weight` of an edge along x and along y.
+fn grid(n: usize, [along_x, along_y]: [f64; 2]) -> Vec<(usize, usize, f64)> {
+    let at = |x: usize, y: usize| x + n * y;
+    let points = (0..n).flat_map(|y| (0..n).map(move |x| (x, y)));
+    let along_x = points.clone().filter(|&(x, _)| x + 1 < n).map(|(x, y)| (at(x, y), at(x + 1, y), along_x));
+    let along_y = points.filter(|&(_, y)| y + 1 < n).map(|(x, y)| (at(x, y), at(x, y + 1), along_y));
+    along_x.chain(along_y).collect()
+}
+
+/// What a point of a grid of `n` x `n` misses of 4 neighbours.
+fn dirichlet(n: usize) -> impl Fn(usize) -> f64 {
+    move |i| [i % n, i / n].iter().map(|&at| f64::from(u8::from(at == 0)) + f64::from(u8::from(at + 1 == n))).sum()
+}
+
+fn poisson<T: Scalar>(n: usize) -> CsrMatrix<T> {
+    laplacian(n * n, grid(n, [1.0, 1.0]), dirichlet(n))
+}
+
+/// A random graph of a ring and chords, with weights of many sizes, two points that nothing is connected to, and a small shift.
+fn random_graph<T: Scalar>(n: usize) -> CsrMatrix<T> {
+    let mut random = Random(n as u64);
+    let mut edges: Vec<_> = (0..n - 3).map(|i| (i, i + 1, 1.0)).collect();
+    for _ in 0..2 * n {
+        let (i, j) = (random.next_below(n - 2), random.next_below(n - 2));
+        if i != j {
+            edges.push((i, j, 2f64.powf(8.0 * random.next_unit())));
+        }
+    }
+    laplacian(n, edges, |i| 0.01 + i as f64 / n as f64)
+}
+
+/// A row of zeros, and 1-D Laplacians around it.
+fn with_a_row_of_zeros<T: Scalar>(n: usize) -> CsrMatrix<T> {
+    let edges = (0..n - 1).filter(|&i| i != n / 2 && i + 1 != n / 2).map(|i| (i, i + 1, 1.0));
+    laplacian(n, edges, |i| if i == n / 2 { 0.0 } else { 0.1 })
+}
+
+/// Two levels in plain Rust.
+struct Reference {
+    n: usize,
+    /// The strong neighbours of each row.
+    strong: Vec<Vec<usize>>,
+    aggregates: Vec<Option<usize>>,
+    count: usize,
+    p: Vec<f64>,
+}
+
+/// The matrix, dense.
+fn dense<T: Scalar>(a: &CsrMatrix<T>) -> Vec<f64> {
+    let mut values = vec![0.0; a.nrows() * a.ncols()];
+    a.triplets().for_each(|(i, j, value)| values[i * a.ncols() + j] += value.to_f64());
+    values
+}
+
+fn rounded<T: Scalar>(value: f64) -> f64 {
+    T::from_f64(value).to_f64()
+}
+
+impl Reference {
+    fn new<T: Scalar>(a: &CsrMatrix<T>, theta: f64, rho: f64) -> Self {
+        let (n, values) = (a.nrows(), dense(a));
+        let at = |i: usize, j: usize| values[i * n + j];
+        let scaled = |i: usize, j: usize| {
+            let divisor = at(i, i).sqrt() * at(j, j).sqrt();
+            if divisor > 0.0 { at(i, j).abs() / divisor } else { 0.0 }
+        };
+        let scales: Vec<f64> = (0..n)
+            .map(|i| (0..n).filter(|&j| j != i).map(|j| scaled(i, j)).fold(0.0, f64::max))
+            .enumerate()
+            .map(|(i, greatest)| rounded::<T>(at(i, i).sqrt() * (8.0 * greatest).min(1.0).sqrt()))
+            .collect();
+        let mut strong: Vec<Vec<usize>> = (0..n)
+            .map(|i| (0..n).filter(|&j| j != i && at(i, j).abs() > theta * (scales[i] * scales[j])).collect())
+            .collect();
+        for (i, strong) in strong.iter_mut().enumerate() {
+            let others = || (0..n).filter(move |&j| j != i);
+            let sum: f64 = others().map(|j| at(i, j).abs()).sum();
+            if strong.is_empty() && sum > 0.5 * at(i, i) {
+                let largest = others().map(|j| at(i, j).abs()).fold(0.0, f64::max);
+                strong.extend(others().find(|&j| at(i, j).abs() == largest));
+            }
+        }
+        // Also an explicit zero is dropped.
+        let kept = strong.iter().map(Vec::len).sum::<usize>() + (0..n).filter(|&i| at(i, i) > 0.0).count();
+        let dropped = kept != a.nnz();
+        let omega = 4.0 / (3.0 * if dropped { 2.0 } else { f64::min(rho, 2.0) });
+        let (aggregates, count) = aggregates(&strong, &values);
+        let (mut p, mut is_entry) = (vec![0.0; n * count], vec![false; n * count]);
+        for i in (0..n).filter(|&i| at(i, i) > 0.0) {
+            let sum: f64 = strong[i].iter().map(|&j| at(i, j).abs()).sum();
+            let weak: f64 = (0..n).filter(|j| *j != i && !strong[i].contains(j)).map(|j| at(i, j)).sum();
+            let filtered = if at(i, i) + weak > 0.0 { at(i, i) + weak } else { at(i, i) };
+            let divisor = filtered.max(sum);
+            let smoothing = strong[i].iter().map(|&j| (j, -omega * at(i, j) / divisor));
+            for (j, value) in smoothing.chain([(i, 1.0 - omega * filtered / divisor)]) {
+                if let Some(aggregate) = aggregates[j] {
+                    p[i * count + aggregate] += value;
+                    is_entry[i * count + aggregate] = true;
+                }
+            }
+        }
+        // Where the next matrix would fill up, the prolongator is not smoothed.
+        let of_row = |i: usize| (0..count).filter(|k| is_entry[i * count + k]).collect::<Vec<_>>();
+        let mut coarse = BTreeSet::new();
+        for (i, j, _) in a.triplets() {
+            coarse.extend(of_row(i).into_iter().flat_map(|k| of_row(j).into_iter().map(move |l| (k, l))));
+        }
+        if coarse.len() as f64 > 0.7 * a.nnz() as f64 {
+            p.fill(0.0);
+            for (i, aggregate) in aggregates.iter().enumerate() {
+                aggregate.iter().for_each(|aggregate| p[i * count + aggregate] = 1.0);
+            }
+        }
+        Self { n, strong, aggregates, count, p }
+    }
+
+    /// `Pᵀ A P`.
+    fn coarse<T: Scalar>(&self, a: &CsrMatrix<T>) -> Vec<f64> {
+        let Self { n, count, p, .. } = self;
+        let mut product = vec![0.0; count * count];
+        for (i, j, value) in a.triplets() {
+            for k in (0..*count).filter(|k| p[i * count + k] != 0.0) {
+                for l in 0..*count {
+                    product[k * count + l] += p[i * count + k] * value.to_f64() * p[j * count + l];
+                }
+            }
+        }
+        assert_eq!(a.nrows(), *n);
+        product
+    }
+
+    /// Every vertex with a strong neighbour is in one aggregate, and no others are; aggregates are connected, and none is empty.
+    fn check(&self) {
+        let mut sizes = vec![0; self.count];
+        for (vertex, aggregate) in self.aggregates.iter().enumerate() {
+            assert_eq!(aggregate.is_some(), !self.strong[vertex].is_empty(), "{vertex}");
+            aggregate.iter().for_each(|&aggregate| sizes[aggregate] += 1);
+        }
+        assert!(sizes.iter().all(|&size| size > 0));
+    }
+}
+
+/// A number that no other vertex has.
+fn hash(vertex: usize, round: u32) -> u32 {
+    let mask = (1u32 << 31) - 1;
+    let mut hash = (vertex as u32 ^ round.wrapping_mul(0x9e37_79b9)) & mask;
+    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b) & mask;
+    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35) & mask;
+    hash ^ hash >> 16
+}
+
+/// Roots are those of the greatest number within two edges, again and again; then their neighbours, and the same among what is left.
+fn aggregates(strong: &[Vec<usize>], values: &[f64]) -> (Vec<Option<usize>>, usize) {
+    let n = strong.len();
+    let (mut aggregates, mut count) = (vec![None; n], 0);
+    for pass in 0..2 {
+        let is_free: Vec<bool> = aggregates.iter().map(Option::is_none).collect();
+        let near = |v: usize| strong[v].iter().copied().filter(|&u| is_free[u]).chain([v]);
+        let least = |v: usize| match (pass, strong[v].len()) {
+            (0, _) => 1,
+            (_, degree) if degree > 5 => degree,
+            (_, degree) => degree.div_ceil(2).max(2),
+        };
+        let may = |v: usize| is_free[v] && strong[v].iter().filter(|&&u| is_free[u]).count() >= least(v);
+        let mut undecided: Vec<usize> = (0..n).filter(|&v| may(v)).collect();
+        let mut roots = vec![false; n];
+        let mut round = 0;
+        while !undecided.is_empty() {
+            let within_two = |v: usize| near(v).flat_map(near).collect::<Vec<_>>();
+            let of = |v: usize| undecided.contains(&v).then(|| hash(v, round));
+            let found: Vec<(bool, bool)> = undecided
+                .iter()
+                .map(|&v| {
+                    let around = within_two(v);
+                    (
+                        around.iter().any(|&u| roots[u]),
+                        around.iter().all(|&u| of(u).is_none_or(|other| other <= hash(v, round))),
+                    )
+                })
+                .collect();
+            let mut next = Vec::new();
+            for (&v, (is_out, is_greatest)) in undecided.iter().zip(found) {
+                if !is_out && is_greatest {
+                    roots[v] = true;
+                } else if !is_out {
+                    next.push(v);
+                }
+            }
+            (undecided, round) = (next, round + 1);
+        }
+        for v in (0..n).filter(|&v| roots[v]) {
+            for u in near(v).flat_map(near) {
+                // Entries that are strong only because no other is may lead one way.
+                let is_mutual = near(u).flat_map(near).any(|w| w == v);
+                assert!(u == v || !roots[u] || !is_mutual, "roots {u} and {v} are within two edges");
+            }
+        }
+        let numbers: Vec<Option<usize>> = (0..n)
+            .map(|v| {
+                roots[v].then(|| {
+                    count += 1;
+                    count - 1
+                })
+            })
+            .collect();
+        for v in (0..n).filter(|&v| is_free[v]) {
+            aggregates[v] = numbers[v].or_else(|| strong[v].iter().filter_map(|&u| numbers[u]).min());
+        }
+    }
+    let joined = aggregates.clone();
+    for v in (0..n).filter(|&v| joined[v].is_none()) {
+        let mut sums = BTreeMap::new();
+        for &u in &strong[v] {
+            if let Some(aggregate) = joined[u] {
+                *sums.entry(aggregate).or_insert(0.0) += values[v * n + u].abs();
+            }
+        }
+        let greatest = sums.values().copied().fold(0.0, f64::max);
+        // Equal up to rounding: the first.
+        aggregates[v] = sums.iter().find(|(_, sum)| **sum >= greatest * (1.0 - 1e-6)).map(|(&aggregate, _)| aggregate);
+    }
+    (aggregates, count)
+}
+
+fn host<T: Scalar>(a: &DeviceMatrix<T>) -> CsrMatrix<T> {
+    a.download().unwrap().into_csr().unwrap()
+}
+
+fn precision<T: Scalar>() -> f64 {
+    if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON }
+}
+
+fn close<T: Scalar>(found: &CsrMatrix<T>, expected: &[f64], what: &str) {
+    let scale = expected.iter().fold(0.0, |scale: f64, value| scale.max(value.abs()));
+    let found = dense(found);
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() <= 200.0 * precision::<T>() * scale,
+            "{what}, place {place}: {found} for {expected}"
+        );
+    }
+}
+
+fn setup_is_that_of_the_reference<T: Scalar>(device: &Device) {
+    let aniso = laplacian(14 * 14, grid(14, [1.0, 0.01]), |_| 0.001);
+    let star = laplacian(60, (1..60).map(|i| (0, i, 1.0)), |_| 0.5);
+    let strongly_diagonal =
+        laplacian(40, (0..39).map(|i| (i, i + 1, if i < 20 { 1.0 } else { 1e-3 })), |i| if i < 20 { 0.1 } else { 1.0 });
+    let complete = laplacian(30, (0..30).flat_map(|i| (i + 1..30).map(move |j| (i, j, 1.0))), |_| 1.0);
+    let cases: [(&str, CsrMatrix<T>); 7] = [
+        ("5-point", poisson(13)),
+        ("anisotropic", aniso),
+        ("random", random_graph(150)),
+        ("star", star),
+        ("weak", strongly_diagonal),
+        ("complete", complete),
+        ("zeros", with_a_row_of_zeros(33)),
+    ];
+    for (name, a) in &cases {
+        let amg = Amg::options().coarse_rows(1).build(&device.upload(a).unwrap()).unwrap();
+        let info = amg.describe();
+        let rho = info.levels[0].rho;
+        let reference = Reference::new(a, 0.08, rho);
+        reference.check();
+        let p = host(amg.prolongator(0).unwrap_or_else(|| panic!("{name}: one level")));
+        assert_eq!((p.nrows(), p.ncols()), (a.nrows(), reference.count), "{name}");
+        close(&p, &reference.p, name);
+        let coarse = host(amg.matrix(1).unwrap());
+        close(&coarse, &reference.coarse(a), name);
+        assert_eq!((info.levels[1].rows, info.levels[1].entries), (reference.count, coarse.nnz()), "{name}");
+        let strong: usize = reference.strong.iter().map(Vec::len).sum();
+        let rows = (0..a.nrows()).filter(|&i| dense(a)[i * a.nrows() + i] != 0.0).count();
+        assert!((info.levels[0].strong - (strong + rows) as f64 / a.nnz() as f64).abs() < 1e-12, "{name}");
+        // All eigenvalues of D^-1 A are below: Rayleigh quotients of random vectors and of high frequencies are.
+        let (values, n) = (dense(a), a.nrows());
+        let mut random = Random(5);
+        for trial in 0..50 {
+            let x: Vec<f64> =
+                (0..n).map(|i| if trial == 0 { [1.0, -1.0][(i + i / 13) % 2] } else { random.next_unit() }).collect();
+            let energy: f64 = (0..n * n).map(|k| x[k / n] * values[k] * x[k % n]).sum();
+            let norm: f64 = (0..n).map(|i| values[i * n + i] * x[i] * x[i]).sum();
+            assert!(energy <= rho * norm, "{name}: {energy} / {norm} > {rho}");
+        }
+    }
+}
+
+fn hierarchy_has_the_bits_of_the_cpu(device: &Device) {
+    let cube = {
+        let n = 8;
+        let at = move |x: usize, y: usize, z: usize| x + n * (y + n * z);
+        let points = (0..n).flat_map(move |z| (0..n).flat_map(move |y| (0..n).map(move |x| (x, y, z))));
+        let edges = points.flat_map(move |(x, y, z)| {
+            let next = [(x + 1, y, z), (x, y + 1, z), (x, y, z + 1)]
+                .into_iter()
+                .filter(move |(x, y, z)| (*x).max(*y).max(*z) < n);
+            next.map(move |(a, b, c)| (at(x, y, z), at(a, b, c), 1.0 + 0.3 * (x * y + z) as f64)).collect::<Vec<_>>()
+        });
+        laplacian::<f64>(n * n * n, edges.collect::<Vec<_>>(), |_| 0.05)
+    };
+    for a in [cube, poisson(20), random_graph(400)] {
+        let of = |device: &Device| {
+            let amg = Amg::options().coarse_rows(8).build(&device.upload(&a).unwrap()).unwrap();
+            let levels = (0..).map_while(|level| amg.prolongator(level).zip(amg.matrix(level + 1)));
+            let levels: Vec<_> = levels.map(|(p, a)| (host(p), host(a))).collect();
+            (levels, amg.describe())
+        };
+        let (levels, info) = of(device);
+        assert!(levels.len() >= 2);
+        // Twice the same, and that of the CPU.
+        assert!(of(device) == (levels.clone(), info.clone()));
+        let (expected, expected_info) = of(&Device::cpu());
+        assert_eq!(info, expected_info);
+        for (level, (found, expected)) in levels.iter().zip(&expected).enumerate() {
+            assert!(found == expected, "level {level}");
+        }
+    }
+}
+
+/// `M`, dense.
+fn operator<T: Scalar>(amg: &Amg<T>, n: usize, device: &Device) -> Vec<f64> {
+    let mut m = vec![0.0; n * n];
+    for j in 0..n {
+        let mut unit = vec![T::default(); n];
+        unit[j] = T::from_f64(1.0);
+        // The old result does not matter.
+        let (unit, mut z) =
+            (device.upload_vec(&unit).unwrap(), device.upload_vec(&vec![T::from_f64(f64::NAN); n]).unwrap());
+        amg.apply((&unit).into(), (&mut z).into()).unwrap();
+        z.to_vec().unwrap().iter().enumerate().for_each(|(i, value)| m[i * n + j] = value.to_f64());
+    }
+    m
+}
+
+/// Pivots of Cholesky's method: all positive for a positive definite matrix.
+fn least_pivot(matrix: &[f64], n: usize) -> f64 {
+    let mut a = matrix.to_vec();
+    let mut least = f64::INFINITY;
+    for k in 0..n {
+        least = least.min(a[k * n + k] / matrix[k * n + k]);
+        for i in k + 1..n {
+            let factor = a[i * n + k] / a[k * n + k];
+            (k..n).for_each(|j| a[i * n + j] -= factor * a[k * n + j]);
+        }
+    }
+    least
+}
+
+fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
+    for a in [poisson::<T>(9), random_graph(80)] {
+        let n = a.nrows();
+        for smoother in [
+            AmgSmoother::Jacobi,
+            AmgSmoother::Chebyshev(1),
+            AmgSmoother::Chebyshev(2),
+            AmgSmoother::Chebyshev(3),
+            AmgSmoother::Chebyshev(4),
+        ] {
+            let options = Amg::options().smoother(smoother).coarse_rows(4);
+            let amg = options.build(&device.upload(&a).unwrap()).unwrap();
+            assert!(amg.describe().levels.len() >= 3);
+            let m = operator(&amg, n, device);
+            let scale = m.iter().fold(0.0, |scale: f64, value| scale.max(value.abs()));
+            for i in 0..n {
+                for j in 0..i {
+                    let difference = (m[i * n + j] - m[j * n + i]).abs();
+                    assert!(difference <= 100.0 * precision::<T>() * scale, "{smoother:?}: {difference} at {i}, {j}");
+                }
+            }
+            assert!(least_pivot(&m, n) > 0.0, "{smoother:?}");
+            // The iteration x + M (b - A x) converges: the norm of I - M A on random vectors falls.
+            let values = dense(&a);
+            let mut x: Vec<f64> = Random(3).vector(n);
+            let energy = |x: &[f64]| (0..n * n).map(|k| x[k / n] * values[k] * x[k % n]).sum::<f64>();
+            let before = energy(&x);
+            for _ in 0..30 {
+                let ax: Vec<f64> = (0..n).map(|i| (0..n).map(|j| values[i * n + j] * x[j]).sum()).collect();
+                x = (0..n).map(|i| x[i] - (0..n).map(|j| m[i * n + j] * ax[j]).sum::<f64>()).collect();
+            }
+            let rate = (energy(&x) / before).powf(1.0 / 60.0);
+            assert!(rate < 0.85, "{smoother:?}: {rate}");
+        }
+    }
+}
+
+/// One row is connected to all: sweeps are products and operations on vectors.
+fn rows_of_different_lengths(device: &Device) {
+    let n = 1400;
+    let edges = (0..n - 1).map(|i| (i, i + 1, 1.0)).chain((1..n).map(|i| (0, i, 0.01)));
+    let a = laplacian::<f64>(n, edges.collect::<Vec<_>>(), |_| 0.001);
+    let a = device.upload(&a).unwrap();
+    for smoother in [AmgSmoother::Jacobi, AmgSmoother::Chebyshev(3)] {
+        let amg = Amg::options().smoother(smoother).build(&a).unwrap();
+        solve(&a, &amg, 30);
+    }
+}
+
+/// Hubs with hundreds of neighbours: with smoothed prolongators the next matrix would be nearly full.
+fn graphs_with_heavy_rows(device: &Device) {
+    let n = 1500;
+    let mut random = Random(7);
+    let mut edges = Vec::new();
+    for i in 1..n {
+        // The square prefers vertices with small numbers.
+        let unit = 0.5 * (random.next_unit() + 1.0);
+        edges.push((i, ((unit * unit * i as f64) as usize).min(i - 1), 1.0));
+        edges.push((i, ((unit * unit * unit * unit * i as f64) as usize).min(i - 1), 1.0));
+    }
+    let a = device.upload(&laplacian::<f64>(n, edges, |_| 1e-3)).unwrap();
+    let amg = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let info = amg.describe();
+    assert!(info.notes.iter().any(|note| note.starts_with("Prolongators that are not smoothed")), "{info}");
+    assert!(info.operator_complexity < 2.0, "{info}");
+    // One entry in each row, and 1.
+    assert!(host(amg.prolongator(0).unwrap()).values().iter().all(|&value| value == 1.0));
+    solve(&a, &amg, 35);
+}
+
+/// Solves for a random right-hand side, and checks the residual itself.
+fn solve<T: Scalar>(a: &DeviceMatrix<T>, amg: &Amg<T>, most: usize) -> usize {
+    let (device, n) = (a.device(), a.nrows());
+    let b = Random(9).vector::<T>(n);
+    let tolerance = if size_of::<T>() == 4 { 1e-4 } else { 1e-8 };
+    let (b_there, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(n).unwrap());
+    let info = amg.solve(&b_there, &mut x, Tolerance::relative(tolerance)).unwrap();
+    assert_eq!(info.reason, StopReason::Converged, "{info:?}");
+    assert!(info.iterations <= most, "{} iterations of {most}: {}", info.iterations, amg.describe());
+    let residual = residual(&host(a), &b, &x);
+    assert!(residual < 2.0 * tolerance, "{residual}");
+    info.iterations
+}
+
+/// Relative to `b`.
+fn residual<T: Scalar>(a: &CsrMatrix<T>, b: &[T], x: &DeviceVec<T>) -> f64 {
+    let x = x.to_vec().unwrap();
+    let mut r: Vec<f64> = b.iter().map(|b| b.to_f64()).collect();
+    let norm = |r: &[f64]| r.iter().map(|r| r * r).sum::<f64>().sqrt();
+    let norm_of_b = norm(&r);
+    a.triplets().for_each(|(i, j, value)| r[i] -= value.to_f64() * x[j].to_f64());
+    norm(&r) / norm_of_b
+}
+
+fn solves<T: Scalar>(device: &Device) {
+    let a = device.upload(&poisson::<T>(24)).unwrap();
+    for (smoother, most) in
+        [(AmgSmoother::Jacobi, 16), (AmgSmoother::Chebyshev(2), 16), (AmgSmoother::Chebyshev(3), 12)]
+    {
+        let amg = Amg::options().smoother(smoother).coarse_rows(20).build(&a).unwrap();
+        assert_eq!(amg.describe().levels.len(), 3);
+        solve(&a, &amg, most);
+    }
+    // In every form of the method, with the same bits where that computes the same.
+    let amg = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let b = device.upload_vec(&Random(2).vector::<T>(576)).unwrap();
+    let solution = |method| {
+        let mut x = device.zeros(576).unwrap();
+        let mut cg = Cg::new(&a).preconditioner(&amg).method(method).tolerance(Tolerance::relative(1e-4));
+        let info = cg.solve(&b, &mut x).unwrap();
+        assert!(info.reason == StopReason::Converged && info.iterations <= 9, "{method:?}: {info:?}");
+        x.to_vec().unwrap()
+    };
+    let expected = solution(CgMethod::Auto);
+    assert_eq!(solution(CgMethod::Launches), expected);
+    let plain = solution(CgMethod::Plain);
+    let difference = plain.iter().zip(&expected).map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).fold(0.0, f64::max);
+    assert!(difference < 1e-3 * expected.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max));
+}
+
+/// A hierarchy in `f32` for systems in `f64`.
+fn a_hierarchy_in_single_precision(device: &Device) {
+    let a = device.upload(&poisson::<f64>(24)).unwrap();
+    let single = a.cast::<f32>().unwrap();
+    assert_eq!(host(&single), poisson::<f32>(24));
+    let amg = Amg::options().coarse_rows(20).build(&single).unwrap();
+    let double = Amg::options().coarse_rows(20).build(&a).unwrap();
+    let b = Random(2).vector::<f64>(576);
+    let b_there = device.upload_vec(&b).unwrap();
+    for method in [CgMethod::Auto, CgMethod::Launches, CgMethod::Plain] {
+        let iterations = |preconditioner: &dyn Preconditioner<f64>| {
+            let mut x = device.zeros(576).unwrap();
+            let mut cg =
+                Cg::new(&a).preconditioner(preconditioner).method(method).tolerance(Tolerance::relative(1e-11));
+            let info = cg.solve(&b_there, &mut x).unwrap();
+            assert_eq!(info.reason, StopReason::Converged);
+            assert!(residual(&host(&a), &b, &x) < 1.1e-11);
+            info.iterations
+        };
+        assert!(iterations(&amg) <= iterations(&double) + 1, "{method:?}");
+    }
+    // The same as rounding, cycling, and casting back.
+    let r: Vec<f32> = Random(3).vector(576);
+    let (r32, mut z32) = (device.upload_vec(&r).unwrap(), device.zeros::<f32>(576).unwrap());
+    amg.apply((&r32).into(), (&mut z32).into()).unwrap();
+    let r64 = device.upload_vec(&r.iter().map(|&r| f64::from(r)).collect::<Vec<_>>()).unwrap();
+    let mut z64 = device.zeros::<f64>(576).unwrap();
+    amg.apply((&r64).into(), (&mut z64).into()).unwrap();
+    assert_eq!(z64.to_vec().unwrap(), z32.to_vec().unwrap().iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
+}
+
+fn degenerate_systems(device: &Device) {
+    let upload = |a: &CsrMatrix<f64>| device.upload(a).unwrap();
+    // No rows.
+    let empty = upload(&CsrMatrix::try_from_csr_data(0, 0, vec![0u32], vec![], vec![]).unwrap());
+    let amg = Amg::new(&empty).unwrap();
+    amg.apply((&device.zeros(0).unwrap()).into(), (&mut device.zeros(0).unwrap()).into()).unwrap();
+    assert_eq!(amg.describe().levels.len(), 1);
+    // One row.
+    let one = upload(&laplacian(1, [], |_| 4.0));
+    let amg = Amg::new(&one).unwrap();
+    let mut x = device.zeros(1).unwrap();
+    let info = amg.solve(&device.upload_vec(&[2.0]).unwrap(), &mut x, Tolerance::relative(1e-12)).unwrap();
+    assert!(info.iterations <= 1 && (x.to_vec().unwrap()[0] - 0.5).abs() < 1e-15);
+    // Already coarse: solved directly.
+    let small = upload(&poisson(7));
+    let amg = Amg::new(&small).unwrap();
+    assert!(amg.describe().to_string().contains("it is solved directly"), "{}", amg.describe());
+    solve(&small, &amg, 1);
+    // Nothing is connected.
+    let diagonal = upload(&laplacian(400, [], |i| 1.0 + i as f64));
+    let amg = Amg::new(&diagonal).unwrap();
+    assert!(amg.describe().notes[0].contains("no strong connections"), "{}", amg.describe());
+    solve(&diagonal, &amg, 2);
+    // Four parts, of which two are points.
+    let parts = upload(&laplacian(
+        402,
+        grid(20, [1.0, 1.0]).into_iter().filter(|(i, j, _)| (i / 20 < 9) == (j / 20 < 9)).collect::<Vec<_>>(),
+        |_| 0.02,
+    ));
+    let amg = Amg::options().coarse_rows(10).build(&parts).unwrap();
+    solve(&parts, &amg, 16);
+    // Explicit zeros and duplicates.
+    let mut coo = CooMatrix::new(300, 300).unwrap();
+    for i in 0..300 {
+        coo.push(i, i, 1.05).unwrap();
+        coo.push(i, i, 1.0).unwrap();
+        for j in [i.checked_sub(1), Some(i + 1).filter(|&j| j < 300)].into_iter().flatten() {
+            coo.push(i, j, -1.0).unwrap();
+        }
+        coo.push(i, (i + 150) % 300, 0.0).unwrap();
+    }
+    let a = device.upload(&coo).unwrap();
+    let amg = Amg::options().coarse_rows(10).build(&a).unwrap();
+    solve(&a, &amg, 14);
+}
+
+fn singular_systems(device: &Device) {
+    // Neumann: the constant vectors are the null space.
+    for coarse_rows in [5, 500] {
+        let a = device.upload(&laplacian::<f64>(400, grid(20, [1.0, 1.0]), |_| 0.0)).unwrap();
+        let amg = Amg::options().coarse_rows(coarse_rows).build(&a).unwrap();
+        assert!(amg.describe().to_string().contains("the matrix is singular"), "{}", amg.describe());
+        let mut b = Random(1).vector::<f64>(400);
+        let mean = b.iter().sum::<f64>() / 400.0;
+        b.iter_mut().for_each(|b| *b -= mean);
+        let mut x = device.zeros(400).unwrap();
+        let info = amg.solve(&device.upload_vec(&b).unwrap(), &mut x, Tolerance::relative(1e-8)).unwrap();
+        assert_eq!(info.reason, StopReason::Converged);
+        assert!(info.iterations <= 16 && residual(&host(&a), &b, &x) < 2e-8, "{info:?}");
+        // Without a solution no convergence is claimed.
+        let b = device.upload_vec(&[1.0; 400]).unwrap();
+        let mut x = device.zeros(400).unwrap();
+        let info =
+            Cg::new(&a).preconditioner(&amg).tolerance(Tolerance::relative(1e-8)).max_iterations(50).solve(&b, &mut x);
+        assert!(info.is_err() || info.is_ok_and(|info| info.reason != StopReason::Converged));
+    }
+    // A row of zeros.
+    let a = device.upload(&with_a_row_of_zeros::<f64>(301)).unwrap();
+    let amg = Amg::options().coarse_rows(10).build(&a).unwrap();
+    assert!(amg.describe().to_string().contains("Rows of zeros: 1."), "{}", amg.describe());
+    let mut b = Random(1).vector::<f64>(301);
+    b[150] = 0.0;
+    let mut x = device.zeros(301).unwrap();
+    let info = amg.solve(&device.upload_vec(&b).unwrap(), &mut x, Tolerance::relative(1e-8)).unwrap();
+    assert!(info.reason == StopReason::Converged && info.iterations <= 14, "{info:?}");
+    assert!(residual(&host(&a), &b, &x) < 2e-8);
+    assert_eq!(x.to_vec().unwrap()[150], 0.0);
+}
+
+fn what_does_not_suit_is_refused(device: &Device) {
+    let n = 400;
+    let problem = |change: &dyn Fn(usize, usize, f64) -> f64| {
+        let good = poisson::<f64>(20);
+        let values = good.triplets().map(|(i, j, value)| change(i, j, value)).collect();
+        let (offsets, columns, _) = good.into_csr_data();
+        let a = device.upload(&CsrMatrix::try_from_csr_data(n, n, offsets, columns, values).unwrap()).unwrap();
+        match Amg::new(&a) {
+            Err(Error::Breakdown { problem, .. }) => problem,
+            other => panic!("{other:?}"),
+        }
+    };
+    let found = problem(&|i, j, value| if (i, j) == (7, 7) { -4.0 } else { value });
+    assert!(
+        found.contains("row 7 of 400: the element on the diagonal is -4: the matrix is not positive definite"),
+        "{found}"
+    );
+    let found = problem(&|i, j, value| if (i, j) == (9, 9) { 0.0 } else { value });
+    assert!(found.contains("row 9 of 400: the element on the diagonal is 0, though the row has others"), "{found}");
+    let found = problem(&|i, j, value| if (i, j) == (30, 31) { f64::NAN } else { value });
+    assert!(found.contains("row 30 of 400: a number is not finite"), "{found}");
+    let found = problem(&|i, j, value| if i < j { 2.0 * value } else { value });
+    assert!(found.contains("not symmetric"), "{found}");
+    // Indefinite, with a positive diagonal.
+    let found = problem(&|i, j, value| if i == j { 0.5 } else { value });
+    assert!(found.contains("not positive definite"), "{found}");
+
+    let a = device.upload(&poisson::<f64>(3)).unwrap();
+    let refused = |options: warpsparse::AmgOptions<f64>| matches!(options.build(&a), Err(Error::InvalidOption(_)));
+    for theta in [-0.1, 1.5, f64::NAN] {
+        assert!(refused(Amg::options().theta(theta)));
+    }
+    for degree in [0, 9] {
+        assert!(refused(Amg::options().smoother(AmgSmoother::Chebyshev(degree))));
+    }
+    for rows in [0, 2001] {
+        assert!(refused(Amg::options().coarse_rows(rows)));
+    }
+    let wide = CsrMatrix::<f64>::try_from_csr_data(1, 2, vec![0u32, 1], vec![0], vec![1.0]).unwrap();
+    assert!(matches!(Amg::new(&device.upload(&wide).unwrap()), Err(Error::LengthMismatch { .. })));
+    let amg = Amg::new(&a).unwrap();
+    let (short, mut z) = (device.zeros(8).unwrap(), device.zeros(9).unwrap());
+    assert!(matches!(amg.apply((&short).into(), (&mut z).into()), Err(Error::LengthMismatch { .. })));
+    let mut elsewhere = other(device).zeros(9).unwrap();
+    let r = device.zeros(9).unwrap();
+    assert!(matches!(amg.apply((&r).into(), (&mut elsewhere).into()), Err(Error::DeviceMismatch { .. })));
+}
+
+fn new_values(device: &Device) {
+    let a = poisson::<f64>(20);
+    let mut there = device.upload(&a).unwrap();
+    let mut amg = Amg::options().coarse_rows(10).build(&there).unwrap();
+    let values: Vec<f64> = a.values().iter().map(|value| 3.0 * value).collect();
+    there.update_values(&device.upload_vec(&values).unwrap()).unwrap();
+    amg.update_values(&there).unwrap();
+    // The method does not depend on the scale, so everything but the matrices is as before.
+    let fresh = Amg::options().coarse_rows(10).build(&there).unwrap();
+    for level in 1..fresh.describe().levels.len() {
+        let (found, expected) = (host(amg.matrix(level).unwrap()), host(fresh.matrix(level).unwrap()));
+        close(&found, &dense(&expected), "updated");
+    }
+    assert_eq!(amg.describe().levels, fresh.describe().levels);
+    solve(&there, &amg, 16);
+    // Other values: still a good preconditioner.
+    let changed = laplacian::<f64>(400, grid(20, [1.0, 0.6]), dirichlet(20));
+    there.update_values(&device.upload_vec(changed.values()).unwrap()).unwrap();
+    amg.update_values(&there).unwrap();
+    assert_eq!(host(amg.matrix(0).unwrap()), changed);
+    solve(&there, &amg, 18);
+    // Another matrix, or one that does not suit: the hierarchy stays.
+    let smaller = device.upload(&poisson::<f64>(19)).unwrap();
+    assert!(matches!(amg.update_values(&smaller), Err(Error::InvalidOption(_))));
+    let sparser = device.upload(&laplacian::<f64>(400, [], |_| 1.0)).unwrap();
+    assert!(matches!(amg.update_values(&sparser), Err(Error::InvalidOption(_))));
+    let negative = device.upload(&laplacian::<f64>(400, grid(20, [-1.0, -1.0]), dirichlet(20))).unwrap();
+    assert!(matches!(amg.update_values(&negative), Err(Error::Breakdown { .. })));
+    solve(&there, &amg, 18);
+    assert!(matches!(amg.update_values(&other(device).upload(&changed).unwrap()), Err(Error::DeviceMismatch { .. })));
+}
+
+fn formats(device: &Device) {
+    let csr = poisson::<f64>(18);
+    let expected = Amg::options().coarse_rows(10).build(&device.upload(&csr).unwrap()).unwrap();
+    for format in [Format::Csc, Format::Coo, Format::Dia, Format::Ell, Format::Hyb] {
+        let a = device.upload(&csr).unwrap().convert(format).unwrap();
+        let amg = Amg::options().coarse_rows(10).build(&a).unwrap();
+        for level in 0..expected.describe().levels.len() {
+            assert!(host(amg.matrix(level).unwrap()) == host(expected.matrix(level).unwrap()), "{format:?}");
+        }
+        solve(&a, &amg, 16);
+    }
+    let wide = device.upload(&CsrMatrix::<f64, u64>::from(&csr)).unwrap();
+    solve(&wide, &Amg::new(&wide).unwrap(), 16);
+}
+
+fn recorded(device: &Device) {
+    let a = device.upload(&poisson::<f64>(20)).unwrap();
+    for smoother in [AmgSmoother::Jacobi, AmgSmoother::Chebyshev(2)] {
+        let amg = Amg::options().smoother(smoother).coarse_rows(10).build(&a).unwrap();
+        assert!(amg.can_be_recorded() && amg.is_expensive());
+        let (r, mut z) = (device.upload_vec(&Random(4).vector::<f64>(400)).unwrap(), device.zeros(400).unwrap());
+        let mut graph = device.record(|| amg.apply((&r).into(), (&mut z).into())).unwrap();
+        graph.launch(3).unwrap();
+        drop(graph);
+        let mut direct = device.zeros(400).unwrap();
+        amg.apply((&r).into(), (&mut direct).into()).unwrap();
+        assert_eq!(z.to_vec().unwrap(), direct.to_vec().unwrap());
+        let refused = device.record(|| Amg::new(&a).map(|_| ())).and_then(|mut graph| graph.launch(1));
+        assert!(matches!(refused, Err(Error::InvalidOption(_))));
+    }
+}
+
+fn iterations_hardly_grow(device: &Device) {
+    let iterations = |a: &CsrMatrix<f64>, most: usize, complexity: f64| {
+        let a = device.upload(a).unwrap();
+        let amg = Amg::new(&a).unwrap();
+        let info = amg.describe();
+        assert!(info.operator_complexity <= complexity, "{info}");
+        assert!(info.bytes as f64 <= 3.0 * 12.0 * a.nnz() as f64, "{info}");
+        solve(&a, &amg, most)
+    };
+    // Measured: 14 and 17 on the CPU.
+    let (small, large) = (iterations(&poisson(64), 16, 1.6), iterations(&poisson(256), 20, 1.6));
+    assert!(large as f64 <= 1.4 * small as f64, "{small}, {large}");
+    let cube = |n: usize| {
+        let at = move |x: usize, y: usize, z: usize| x + n * (y + n * z);
+        let mut edges = Vec::new();
+        for (x, y, z) in (0..n).flat_map(|z| (0..n).flat_map(move |y| (0..n).map(move |x| (x, y, z)))) {
+            let next = [(x + 1, y, z), (x, y + 1, z), (x, y, z + 1)];
+            edges.extend(
+                next.iter().filter(|(x, y, z)| *x.max(y).max(z) < n).map(|&(a, b, c)| (at(x, y, z), at(a, b, c), 1.0)),
+            );
+        }
+        let ends = move |at: usize| f64::from(u8::from(at == 0)) + f64::from(u8::from(at + 1 == n));
+        laplacian::<f64>(n * n * n, edges, move |i| ends(i % n) + ends(i / n % n) + ends(i / n / n))
+    };
+    // Measured: 15 and 15 on the CPU.
+    let (small, large) = (iterations(&cube(24), 17, 1.6), iterations(&cube(48), 18, 1.6));
+    assert!(large as f64 <= 1.4 * small as f64, "{small}, {large}");
+    // Far fewer than with Jacobi's preconditioner.
+    let a = device.upload(&poisson::<f64>(256)).unwrap();
+    let (b, mut x) = (device.upload_vec(&[1.0; 65536]).unwrap(), device.zeros(65536).unwrap());
+    let mut cg = Cg::new(&a).preconditioner(Jacobi::new(&a).unwrap()).tolerance(Tolerance::relative(1e-8));
+    assert!(cg.solve(&b, &mut x).unwrap().iterations > 400);
+}
+
+fn anisotropy_and_jumps(device: &Device) {
+    // Measured on the CPU, on 128 x 128 points: 21 and 20.
+    for ratio in [0.01, 0.001] {
+        let a = laplacian::<f64>(128 * 128, grid(128, [1.0, ratio]), |i| {
+            let ends = |at: usize| f64::from(u8::from(at == 0)) + f64::from(u8::from(at == 127));
+            ends(i % 128) + ratio * ends(i / 128)
+        });
+        let a = device.upload(&a).unwrap();
+        let amg = Amg::new(&a).unwrap();
+        assert!(amg.describe().operator_complexity < 2.0);
+        solve(&a, &amg, 28);
+    }
+    // A checkerboard of conductivities, harmonic means between.
+    for contrast in [1e4, 1e6] {
+        let at = |i: usize| if (i % 96 / 16 + i / 96 / 16).is_multiple_of(2) { 1.0 } else { contrast };
+        let edges = grid(96, [1.0, 1.0]).into_iter().map(|(i, j, _)| (i, j, 2.0 * at(i) * at(j) / (at(i) + at(j))));
+        let ends = dirichlet(96);
+        let a = laplacian::<f64>(96 * 96, edges.collect::<Vec<_>>(), move |i| at(i) * ends(i));
+        let a = device.upload(&a).unwrap();
+        let amg = Amg::new(&a).unwrap();
+        assert!(amg.describe().operator_complexity < 2.0);
+        solve(&a, &amg, 40);
+    }
+}
