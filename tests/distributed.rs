@@ -369,6 +369,8 @@ fn transports(device: &Device) {
     }
 }
 
+type Strike = dyn Fn() -> Result<()> + Sync;
+
 /// What goes wrong on one rank between two exchanges, while the others' kernels may wait for it already.
 struct Trouble<'t> {
     applied: std::cell::Cell<usize>,
@@ -390,7 +392,7 @@ fn trouble(device: &Device) {
     let a = varied::<f64>(12);
     let (_, b) = system(&a);
     let (long, short) = (Duration::from_secs(30), Duration::from_secs(1));
-    let strikes: [(&str, Duration, &(dyn Fn() -> Result<()> + Sync)); 3] = [
+    let strikes: [(&str, Duration, &Strike); 3] = [
         ("rank 1: not supported: out of order", long, &|| Err(Error::Unsupported("out of order".into()))),
         ("rank 1: panicked: oh", long, &|| std::panic::resume_unwind(Box::new("oh"))),
         ("rank 1: has not answered within 1s", short, &|| {
