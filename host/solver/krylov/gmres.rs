@@ -156,8 +156,10 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     }
 }
 
-const NOT_FINITE: &str = "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
-const SINGULAR: &str = "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
+const NOT_FINITE: &str =
+    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
+const SINGULAR: &str =
+    "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
 
 impl<T: Scalar> Method for Gmres<'_, T> {
     fn size(&self) -> usize {

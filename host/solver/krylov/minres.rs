@@ -185,7 +185,7 @@ impl<'s, T: Scalar> Minres<'s, T> {
 
 impl Rotations {
     /// Adds a row and a column to the tridiagonal matrix: `alpha`, and the square of the next `beta`.
-    fn next<T: Scalar>(&mut self, alpha: f64, square: f64) -> Result<Update, &'static str> {
+    fn next<T: Scalar>(&mut self, alpha: f64, square: f64) -> std::result::Result<Update, &'static str> {
         let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
         if !alpha.is_finite() || !square.is_finite() {
             return Err(NOT_FINITE);
@@ -226,9 +226,12 @@ impl Rotations {
     }
 }
 
-const NOT_FINITE: &str = "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
-const INDEFINITE_PRECONDITIONER: &str = "u . M u is negative: the preconditioner is not positive definite; GMRES allows that";
-const NO_SOLUTION: &str = "A r vanishes although the residual r does not: the matrix is singular, and b is not in its range";
+const NOT_FINITE: &str =
+    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
+const INDEFINITE_PRECONDITIONER: &str =
+    "u . M u is negative: the preconditioner is not positive definite; GMRES allows that";
+const NO_SOLUTION: &str =
+    "A r vanishes although the residual r does not: the matrix is singular, and b is not in its range";
 
 impl<T: Scalar> Method for Minres<'_, T> {
     fn size(&self) -> usize {
@@ -254,7 +257,10 @@ impl<T: Scalar> Method for Minres<'_, T> {
         match () {
             () if !square.is_finite() => Err(breakdown(round.first, NOT_FINITE)),
             () if square < 0.0 => Err(breakdown(round.first, INDEFINITE_PRECONDITIONER)),
-            () if square == 0.0 => Err(breakdown(round.first, "r . M r is 0 although the residual r is not: the preconditioner is singular, or numbers underflow")),
+            () if square == 0.0 => Err(breakdown(
+                round.first,
+                "r . M r is 0 although the residual r is not: the preconditioner is singular, or numbers underflow",
+            )),
             () => Ok(()),
         }
     }
