@@ -6,7 +6,7 @@ mod system;
 use std::time::Instant;
 
 use clap::Args;
-use measure::{Clock, Collective, DTypeName, MAX_COLUMNS, Outcome, Ranks, Spread, load};
+use measure::{Clock, Collective, DTypeName, MAX_COLUMNS, Outcome, Ranks, Spread, TransportName, load};
 use serde::Serialize;
 use warpsparse::{Device, Error, ErrorKind, Result, Scalar, io::MatrixSource};
 
@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// The devices, as for `warpsparse solve`, for threads of this process [default: all, or the one that --device names]
     #[arg(long, value_name = "DEVICES", conflicts_with = "device")]
     devices: Option<String>,
+    /// How data goes from device to device.
+    #[arg(long, value_enum, default_value = "auto")]
+    transport: TransportName,
     /// The number of columns of dense matrices.
     #[arg(short, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=MAX_COLUMNS))]
     n: u32,
@@ -131,8 +134,8 @@ impl Options {
             (None, "auto") => "all",
             (None, device) => return Ok(vec![Device::from_name(device)?]),
         };
-        match Ranks::from_name(name)? {
-            Ranks::Threads(devices) => Ok(devices),
+        match Ranks::from_name(name, self.transport)? {
+            Ranks::Threads(devices, _) => Ok(devices),
             Ranks::Process(..) => {
                 Err(Error::InvalidOption("scaling is measured with threads; name devices instead of `ranks`".into()))
             }
@@ -154,7 +157,7 @@ impl Run<'_> {
         let Options { repeat, iterations, matrices, weak, .. } = self.options;
         let mut counts = Vec::new();
         for count in counts_to(self.devices.len()) {
-            let ranks = Ranks::Threads(self.devices[..count].to_vec());
+            let ranks = Ranks::Threads(self.devices[..count].to_vec(), self.options.transport);
             let measured = ranks.measure(*repeat as usize, |rank| Links::measure::<T>(rank, *iterations as usize))?;
             counts.extend(measured.map(|(_, links)| (ranks, links)));
         }

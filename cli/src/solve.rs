@@ -17,7 +17,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use measure::{DTypeName, MatrixReport, Outcome, emit};
+use measure::{DTypeName, MatrixReport, Outcome, TransportName, emit};
 use serde::Serialize;
 use warpsparse::{Cg, CgMethod, CsrMatrix, Device, Error, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource};
 
@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "method"])]
     devices: Option<String>,
+    /// How data goes from device to device with --devices.
+    #[arg(long, value_enum, default_value = "auto", requires = "devices")]
+    transport: TransportName,
     /// Write the solution, .mtx or .mtx.gz, as a Matrix Market array that reads back to the same bits.
     #[arg(long, value_name = "FILE", value_parser = convert::parse_out)]
     x_out: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::fmt;
 use clap::{Args, ValueEnum};
 use measure::{
     Cache, DTypeName, DenseProblems, DenseReport, Figures, MAX_COLUMNS, MatrixReport, Measurement, Outcome,
-    ProductReport, Ranks, Reduction, emit,
+    ProductReport, Ranks, Reduction, TransportName, emit,
 };
 use serde::Serialize;
 use warpsparse::{Device, Reduce, Result, Scalar, SpmmOptions, Weights, io::MatrixSource};
@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Multiply over several devices, a rank on each: see `warpsparse solve --help`.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "reduce", "tile", "split_threshold", "autotune"])]
     devices: Option<String>,
+    /// How data goes from device to device with --devices.
+    #[arg(long, value_enum, default_value = "auto", requires = "devices")]
+    transport: TransportName,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
@@ -118,7 +121,7 @@ fn measure<T: Scalar>(options: &Options) -> Result<Option<Report>> {
             (problems, device.describe(), copy_bandwidth, product)
         }
         Some(names) => {
-            let ranks = Ranks::from_name(names)?;
+            let ranks = Ranks::from_name(names, options.transport)?;
             let problems = load()?;
             let problem = problems.with_cols(cols)?;
             let product = ranks.measure(repeats, |rank| rank.dense_product(&problem))?;

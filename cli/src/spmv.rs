@@ -4,7 +4,8 @@ use std::fmt;
 
 use clap::{Args, ValueEnum};
 use measure::{
-    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks, emit,
+    Cache, DTypeName, Figures, FormatName, MatrixReport, Measurement, Outcome, Problem, ProductReport, Ranks,
+    TransportName, emit,
 };
 use serde::Serialize;
 use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::MatrixSource};
@@ -21,6 +22,9 @@ pub(crate) struct Options {
     /// Multiply over several devices, a rank on each: see `warpsparse solve --help`.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device"])]
     devices: Option<String>,
+    /// How data goes from device to device with --devices.
+    #[arg(long, value_enum, default_value = "auto", requires = "devices")]
+    transport: TransportName,
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
@@ -114,7 +118,7 @@ fn measure<T: Scalar>(options: &Options) -> Result<Option<Report>> {
             (problem, device.describe(), copy_bandwidth, products)
         }
         Some(names) => {
-            let ranks = Ranks::from_name(names)?;
+            let ranks = Ranks::from_name(names, options.transport)?;
             let problem = Problem::<T>::load(&options.matrix)?;
             let products = ranks.measure(repeats, |rank| {
                 choices.iter().map(|choice| rank.product(&problem, choice)).collect::<Result<Vec<_>>>()

@@ -13,7 +13,9 @@ fn report(arguments: &[&str]) -> Value {
 fn is_of_ranks(report: &Value, ranks: usize) -> bool {
     let text = |key: &str| report[key].as_str().unwrap().to_owned();
     text("kernel").starts_with(&format!("rank 0 of {ranks}: rows 0 to "))
-        && text("reason").contains("data is exchanged through host memory")
+        && ["data is exchanged through host memory: ", "data is exchanged by peer memory"]
+            .iter()
+            .any(|way| text("reason").contains(way))
         && report["clock"] == "wall"
 }
 
@@ -24,6 +26,8 @@ fn vectors_are_multiplied_and_checked() {
         let report = report(&["spmv", "gen:rmat:7:5", "--dtype", "f64", "--devices", devices]);
         let product = &report["products"][0];
         assert!(is_of_ranks(product, ranks), "{report}");
+        let is_by_peers = product["reason"].as_str().unwrap().contains("peer memory");
+        assert_eq!(is_by_peers, devices == "emulated:2", "{report}");
         assert!(number(product, "relative_error") < 1e-14 && number(product, "error_over_bound") <= 1.0, "{report}");
         // Entries of 8 + 4 bytes, 129 offsets, two vectors of 128.
         let bytes = number(&report["matrix"], "entries") * 12.0 + 129.0 * 4.0 + 2.0 * 128.0 * 8.0;

@@ -199,6 +199,26 @@ pub(crate) unsafe fn launch<'a, Args: Arguments<KernelLaunch<'a>>>(
     unsafe { launch.run_entry(entry, &args) }
 }
 
+/// As [`launch`], for a grid whose blocks wait for others': the emulator runs all at the same time, and a GPU does, if it has room for them.
+///
+/// # Safety
+/// As for [`launch`]; the grid is so small that a GPU has.
+pub(crate) unsafe fn launch_at_once<'a, Args: Arguments<KernelLaunch<'a>>>(
+    queue: &'a Device,
+    entry: &'static Entry,
+    blocks: u32,
+    args: Args,
+) -> Result<()> {
+    let mut launch = match KernelLaunch::of_entry(queue, entry, blocks) {
+        KernelLaunch::Emulated(emulated) => KernelLaunch::Emulated(emulated.cooperative()),
+        #[cfg(feature = "cuda")]
+        on_gpu => on_gpu,
+    };
+    let args = args.bind(&mut launch);
+    // SAFETY: the caller's promise.
+    unsafe { launch.run_entry(entry, &args) }
+}
+
 #[cfg(feature = "cuda")]
 impl CudaLaunch<'_> {
     /// Returns the address of memory that the kernel accesses.

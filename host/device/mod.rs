@@ -19,6 +19,7 @@ mod recording;
 mod slice;
 mod timing;
 mod vector;
+mod window;
 mod workspace;
 
 use std::fmt;
@@ -42,13 +43,14 @@ pub(crate) use arrays::{Readable, Writable};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{Stream, apart_from_errors, driver, release};
 pub(crate) use info::cpu_threads;
-pub(crate) use launch::{KernelLaunch, launch};
+pub(crate) use launch::{KernelLaunch, launch, launch_at_once};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use mark::Mark;
 pub(crate) use recording::{anew, lock, paused, refuse};
 #[cfg(feature = "cuda")]
 pub(crate) use vector::Owner;
 pub(crate) use vector::{Array, Buffer, check_length};
+pub(crate) use window::{OpenWindow, Window};
 pub(crate) use workspace::Found;
 
 use crate::{Error, Result};

@@ -5,22 +5,24 @@ use std::{
     fmt,
     rc::Rc,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+#[cfg(feature = "cuda")]
+use super::nccl::Nccl;
 use super::{
     bytes::{from_bytes, to_bytes},
     inbox::{Failure, Inbox, Label, Message},
     peers::Peers,
-    transport::Transport,
+    transport::{Transport, TransportChoice},
+    windows::{Windows, not_answered},
 };
-use crate::{Device, DeviceVec, Element, Error, ErrorKind, Result};
+use crate::{
+    Device, DeviceVec, Element, Error, ErrorKind, Result,
+    device::{Mark, Window},
+};
 #[cfg(feature = "cuda")]
-use {
-    super::nccl::Nccl,
-    crate::device::Mark,
-    std::{thread, time::Instant},
-};
+use std::thread;
 
 /// How long a rank waits for the others unless [told](Communicator::set_time_limit) otherwise.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -141,6 +143,21 @@ impl Communicator {
         Ok((0..numbers.len()).map(|i| of_ranks.iter().map(|numbers| numbers[i]).sum()).collect())
     }
 
+    /// Measures how long a sum of two numbers over all ranks takes on their devices, by peer memory: the mean of `times` sums in one launch, with that of the
+    /// launch. `None` if data is exchanged in another way. Collective.
+    ///
+    /// # Errors
+    /// [`Error::Rank`], [`Error::OutOfMemory`], [`Error::Driver`].
+    pub fn measure_sum(&self, times: u32) -> Result<Option<Duration>> {
+        self.call(format!("a measurement of {times} sums")).all_gather(&[])?;
+        let Some(windows) = self.windows() else { return Ok(None) };
+        let start = Instant::now();
+        windows.sums([1.0, 2.0], times, self.time_limit())?;
+        let time = start.elapsed();
+        self.settle()?;
+        Ok(Some(time / times.max(1)))
+    }
+
     /// Begins a collective operation, before its arguments are checked: so a rank that fails in these checks, and goes on, is out of step.
     pub(super) fn call(&self, text: impl Into<Arc<str>>) -> Call<'_> {
         let number = self.member.calls.get() + 1;
@@ -156,21 +173,31 @@ impl Communicator {
     }
 
     /// Agrees with the other ranks on the way of data from device to device. Collective.
-    pub(super) fn connect(&self) -> Result<()> {
-        let transport = Transport::agree(self)?;
+    pub(super) fn connect(&self, choice: TransportChoice) -> Result<()> {
+        let transport = Transport::agree(self, choice)?;
         self.member.transport.set(transport).expect("ranks connect once");
         Ok(())
     }
 
     /// Ends the exchange of data, if other ranks must not miss this one in it. Collective then.
     pub(super) fn disconnect(&self) -> Result<()> {
-        #[cfg(feature = "cuda")]
-        if let Some(nccl) = self.nccl() {
+        if self.exchanges_in_streams() {
             self.settle()?;
             self.call("the end of the program").all_gather(&[])?;
+        }
+        #[cfg(feature = "cuda")]
+        if let Some(nccl) = self.nccl() {
             nccl.finish();
         }
         Ok(())
+    }
+
+    /// The windows of all ranks, if the data of the devices goes by them.
+    pub(super) fn windows(&self) -> Option<&Windows> {
+        match self.member.transport.get() {
+            Some(Transport::Windows(windows)) => Some(windows),
+            _ => None,
+        }
     }
 
     /// NCCL, if the data of the devices goes by it.
@@ -184,10 +211,7 @@ impl Communicator {
 
     /// Whether devices exchange data in the order of their streams, so that the host need not wait, and graphs can hold it.
     pub(super) fn exchanges_in_streams(&self) -> bool {
-        #[cfg(feature = "cuda")]
-        return self.nccl().is_some();
-        #[cfg(not(feature = "cuda"))]
-        return false;
+        !matches!(self.member.transport.get(), None | Some(Transport::Host { .. }))
     }
 
     /// Gathers the numbers of every rank on each rank's device, in the order of ranks. The ranks agree already that they do.
@@ -201,8 +225,21 @@ impl Communicator {
     }
 
     /// Waits for what is queued on the device, but no longer than the time limit for ranks that do not take part.
-    #[cfg(feature = "cuda")]
     pub(super) fn settle(&self) -> Result<()> {
+        if let Some(windows) = self.windows() {
+            // Kernels that wait in vain end by themselves.
+            Mark::new(self.device())?.wait()?;
+            let Some(rank) = windows.failure() else { return Ok(()) };
+            let failed = self.inbox().failure().map(Failure::into_error);
+            return Err(self.fail(failed.unwrap_or_else(|| not_answered(rank, self.time_limit()))));
+        }
+        #[cfg(feature = "cuda")]
+        self.settle_nccl()?;
+        Ok(())
+    }
+
+    #[cfg(feature = "cuda")]
+    fn settle_nccl(&self) -> Result<()> {
         let Some(nccl) = self.nccl() else { return Ok(()) };
         let (mark, start) = (Mark::new(self.device())?, Instant::now());
         while !mark.is_past()? {
@@ -222,12 +259,6 @@ impl Communicator {
         Ok(())
     }
 
-    /// Other devices wait for nothing but themselves.
-    #[cfg(not(feature = "cuda"))]
-    pub(super) fn settle(&self) -> Result<()> {
-        Ok(())
-    }
-
     /// Fails unless the argument `what` belongs to the same ranks.
     pub(super) fn check_same(&self, what: &str, other: &Self) -> Result<()> {
         match Rc::ptr_eq(&self.member, &other.member) {
@@ -236,8 +267,18 @@ impl Communicator {
         }
     }
 
-    fn inbox(&self) -> &Inbox {
+    pub(super) fn inbox(&self) -> &Inbox {
         self.member.peers.inbox(self.rank())
+    }
+
+    /// Whether the ranks are threads of this process.
+    pub(super) fn is_thread(&self) -> bool {
+        matches!(self.member.peers, Peers::Threads(_))
+    }
+
+    /// The memory that a thread's rank lends to the others.
+    pub(super) fn window_of_thread(&self, rank: usize) -> Option<Arc<Window>> {
+        self.member.peers.window_of_thread(rank)
     }
 }
 
@@ -247,6 +288,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Drop for Member {
     fn drop(&mut self) {
+        // The others hear of the end when this rank's device does not access their memory any more.
+        drop(self.transport.take());
         self.peers.end(self.rank, self.time_limit.get());
     }
 }

@@ -7,6 +7,7 @@ use super::{
     blocks::Blocks,
     bytes::to_bytes,
     communicator::{Call, decode},
+    windows::Route,
 };
 use crate::{DeviceIndices, DeviceVec, Error, ErrorKind, Result, Scalar, memory};
 
@@ -18,8 +19,10 @@ pub(super) struct Halo<T> {
     sent_counts: Vec<usize>,
     /// How many rows each rank sends. They come in the order of ranks.
     received_counts: Vec<usize>,
-    /// What packs rows of each width that has been exchanged.
+    /// What packs rows of each width that has been exchanged, if they do not go by windows.
     packs: RefCell<Vec<Pack<T>>>,
+    /// The way by windows, if they do.
+    route: Option<Route>,
 }
 
 /// Packs the elements to send.
@@ -39,7 +42,7 @@ impl<T: Scalar> Halo<T> {
                 [rows.start, rows.end].map(|row| needed.partition_point(|&needed| (needed as usize) < row));
             &needed[start..end]
         };
-        let received_counts = (0..communicator.size()).map(|rank| of_rank(rank).len()).collect();
+        let received_counts: Vec<usize> = (0..communicator.size()).map(|rank| of_rank(rank).len()).collect();
         let requests = call.exchange(|rank| to_bytes(of_rank(rank)))?;
         let own = partition.rows(communicator.rank());
         let (mut sent, mut sent_counts) = (Vec::new(), Vec::new());
@@ -52,7 +55,9 @@ impl<T: Scalar> Halo<T> {
             sent_counts.push(rows.len());
             sent.extend(rows.iter().map(|&row| row - own.start as u32));
         }
-        Ok(Self { sent, sent_counts, received_counts, packs: RefCell::default() })
+        let windows = communicator.windows();
+        let route = windows.map(|windows| windows.route(&sent, &sent_counts, &received_counts)).transpose()?;
+        Ok(Self { sent, sent_counts, received_counts, packs: RefCell::default(), route })
     }
 
     /// The number of rows that this rank receives.
@@ -65,8 +70,8 @@ impl<T: Scalar> Halo<T> {
         self.received_counts.iter().filter(|&&count| count > 0).count()
     }
 
-    /// Fills the halo of `x`, and does `meanwhile`, which reads the own rows, while it is on its way. Without a call the ranks agree
-    /// already, and have NCCL.
+    /// Fills the halo of `x`, and does `meanwhile`, which reads the own rows, while it is on its way; with windows afterwards, as the exchange
+    /// is over before another kernel could begin. Without a call the ranks agree already, and exchange data in streams.
     pub(super) fn exchange(
         &self,
         call: Option<Call<'_>>,
@@ -74,12 +79,21 @@ impl<T: Scalar> Halo<T> {
         meanwhile: impl FnOnce(&Blocks<T>) -> Result<()>,
     ) -> Result<()> {
         x.reserve(self.rows())?;
+        let communicator = x.communicator().clone();
+        if let (Some(windows), Some(route)) = (communicator.windows(), &self.route) {
+            if let Some(call) = call {
+                // So every rank queues its part.
+                call.all_gather(&[])?;
+            }
+            windows.exchange(route, x, communicator.time_limit())?;
+            return meanwhile(x);
+        }
         let mut packs = self.packs.borrow_mut();
         let pack = self.pack(&mut packs, x)?;
         let of_rank = |counts: &[usize], rank: usize| counts[rank] * x.width();
         let (own_rows, width) = (x.own_rows(), x.width());
         #[cfg(feature = "cuda")]
-        if let Some(nccl) = x.communicator().clone().nccl() {
+        if let Some(nccl) = communicator.nccl() {
             if let Some(call) = call {
                 // So every rank queues its part.
                 call.all_gather(&[])?;

@@ -2,11 +2,13 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-use crate::{Error, ErrorKind, Result};
+use kernels_gpu::cg_ranks::window::flag;
+
+use crate::{Error, ErrorKind, Result, device::Window};
 
 /// One rank's part of a collective operation, for another rank.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ impl Failure {
 pub(super) struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
+    /// The memory that the other ranks' devices write, if they do. It stays as long as any rank may.
+    window: OnceLock<Arc<Window>>,
 }
 
 #[derive(Debug)]
@@ -70,7 +74,18 @@ struct State {
 impl Inbox {
     pub(super) fn new(ranks: usize) -> Self {
         let queues = vec![VecDeque::new(); ranks];
-        Self { state: Mutex::new(State { queues, ended: vec![false; ranks], failure: None }), changed: Condvar::new() }
+        let state = Mutex::new(State { queues, ended: vec![false; ranks], failure: None });
+        Self { state, changed: Condvar::new(), window: OnceLock::new() }
+    }
+
+    /// Lends memory to the other ranks' devices, once.
+    pub(super) fn lend(&self, window: Arc<Window>) {
+        self.window.set(window).expect("ranks connect once");
+    }
+
+    /// What is lent.
+    pub(super) fn window(&self) -> Option<&Arc<Window>> {
+        self.window.get()
     }
 
     /// Delivers a message of a rank.
@@ -83,11 +98,14 @@ impl Inbox {
         self.change(|state| state.ended[rank] = true);
     }
 
-    /// Says that the ranks cannot go on. The first failure counts.
+    /// Says that the ranks cannot go on. The first failure counts. Kernels that wait for other ranks end.
     pub(super) fn fail(&self, failure: &Failure) {
         self.change(|state| {
             state.failure.get_or_insert_with(|| failure.clone());
         });
+        if let Some(window) = self.window.get() {
+            window.flag(flag::END).store(1, Relaxed);
+        }
     }
 
     /// The first failure, if there is one.

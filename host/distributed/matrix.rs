@@ -8,7 +8,8 @@ use crate::{CsrMatrix, DeviceMatrix, Error, Jacobi, Offset, Result, Scalar, Spmv
 /// A sparse matrix of which each rank holds a block of rows on its device.
 ///
 /// Within a block, columns are renumbered: first those of the rank's own elements of `x`, then the *halo*, those of other ranks' elements
-/// that the block refers to. If more than half of the rows, in one run, refer to no halo, they are multiplied while the halo is on its way.
+/// that the block refers to. If more than half of the rows, in one run, refer to no halo, they are multiplied while the halo is on its way; but not on a
+/// GPU if the block has few entries.
 /// Every row is multiplied at once, whatever the timing, so a product has the same bits in every run.
 #[derive(Debug)]
 pub struct DistributedMatrix<T> {
@@ -134,7 +135,8 @@ impl<T: Scalar> DistributedMatrix<T> {
         let (local, needed) = renumber(block, own)?;
         let halo = Halo::new(communicator, columns, &needed)?;
         let diagonal = (rows == *columns).then(|| local.diagonal());
-        let interior = interior(&local, own_columns);
+        let is_divided = !communicator.device().is_cuda() || local.nnz() >= LEAST_ENTRIES;
+        let interior = if is_divided { interior(&local, own_columns) } else { 0..0 };
         let ranges = [(0..interior.start, true), (interior.clone(), false), (interior.end..local.nrows(), true)];
         let part = |(place, (rows, needs_halo)): (usize, (Range<usize>, bool))| {
             let matrix = communicator.device().upload_with(&local.slice_rows(rows.clone())?, options)?;
@@ -231,6 +233,9 @@ impl<T: Scalar> DistributedMatrix<T> {
         &self.halo
     }
 }
+
+/// Entries of a block from which on a GPU multiplies rows while the halo is on its way. With fewer, one more kernel takes longer than that saves.
+const LEAST_ENTRIES: usize = 1 << 18;
 
 /// Renumbers the columns of a block: the own ones from 0 on, then the others in ascending order. Returns the block and these others.
 fn renumber<T: Scalar, O: Offset>(block: &CsrMatrix<T, O>, own: Range<usize>) -> Result<(CsrMatrix<T, O>, Vec<u32>)> {

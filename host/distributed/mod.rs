@@ -52,6 +52,7 @@ mod product;
 mod run;
 mod transport;
 mod vector;
+mod windows;
 mod wires;
 
 pub use cg::DistributedCg;
@@ -59,6 +60,7 @@ pub use communicator::Communicator;
 pub use dense::DistributedDense;
 pub use matrix::DistributedMatrix;
 pub use partition::Partition;
-pub use process::{Rendezvous, join};
-pub use run::run;
+pub use process::{Rendezvous, join, join_with};
+pub use run::{run, run_with};
+pub use transport::TransportChoice;
 pub use vector::DistributedVec;

@@ -6,7 +6,7 @@ use super::{
     inbox::{Failure, Inbox, Message},
     wires::Wires,
 };
-use crate::Result;
+use crate::{Result, device::Window};
 
 /// All ranks, as one of them reaches them.
 #[derive(Debug)]
@@ -31,6 +31,14 @@ impl Peers {
         match self {
             Self::Threads(inboxes) => &inboxes[own],
             Self::Processes(wires) => wires.inbox(),
+        }
+    }
+
+    /// The memory that a thread's rank lends to the others.
+    pub(super) fn window_of_thread(&self, rank: usize) -> Option<Arc<Window>> {
+        match self {
+            Self::Threads(inboxes) => inboxes[rank].window().cloned(),
+            Self::Processes(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::{Communicator, communicator::TIME_LIMIT, peers::Peers, run::one_rank, wires::Wires};
+use super::{Communicator, TransportChoice, communicator::TIME_LIMIT, peers::Peers, run::one_rank, wires::Wires};
 use crate::{Device, Error, Result};
 
 /// Where the processes of a distributed computation meet, and which of them this is.
@@ -91,12 +91,25 @@ impl Rendezvous {
 /// [`Error::InvalidOption`] for a rank that is not below the number of ranks. [`Error::Rank`] if a rank does not come within 30 seconds, fails,
 /// panics, or its process ends; see [`run`](super::run).
 pub fn join<R>(meeting: &Rendezvous, device: &Device, program: impl Fn(&Communicator) -> Result<R>) -> Result<R> {
+    join_with(meeting, device, TransportChoice::Auto, program)
+}
+
+/// Runs a program like [`join`], with data that goes from device to device as `choice` says, the same on every rank.
+///
+/// # Errors
+/// As [`join`]; [`Error::Unsupported`], as that of a rank, if the ranks cannot exchange data so.
+pub fn join_with<R>(
+    meeting: &Rendezvous,
+    device: &Device,
+    choice: TransportChoice,
+    program: impl Fn(&Communicator) -> Result<R>,
+) -> Result<R> {
     let Rendezvous { rank, size, .. } = *meeting;
     if rank >= size {
         return Err(Error::InvalidOption(format!("rank {rank} of {size}")));
     }
     let wires = Wires::connect(meeting, TIME_LIMIT)?;
-    one_rank(&Communicator::new(rank, device.clone(), Peers::Processes(wires)), &program)
+    one_rank(&Communicator::new(rank, device.clone(), Peers::Processes(wires)), choice, &program)
 }
 
 #[cfg(test)]

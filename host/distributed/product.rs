@@ -61,7 +61,7 @@ impl<T: Scalar> DistributedMatrix<T> {
     }
 
     /// Multiplies the rows that need no halo while the halo of `x` is on its way, then the others. Without a call the ranks agree already,
-    /// and have NCCL.
+    /// and exchange data in streams.
     pub(super) fn multiply(
         &self,
         call: Option<Call<'_>>,

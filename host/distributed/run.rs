@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Communicator,
+    Communicator, TransportChoice,
     inbox::{Failure, Inbox},
     peers::Peers,
 };
@@ -46,6 +46,18 @@ use crate::{Device, Error, ErrorKind, Result};
 /// [`kind`](Error::kind) is that of the rank's error. The collective operations of the other ranks fail with the same error, so none
 /// waits for that rank. A rank that neither ends nor calls a collective operation keeps this function from returning.
 pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Result<R> + Sync) -> Result<Vec<R>> {
+    run_with(devices, TransportChoice::Auto, program)
+}
+
+/// Runs a program like [`run`], with data that goes from device to device as `choice` says.
+///
+/// # Errors
+/// As [`run`]; [`Error::Unsupported`], as that of a rank, if the ranks cannot exchange data so.
+pub fn run_with<R: Send>(
+    devices: &[Device],
+    choice: TransportChoice,
+    program: impl Fn(&Communicator) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     if devices.is_empty() {
         return Err(Error::InvalidOption("no devices to run on".into()));
     }
@@ -53,7 +65,7 @@ pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Resul
     let results: Vec<Result<R>> = thread::scope(|scope| {
         let start = |(rank, device): (usize, &Device)| {
             let (device, inboxes, program) = (device.clone(), Arc::clone(&inboxes), &program);
-            let body = move || one_rank(&Communicator::new(rank, device, Peers::Threads(inboxes)), program);
+            let body = move || one_rank(&Communicator::new(rank, device, Peers::Threads(inboxes)), choice, program);
             thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, body)
         };
         let threads: Vec<_> = devices.iter().enumerate().map(start).collect();
@@ -79,10 +91,14 @@ pub fn run<R: Send>(devices: &[Device], program: impl Fn(&Communicator) -> Resul
 }
 
 /// Runs a program as one rank. Tells the others if it fails.
-pub(super) fn one_rank<R>(communicator: &Communicator, program: &impl Fn(&Communicator) -> Result<R>) -> Result<R> {
+pub(super) fn one_rank<R>(
+    communicator: &Communicator,
+    choice: TransportChoice,
+    program: &impl Fn(&Communicator) -> Result<R>,
+) -> Result<R> {
     // What the program has left behind is not used again.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        communicator.connect()?;
+        communicator.connect(choice)?;
         let result = program(communicator)?;
         communicator.disconnect()?;
         Ok(result)

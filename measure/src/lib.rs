@@ -28,7 +28,7 @@ pub use self::{
     peak::peak,
     program::{Outcome, emit, exit_status},
     random::{random_elements, shuffle},
-    ranks::Ranks,
+    ranks::{Ranks, TransportName},
     reference::{Errors, Reduction},
     source::load,
     spmm::{DenseProblem, DenseProblems, DenseReport, MAX_COLUMNS},

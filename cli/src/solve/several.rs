@@ -18,7 +18,7 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         Wanted::Jacobi => (Kind::Jacobi, "as the options specify"),
         Wanted::None => (Kind::None, "as the options specify"),
     };
-    let ranks = Ranks::from_name(names)?;
+    let ranks = Ranks::from_name(names, options.transport)?;
     let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
     let limit = options.max_iters.unwrap_or(10 * b.len());

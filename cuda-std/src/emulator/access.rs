@@ -10,7 +10,7 @@ use super::{
     shared::SharedMemory,
     thread::{Place, Thread},
 };
-use crate::mem::DeviceValue;
+use crate::{atomic::Scope, mem::DeviceValue};
 
 /// Where an array in shared memory is: its number in the block, and the byte that a handle stands at.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,12 @@ impl Thread {
         let request = Request { address: ptr as usize, bytes, align: bytes.min(16), touch, place, space: "global" };
         let allocation = self.allocation(request);
         let launch = &self.block().launch;
-        if touch.writes() {
+        if allocation.is_of_system {
+            if !matches!(touch, Touch::Atomic | Touch::AtomicStore) {
+                let message = "other devices access this memory at the same time, and the access is no atomic";
+                self.fail_at(FindingKind::DataRace, request, message, Some(allocation), None);
+            }
+        } else if touch.writes() {
             if allocation.shadow.is_none() {
                 let message = "the launch has this memory for reading only";
                 self.fail_at(FindingKind::WriteToReadOnly, request, message, Some(allocation), None);
@@ -51,6 +56,24 @@ impl Thread {
             launch.before_write(allocation);
         }
         self.check(allocation, launch.now(allocation), request);
+        allocation
+    }
+
+    /// Runs all checks of an atomic on global memory.
+    pub(super) fn check_atomic<T: DeviceValue>(
+        &self,
+        ptr: *const T,
+        touch: Touch,
+        scope: Scope,
+        place: Place,
+    ) -> &Allocation {
+        let allocation = self.check_global::<T, 1>(ptr, touch, place);
+        if allocation.is_of_system && (scope != Scope::System || size_of::<T>() != size_of::<u64>()) {
+            let bytes = size_of::<T>();
+            let request = Request { address: ptr as usize, bytes, align: bytes, touch, place, space: "global" };
+            let message = "other devices access this memory at the same time, and the atomic is not one of 64 bits in the system's scope";
+            self.fail_at(FindingKind::DataRace, request, message, Some(allocation), None);
+        }
         allocation
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Atomic<'a, T> {
     pub(super) weak: bool,
     /// Whether something was stored there before the launch, for sure.
     pub(super) initialised: bool,
+    /// Whether other devices access it too.
+    pub(super) is_of_system: bool,
 }
 
 impl<T: DeviceValue> Atomic<'_, T> {
@@ -93,9 +95,12 @@ impl<T: DeviceValue> Atomic<'_, T> {
         old
     }
 
-    /// The past of all addresses, or None where it does not matter: until someone uses a fence, relaxed atomics give no order,
+    /// The past of all addresses, or None where it does not matter: in memory of several devices, whose newest values count; and until someone uses a fence, relaxed atomics give no order,
     /// and loads may be for the newest values only.
     fn histories(&self) -> Option<MutexGuard<'_, Histories>> {
+        if self.is_of_system {
+            return None;
+        }
         let launch = &self.thread.block().launch;
         if self.ordering != Ordering::Relaxed {
             launch.has_fences.store(true, Ordering::Relaxed);
@@ -153,6 +158,8 @@ impl<T: DeviceValue> Atomic<'_, T> {
         block.stats.borrow_mut().atomics += 1;
         if changed {
             block.progress();
+        } else if self.is_of_system {
+            self.thread.wait_for_system(self.place);
         } else {
             self.thread.spin(self.place);
         }

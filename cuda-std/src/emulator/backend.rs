@@ -256,8 +256,10 @@ fn global_memory_atomic<T: AtomicValue>(
     (ordering, scope): (Ordering, Scope),
     place: Place,
 ) -> Atomic<'_, T> {
-    let initialised = thread.check_global::<T, 1>(ptr, touch, place).initialised || touch == Touch::Atomic;
-    Atomic { thread, ptr, ordering, scope, place, weak: thread.block().launch.seed != 0, initialised }
+    let memory = thread.check_atomic::<T>(ptr, touch, scope, place);
+    let initialised = memory.initialised || touch == Touch::Atomic;
+    let (weak, is_of_system) = (thread.block().launch.seed != 0, memory.is_of_system);
+    Atomic { thread, ptr, ordering, scope, place, weak, initialised, is_of_system }
 }
 
 /// An atomic operation on shared memory, after its checks. There are no loads among them.
@@ -269,7 +271,7 @@ fn shared_memory_atomic<T: AtomicValue>(
 ) -> Atomic<'_, T> {
     let ptr = thread.check_shared::<T, 1>(&thread.block().shared.borrow(), base, index, Touch::Atomic, place);
     let (ordering, scope) = (Ordering::Relaxed, Scope::Block);
-    Atomic { thread, ptr, ordering, scope, place, weak: false, initialised: true }
+    Atomic { thread, ptr, ordering, scope, place, weak: false, initialised: true, is_of_system: false }
 }
 
 #[track_caller]

@@ -41,6 +41,8 @@ pub(super) struct Block {
     ready: RefCell<VecDeque<u32>>,
     /// Spins since some thread last changed anything.
     pub(super) idle_spins: Cell<u64>,
+    /// Looks at memory of several devices since some thread last changed anything.
+    pub(super) system_looks: Cell<u64>,
     /// Whether anything has changed since someone last asked.
     pub(super) moved: Cell<bool>,
     random: Cell<u64>,
@@ -60,6 +62,7 @@ impl Block {
     #[inline]
     pub(super) fn progress(&self) {
         self.idle_spins.set(0);
+        self.system_looks.set(0);
         self.moved.set(true);
     }
 
@@ -104,6 +107,7 @@ impl BlockRunner {
             stopping: Cell::new(false),
             ready: RefCell::default(),
             idle_spins: Cell::new(0),
+            system_looks: Cell::new(0),
             moved: Cell::new(false),
             random: Cell::new(0),
         });
@@ -118,6 +122,7 @@ impl BlockRunner {
         block.live.set(block.threads.len() as u32);
         block.at_grid_barrier.set(0);
         block.idle_spins.set(0);
+        block.system_looks.set(0);
         block.random.set(block.launch.seed ^ u64::from(linear) << 32);
         block.shared.borrow_mut().reset();
         for (number, warp) in block.warps.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Global memory: buffers that the emulator owns, slices that a launch borrows, and the registry of both.
 
-use core::{fmt, marker::PhantomData, ptr::NonNull};
+use core::{fmt, marker::PhantomData, ptr::NonNull, sync::atomic::AtomicU64};
 use std::{
-    alloc::{Layout, alloc, dealloc, handle_alloc_error},
+    alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error},
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
@@ -24,8 +24,10 @@ pub(super) struct Allocation {
     pub(super) element_bytes: usize,
     /// Whether it was initialised before any kernel ran.
     pub(super) initialised: bool,
-    /// Who touched what. None for read-only memory, which needs no record: nothing can go wrong among reads.
+    /// Who touched what. None for read-only memory, which needs no record: nothing can go wrong among reads; and for that of several devices.
     pub(super) shadow: Option<Shadow>,
+    /// Whether launches on other CPU threads access it at the same time.
+    pub(super) is_of_system: bool,
     label: OnceLock<String>,
     /// The base and layout of memory that is freed with the allocation; None for a borrowed slice that is used as it is.
     owned: Option<(NonNull<u8>, Layout)>,
@@ -54,6 +56,25 @@ impl Allocation {
             element_bytes,
             initialised,
             shadow: Some(Shadow::new(bytes)),
+            is_of_system: false,
+            label: OnceLock::new(),
+            owned: Some((base, layout)),
+            copy_of: None,
+        }
+    }
+
+    /// Zeros for the launches of several CPU threads.
+    fn of_system(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes + 2 * GUARD, GUARD).expect("a buffer fits the address space");
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        Self {
+            start: base.as_ptr() as usize + GUARD,
+            bytes,
+            element_bytes: size_of::<u64>(),
+            initialised: true,
+            shadow: None,
+            is_of_system: true,
             label: OnceLock::new(),
             owned: Some((base, layout)),
             copy_of: None,
@@ -76,6 +97,7 @@ impl Allocation {
                 element_bytes: size_of::<T>(),
                 initialised: true,
                 shadow: writable.then(|| Shadow::new(bytes)),
+                is_of_system: false,
                 label: OnceLock::new(),
                 owned: None,
                 copy_of: None,
@@ -282,15 +304,20 @@ impl<T: DeviceValue> GlobalBuffer<T> {
 
 impl<T: DeviceValue> Drop for GlobalBuffer<T> {
     fn drop(&mut self) {
-        let mut registry = registry();
-        if let Some(allocation) = registry.live.remove(&self.allocation.start) {
-            registry.dropped_bytes += allocation.held_bytes();
-            registry.dropped.push_back(allocation);
-        }
-        while registry.dropped_bytes > QUARANTINE_BYTES {
-            let oldest = registry.dropped.pop_front();
-            registry.dropped_bytes -= oldest.map_or(0, |allocation| allocation.held_bytes());
-        }
+        retire(&self.allocation);
+    }
+}
+
+/// Takes a buffer out of sight. Its addresses are kept for a while.
+fn retire(allocation: &Allocation) {
+    let mut registry = registry();
+    if let Some(allocation) = registry.live.remove(&allocation.start) {
+        registry.dropped_bytes += allocation.held_bytes();
+        registry.dropped.push_back(allocation);
+    }
+    while registry.dropped_bytes > QUARANTINE_BYTES {
+        let oldest = registry.dropped.pop_front();
+        registry.dropped_bytes -= oldest.map_or(0, |allocation| allocation.held_bytes());
     }
 }
 
@@ -301,5 +328,59 @@ impl<T: DeviceValue> fmt::Debug for GlobalBuffer<T> {
             .field("len", &self.len())
             .field("address", &format_args!("{:#x}", self.allocation.start))
             .finish()
+    }
+}
+
+/// Words of 64 bits that launches on several CPU threads access at the same time, as GPUs of one machine access each other's memory, and hosts too.
+///
+/// Kernels see it as they see a [`GlobalBuffer`]. They may load and store words by atomics of the system's scope, and nothing else: anything else
+/// is a finding. A load returns the newest value, orders nothing, and lets the other threads of the launch go on, and other CPU threads; waiting for
+/// a word that another launch will store is no deadlock.
+pub struct SystemBuffer {
+    allocation: Arc<Allocation>,
+}
+
+impl SystemBuffer {
+    /// A buffer of `len` zeros.
+    ///
+    /// # Panics
+    /// If the size in bytes exceeds the address space.
+    #[must_use]
+    pub fn zeroed(len: usize, label: &str) -> Self {
+        let bytes = len.checked_mul(size_of::<u64>()).expect("a buffer fits the address space");
+        let allocation = Arc::new(Allocation::of_system(bytes).with_label(label));
+        registry().live.insert(allocation.start, Arc::clone(&allocation));
+        Self { allocation }
+    }
+
+    /// The words.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the buffer is live, and all who access it do so by atomics.
+        unsafe {
+            core::slice::from_raw_parts(self.as_ptr() as *const AtomicU64, self.allocation.bytes / size_of::<u64>())
+        }
+    }
+
+    /// The address to pass to kernels.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u64 {
+        self.allocation.start as *mut u64
+    }
+}
+
+impl Drop for SystemBuffer {
+    fn drop(&mut self) {
+        retire(&self.allocation);
+    }
+}
+
+impl fmt::Debug for SystemBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = format_args!("{:#x}", self.allocation.start);
+        f.debug_struct("SystemBuffer")
+            .field("label", &self.allocation.label())
+            .field("address", &address)
+            .finish_non_exhaustive()
     }
 }

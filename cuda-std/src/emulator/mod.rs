@@ -50,7 +50,7 @@ mod thread;
 mod warp;
 
 pub use launch::{Dim3, Launch};
-pub use memory::GlobalBuffer;
+pub use memory::{GlobalBuffer, SystemBuffer};
 pub use report::{Finding, FindingKind, MemoryPlace, Stats, ThreadPlace};
 
 /// Runs a kernel once, in the natural order: the short form of [`Launch::run`].

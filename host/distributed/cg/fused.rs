@@ -10,7 +10,7 @@ use super::residual;
 use crate::{
     DType, DeviceVec, Lanes, Preconditioner, Result, Scalar,
     device::{Device, Mark, Readable, Recording, Writable, launch},
-    distributed::{Communicator, DistributedMatrix, DistributedVec, matrix::Part},
+    distributed::{Communicator, DistributedMatrix, DistributedVec, matrix::Part, windows::no_link},
     solver::{Method, Phase, Round, StateArrays, ending, lanes_of},
     stored::Csr,
 };
@@ -93,10 +93,10 @@ impl<'s, T: Scalar> Fused<'s, T> {
     fn iterate(&mut self) -> Result<()> {
         self.multiply()?;
         self.combine(Combine::Product)?;
-        self.update(false)?;
+        self.update(Update::OfResidual)?;
         if self.vectors.z.is_some() {
             self.precondition()?;
-            self.update(true)?;
+            self.update(Update::DotsAlone { begins: false })?;
         }
         self.combine(Combine::Update { begins: false })?;
         self.direction()
@@ -108,6 +108,8 @@ impl<'s, T: Scalar> Fused<'s, T> {
         let communicator = matrix.communicator();
         let call =
             (!communicator.exchanges_in_streams()).then(|| communicator.call("the direction in conjugate gradients"));
+        let windows = communicator.windows();
+        let mut parts_left = matrix.parts().len();
         matrix.multiply(call, p.blocks_mut(), q.blocks_mut(), |part, p, q| {
             let own_p = p.own().slice(part.rows.clone())?;
             let (mut q, p) = (q.own_mut(), p.storage().slice(..part.matrix.ncols())?);
@@ -116,6 +118,9 @@ impl<'s, T: Scalar> Fused<'s, T> {
                 return part.matrix.spmv(T::from_f64(1.0), p, T::default(), q);
             };
             let lanes = lanes[part.place];
+            parts_left -= 1;
+            let windows = windows.filter(|_| parts_left == 0);
+            let mut numbers = windows.map(|windows| windows.numbers().borrow_mut());
             let (device, q) = q.into_writable();
             let (state, partials) = sums.state.writable(device);
             let values = csr.values.read();
@@ -131,15 +136,21 @@ impl<'s, T: Scalar> Fused<'s, T> {
                 q,
                 state,
                 partials,
-                part: sums.of_product.slice_mut(part.place..=part.place)?.into_writable().1,
+                place: part.place as u32,
+                parts: sums.of_product.writable(),
+                link: match (windows, &mut numbers) {
+                    (Some(windows), Some(numbers)) => windows.link(numbers, communicator.time_limit()),
+                    _ => no_link(),
+                },
             };
             let entry = Key { step: Step::Product(lanes), dtype: T::DTYPE }.entry();
             // SAFETY: a valid matrix, aligned as allocations are; vectors of its size, none a part of another, borrowed mutably where they are
             // written; the entry is for `T`. No row is longer than fused products allow.
             unsafe { launch(device, entry, grid_of_product(csr.nrows, lanes, device.multiprocessors()), args) }
         })?;
-        if let Product::OfMatrix = self.product {
-            self.launch_vectors(Step::Dot, false)?;
+        // Without rows there is no product to exchange the sum.
+        if matches!(self.product, Product::OfMatrix) || self.matrix.parts().is_empty() {
+            self.launch_vectors(None)?;
         }
         Ok(())
     }
@@ -152,23 +163,31 @@ impl<'s, T: Scalar> Fused<'s, T> {
         }
     }
 
-    /// Computes the next residual, unless the dots are all that is needed, and this rank's parts of its dots.
-    fn update(&mut self, is_dots_alone: bool) -> Result<()> {
-        self.launch_vectors(Step::Update, is_dots_alone)
+    /// Computes the next residual, if that is asked for, and this rank's parts of its dots.
+    fn update(&mut self, update: Update) -> Result<()> {
+        self.launch_vectors(Some(update))
     }
 
-    fn launch_vectors(&mut self, step: Step, is_dots_alone: bool) -> Result<()> {
+    /// Launches an update, or the dot product of `p` and `q`.
+    fn launch_vectors(&mut self, update: Option<Update>) -> Result<()> {
         let n = self.own_rows();
         let (kind, diagonal) = self.preconditioner();
+        let communicator = self.communicator();
         let Vectors { r, p, q, z } = &mut self.vectors;
-        let is_update = step == Step::Update;
+        let is_update = update.is_some();
+        let step = if is_update { Step::Update } else { Step::Dot };
+        // A preconditioner that is applied between comes before the dots.
+        let is_before_dots = z.is_some() && update == Some(Update::OfResidual);
+        let windows = communicator.windows().filter(|_| !is_before_dots);
+        let mut numbers = windows.map(|windows| windows.numbers().borrow_mut());
         let parts = if is_update { &mut self.sums.of_update } else { &mut self.sums.of_product };
         let device = self.matrix.communicator().device();
         let (state, partials) = self.sums.state.writable(device);
         let args = VectorArgs {
             n,
             preconditioner: kind,
-            is_dots_alone: u32::from(is_dots_alone),
+            is_dots_alone: u32::from(matches!(update, Some(Update::DotsAlone { .. }))),
+            begins: u32::from(update == Some(Update::DotsAlone { begins: true })),
             diagonal: if is_update { diagonal } else { Readable::default() },
             z: z.as_ref().filter(|_| is_update).map(|z| z.local().readable()).unwrap_or_default(),
             p: if is_update { Readable::default() } else { p.local().readable() },
@@ -177,6 +196,10 @@ impl<'s, T: Scalar> Fused<'s, T> {
             state,
             partials,
             parts: parts.writable(),
+            link: match (windows, &mut numbers) {
+                (Some(windows), Some(numbers)) => windows.link(numbers, communicator.time_limit()),
+                _ => no_link(),
+            },
         };
         let (entry, blocks) = (Key { step, dtype: T::DTYPE }.entry(), grid_of_vectors(n, device.multiprocessors()));
         // SAFETY: vectors of `n` elements, which begin their memory, none a part of another, borrowed mutably where they are written; the
@@ -211,9 +234,12 @@ impl<'s, T: Scalar> Fused<'s, T> {
         unsafe { launch(device, key.entry(), blocks, args) }
     }
 
-    /// Adds the parts of all ranks, and computes what follows.
+    /// Adds the parts of all ranks, and computes what follows. With windows the kernels before have done so.
     fn combine(&mut self, of: Combine) -> Result<()> {
         let communicator = self.communicator();
+        if communicator.windows().is_some() {
+            return Ok(());
+        }
         let (device, ranks) = (communicator.device(), communicator.size() as u32);
         let Sums { state, of_product, of_update, all } = &mut self.sums;
         let own = match of {
@@ -258,6 +284,15 @@ impl<'s, T: Scalar> Fused<'s, T> {
     }
 }
 
+/// What to compute of the residual.
+#[derive(Clone, Copy, PartialEq)]
+enum Update {
+    /// The next one, and its dots.
+    OfResidual,
+    /// The dots of the present one, which no iteration has led to if it `begins`.
+    DotsAlone { begins: bool },
+}
+
 /// What to combine.
 #[derive(Clone, Copy)]
 enum Combine {
@@ -298,7 +333,7 @@ impl<T: Scalar> Method for Fused<'_, T> {
         // So every rank queues its part.
         self.communicator().call("the beginning of conjugate gradients").all_gather(&[])?;
         self.precondition()?;
-        self.update(true)?;
+        self.update(Update::DotsAlone { begins: true })?;
         self.combine(Combine::Update { begins: true })?;
         self.direction()?;
         self.mark.set()

@@ -57,7 +57,8 @@ impl<'a, T: Scalar> DistributedCg<'a, T> {
     }
 
     /// Sets a callback, which is called after each iteration. If it breaks, the solver stops with [`StopReason::Stopped`](crate::StopReason::Stopped). It must break
-    /// at the same iteration on every rank; otherwise solving fails.
+    /// at the same iteration on every rank; otherwise solving fails. GPUs that exchange data without the host do several iterations before the host
+    /// hears of them: the callback is then called with some delay, and the solver stops when the queued iterations have run.
     #[must_use]
     pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
         self.callback = Some(Box::new(callback));

@@ -15,11 +15,15 @@
 //! ```
 //! `combine` adds the parts in the order of ranks, so all ranks get the same bits, and go on or end alike.
 //!
+//! GPUs that see each other's memory exchange parts, and the halo of `p`, themselves: `halo` sends and receives elements, and the last block of
+//! `product`, `dot` or `update` exchanges the parts and does what `combine` does. See [`window`] and [`mod@halo`].
+//!
 //! # When to use it
 //! Systems over several devices.
 //!
 //! # Bytes moved
-//! Those of `cg_csr` and `cg_steps`; `combine` reads a few numbers of each rank.
+//! Those of `cg_csr` and `cg_steps`; `combine` reads a few numbers of each rank. `halo` reads each element that is sent, and writes it as words of
+//! twice its bytes, which the receiver reads to write the element.
 //!
 //! # Safety
 //! Every entry:
@@ -30,7 +34,15 @@
 //!    `columns`.
 //! 3. `preconditioner` is one of [`preconditioner`]; `diagonal` is a vector where it says so, and so is `z`.
 //! 4. Nothing else accesses what the launch writes meanwhile.
-//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension. The grid has at most [`MAX_BLOCKS`] blocks, at least one; of `combine`, one.
+//! 5. A link describes the windows of ranks that all run the same launches in the same order; other accesses to a window than these launches' are
+//!    ordered with them. Of two launches of a rank with a link, one has ended before the other begins. All blocks of `halo` run at the same time, one for
+//!    each channel in use; its rows exist, and each rank receives what the other sends.
+//! 6. Blocks have [`BLOCK_SIZE`] threads in one dimension. The grid has at most [`MAX_BLOCKS`] blocks, at least one; of `combine` and `sum`, one.
+
+#[path = "cg_ranks/halo.rs"]
+pub mod halo;
+#[path = "cg_ranks/window.rs"]
+pub mod window;
 
 use cuda_std::{mem, thread, warp::WARP_SIZE};
 
@@ -43,6 +55,8 @@ use crate::{
     family::family,
     sums::{MAX_BLOCKS, PARTIALS, Sum, over_grid},
 };
+use halo::HaloArgs;
+use window::Link;
 
 pub use crate::cg_elements::BLOCK_SIZE;
 
@@ -74,8 +88,12 @@ args! {
         part state: State<A>,
         /// Sums of blocks.
         write partials: f64 [PARTIALS],
-        /// The part of `p . q`.
-        write part: f64 [1],
+        /// This launch's place among the parts.
+        value place: u32,
+        /// The parts of `p . q`.
+        write parts: f64 [PARTS],
+        /// The way to the other ranks, of the last launch of a product.
+        part link: Link<A>,
     }
 }
 
@@ -88,6 +106,8 @@ args! {
         value preconditioner: u32,
         /// Of `update`: whether `r` stays, and the dots alone are computed.
         value is_dots_alone: u32,
+        /// Of `update`: whether no iteration has led to the residual.
+        value begins: u32,
         /// The inverse of the diagonal.
         read diagonal: T [null or n as usize],
         /// The preconditioned residual, if it is stored.
@@ -104,6 +124,8 @@ args! {
         write partials: f64 [PARTIALS],
         /// The part of `p . q`, or of `r . z` and `r . r`.
         write parts: f64 [PARTS],
+        /// The way to the other ranks, where the sums are those of the vectors as they are then.
+        part link: Link<A>,
     }
 }
 
@@ -125,6 +147,18 @@ args! {
     }
 }
 
+args! {
+    /// The arguments of `sum`, passed by value.
+    pub struct SumArgs {
+        /// How many sums, one after the other, each of the same numbers.
+        value times: u32,
+        /// The way to the other ranks.
+        part link: Link<A>,
+        /// The numbers of this rank; then their sums over all ranks, or, if one does not answer, what they were.
+        write numbers: f64 [2],
+    }
+}
+
 /// A kernel of the method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -136,6 +170,10 @@ pub enum Step {
     Update,
     /// The sums of all ranks, and what follows from them. The type of elements does not count.
     Combine,
+    /// The exchange of halos.
+    Halo,
+    /// Sums over all ranks. The type of elements does not count.
+    Sum,
 }
 
 family! {
@@ -165,6 +203,9 @@ family! {
     cg_ranks_update_f32(Step::Update, DType::F32): VectorArgs<f32> => update::<f32>;
     cg_ranks_update_f64(Step::Update, DType::F64): VectorArgs<f64> => update::<f64>;
     cg_ranks_combine(Step::Combine, DType::F64): CombineArgs => combine;
+    cg_ranks_halo_f32(Step::Halo, DType::F32): HaloArgs<f32> => halo::halo::<f32>;
+    cg_ranks_halo_f64(Step::Halo, DType::F64): HaloArgs<f64> => halo::halo::<f64>;
+    cg_ranks_sum(Step::Sum, DType::F64): SumArgs => sum;
 }
 
 /// Blocks of a product of so many rows at `lanes` lanes a row, on a GPU of so many multiprocessors.
@@ -204,14 +245,42 @@ unsafe fn product<T: Scalar, const LANES: u32>(args: ProductArgs<T>) {
     // SAFETY: all threads see the same counter, and come to the sum over the grid, or none does.
     unsafe {
         if state.counter(counter::STATUS) != status::RUNNING {
-            return;
+            return state.stop();
         }
         let block = Rows { rows, entries, row_offsets, col_indices, values, x: p, p: own_p, q };
         let sum = block.multiply::<LANES, false>();
         if let Some([pq]) = of_grid([sum], &state, partials) {
-            mem::store(args.part, pq.total());
+            mem::store(args.parts.add(args.place as usize), pq.total());
+            after_product(&args.link, args.parts, &state);
         }
     }
+}
+
+/// Exchanges this rank's part of `p . q`, if there is a way, and goes on from the sum.
+///
+/// # Safety
+/// The rules at the head of this module; one thread calls it, after all others are done with the state.
+#[inline(always)]
+unsafe fn after_product(link: &Link, parts: *const f64, state: &State) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if link.ranks > 0
+            && let Some([pq]) = link.sum([of_rank(parts)])
+        {
+            state.after_product(pq);
+        }
+    }
+}
+
+/// A rank's part of `p . q`.
+///
+/// # Safety
+/// There are so many parts.
+#[inline(always)]
+unsafe fn of_rank(parts: *const f64) -> f64 {
+    // SAFETY: the caller's promise.
+    let part = |place: usize| unsafe { mem::load(parts.add(place)) };
+    part(0) + part(1) + part(2)
 }
 
 /// The sum of `p . q`.
@@ -238,13 +307,14 @@ unsafe fn dot<T: Scalar>(args: VectorArgs<T>) {
     // SAFETY: the rules are the same; all threads see the same counter.
     unsafe {
         if args.state.counter(counter::STATUS) != status::RUNNING {
-            return;
+            return args.state.stop();
         }
         let mut dot = Dot { args: &args, sum: Sum::ZERO };
         for_elements(args.n, &mut dot);
         let sum = dot.sum;
         if let Some([pq]) = of_grid([sum], &args.state, args.partials) {
             mem::store(args.parts, pq.total());
+            after_product(&args.link, args.parts, &args.state);
         }
     }
 }
@@ -302,8 +372,14 @@ unsafe fn update<T: Scalar>(args: VectorArgs<T>) {
         for_elements(args.n, &mut update);
         let sums = update.sums;
         if let Some([rz, rr]) = of_grid(sums, &args.state, args.partials) {
-            mem::store(args.parts, rz.total());
-            mem::store(args.parts.add(1), rr.total());
+            let (rz, rr) = (rz.total(), rr.total());
+            mem::store(args.parts, rz);
+            mem::store(args.parts.add(1), rr);
+            if args.link.ranks > 0
+                && let Some([rz, rr]) = args.link.sum([rz, rr])
+            {
+                args.state.after_update(rz, rr, args.begins != 0, size_of::<T>());
+            }
         }
     }
 }
@@ -327,7 +403,7 @@ unsafe fn combine(args: CombineArgs) {
             let mut pq = 0.0;
             let mut rank = 0;
             while rank < ranks {
-                pq += part(rank, 0) + part(rank, 1) + part(rank, 2);
+                pq += of_rank(parts.add(rank as usize * PARTS));
                 rank += 1;
             }
             state.after_product(pq);
@@ -340,6 +416,27 @@ unsafe fn combine(args: CombineArgs) {
                 rank += 1;
             }
             state.after_update(rz, rr, begins != 0, element_bytes as usize);
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn sum(args: SumArgs) {
+    if thread::index_1d() != 0 {
+        return;
+    }
+    // SAFETY: this thread alone; there are two numbers.
+    unsafe {
+        let own = [mem::load(args.numbers), mem::load(args.numbers.add(1))];
+        let mut time = 0;
+        while time < args.times {
+            if let Some(sums) = args.link.sum(own) {
+                mem::store(args.numbers, sums[0]);
+                mem::store(args.numbers.add(1), sums[1]);
+            }
+            time += 1;
         }
     }
 }
