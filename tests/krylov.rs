@@ -312,7 +312,7 @@ fn attempts(device: &Device) {
     assert_eq!(methods(&solve(&convection(8, 1.0))), [SolverMethod::BiCgStab]);
     // A rotation by a right angle: r . A r is 0, so that BiCGSTAB divides by it.
     let n = 16;
-    let row = |i: usize| vec![(i ^ 1, if i % 2 == 0 { 1.0 } else { -1.0 })];
+    let row = |i: usize| vec![(i ^ 1, [1.0, -1.0][i % 2])];
     let of_rotation = solve(&from_rows(n, (0..n).map(row).collect()));
     assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 50 }]);
     assert!(of_rotation[0].1.contains("try GMRES"), "{of_rotation:?}");
