@@ -5,7 +5,7 @@ use std::ops::{Div, Mul, Neg};
 use kernels_gpu::factor;
 
 use crate::{
-    Device, DeviceVec, Element, Result, Scalar,
+    Device, DeviceVec, Element, Map, Result, Scalar,
     device::{Backend, KernelLaunch},
 };
 
@@ -80,6 +80,22 @@ impl<T: Scalar> DeviceScalar<T> {
     /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
     pub fn set<'a>(&mut self, value: impl IntoFactor<'a, T>) -> Result<()> {
         self.vector.fill(value)
+    }
+
+    /// Multiplies by a factor, without waiting.
+    pub(crate) fn scale<'a>(&mut self, factor: impl IntoFactor<'a, T>) -> Result<()> {
+        self.vector.scale(factor)
+    }
+
+    /// Takes the square root, without waiting.
+    pub(crate) fn root(&mut self) -> Result<()> {
+        self.vector.map(Map::Sqrt)
+    }
+
+    /// Returns `1 / self` as a factor.
+    #[must_use]
+    pub fn recip(&self) -> Factor<'_, T> {
+        Factor { value: T::from_f64(1.0), numerator: None, denominator: Some(self) }
     }
 }
 

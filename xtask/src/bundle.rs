@@ -29,6 +29,7 @@ const BUILT: &[&str] = &[
     "--test=formats_on_device",
     "--test=gemm",
     "--test=graph",
+    "--test=krylov",
     "--test=matrix_values",
     "--test=orders_on_device",
     "--test=own_kernel",

@@ -95,10 +95,18 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// Creates a solver for systems with this matrix or operator.
     #[must_use]
     pub fn new(a: &'a impl LinearOperator<T>) -> Self {
+        Self::of(a, None, Criterion::default())
+    }
+
+    pub(super) fn of(
+        operator: &'a dyn LinearOperator<T>,
+        preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
+        criterion: Criterion,
+    ) -> Self {
         Self {
-            operator: a,
-            preconditioner: None,
-            criterion: Criterion::default(),
+            operator,
+            preconditioner,
+            criterion,
             method: CgMethod::Auto,
             lanes: Lanes::Auto,
             compensated: false,

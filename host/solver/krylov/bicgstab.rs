@@ -1,0 +1,251 @@
+//! BiCGSTAB: short recurrences for matrices that are not symmetric.
+
+use super::system::System;
+use crate::{
+    DeviceScalar, DeviceVec, Result, Scalar,
+    solver::{
+        StopReason,
+        course::{Method, Phase, Round, breakdown},
+    },
+};
+
+/// Iterations that are queued before the host reads their numbers.
+const AT_A_TIME: usize = 4;
+
+/// Numbers of an iteration that the host reads.
+const NUMBERS: usize = 3;
+
+/// BiCGSTAB (van der Vorst, 1992), preconditioned from the right, so that the residual is that of the system itself.
+///
+/// ```text
+/// rv = r^ . v, alpha = rho / rv      with v = A M p
+/// s = r - alpha v
+/// omega = t . s / t . t              with t = A M s
+/// x = x + alpha M p + omega M s
+/// r = s - omega t
+/// beta = (r^ . r / rv) (t . t / t . s)
+/// p = r + beta (p - omega v)
+/// ```
+/// The shadow residual `r^` is the first residual. Where `r` has become orthogonal to it, the method begins again with the `r` of then.
+pub(super) struct BiCgStab<'s, T: Scalar> {
+    system: System<'s, T>,
+    r: DeviceVec<T>,
+    shadow: DeviceVec<T>,
+    p: DeviceVec<T>,
+    v: DeviceVec<T>,
+    t: DeviceVec<T>,
+    /// `M p` and `M s`; unused without a preconditioner.
+    mp: DeviceVec<T>,
+    ms: DeviceVec<T>,
+    /// `r^ . r` and `r^ . v`.
+    rho: DeviceScalar<T>,
+    rv: DeviceScalar<T>,
+    /// `t . s` and `t . t`.
+    ts: DeviceScalar<T>,
+    tt: DeviceScalar<T>,
+    beta: DeviceScalar<T>,
+    norm: DeviceScalar<T>,
+    /// The norms of `s` and of `r`, and `r^ . r`, of each iteration that the host has not read yet.
+    log: DeviceVec<T>,
+    /// `x`, `r`, `p` and `rho` before these iterations, to undo what does not count.
+    saved: ([DeviceVec<T>; 3], DeviceScalar<T>),
+    shadow_norm: f64,
+    /// Whether the next iteration is the first with its shadow residual.
+    is_fresh: bool,
+    round: Round,
+    seen: Vec<f64>,
+    end: Option<Result<StopReason>>,
+}
+
+/// What the host finds in an iteration.
+enum Found {
+    /// It counts, and leaves a residual of this norm. Whether the recurrences can go on.
+    Norm(f64, bool),
+    /// Its first half ends with a small residual of this norm; the second half would divide by 0.
+    Half(f64),
+    /// It does not count: a division by 0, or an overflow.
+    Broken,
+}
+
+impl<'s, T: Scalar> BiCgStab<'s, T> {
+    pub(super) fn new(system: System<'s, T>) -> Result<Self> {
+        let (vector, scalar) = (|| system.vector(), || system.scalar());
+        Ok(Self {
+            r: vector()?,
+            shadow: vector()?,
+            p: vector()?,
+            v: vector()?,
+            t: vector()?,
+            mp: vector()?,
+            ms: vector()?,
+            rho: scalar()?,
+            rv: scalar()?,
+            ts: scalar()?,
+            tt: scalar()?,
+            beta: scalar()?,
+            norm: scalar()?,
+            log: system.a.device().zeros(NUMBERS * AT_A_TIME)?,
+            saved: ([vector()?, vector()?, vector()?], scalar()?),
+            shadow_norm: 0.0,
+            is_fresh: true,
+            round: Round { target: 0.0, first: 0, limit: 0, goes_on: false },
+            seen: Vec::new(),
+            end: None,
+            system,
+        })
+    }
+
+    /// Begins with `r` as the shadow residual.
+    fn restart(&mut self) -> Result<()> {
+        self.shadow.assign(&self.r)?;
+        self.p.assign(&self.r)?;
+        self.r.dot_into(&self.r, &mut self.rho)?;
+        self.shadow_norm = self.r.norm2()?.get()?.to_f64();
+        self.is_fresh = true;
+        Ok(())
+    }
+
+    /// `s = r - alpha v` in place of `r`, and its norm.
+    fn first_half(&mut self) -> Result<()> {
+        let Self { system, r, shadow, p, v, mp, rho, rv, norm, .. } = self;
+        system.a.apply(system.precondition(p, mp)?.into(), (&mut *v).into())?;
+        shadow.dot_into(&*v, rv)?;
+        r.axpby_norm(-(&*rho / &*rv), &*v, T::from_f64(1.0), norm)
+    }
+
+    /// The rest of the iteration.
+    fn second_half(&mut self) -> Result<()> {
+        let Self { system, r, shadow, p, v, t, mp, ms, rho, rv, ts, tt, beta, norm, .. } = self;
+        system.a.apply(system.precondition(r, ms)?.into(), (&mut *t).into())?;
+        t.dot_into(&*r, ts)?;
+        t.dot_into(&*t, tt)?;
+        let (mp, ms) = (system.preconditioned(p, mp), system.preconditioned(r, ms));
+        system.x.axpy(&*rho / &*rv, mp)?;
+        system.x.axpy(&*ts / &*tt, ms)?;
+        r.axpby_norm(-(&*ts / &*tt), &*t, T::from_f64(1.0), norm)?;
+        shadow.dot_into(&*r, rho)?;
+        // Quotients of numbers of similar size, which neither overflow nor underflow where their products would.
+        beta.set(&*rho / &*rv)?;
+        beta.scale(&*tt / &*ts)?;
+        p.axpy(-(&*ts / &*tt), &*v)?;
+        p.axpby(T::from_f64(1.0), &*r, &*beta)
+    }
+
+    fn iterate(&mut self, place: usize) -> Result<()> {
+        let first = NUMBERS * place;
+        self.first_half()?;
+        self.log.slice_mut(first..=first)?.fill(&self.norm)?;
+        self.second_half()?;
+        self.log.slice_mut(first + 1..=first + 1)?.fill(&self.norm)?;
+        self.log.slice_mut(first + 2..=first + 2)?.fill(&self.rho)
+    }
+
+    fn save(&mut self) -> Result<()> {
+        let ([x, r, p], rho) = &mut self.saved;
+        x.assign(&*self.system.x)?;
+        r.assign(&self.r)?;
+        p.assign(&self.p)?;
+        rho.set(&self.rho)
+    }
+
+    /// Returns to the saved state, and repeats some iterations.
+    fn redo(&mut self, count: usize) -> Result<()> {
+        let ([x, r, p], rho) = &self.saved;
+        self.system.x.assign(x)?;
+        self.r.assign(r)?;
+        self.p.assign(p)?;
+        self.rho.set(rho)?;
+        (0..count).try_for_each(|place| self.iterate(place))
+    }
+
+    fn look(&self, numbers: &[T]) -> Found {
+        let [half, norm, rho] = [0, 1, 2].map(|place| numbers[place].to_f64());
+        let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
+        match () {
+            () if half <= self.round.target && !(norm <= self.round.target && rho.is_finite()) => Found::Half(half),
+            () if !norm.is_finite() || !rho.is_finite() => Found::Broken,
+            () => Found::Norm(norm, rho.abs() > precision * norm * self.shadow_norm),
+        }
+    }
+
+    /// What becomes of the method after an iteration that counts.
+    fn verdict(&self, norm: f64, iteration: usize) -> Option<Result<StopReason>> {
+        match () {
+            () if norm <= self.round.target => Some(Ok(StopReason::Converged)),
+            () if iteration >= self.round.limit => Some(Ok(StopReason::MaxIterations)),
+            () => None,
+        }
+    }
+}
+
+const BREAKDOWN: &str = "the method divides by 0, or numbers overflow: the matrix or the preconditioner is singular, holds NaN or infinity, or \
+                         does not suit BiCGSTAB; try GMRES";
+
+impl<T: Scalar> Method for BiCgStab<'_, T> {
+    fn size(&self) -> usize {
+        self.system.size()
+    }
+
+    fn residual(&mut self) -> Result<(f64, f64)> {
+        self.system.residual(&mut self.r, &mut self.norm)
+    }
+
+    fn set_zero(&mut self) -> Result<()> {
+        self.system.x.fill(T::default())
+    }
+
+    fn begin(&mut self, round: Round) -> Result<()> {
+        (self.round, self.end) = (round, None);
+        self.restart()
+    }
+
+    fn advance(&mut self, done: usize) -> Result<()> {
+        let count = AT_A_TIME.min(self.round.limit - done);
+        self.save()?;
+        (0..count).try_for_each(|place| self.iterate(place))?;
+        let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
+        for (i, numbers) in log.chunks(NUMBERS).enumerate() {
+            let goes_on = match self.look(numbers) {
+                Found::Norm(norm, goes_on) => {
+                    self.seen.push(norm);
+                    self.end = self.verdict(norm, done + i + 1);
+                    goes_on
+                }
+                Found::Half(norm) => {
+                    self.redo(i)?;
+                    self.first_half()?;
+                    let mp = self.system.preconditioned(&self.p, &self.mp);
+                    self.system.x.axpy(&self.rho / &self.rv, mp)?;
+                    self.seen.push(norm);
+                    self.end = Some(Ok(StopReason::Converged));
+                    return Ok(());
+                }
+                Found::Broken if self.is_fresh && i == 0 => {
+                    self.end = Some(Err(breakdown(done + 1, BREAKDOWN)));
+                    return self.redo(0);
+                }
+                Found::Broken => {
+                    self.redo(i)?;
+                    return self.restart();
+                }
+            };
+            if self.end.is_some() || !goes_on {
+                if i + 1 < count {
+                    self.redo(i + 1)?;
+                }
+                return if self.end.is_some() { Ok(()) } else { self.restart() };
+            }
+            self.is_fresh = false;
+        }
+        Ok(())
+    }
+
+    fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
+        history.append(&mut self.seen);
+        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,262 @@
+//! GMRES: the least residual over a Krylov space.
+
+use std::mem;
+
+use super::system::System;
+use crate::{
+    DeviceScalar, DeviceSlice, DeviceVec, Reduction, Result, Scalar,
+    solver::{
+        StopReason,
+        course::{Method, Phase, Round, breakdown},
+    },
+};
+
+/// Iterations that are queued before the host reads their part of the Hessenberg matrix.
+const AT_A_TIME: usize = 4;
+
+/// GMRES with restarts (Saad & Schultz, 1986), preconditioned from the right, so that the residual is that of the system itself. Flexible
+/// GMRES (Saad, 1993) also stores the preconditioned basis, and allows a preconditioner that changes from iteration to iteration.
+///
+/// The basis is made orthogonal by modified Gram-Schmidt (Saad, "Iterative Methods for Sparse Linear Systems", 2003, algorithm 9.5); the
+/// rotations that solve the small least squares problem are computed by the host, in `f64`.
+pub(super) struct Gmres<'s, T: Scalar> {
+    system: System<'s, T>,
+    restart: usize,
+    /// Up to `restart + 1` orthonormal vectors, one after another.
+    basis: DeviceVec<T>,
+    /// Flexible GMRES with a preconditioner: `restart` preconditioned vectors.
+    preconditioned: Option<DeviceVec<T>>,
+    /// `restart` columns of `restart + 1` elements.
+    hessenberg: DeviceVec<T>,
+    r: DeviceVec<T>,
+    w: DeviceVec<T>,
+    z: DeviceVec<T>,
+    norm: DeviceScalar<T>,
+    /// Dots, by turns: the next one is computed while the factor is the one before.
+    dots: [DeviceScalar<T>; 2],
+    cycle: Cycle,
+    round: Round,
+    seen: Vec<f64>,
+    end: Option<Result<StopReason>>,
+}
+
+impl<'s, T: Scalar> Gmres<'s, T> {
+    pub(super) fn new(system: System<'s, T>, restart: usize, flexible: bool) -> Result<Self> {
+        let n = system.size();
+        // More vectors than unknowns are linearly dependent.
+        let restart = restart.min(n.max(1));
+        let device = system.a.device();
+        let stored = flexible && system.m.is_some();
+        Ok(Self {
+            restart,
+            basis: device.zeros((restart + 1) * n)?,
+            preconditioned: stored.then(|| device.zeros(restart * n)).transpose()?,
+            hessenberg: device.zeros(restart * (restart + 1))?,
+            r: system.vector()?,
+            w: system.vector()?,
+            z: system.vector()?,
+            norm: system.scalar()?,
+            dots: [system.scalar()?, system.scalar()?],
+            cycle: Cycle::default(),
+            round: Round { target: 0.0, first: 0, limit: 0, goes_on: false },
+            seen: Vec::new(),
+            end: None,
+            system,
+        })
+    }
+
+    /// Begins a cycle at the residual `r` with its norm.
+    fn first_vector(&mut self, norm: f64) -> Result<()> {
+        self.cycle = Cycle { right: vec![norm], ..Cycle::default() };
+        let n = self.system.size();
+        self.basis.slice_mut(..n)?.axpby(self.norm.recip(), &self.r, T::default())
+    }
+
+    /// Queues the basis vector after vector `j`, and column `j` of the Hessenberg matrix.
+    fn extend(&mut self, j: usize) -> Result<()> {
+        let Self { system, basis, preconditioned, hessenberg, w, z, dots: [dot, next_dot], .. } = self;
+        let (n, rows) = (system.size(), self.restart + 1);
+        let vector = |i: usize| i * n..(i + 1) * n;
+        let newest = basis.slice(vector(j))?;
+        match (system.m, preconditioned) {
+            (None, _) => system.a.apply(newest, (&mut *w).into())?,
+            (Some(m), Some(all)) => {
+                m.apply(newest, all.slice_mut(vector(j))?)?;
+                system.a.apply(all.slice(vector(j))?, (&mut *w).into())?;
+            }
+            (Some(m), None) => {
+                m.apply(newest, (&mut *z).into())?;
+                system.a.apply((&*z).into(), (&mut *w).into())?;
+            }
+        }
+        let mut column = hessenberg.slice_mut(j * rows..(j + 1) * rows)?;
+        w.dot_into(basis.slice(vector(0))?, dot)?;
+        for i in 0..=j {
+            column.slice_mut(i..=i)?.fill(&*dot)?;
+            let v = basis.slice(vector(i))?;
+            if i < j {
+                w.axpy_dot(-&*dot, v, basis.slice(vector(i + 1))?, next_dot)?;
+                mem::swap(dot, next_dot);
+            } else {
+                w.axpy(-&*dot, v)?;
+            }
+        }
+        w.reduce_into(Reduction::Norm2, dot)?;
+        column.slice_mut(j + 1..=j + 1)?.fill(&*dot)?;
+        basis.slice_mut(vector(j + 1))?.axpby(dot.recip(), &*w, T::default())
+    }
+
+    /// Reads `count` columns after the known ones. Returns how the method ends with them, if it does.
+    fn look(&mut self, count: usize, done: usize) -> Result<Option<Result<StopReason>>> {
+        let (rows, known) = (self.restart + 1, self.cycle.columns.len());
+        let columns = self.hessenberg.slice(known * rows..(known + count) * rows)?.to_vec()?;
+        for (i, column) in columns.chunks(rows).enumerate() {
+            let iteration = done + i + 1;
+            let column = column[..known + i + 2].iter().map(|number| number.to_f64()).collect();
+            let Some(norm) = self.cycle.push(column) else {
+                return Ok(Some(Err(breakdown(iteration, NOT_FINITE))));
+            };
+            self.seen.push(norm);
+            if norm <= self.round.target {
+                return Ok(Some(Ok(StopReason::Converged)));
+            }
+            if self.cycle.is_invariant::<T>() {
+                return Ok(Some(Err(breakdown(iteration, SINGULAR))));
+            }
+            if iteration >= self.round.limit {
+                return Ok(Some(Ok(StopReason::MaxIterations)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds the best vector of the space to `x`, and ends the cycle.
+    fn update(&mut self) -> Result<()> {
+        let Self { system, basis, preconditioned, w, z, cycle, .. } = self;
+        let (n, one) = (system.size(), T::from_f64(1.0));
+        let lengths = cycle.solution();
+        *cycle = Cycle::default();
+        if lengths.is_empty() {
+            return Ok(());
+        }
+        let of = |vectors: &DeviceVec<T>, add: &mut dyn FnMut(T, DeviceSlice<'_, T>) -> Result<()>| {
+            let mut places = lengths.iter().enumerate();
+            places.try_for_each(|(j, &length)| add(T::from_f64(length), vectors.slice(j * n..(j + 1) * n)?))
+        };
+        let Some(m) = system.m else {
+            return of(basis, &mut |length, v| system.x.axpy(length, v));
+        };
+        if let Some(preconditioned) = preconditioned {
+            return of(preconditioned, &mut |length, v| system.x.axpy(length, v));
+        }
+        w.fill(T::default())?;
+        of(basis, &mut |length, v| w.axpy(length, v))?;
+        m.apply((&*w).into(), (&mut *z).into())?;
+        system.x.axpy(one, &*z)
+    }
+}
+
+const NOT_FINITE: &str =
+    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
+const SINGULAR: &str =
+    "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
+
+impl<T: Scalar> Method for Gmres<'_, T> {
+    fn size(&self) -> usize {
+        self.system.size()
+    }
+
+    fn residual(&mut self) -> Result<(f64, f64)> {
+        self.system.residual(&mut self.r, &mut self.norm)
+    }
+
+    fn set_zero(&mut self) -> Result<()> {
+        self.system.x.fill(T::default())
+    }
+
+    fn begin(&mut self, round: Round) -> Result<()> {
+        (self.round, self.end) = (round, None);
+        let norm = self.norm.get()?.to_f64();
+        self.first_vector(norm)
+    }
+
+    fn advance(&mut self, done: usize) -> Result<()> {
+        if self.cycle.columns.len() == self.restart {
+            self.update()?;
+            let (norm, _) = self.residual()?;
+            self.first_vector(norm)?;
+        }
+        let known = self.cycle.columns.len();
+        let count = AT_A_TIME.min(self.restart - known).min(self.round.limit - done);
+        (known..known + count).try_for_each(|j| self.extend(j))?;
+        self.end = self.look(count, done)?;
+        Ok(())
+    }
+
+    fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
+        history.append(&mut self.seen);
+        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.update()
+    }
+}
+
+/// The small least squares problem of a cycle, `min |right - H y|`, solved column by column by Givens rotations.
+#[derive(Default)]
+struct Cycle {
+    /// The columns of the triangular matrix.
+    columns: Vec<Vec<f64>>,
+    /// The cosines and sines of the rotations.
+    rotations: Vec<(f64, f64)>,
+    /// The rotated right-hand side.
+    right: Vec<f64>,
+    /// The last column before its rotation: its norm, and its last element.
+    newest: (f64, f64),
+}
+
+impl Cycle {
+    /// Adds a column; returns the norm of the residual, or None if the column is of no use because it is not finite.
+    fn push(&mut self, mut column: Vec<f64>) -> Option<f64> {
+        let j = self.columns.len();
+        let norm = column.iter().fold(0.0, |norm: f64, number| norm.hypot(*number));
+        if !norm.is_finite() {
+            return None;
+        }
+        self.newest = (norm, column[j + 1]);
+        for (i, &(cosine, sine)) in self.rotations.iter().enumerate() {
+            let (upper, lower) = (column[i], column[i + 1]);
+            (column[i], column[i + 1]) = (cosine * upper + sine * lower, cosine * lower - sine * upper);
+        }
+        let length = column[j].hypot(column[j + 1]);
+        // A column of zeros leaves the residual as it is.
+        let (cosine, sine) = if length == 0.0 { (0.0, 1.0) } else { (column[j] / length, column[j + 1] / length) };
+        column[j] = length;
+        column.truncate(j + 1);
+        self.columns.push(column);
+        self.rotations.push((cosine, sine));
+        let last = self.right[j];
+        self.right[j] = cosine * last;
+        self.right.push(-sine * last);
+        Some((sine * last).abs())
+    }
+
+    /// Whether the newest vector lies in the space of the others, to rounding.
+    fn is_invariant<T: Scalar>(&self) -> bool {
+        let (norm, last) = self.newest;
+        let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
+        last <= precision * norm
+    }
+
+    /// The `y` of the least residual. Directions that the matrix maps to nothing get 0.
+    fn solution(&self) -> Vec<f64> {
+        let mut y = self.right[..self.columns.len()].to_vec();
+        for (j, column) in self.columns.iter().enumerate().rev() {
+            y[j] = if column[j] == 0.0 { 0.0 } else { y[j] / column[j] };
+            let length = y[j];
+            y.iter_mut().zip(&column[..j]).for_each(|(y, entry)| *y -= length * entry);
+        }
+        y
+    }
+}

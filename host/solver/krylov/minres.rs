@@ -1,0 +1,288 @@
+//! MINRES: the least residual of a symmetric system.
+
+use std::mem;
+
+use super::system::System;
+use crate::{
+    DeviceScalar, DeviceVec, Result, Scalar,
+    solver::{
+        StopReason,
+        course::{Method, Phase, Round, breakdown},
+    },
+};
+
+/// Iterations of Lanczos' method that are queued before the host reads their numbers.
+const AT_A_TIME: usize = 8;
+
+/// MINRES (Paige & Saunders, 1975) for symmetric matrices, definite or not, with a symmetric positive definite preconditioner `M`.
+///
+/// The device runs Lanczos' method some iterations ahead, and keeps their vectors. The host reads the tridiagonal matrix, computes its
+/// rotations in `f64`, and queues the updates of `x` with them: an iteration past the last one costs time, but changes nothing.
+///
+/// With a preconditioner, MINRES minimises the residual in the norm of `M`. The 2-norm, by which solvers end, is that of the residual itself,
+/// which follows the recurrence `r = s^2 r - c phi u / beta` (Choi, Paige & Saunders, 2011).
+pub(super) struct Minres<'s, T: Scalar> {
+    system: System<'s, T>,
+    r: DeviceVec<T>,
+    norm: DeviceScalar<T>,
+    /// Lanczos vectors before the preconditioner, not normalised: two from before, and one for each iteration.
+    u: Vec<DeviceVec<T>>,
+    /// The newest of them after the preconditioner.
+    z: DeviceVec<T>,
+    /// Normalised vectors of the iterations.
+    v: Vec<DeviceVec<T>>,
+    /// The last two directions of `x`.
+    w: [DeviceVec<T>; 2],
+    /// `v . A v`, and the norm of the newest vector and of the one before.
+    alpha: DeviceScalar<T>,
+    beta: DeviceScalar<T>,
+    old_beta: DeviceScalar<T>,
+    /// `alpha`, `beta^2` and the norm of the residual of each iteration that the host has not read yet.
+    log: DeviceVec<T>,
+    rotations: Rotations,
+    /// Iterations since the first residual of the round.
+    iterations: usize,
+    round: Round,
+    seen: Vec<f64>,
+    end: Option<Result<StopReason>>,
+}
+
+/// The state of the rotations (the names of Paige and Saunders), before an iteration.
+#[derive(Clone, Copy, Default)]
+struct Rotations {
+    cosine: f64,
+    sine: f64,
+    /// The norm of the newest Lanczos vector.
+    beta: f64,
+    delta_bar: f64,
+    epsilon: f64,
+    /// The residual in the norm of `M`.
+    phi_bar: f64,
+    /// The sum of squares of the tridiagonal matrix.
+    squares: f64,
+}
+
+/// What an iteration does to the vectors.
+struct Update {
+    /// `w = v / gamma + older * w_older + old * w_old`.
+    by_gamma: f64,
+    older: f64,
+    old: f64,
+    /// `x = x + phi w`.
+    phi: f64,
+    /// `r = kept * r + added * u`.
+    kept: f64,
+    added: f64,
+}
+
+impl<'s, T: Scalar> Minres<'s, T> {
+    pub(super) fn new(system: System<'s, T>) -> Result<Self> {
+        Ok(Self {
+            r: system.vector()?,
+            norm: system.scalar()?,
+            u: system.vectors(AT_A_TIME + 2)?,
+            z: system.vector()?,
+            v: system.vectors(AT_A_TIME)?,
+            w: [system.vector()?, system.vector()?],
+            alpha: system.scalar()?,
+            beta: system.scalar()?,
+            old_beta: system.scalar()?,
+            log: system.a.device().zeros(3 * AT_A_TIME)?,
+            rotations: Rotations::default(),
+            iterations: 0,
+            round: Round { target: 0.0, first: 0, limit: 0, goes_on: false },
+            seen: Vec::new(),
+            end: None,
+            system,
+        })
+    }
+
+    /// An iteration of Lanczos' method, the `place`-th of a batch: `v`, the next `u`, `z = M u`, `alpha` and `beta`.
+    fn lanczos(&mut self, place: usize, is_first: bool) -> Result<()> {
+        let Self { system, u, z, v, alpha, beta, old_beta, log, .. } = self;
+        let v = &mut v[place];
+        let (before, next) = u.split_at_mut(place + 2);
+        let (older, newest, next) = (&before[place], &before[place + 1], &mut next[0]);
+        v.axpby(beta.recip(), system.preconditioned(newest, z), T::default())?;
+        system.a.apply((&*v).into(), (&mut *next).into())?;
+        if !is_first {
+            next.axpy(-(&*beta / &*old_beta), older)?;
+        }
+        v.dot_into(&*next, alpha)?;
+        next.axpy(-(&*alpha / &*beta), newest)?;
+        mem::swap(beta, old_beta);
+        next.dot_into(system.precondition(next, z)?, beta)?;
+        log.slice_mut(3 * place..=3 * place)?.fill(&*alpha)?;
+        log.slice_mut(3 * place + 1..=3 * place + 1)?.fill(&*beta)?;
+        // The root of a small negative number is that of rounding: the host looks at the square.
+        beta.root()
+    }
+
+    /// The updates of as many of `count` iterations as count, and how the method ends after them, if it does.
+    fn look(&mut self, count: usize, done: usize) -> Result<(Vec<Update>, Option<Result<StopReason>>)> {
+        let log = self.log.slice(..3 * count)?.to_vec()?;
+        let mut updates = Vec::with_capacity(count);
+        let mut norms = Vec::with_capacity(count);
+        let mut end = None;
+        for (i, numbers) in log.chunks(3).enumerate() {
+            let (alpha, square) = (numbers[0].to_f64(), numbers[1].to_f64());
+            match self.rotations.next::<T>(alpha, square) {
+                Ok(update) => updates.push(update),
+                Err(problem) => {
+                    end = Some(Err(breakdown(done + i + 1, problem)));
+                    break;
+                }
+            }
+            norms.push(self.rotations.phi_bar);
+            if self.rotations.beta == 0.0 {
+                break;
+            }
+        }
+        if self.system.m.is_some() {
+            norms = self.true_norms(&updates)?;
+        }
+        for (i, &norm) in norms.iter().enumerate() {
+            self.seen.push(norm);
+            let ends = match () {
+                () if !norm.is_finite() => Some(Err(breakdown(done + i + 1, NOT_FINITE))),
+                () if norm <= self.round.target => Some(Ok(StopReason::Converged)),
+                () if done + i + 1 >= self.round.limit => Some(Ok(StopReason::MaxIterations)),
+                () => None,
+            };
+            if let Some(ends) = ends {
+                self.seen.truncate(if ends.is_err() { i } else { i + 1 });
+                updates.truncate(self.seen.len());
+                return Ok((updates, Some(ends)));
+            }
+        }
+        let is_exhausted = end.is_none() && self.rotations.beta == 0.0;
+        Ok((updates, if is_exhausted { Some(Err(breakdown(done + norms.len(), NO_SOLUTION))) } else { end }))
+    }
+
+    /// The 2-norms of the residuals after the updates.
+    fn true_norms(&mut self, updates: &[Update]) -> Result<Vec<f64>> {
+        for (place, update) in updates.iter().enumerate() {
+            let u = &self.u[place + 2];
+            self.r.axpby_norm(T::from_f64(update.added), u, T::from_f64(update.kept), &mut self.norm)?;
+            self.log.slice_mut(3 * place + 2..=3 * place + 2)?.fill(&self.norm)?;
+        }
+        let log = self.log.slice(..3 * updates.len())?.to_vec()?;
+        Ok(log.chunks(3).map(|numbers| numbers[2].to_f64()).collect())
+    }
+
+    /// Queues the updates of `x`.
+    fn update(&mut self, updates: &[Update]) -> Result<()> {
+        for (place, update) in updates.iter().enumerate() {
+            let [older, old] = &mut self.w;
+            older.axpby(T::from_f64(update.by_gamma), &self.v[place], T::from_f64(update.older))?;
+            older.axpy(T::from_f64(update.old), &*old)?;
+            self.system.x.axpy(T::from_f64(update.phi), &*older)?;
+            mem::swap(older, old);
+        }
+        Ok(())
+    }
+}
+
+impl Rotations {
+    /// Adds a row and a column to the tridiagonal matrix: `alpha`, and the square of the next `beta`.
+    fn next<T: Scalar>(&mut self, alpha: f64, square: f64) -> std::result::Result<Update, &'static str> {
+        let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
+        if !alpha.is_finite() || !square.is_finite() {
+            return Err(NOT_FINITE);
+        }
+        self.squares += alpha * alpha + self.beta * self.beta + square.abs();
+        let scale = self.squares.sqrt();
+        // A vector of rounding errors is none.
+        let beta = if square.abs() <= (precision * scale).powi(2) { 0.0 } else { square.sqrt() };
+        if beta.is_nan() {
+            return Err(INDEFINITE_PRECONDITIONER);
+        }
+        let Self { cosine, sine, delta_bar, epsilon, phi_bar, .. } = *self;
+        let delta = cosine * delta_bar + sine * alpha;
+        let gamma_bar = sine * delta_bar - cosine * alpha;
+        // The norm of A r, over that of r, before this iteration.
+        let slope = gamma_bar.hypot(beta);
+        if slope <= precision * scale {
+            return Err(NO_SOLUTION);
+        }
+        let (gamma, phi_old) = (slope, phi_bar);
+        *self = Self {
+            cosine: gamma_bar / gamma,
+            sine: beta / gamma,
+            beta,
+            delta_bar: -cosine * beta,
+            epsilon: sine * beta,
+            phi_bar: beta / gamma * phi_old,
+            squares: self.squares,
+        };
+        Ok(Update {
+            by_gamma: 1.0 / gamma,
+            older: -epsilon / gamma,
+            old: -delta / gamma,
+            phi: self.cosine * phi_old,
+            kept: self.sine * self.sine,
+            added: if beta == 0.0 { 0.0 } else { -self.phi_bar * self.cosine / beta },
+        })
+    }
+}
+
+const NOT_FINITE: &str =
+    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
+const INDEFINITE_PRECONDITIONER: &str =
+    "u . M u is negative: the preconditioner is not positive definite; GMRES allows that";
+const NO_SOLUTION: &str =
+    "A r vanishes although the residual r does not: the matrix is singular, and b is not in its range";
+
+impl<T: Scalar> Method for Minres<'_, T> {
+    fn size(&self) -> usize {
+        self.system.size()
+    }
+
+    fn residual(&mut self) -> Result<(f64, f64)> {
+        self.system.residual(&mut self.r, &mut self.norm)
+    }
+
+    fn set_zero(&mut self) -> Result<()> {
+        self.system.x.fill(T::default())
+    }
+
+    fn begin(&mut self, round: Round) -> Result<()> {
+        (self.round, self.end, self.iterations) = (round, None, 0);
+        self.u[1].assign(&self.r)?;
+        self.u[1].dot_into(self.system.precondition(&self.u[1], &mut self.z)?, &mut self.beta)?;
+        let square = self.beta.get()?.to_f64();
+        self.beta.root()?;
+        self.w.iter_mut().try_for_each(|w| w.fill(T::default()))?;
+        self.rotations = Rotations { cosine: -1.0, phi_bar: square.sqrt(), ..Rotations::default() };
+        match () {
+            () if !square.is_finite() => Err(breakdown(round.first, NOT_FINITE)),
+            () if square < 0.0 => Err(breakdown(round.first, INDEFINITE_PRECONDITIONER)),
+            () if square == 0.0 => Err(breakdown(
+                round.first,
+                "r . M r is 0 although the residual r is not: the preconditioner is singular, or numbers underflow",
+            )),
+            () => Ok(()),
+        }
+    }
+
+    fn advance(&mut self, done: usize) -> Result<()> {
+        let count = AT_A_TIME.min(self.round.limit - done);
+        (0..count).try_for_each(|place| self.lanczos(place, self.iterations + place == 0))?;
+        let (updates, end) = self.look(count, done)?;
+        self.update(&updates)?;
+        self.u.swap(0, count);
+        self.u.swap(1, count + 1);
+        self.iterations += count;
+        self.end = end;
+        Ok(())
+    }
+
+    fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
+        history.append(&mut self.seen);
+        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Krylov methods for systems of every kind, behind one builder.
+
+mod bicgstab;
+mod gmres;
+mod minres;
+mod system;
+
+use std::{fmt, ops::ControlFlow, rc::Rc};
+
+use self::{bicgstab::BiCgStab, gmres::Gmres, minres::Minres, system::System};
+use super::{
+    Callback, Course, Criterion, LinearOperator, Method, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
+    cg::Cg, symmetry,
+};
+use crate::{DeviceVec, Error, Result, Scalar, device::check_length};
+
+/// Basis vectors between two restarts of GMRES, where [`SolverMethod::Auto`] chooses it.
+const RESTART: usize = 50;
+
+/// A solver for `A * x = b` with any square matrix or operator, and an optional preconditioner.
+///
+/// ```
+/// use warpsparse::{CsrMatrix, Device, Jacobi, Solver, SolverMethod, Tolerance};
+///
+/// // 4 1
+/// // 2 3, not symmetric
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0f64, 1.0, 2.0, 3.0])?;
+/// let device = Device::auto();
+/// let a = device.upload(&a)?;
+/// let (b, mut x) = (device.upload_vec(&[6.0, 8.0])?, device.zeros(2)?);
+/// let mut solver = Solver::new(&a).method(SolverMethod::Gmres { restart: 30 }).tolerance(Tolerance::relative(1e-12));
+/// let info = solver.preconditioner(Jacobi::new(&a)?).solve(&b, &mut x)?;
+/// let x = x.to_vec()?;
+/// assert!(info.relative_residual < 2e-12 && (x[0] - 1.0).abs() < 1e-11 && (x[1] - 2.0).abs() < 1e-11);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// Preconditioners act from the right, except in conjugate gradients and MINRES, so that the residual that decides is that of the system
+/// itself. A few iterations are
+/// queued before the host reads their numbers. Dot products accumulate in `f64` in a fixed order: the same input on the same device gives
+/// the same bits.
+///
+/// For symmetric positive definite systems, [`Cg`] has more options and faster kernels.
+pub struct Solver<'a, T: Scalar> {
+    operator: &'a dyn LinearOperator<T>,
+    preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
+    criterion: Criterion,
+    method: SolverMethod,
+    callback: Option<Box<Callback<'a>>>,
+    attempts: Vec<Attempt>,
+}
+
+/// A method of [`Solver`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SolverMethod {
+    /// Up to three methods in turn, until one converges. For a symmetric matrix: conjugate gradients, MINRES, GMRES; otherwise, and for
+    /// operators that are
+    /// not a [`DeviceMatrix`](crate::DeviceMatrix): BiCGSTAB, GMRES, GMRES with more vectors. [`Solver::attempts`] lists them.
+    #[default]
+    Auto,
+    /// Conjugate gradients ([`Cg`]): symmetric positive definite matrices and preconditioners.
+    Cg,
+    /// MINRES (Paige & Saunders, 1975): symmetric matrices, definite or not, and a symmetric positive definite preconditioner. 22 vectors.
+    Minres,
+    /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. 10 vectors.
+    BiCgStab,
+    /// GMRES (Saad & Schultz, 1986): any matrix. The residual never grows, but the method may stagnate if it is restarted too early. An
+    /// iteration takes
+    /// time in proportion to the iterations since the restart.
+    Gmres {
+        /// The number of iterations between restarts, at least 1; `restart + 4` vectors.
+        restart: usize,
+    },
+    /// Flexible GMRES (Saad, 1993): GMRES with a preconditioner that may change from iteration to iteration.
+    FlexibleGmres {
+        /// The number of iterations between restarts, at least 1; `2 * restart + 4` vectors.
+        restart: usize,
+    },
+}
+
+impl fmt::Display for SolverMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cg => f.write_str("conjugate gradients"),
+            Self::Minres => f.write_str("MINRES"),
+            Self::BiCgStab => f.write_str("BiCGSTAB"),
+            Self::Gmres { restart } => write!(f, "GMRES({restart})"),
+            Self::FlexibleGmres { restart } => write!(f, "flexible GMRES({restart})"),
+        }
+    }
+}
+
+/// A method that a [`Solver`] has used, and how it ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// The method.
+    pub method: SolverMethod,
+    /// How it ended: why it stopped and after how many iterations, or its error.
+    pub outcome: String,
+}
+
+impl<'a, T: Scalar> Solver<'a, T> {
+    /// Creates a solver for systems with this matrix or operator.
+    #[must_use]
+    pub fn new(a: &'a impl LinearOperator<T>) -> Self {
+        Self {
+            operator: a,
+            preconditioner: None,
+            criterion: Criterion::default(),
+            method: SolverMethod::Auto,
+            callback: None,
+            attempts: Vec::new(),
+        }
+    }
+
+    /// Sets the method; the default is [`SolverMethod::Auto`].
+    #[must_use]
+    pub fn method(mut self, method: SolverMethod) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// Sets the tolerance; the default is a relative residual of `1e-6`.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
+        self.criterion.tolerance = tolerance;
+        self
+    }
+
+    /// Sets the maximum number of iterations of a method; the default is ten times the size of the system.
+    #[must_use]
+    pub fn max_iterations(mut self, iterations: usize) -> Self {
+        self.criterion.max_iterations = Some(iterations);
+        self
+    }
+
+    /// Sets the preconditioner, or a reference to one.
+    #[must_use]
+    pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
+        self.preconditioner = Some(Rc::new(preconditioner));
+        self
+    }
+
+    /// Sets a callback, which is called after each iteration, in order, with some delay. If it breaks, the solver stops with
+    /// [`StopReason::Stopped`] when the queued iterations have run. A method of [`SolverMethod::Auto`] after the first counts from 1 again.
+    #[must_use]
+    pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
+        self.callback = Some(Box::new(callback));
+        self
+    }
+
+    /// Returns the methods that the last [`solve`](Self::solve) has used, in order.
+    #[must_use]
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Solves `A * x = b`. `x` holds the initial guess, and on return the solution, or the last iterate. Waits for the result.
+    ///
+    /// With [`SolverMethod::Auto`], each method begins at the initial guess, and the last result is returned if none converges.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch) for an operator that is not square, or vectors of another length;
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`InvalidOption`](Error::InvalidOption) for a restart after 0 iterations, and a tolerance
+    /// that is negative or not
+    /// finite; [`Breakdown`](Error::Breakdown), naming the iteration, if the method does not suit the system or numbers are not finite; the
+    /// errors of the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
+        self.check(b, x)?;
+        self.attempts.clear();
+        let methods = match self.method {
+            SolverMethod::Auto => self.candidates()?,
+            method => vec![method],
+        };
+        let first_guess = if methods.len() > 1 { Some(x.try_clone()?) } else { None };
+        let mut result = self.attempt(methods[0], b, x);
+        for &method in &methods[1..] {
+            let is_over = match &result {
+                Ok(info) => matches!(info.reason, StopReason::Converged | StopReason::Stopped),
+                Err(error) => !matches!(error, Error::Breakdown { .. }),
+            };
+            if is_over {
+                break;
+            }
+            if let Some(guess) = &first_guess {
+                x.assign(guess)?;
+            }
+            result = self.attempt(method, b, x);
+        }
+        result
+    }
+
+    fn check(&self, b: &DeviceVec<T>, x: &DeviceVec<T>) -> Result<()> {
+        let (n, device) = (self.operator.nrows(), self.operator.device());
+        check_length("the row of A", n, self.operator.ncols())?;
+        check_length("b", n, b.len())?;
+        check_length("x", n, x.len())?;
+        device.check_same("b", b.device())?;
+        device.check_same("x", x.device())?;
+        if let SolverMethod::Gmres { restart: 0 } | SolverMethod::FlexibleGmres { restart: 0 } = self.method {
+            return Err(Error::InvalidOption("GMRES with a restart after 0 iterations".into()));
+        }
+        self.criterion.check()
+    }
+
+    /// The methods that suit the matrix.
+    fn candidates(&self) -> Result<Vec<SolverMethod>> {
+        let is_symmetric = match self.operator.as_matrix().map(symmetry::check) {
+            Some(Ok(())) => true,
+            None | Some(Err(Error::Breakdown { .. })) => false,
+            Some(Err(error)) => return Err(error),
+        };
+        let gmres = |restart| SolverMethod::Gmres { restart };
+        Ok(match is_symmetric {
+            true => vec![SolverMethod::Cg, SolverMethod::Minres, gmres(RESTART)],
+            false => vec![SolverMethod::BiCgStab, gmres(RESTART), gmres(4 * RESTART)],
+        })
+    }
+
+    fn attempt(&mut self, method: SolverMethod, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
+        let result = self.run(method, b, x);
+        let outcome = match &result {
+            Ok(info) => format!("{:?} after {} iterations", info.reason, info.iterations),
+            Err(error) => error.to_string(),
+        };
+        self.attempts.push(Attempt { method, outcome });
+        result
+    }
+
+    fn run(&mut self, method: SolverMethod, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
+        let (a, preconditioner) = (self.operator, self.preconditioner.clone());
+        let system = System { a, m: preconditioner.as_deref(), b, x };
+        let mut method: Box<dyn Method + '_> = match method {
+            SolverMethod::Auto | SolverMethod::Cg => return self.conjugate_gradients(b, system.x),
+            SolverMethod::Minres => Box::new(Minres::new(system)?),
+            SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
+            SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
+            SolverMethod::FlexibleGmres { restart } => Box::new(Gmres::new(system, restart, true)?),
+        };
+        Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(&mut *method)
+    }
+
+    fn conjugate_gradients(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
+        let mut cg = Cg::of(self.operator, self.preconditioner.clone(), self.criterion);
+        if let Some(callback) = &mut self.callback {
+            cg = cg.callback(callback);
+        }
+        cg.solve(b, x)
+    }
+}
+
+impl<T: Scalar> fmt::Debug for Solver<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Solver({}, {:?})", self.method, self.criterion)
+    }
+}

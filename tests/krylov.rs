@@ -1,0 +1,394 @@
+//! BiCGSTAB, GMRES and MINRES: solutions against a direct solver in `f64`, and how they end where there is none.
+
+mod common;
+
+use std::{ops::ControlFlow, process::ExitCode};
+
+use common::{Random, matrices::from_rows, on_every_device, other};
+use warpsparse::{
+    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner, Result, Scalar,
+    Solver, SolverMethod, StopReason, Tolerance,
+};
+
+const UNSYMMETRIC: [SolverMethod; 4] = [
+    SolverMethod::BiCgStab,
+    SolverMethod::Gmres { restart: 7 },
+    SolverMethod::Gmres { restart: 40 },
+    SolverMethod::FlexibleGmres { restart: 7 },
+];
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    trials.extend(on_every_device("unsymmetric_f32", unsymmetric::<f32>));
+    trials.extend(on_every_device("unsymmetric_f64", unsymmetric::<f64>));
+    trials.extend(on_every_device("indefinite_f32", indefinite::<f32>));
+    trials.extend(on_every_device("indefinite_f64", indefinite::<f64>));
+    trials.extend(on_every_device("histories_are_true", histories));
+    trials.extend(on_every_device("iterations_are_those_of_the_space", spaces));
+    trials.extend(on_every_device("a_changing_preconditioner", changing));
+    trials.extend(on_every_device("degenerate_systems", degenerate));
+    trials.extend(on_every_device("systems_without_a_solution", without_a_solution));
+    trials.extend(on_every_device("attempts", attempts));
+    trials.extend(on_every_device("limits_and_callbacks", limits));
+    trials.extend(on_every_device("what_does_not_fit_is_an_error", misfits));
+    trials.extend(on_every_device("same_input_same_bits", same_bits));
+    common::run(trials)
+}
+
+/// Convection and diffusion on a grid: not symmetric, and diagonally dominant only just.
+fn convection<T: Scalar>(side: usize, wind: f64) -> CsrMatrix<T> {
+    let row = |i: usize| {
+        let (x, y) = (i % side, i / side);
+        let mut entries = vec![(i, 4.0 + wind)];
+        if y > 0 {
+            entries.insert(0, (i - side, -1.0));
+        }
+        if x > 0 {
+            entries.insert(entries.len() - 1, (i - 1, -1.0 - wind));
+        }
+        if x + 1 < side {
+            entries.push((i + 1, -1.0));
+        }
+        if y + 1 < side {
+            entries.push((i + side, -1.0 + 0.25 * wind));
+        }
+        entries
+    };
+    from_rows(side * side, (0..side * side).map(row).collect())
+}
+
+/// A symmetric matrix with eigenvalues on both sides of 0: a shifted stencil.
+fn shifted<T: Scalar>(side: usize, shift: f64) -> CsrMatrix<T> {
+    let a = convection::<f64>(side, 0.0);
+    let (offsets, columns, values) = (a.row_offsets().to_vec(), a.col_indices().to_vec(), a.values());
+    let mut values = values.to_vec();
+    for row in 0..a.nrows() {
+        for k in offsets[row] as usize..offsets[row + 1] as usize {
+            if columns[k] as usize == row {
+                values[k] -= shift;
+            }
+        }
+    }
+    let values = values.into_iter().map(T::from_f64).collect();
+    CsrMatrix::try_from_csr_data(a.nrows(), a.ncols(), offsets, columns, values).unwrap()
+}
+
+/// The solution, by Gaussian elimination with partial pivoting.
+fn direct<T: Scalar>(a: &CsrMatrix<T>, b: &[T]) -> Vec<f64> {
+    let n = a.nrows();
+    let mut rows = vec![vec![0.0; n + 1]; n];
+    a.triplets().for_each(|(i, j, value)| rows[i][j] += value.to_f64());
+    (0..n).for_each(|i| rows[i][n] = b[i].to_f64());
+    for k in 0..n {
+        let pivot = (k..n).max_by(|&i, &j| rows[i][k].abs().total_cmp(&rows[j][k].abs())).unwrap();
+        rows.swap(k, pivot);
+        let (above, below) = rows.split_at_mut(k + 1);
+        for row in below {
+            let factor = row[k] / above[k][k];
+            row[k..].iter_mut().zip(&above[k][k..]).for_each(|(x, y)| *x -= factor * y);
+        }
+    }
+    let mut x = vec![0.0; n];
+    for k in (0..n).rev() {
+        let sum: f64 = (k + 1..n).map(|j| rows[k][j] * x[j]).sum();
+        x[k] = (rows[k][n] - sum) / rows[k][k];
+    }
+    x
+}
+
+fn norm(x: &[f64]) -> f64 {
+    x.iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+fn doubles<T: Scalar>(x: &[T]) -> Vec<f64> {
+    x.iter().map(|x| x.to_f64()).collect()
+}
+
+fn residual<T: Scalar>(a: &CsrMatrix<T>, b: &[T], x: &[T]) -> f64 {
+    let mut r = doubles(b);
+    a.triplets().for_each(|(i, j, value)| r[i] -= value.to_f64() * x[j].to_f64());
+    norm(&r)
+}
+
+fn tolerance<T>() -> f64 {
+    if size_of::<T>() == 4 { 1e-5 } else { 1e-11 }
+}
+
+/// Solves from a guess that is not 0, with and without Jacobi's preconditioner, and compares with the direct solution.
+fn solves<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>, methods: &[SolverMethod], preconditioned: &[bool]) {
+    let n = matrix.nrows();
+    let (b, guess) = (Random(5).vector::<T>(n), Random(6).vector::<T>(n));
+    let expected = direct(matrix, &b);
+    let a = device.upload(matrix).unwrap();
+    let b_norm = norm(&doubles(&b));
+    for &method in methods {
+        for &with_jacobi in preconditioned {
+            let (on_device, mut x) = (device.upload_vec(&b).unwrap(), device.upload_vec(&guess).unwrap());
+            let mut solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(tolerance::<T>()));
+            if with_jacobi {
+                solver = solver.preconditioner(Jacobi::new(&a).unwrap());
+            }
+            let info = solver.solve(&on_device, &mut x).unwrap();
+            let what = format!("{method}, Jacobi: {with_jacobi}: {:?} after {}", info.reason, info.iterations);
+            assert_eq!(info.reason, StopReason::Converged, "{what}");
+            let x = x.to_vec().unwrap();
+            let left = residual(matrix, &b, &x);
+            assert!(left <= 1.2 * tolerance::<T>() * b_norm, "{what}: {left}");
+            assert!((info.residual_norm - left).abs() <= 0.2 * tolerance::<T>() * b_norm, "{what}: {left}");
+            let error: Vec<f64> = x.iter().zip(&expected).map(|(x, y)| x.to_f64() - y).collect();
+            assert!(norm(&error) <= 200.0 * tolerance::<T>() * norm(&expected), "{what}: {}", norm(&error));
+            assert_eq!(info.history.len(), info.iterations + 1);
+        }
+    }
+}
+
+fn unsymmetric<T: Scalar>(device: &Device) {
+    solves(device, &convection::<T>(12, 1.5), &UNSYMMETRIC, &[false, true]);
+}
+
+fn indefinite<T: Scalar>(device: &Device) {
+    // Eigenvalues are 4 - 2 cos - 2 cos - shift: 12 of them are negative, none is near 0.
+    solves(
+        device,
+        &shifted::<T>(12, 1.03),
+        &[SolverMethod::Minres, SolverMethod::Gmres { restart: 150 }],
+        &[false, true],
+    );
+}
+
+/// The norms of the history are those of the residuals of the iterates, and those of MINRES and GMRES never grow.
+fn histories(device: &Device) {
+    let (unsymmetric, symmetric) = (convection::<f64>(9, 1.0), shifted::<f64>(9, 1.03));
+    let cases = [
+        (&unsymmetric, SolverMethod::BiCgStab),
+        (&unsymmetric, SolverMethod::Gmres { restart: 6 }),
+        (&unsymmetric, SolverMethod::FlexibleGmres { restart: 6 }),
+        (&symmetric, SolverMethod::Minres),
+    ];
+    for (matrix, method) in cases {
+        for with_jacobi in [false, true] {
+            let b = Random(8).vector::<f64>(matrix.nrows());
+            let a = device.upload(matrix).unwrap();
+            let on_device = device.upload_vec(&b).unwrap();
+            let mut norms = Vec::new();
+            for limit in 1..=17 {
+                let mut x = device.zeros(matrix.nrows()).unwrap();
+                let mut solver =
+                    Solver::new(&a).method(method).max_iterations(limit).tolerance(Tolerance::relative(1e-13));
+                if with_jacobi {
+                    solver = solver.preconditioner(Jacobi::new(&a).unwrap());
+                }
+                let info = solver.solve(&on_device, &mut x).unwrap();
+                assert_eq!((info.iterations, info.reason), (limit, StopReason::MaxIterations), "{method}");
+                let left = residual(matrix, &b, &x.to_vec().unwrap());
+                assert!(
+                    (left - info.history[limit]).abs() <= 1e-12 * norm(&b),
+                    "{method} {limit}: {left}, {:?}",
+                    info.history
+                );
+                norms.push(left);
+            }
+            if method != SolverMethod::BiCgStab && !(with_jacobi && method == SolverMethod::Minres) {
+                assert!(norms.windows(2).all(|pair| pair[1] <= pair[0] * (1.0 + 1e-12)), "{method}: {norms:?}");
+            }
+        }
+    }
+}
+
+/// Three different eigenvalues are solved in three iterations.
+fn spaces(device: &Device) {
+    let n = 40;
+    let row = |i: usize| vec![(i, [-2.0, 1.0, 5.0][i % 3])];
+    let a = device.upload(&from_rows::<f64>(n, (0..n).map(row).collect())).unwrap();
+    let b = device.upload_vec(&Random(4).vector::<f64>(n)).unwrap();
+    for method in [SolverMethod::Minres, SolverMethod::Gmres { restart: 10 }] {
+        let mut x = device.zeros(n).unwrap();
+        let info = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-10)).solve(&b, &mut x).unwrap();
+        assert_eq!((info.iterations, info.reason), (3, StopReason::Converged), "{method}");
+    }
+}
+
+/// Scales by another number in each application.
+struct Changing(std::cell::Cell<u32>);
+
+impl Preconditioner<f64> for Changing {
+    fn apply(&self, r: DeviceSlice<'_, f64>, mut z: DeviceSliceMut<'_, f64>) -> Result<()> {
+        self.0.set(self.0.get() + 1);
+        z.assign(r)?;
+        z.scale(f64::from(self.0.get() % 4 + 1))
+    }
+}
+
+/// Flexible GMRES bears it, and believes in the right residuals.
+fn changing(device: &Device) {
+    let matrix = convection::<f64>(10, 1.0);
+    let b = Random(3).vector::<f64>(100);
+    let (a, on_device) = (device.upload(&matrix).unwrap(), device.upload_vec(&b).unwrap());
+    let mut x = device.zeros(100).unwrap();
+    let mut solver = Solver::new(&a).method(SolverMethod::FlexibleGmres { restart: 60 });
+    solver = solver.tolerance(Tolerance::relative(1e-10)).preconditioner(Changing(0.into()));
+    let info = solver.solve(&on_device, &mut x).unwrap();
+    assert_eq!(info.reason, StopReason::Converged);
+    let left = residual(&matrix, &b, &x.to_vec().unwrap());
+    assert!((left - info.history[info.iterations]).abs() <= 1e-11 * norm(&b), "{left}");
+}
+
+/// No unknowns, one, two; a right-hand side of 0; a first guess that is the solution.
+fn degenerate(device: &Device) {
+    let all = UNSYMMETRIC.into_iter().chain([SolverMethod::Minres, SolverMethod::Auto]);
+    for method in all {
+        for n in 0..3 {
+            let a = device.upload(&from_rows::<f64>(n, (0..n).map(|i| vec![(i, 2.0 + i as f64)]).collect())).unwrap();
+            let solution: Vec<f64> = (0..n).map(|i| 1.0 - 3.0 * i as f64).collect();
+            let b: Vec<f64> = (0..n).map(|i| (2.0 + i as f64) * solution[i]).collect();
+            let on_device = device.upload_vec(&b).unwrap();
+            for guess in [vec![0.5; n], solution.clone()] {
+                let mut x = device.upload_vec(&guess).unwrap();
+                let info =
+                    Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-12)).solve(&on_device, &mut x);
+                let info = info.unwrap();
+                assert_eq!(info.reason, StopReason::Converged, "{method} {n}");
+                assert!(info.iterations <= n, "{method} {n}: {}", info.iterations);
+                let x = x.to_vec().unwrap();
+                assert!(x.iter().zip(&solution).all(|(x, y)| (x - y).abs() < 1e-11), "{method} {n}: {x:?}");
+            }
+            let mut x = device.upload_vec(&vec![7.0; n]).unwrap();
+            let info = Solver::new(&a).method(method).solve(&device.zeros(n).unwrap(), &mut x).unwrap();
+            assert_eq!((info.reason, info.iterations), (StopReason::Converged, 0));
+            assert_eq!(x.to_vec().unwrap(), vec![0.0; n]);
+        }
+    }
+}
+
+/// A singular matrix, with a right-hand side in its range and with one that is not; NaN.
+fn without_a_solution(device: &Device) {
+    let n = 20;
+    let a = device
+        .upload(&from_rows::<f64>(n, (0..n).map(|i| vec![(i, if i == 3 { 0.0 } else { 1.0 + i as f64 })]).collect()));
+    let a = a.unwrap();
+    for method in [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 30 }, SolverMethod::Minres] {
+        let mut b = vec![1.0; n];
+        b[3] = 0.0;
+        let mut x = device.zeros(n).unwrap();
+        let solver = || Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-9)).max_iterations(200);
+        let info = solver().solve(&device.upload_vec(&b).unwrap(), &mut x).unwrap();
+        assert_eq!(info.reason, StopReason::Converged, "{method}");
+        let mut x = device.zeros(n).unwrap();
+        let outcome = solver().solve(&device.upload_vec(&vec![1.0; n]).unwrap(), &mut x);
+        let is_honest = match &outcome {
+            Ok(info) => info.reason != StopReason::Converged && info.relative_residual > 0.1,
+            Err(error) => matches!(error, Error::Breakdown { .. }),
+        };
+        assert!(is_honest, "{method}: {outcome:?}");
+        assert!(x.to_vec().unwrap().iter().all(|x| x.is_finite()), "{method}: {outcome:?}");
+    }
+    let nan =
+        device.upload(&from_rows::<f64>(4, (0..4).map(|i| vec![(i, if i == 2 { f64::NAN } else { 1.0 })]).collect()));
+    let nan = nan.unwrap();
+    for method in UNSYMMETRIC.into_iter().chain([SolverMethod::Minres]) {
+        let mut x = device.zeros(4).unwrap();
+        let error = Solver::new(&nan).method(method).solve(&device.upload_vec(&[1.0; 4]).unwrap(), &mut x).unwrap_err();
+        assert!(matches!(error, Error::Breakdown { .. }), "{method}: {error}");
+    }
+}
+
+/// What `Auto` chooses, and that it goes on where a method does not suit.
+fn attempts(device: &Device) {
+    let solve = |matrix: &CsrMatrix<f64>| {
+        let a = device.upload(matrix).unwrap();
+        let b = device.upload_vec(&Random(2).vector::<f64>(matrix.nrows())).unwrap();
+        let mut x = device.zeros(matrix.nrows()).unwrap();
+        let mut solver = Solver::new(&a).tolerance(Tolerance::relative(1e-9));
+        let info = solver.solve(&b, &mut x).unwrap();
+        assert_eq!(info.reason, StopReason::Converged);
+        solver.attempts().iter().map(|attempt| (attempt.method, attempt.outcome.clone())).collect::<Vec<_>>()
+    };
+    let methods = |attempts: &[(SolverMethod, String)]| attempts.iter().map(|(method, _)| *method).collect::<Vec<_>>();
+    assert_eq!(methods(&solve(&shifted(8, 0.0))), [SolverMethod::Cg]);
+    let of_indefinite = solve(&shifted(8, 1.03));
+    assert_eq!(methods(&of_indefinite), [SolverMethod::Cg, SolverMethod::Minres]);
+    assert!(of_indefinite[0].1.contains("not positive definite"), "{of_indefinite:?}");
+    assert!(of_indefinite[1].1.starts_with("Converged after "), "{of_indefinite:?}");
+    assert_eq!(methods(&solve(&convection(8, 1.0))), [SolverMethod::BiCgStab]);
+    // A rotation by a right angle: r . A r is 0, so that BiCGSTAB divides by it.
+    let n = 16;
+    let row = |i: usize| vec![(i ^ 1, [1.0, -1.0][i % 2])];
+    let of_rotation = solve(&from_rows(n, (0..n).map(row).collect()));
+    assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 50 }]);
+    assert!(of_rotation[0].1.contains("try GMRES"), "{of_rotation:?}");
+}
+
+fn limits(device: &Device) {
+    let a = device.upload(&convection::<f64>(10, 1.0)).unwrap();
+    let b = device.upload_vec(&Random(3).vector::<f64>(100)).unwrap();
+    for method in UNSYMMETRIC {
+        for limit in [0, 1, 5] {
+            let mut x = device.zeros(100).unwrap();
+            let solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-12)).max_iterations(limit);
+            let info = { solver }.solve(&b, &mut x).unwrap();
+            assert_eq!((info.reason, info.iterations), (StopReason::MaxIterations, limit), "{method}");
+        }
+        let (mut x, mut seen) = (device.zeros(100).unwrap(), Vec::new());
+        let info = Solver::new(&a)
+            .method(method)
+            .tolerance(Tolerance::relative(1e-12))
+            .callback(|progress| {
+                seen.push((progress.iteration, progress.residual_norm));
+                if progress.iteration == 6 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .solve(&b, &mut x)
+            .unwrap();
+        assert_eq!(info.reason, StopReason::Stopped, "{method}");
+        let left = residual(&convection::<f64>(10, 1.0), &b.to_vec().unwrap(), &x.to_vec().unwrap());
+        assert!((left - info.residual_norm).abs() <= 1e-12, "{method}: {left}");
+        assert!((left - info.history[info.iterations]).abs() <= 1e-11, "{method}: {left}");
+        assert_eq!(seen, info.history.iter().copied().enumerate().skip(1).take(6).collect::<Vec<_>>(), "{method}");
+    }
+}
+
+/// Not a matrix, and not square.
+struct Wide<'d>(&'d Device);
+
+impl LinearOperator<f64> for Wide<'_> {
+    fn nrows(&self) -> usize {
+        3
+    }
+    fn ncols(&self) -> usize {
+        4
+    }
+    fn device(&self) -> &Device {
+        self.0
+    }
+    fn apply(&self, _: DeviceSlice<'_, f64>, _: DeviceSliceMut<'_, f64>) -> Result<()> {
+        unreachable!("nothing is computed")
+    }
+}
+
+fn misfits(device: &Device) {
+    let a = device.upload(&convection::<f64>(4, 1.0)).unwrap();
+    let (b, mut x) = (device.zeros(16).unwrap(), device.zeros(16).unwrap());
+    let error = Solver::new(&a).method(SolverMethod::Gmres { restart: 0 }).solve(&b, &mut x).unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    let error = Solver::new(&a).tolerance(Tolerance::relative(-1.0)).solve(&b, &mut x).unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    let error = Solver::new(&a).solve(&device.zeros(15).unwrap(), &mut x).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "b", expected: 16, found: 15 }), "{error}");
+    let error = Solver::new(&a).solve(&other(device).zeros(16).unwrap(), &mut x).unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+    let wide = Wide(device);
+    let error = Solver::new(&wide).solve(&device.zeros(3).unwrap(), &mut device.zeros(4).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { what: "the row of A", .. }), "{error}");
+}
+
+fn same_bits(device: &Device) {
+    let a = device.upload(&convection::<f64>(11, 1.0)).unwrap();
+    let b = device.upload_vec(&Random(3).vector::<f64>(121)).unwrap();
+    for method in UNSYMMETRIC {
+        let solve = || {
+            let mut x = device.zeros(121).unwrap();
+            let info = Solver::new(&a).method(method).solve(&b, &mut x).unwrap();
+            (info.history.iter().map(|norm| norm.to_bits()).collect::<Vec<_>>(), x.to_vec().unwrap())
+        };
+        assert_eq!(solve(), solve(), "{method}");
+    }
+}
