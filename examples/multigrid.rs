@@ -1,6 +1,6 @@
 //! Diffusion with jumps, solved with multigrid and with Jacobi's preconditioner: `cargo run --release --example multigrid [DEVICE] [MATRIX]`.
 //!
-//! With Jacobi the iterations grow with the grid and with the jumps, with multigrid hardly. Then time steps: the matrix gets new values, and
+//! With Jacobi the iterations grow with the grid and with the jumps, with multigrid far more slowly. Then time steps: the matrix gets new values, and
 //! multigrid keeps its aggregates.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 use std::{env, error::Error, time::Instant};

@@ -25,7 +25,7 @@ use cycle::Workspace;
 use setup::Hierarchy;
 
 /// Algebraic multigrid by smoothed aggregation (Vaněk, Mandel & Brezina, 1996), for symmetric positive definite matrices such as those of diffusion, on
-/// grids or meshes of any kind: the number of iterations hardly grows with the matrix.
+/// grids or meshes of any kind: the number of iterations grows slowly with the matrix.
 ///
 /// It is a [`Preconditioner`] for [`Cg`], and [`solve`](Self::solve) puts the two together:
 ///
@@ -67,7 +67,7 @@ use setup::Hierarchy;
 ///
 /// # Memory
 /// The hierarchy shares the arrays of a CSR matrix with ascending columns, and copies others. After
-/// [`DeviceMatrix::update_values`] make a new `Amg`, or call [`update_values`](Self::update_values). Besides, it takes about 1 to 2 times the matrix.
+/// [`DeviceMatrix::update_values`] make a new `Amg`, or call [`update_values`](Self::update_values). Besides, it takes about 2 to 2.5 times the memory of a matrix with 5 to 7 entries a row, and less of one with longer rows.
 #[derive(Debug)]
 pub struct Amg<T> {
     hierarchy: Hierarchy<T>,
@@ -248,7 +248,7 @@ impl<T: Scalar> Preconditioner<T> for Amg<T> {
     }
 }
 
-/// The hierarchy of a matrix rounded to `f32`, for a system in `f64`: a cycle takes about two thirds of the time, and solutions are as precise, since only the
+/// The hierarchy of a matrix rounded to `f32`, for a system in `f64`: a cycle moves about 0.6 times the bytes, and solutions are as precise, since only the
 /// preconditioner is rounded. Numbers that `f32` cannot hold, as residuals below 1e-38, make it fail: scale such systems.
 ///
 /// ```
