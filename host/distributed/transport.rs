@@ -55,7 +55,7 @@ impl Transport {
             return Ok(Self::Host { reason: "there is one rank".into() });
         }
         let mut reasons: Vec<String> = Vec::new();
-        // Between GPUs on request only, until it has been run there.
+        // Between GPUs on request only, until it has been run under compute-sanitizer and with processes that are killed.
         let is_emulated = offers.iter().all(|offer| offer.kind == "emulated GPU");
         if choice == TransportChoice::Peers || choice == TransportChoice::Auto && is_emulated {
             let connected = match why_no_windows(&offers) {
