@@ -291,6 +291,16 @@ fn diffusion_with_coefficients() {
         assert!(matches!(generate::aniso2d::<f64>(3, wrong), Err(Error::InvalidOption(_))));
         assert!(matches!(generate::jump3d::<f64>(3, wrong), Err(Error::InvalidOption(_))));
     }
+    // What the type does not hold is refused; what it holds is computed without overflow or underflow.
+    for wrong in [1e39, 1e-50] {
+        assert!(matches!(generate::aniso2d::<f32>(3, wrong), Err(Error::InvalidOption(_))));
+        assert!(matches!(generate::jump3d::<f32>(3, wrong), Err(Error::InvalidOption(_))));
+    }
+    for contrast in [1e-300, 1e300] {
+        let a = generate::jump3d::<f64>(16, contrast).unwrap();
+        assert!(a.triplets().all(|(i, j, value)| value.is_finite() && (value > 0.0) == (i == j) && value != 0.0));
+        assert_eq!(a, a.transpose().unwrap());
+    }
 }
 
 /// The seed decides the matrix, on every machine and with every number of threads.

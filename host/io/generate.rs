@@ -46,9 +46,9 @@ pub fn stencil27<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
 /// rows, and `2 + 2 eps` on the diagonal. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] unless `eps` is positive and finite, otherwise as [`poisson2d`].
+/// [`Error::InvalidOption`] unless `eps` is positive and finite, and so are the elements of type `T`; otherwise as [`poisson2d`].
 pub fn aniso2d<T: Scalar>(n: usize, eps: f64) -> Result<CsrMatrix<T>> {
-    check_positive("eps", eps)?;
+    check_positive::<T>("eps", eps)?;
     weighted([1, n, n], |axis, _, _| [1.0, eps, 0.0][axis])
 }
 
@@ -56,22 +56,30 @@ pub fn aniso2d<T: Scalar>(n: usize, eps: f64) -> Result<CsrMatrix<T>> {
 /// conductivities 1 and `contrast`; between two points their harmonic mean counts. Symmetric positive definite.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] unless `contrast` is positive and finite, otherwise as [`poisson3d`].
+/// [`Error::InvalidOption`] unless `contrast` is positive and finite, and so are the elements of type `T`; otherwise as [`poisson3d`].
 pub fn jump3d<T: Scalar>(n: usize, contrast: f64) -> Result<CsrMatrix<T>> {
-    check_positive("contrast", contrast)?;
+    check_positive::<T>("contrast", contrast)?;
     let side = (n / 8).max(1);
     let conductivity = move |row: usize| {
         let boxes = row / (n * n) / side + row / n % n / side + row % n / side;
         if boxes.is_multiple_of(2) { 1.0 } else { contrast }
     };
-    let mean = move |_, a, b| 2.0 * conductivity(a) * conductivity(b) / (conductivity(a) + conductivity(b));
+    let mean = move |_, a: usize, b: usize| {
+        let (a, b) = (conductivity(a), conductivity(b));
+        // Neither overflows nor underflows where the mean does not, and is the same for both points.
+        2.0 * a.min(b) * (a.max(b) / (a + b))
+    };
     weighted([n, n, n], mean)
 }
 
-fn check_positive(what: &str, number: f64) -> Result<()> {
-    match number > 0.0 && number.is_finite() {
+/// The elements are at most 6 times the number, and at least a tenth of it.
+fn check_positive<T: Scalar>(what: &str, number: f64) -> Result<()> {
+    let is_held = |number: f64| T::from_f64(number).to_f64() > 0.0 && T::from_f64(number).to_f64().is_finite();
+    match number > 0.0 && is_held(0.1 * number) && is_held(6.0 * number) {
         true => Ok(()),
-        false => Err(Error::InvalidOption(format!("{what} = {number}: it is positive and finite"))),
+        false => {
+            Err(Error::InvalidOption(format!("{what} = {number}: it is positive and finite, in the matrix's type too")))
+        }
     }
 }
 
