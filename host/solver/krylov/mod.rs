@@ -245,6 +245,10 @@ impl<'a, T: Scalar> Solver<'a, T> {
 
     fn conjugate_gradients(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         let mut cg = Cg::of(self.operator, self.preconditioner.clone(), self.criterion);
+        if self.method == SolverMethod::Auto {
+            // The choice has checked it.
+            cg = cg.assume_symmetric();
+        }
         if let Some(callback) = &mut self.callback {
             cg = cg.callback(callback);
         }
