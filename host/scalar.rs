@@ -40,6 +40,11 @@ pub trait Scalar:
     fn random(words: [u32; 4], normal: bool) -> [Self; 4];
 }
 
+/// The distance from 1 to the next number of the type.
+pub(crate) fn precision<T: Scalar>() -> f64 {
+    if size_of::<T>() == size_of::<f32>() { f32::EPSILON.into() } else { f64::EPSILON }
+}
+
 macro_rules! scalars {
     ($($type:ty),*) => {$(
         impl Scalar for $type {

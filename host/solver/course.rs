@@ -36,7 +36,7 @@ pub(crate) trait Method {
 }
 
 /// The iterations between two computations of the residual from `x`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     /// The norm to reach.
     pub(crate) target: f64,

@@ -1,7 +1,7 @@
 //! The symmetry check.
 
 use super::breakdown;
-use crate::{DeviceMatrix, DeviceVec, Result, Scalar};
+use crate::{DeviceMatrix, DeviceVec, Result, Scalar, scalar::precision};
 
 /// Compares `u . (A v)` with `v . (A u)` for two random vectors. If they differ by more than rounding explains, `A` is
 /// not symmetric. The difference is about the Frobenius norm of `A - A^T`, and `A v` has about that of `A`. Two products on the device; waits for the
@@ -15,9 +15,8 @@ pub(super) fn check<T: Scalar>(matrix: &DeviceMatrix<T>) -> Result<()> {
     let (au, av) = (product(matrix, &u)?, product(matrix, &v)?);
     let (uav, vau, norm) = (u.dot(&av)?, v.dot(&au)?, av.norm2()?);
     let (uav, vau, norm) = (uav.get()?.to_f64(), vau.get()?.to_f64(), norm.get()?.to_f64());
-    let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
     // NaN is not detected here, but by the method.
-    if (uav - vau).abs() > precision.sqrt() * norm {
+    if (uav - vau).abs() > precision::<T>().sqrt() * norm {
         let problem = format!("the matrix is not symmetric: for two vectors u . A v is {uav:e} and v . A u is {vau:e}");
         return Err(breakdown(0, &problem));
     }

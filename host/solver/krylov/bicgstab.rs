@@ -1,8 +1,9 @@
 //! BiCGSTAB: short recurrences for matrices that are not symmetric.
 
-use super::system::System;
+use super::system::{System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Result, Scalar,
+    scalar::precision,
     solver::{
         StopReason,
         course::{Method, Phase, Round, breakdown},
@@ -52,9 +53,7 @@ pub(super) struct BiCgStab<'s, T: Scalar> {
     shadow_norm: f64,
     /// Whether the next iteration is the first with its shadow residual.
     is_fresh: bool,
-    round: Round,
-    seen: Vec<f64>,
-    end: Option<Result<StopReason>>,
+    tally: Tally,
 }
 
 /// What the host finds in an iteration.
@@ -88,9 +87,7 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
             saved: ([vector()?, vector()?, vector()?], scalar()?),
             shadow_norm: 0.0,
             is_fresh: true,
-            round: Round { target: 0.0, first: 0, limit: 0, goes_on: false },
-            seen: Vec::new(),
-            end: None,
+            tally: Tally::default(),
             system,
         })
     }
@@ -160,20 +157,13 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
 
     fn look(&self, numbers: &[T]) -> Found {
         let [half, norm, rho] = [0, 1, 2].map(|place| numbers[place].to_f64());
-        let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
+        let precision = precision::<T>();
         match () {
-            () if half <= self.round.target && !(norm <= self.round.target && rho.is_finite()) => Found::Half(half),
+            () if half <= self.tally.round.target && !(norm <= self.tally.round.target && rho.is_finite()) => {
+                Found::Half(half)
+            }
             () if !norm.is_finite() || !rho.is_finite() => Found::Broken,
             () => Found::Norm(norm, rho.abs() > precision * norm * self.shadow_norm),
-        }
-    }
-
-    /// What becomes of the method after an iteration that counts.
-    fn verdict(&self, norm: f64, iteration: usize) -> Option<Result<StopReason>> {
-        match () {
-            () if norm <= self.round.target => Some(Ok(StopReason::Converged)),
-            () if iteration >= self.round.limit => Some(Ok(StopReason::MaxIterations)),
-            () => None,
         }
     }
 }
@@ -187,7 +177,7 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
     }
 
     fn residual(&mut self) -> Result<(f64, f64)> {
-        self.system.residual(&mut self.r, &mut self.norm)
+        self.system.norms(&mut self.r, &mut self.norm)
     }
 
     fn set_zero(&mut self) -> Result<()> {
@@ -195,20 +185,19 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        (self.round, self.end) = (round, None);
+        self.tally.begin(round);
         self.restart()
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        let count = AT_A_TIME.min(self.round.limit - done);
+        let count = AT_A_TIME.min(self.tally.round.limit - done);
         self.save()?;
         (0..count).try_for_each(|place| self.iterate(place))?;
         let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
         for (i, numbers) in log.chunks(NUMBERS).enumerate() {
             let goes_on = match self.look(numbers) {
                 Found::Norm(norm, goes_on) => {
-                    self.seen.push(norm);
-                    self.end = self.verdict(norm, done + i + 1);
+                    self.tally.end = self.tally.count(norm, done + i + 1);
                     goes_on
                 }
                 Found::Half(norm) => {
@@ -216,12 +205,12 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
                     self.first_half()?;
                     let mp = self.system.preconditioned(&self.p, &self.mp);
                     self.system.x.axpy(&self.rho / &self.rv, mp)?;
-                    self.seen.push(norm);
-                    self.end = Some(Ok(StopReason::Converged));
+                    self.tally.norms.push(norm);
+                    self.tally.end = Some(Ok(StopReason::Converged));
                     return Ok(());
                 }
                 Found::Broken if self.is_fresh && i == 0 => {
-                    self.end = Some(Err(breakdown(done + 1, BREAKDOWN)));
+                    self.tally.end = Some(Err(breakdown(done + 1, BREAKDOWN)));
                     return self.redo(0);
                 }
                 Found::Broken => {
@@ -229,11 +218,11 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
                     return self.restart();
                 }
             };
-            if self.end.is_some() || !goes_on {
+            if self.tally.end.is_some() || !goes_on {
                 if i + 1 < count {
                     self.redo(i + 1)?;
                 }
-                return if self.end.is_some() { Ok(()) } else { self.restart() };
+                return if self.tally.end.is_some() { Ok(()) } else { self.restart() };
             }
             self.is_fresh = false;
         }
@@ -241,8 +230,7 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
     }
 
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
-        history.append(&mut self.seen);
-        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+        self.tally.report(history)
     }
 
     fn finish(&mut self) -> Result<()> {

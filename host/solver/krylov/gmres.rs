@@ -2,9 +2,10 @@
 
 use std::mem;
 
-use super::system::System;
+use super::system::{NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceSlice, DeviceVec, Reduction, Result, Scalar,
+    scalar::precision,
     solver::{
         StopReason,
         course::{Method, Phase, Round, breakdown},
@@ -35,9 +36,7 @@ pub(super) struct Gmres<'s, T: Scalar> {
     /// Dots, by turns: the next one is computed while the factor is the one before.
     dots: [DeviceScalar<T>; 2],
     cycle: Cycle,
-    round: Round,
-    seen: Vec<f64>,
-    end: Option<Result<StopReason>>,
+    tally: Tally,
 }
 
 impl<'s, T: Scalar> Gmres<'s, T> {
@@ -49,18 +48,16 @@ impl<'s, T: Scalar> Gmres<'s, T> {
         let stored = flexible && system.m.is_some();
         Ok(Self {
             restart,
-            basis: device.zeros((restart + 1) * n)?,
-            preconditioned: stored.then(|| device.zeros(restart * n)).transpose()?,
-            hessenberg: device.zeros(restart * (restart + 1))?,
+            basis: device.zeros((restart + 1).saturating_mul(n))?,
+            preconditioned: stored.then(|| device.zeros(restart.saturating_mul(n))).transpose()?,
+            hessenberg: device.zeros(restart.saturating_mul(restart + 1))?,
             r: system.vector()?,
             w: system.vector()?,
             z: system.vector()?,
             norm: system.scalar()?,
             dots: [system.scalar()?, system.scalar()?],
             cycle: Cycle::default(),
-            round: Round { target: 0.0, first: 0, limit: 0, goes_on: false },
-            seen: Vec::new(),
-            end: None,
+            tally: Tally::default(),
             system,
         })
     }
@@ -116,15 +113,12 @@ impl<'s, T: Scalar> Gmres<'s, T> {
             let Some(norm) = self.cycle.push(column) else {
                 return Ok(Some(Err(breakdown(iteration, NOT_FINITE))));
             };
-            self.seen.push(norm);
-            if norm <= self.round.target {
-                return Ok(Some(Ok(StopReason::Converged)));
-            }
-            if self.cycle.is_invariant::<T>() {
+            let end = self.tally.count(norm, iteration);
+            if !matches!(end, Some(Ok(StopReason::Converged))) && self.cycle.is_invariant::<T>() {
                 return Ok(Some(Err(breakdown(iteration, SINGULAR))));
             }
-            if iteration >= self.round.limit {
-                return Ok(Some(Ok(StopReason::MaxIterations)));
+            if end.is_some() {
+                return Ok(end);
             }
         }
         Ok(None)
@@ -156,8 +150,6 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     }
 }
 
-const NOT_FINITE: &str =
-    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
 const SINGULAR: &str =
     "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
 
@@ -167,7 +159,7 @@ impl<T: Scalar> Method for Gmres<'_, T> {
     }
 
     fn residual(&mut self) -> Result<(f64, f64)> {
-        self.system.residual(&mut self.r, &mut self.norm)
+        self.system.norms(&mut self.r, &mut self.norm)
     }
 
     fn set_zero(&mut self) -> Result<()> {
@@ -175,7 +167,7 @@ impl<T: Scalar> Method for Gmres<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        (self.round, self.end) = (round, None);
+        self.tally.begin(round);
         let norm = self.norm.get()?.to_f64();
         self.first_vector(norm)
     }
@@ -183,19 +175,18 @@ impl<T: Scalar> Method for Gmres<'_, T> {
     fn advance(&mut self, done: usize) -> Result<()> {
         if self.cycle.columns.len() == self.restart {
             self.update()?;
-            let (norm, _) = self.residual()?;
+            let norm = self.system.residual(&mut self.r, &mut self.norm)?;
             self.first_vector(norm)?;
         }
         let known = self.cycle.columns.len();
-        let count = AT_A_TIME.min(self.restart - known).min(self.round.limit - done);
+        let count = AT_A_TIME.min(self.restart - known).min(self.tally.round.limit - done);
         (known..known + count).try_for_each(|j| self.extend(j))?;
-        self.end = self.look(count, done)?;
+        self.tally.end = self.look(count, done)?;
         Ok(())
     }
 
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
-        history.append(&mut self.seen);
-        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+        self.tally.report(history)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -245,8 +236,7 @@ impl Cycle {
     /// Whether the newest vector lies in the space of the others, to rounding.
     fn is_invariant<T: Scalar>(&self) -> bool {
         let (norm, last) = self.newest;
-        let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
-        last <= precision * norm
+        last <= precision::<T>() * norm
     }
 
     /// The `y` of the least residual. Directions that the matrix maps to nothing get 0.

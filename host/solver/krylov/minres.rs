@@ -2,9 +2,10 @@
 
 use std::mem;
 
-use super::system::System;
+use super::system::{NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Result, Scalar,
+    scalar::precision,
     solver::{
         StopReason,
         course::{Method, Phase, Round, breakdown},
@@ -42,9 +43,7 @@ pub(super) struct Minres<'s, T: Scalar> {
     rotations: Rotations,
     /// Iterations since the first residual of the round.
     iterations: usize,
-    round: Round,
-    seen: Vec<f64>,
-    end: Option<Result<StopReason>>,
+    tally: Tally,
 }
 
 /// The state of the rotations (the names of Paige and Saunders), before an iteration.
@@ -90,9 +89,7 @@ impl<'s, T: Scalar> Minres<'s, T> {
             log: system.a.device().zeros(3 * AT_A_TIME)?,
             rotations: Rotations::default(),
             iterations: 0,
-            round: Round { target: 0.0, first: 0, limit: 0, goes_on: false },
-            seen: Vec::new(),
-            end: None,
+            tally: Tally::default(),
             system,
         })
     }
@@ -142,17 +139,12 @@ impl<'s, T: Scalar> Minres<'s, T> {
             norms = self.true_norms(&updates)?;
         }
         for (i, &norm) in norms.iter().enumerate() {
-            self.seen.push(norm);
-            let ends = match () {
-                () if !norm.is_finite() => Some(Err(breakdown(done + i + 1, NOT_FINITE))),
-                () if norm <= self.round.target => Some(Ok(StopReason::Converged)),
-                () if done + i + 1 >= self.round.limit => Some(Ok(StopReason::MaxIterations)),
-                () => None,
-            };
-            if let Some(ends) = ends {
-                self.seen.truncate(if ends.is_err() { i } else { i + 1 });
-                updates.truncate(self.seen.len());
-                return Ok((updates, Some(ends)));
+            let (iteration, is_finite) = (done + i + 1, norm.is_finite());
+            let ends =
+                if is_finite { self.tally.count(norm, iteration) } else { Some(Err(breakdown(iteration, NOT_FINITE))) };
+            if ends.is_some() {
+                updates.truncate(if is_finite { i + 1 } else { i });
+                return Ok((updates, ends));
             }
         }
         let is_exhausted = end.is_none() && self.rotations.beta == 0.0;
@@ -186,7 +178,7 @@ impl<'s, T: Scalar> Minres<'s, T> {
 impl Rotations {
     /// Adds a row and a column to the tridiagonal matrix: `alpha`, and the square of the next `beta`.
     fn next<T: Scalar>(&mut self, alpha: f64, square: f64) -> std::result::Result<Update, &'static str> {
-        let precision: f64 = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
+        let precision = precision::<T>();
         if !alpha.is_finite() || !square.is_finite() {
             return Err(NOT_FINITE);
         }
@@ -226,8 +218,6 @@ impl Rotations {
     }
 }
 
-const NOT_FINITE: &str =
-    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
 const INDEFINITE_PRECONDITIONER: &str =
     "u . M u is negative: the preconditioner is not positive definite; GMRES allows that";
 const NO_SOLUTION: &str =
@@ -239,7 +229,7 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn residual(&mut self) -> Result<(f64, f64)> {
-        self.system.residual(&mut self.r, &mut self.norm)
+        self.system.norms(&mut self.r, &mut self.norm)
     }
 
     fn set_zero(&mut self) -> Result<()> {
@@ -247,7 +237,8 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        (self.round, self.end, self.iterations) = (round, None, 0);
+        self.tally.begin(round);
+        self.iterations = 0;
         self.u[1].assign(&self.r)?;
         self.u[1].dot_into(self.system.precondition(&self.u[1], &mut self.z)?, &mut self.beta)?;
         let square = self.beta.get()?.to_f64();
@@ -266,20 +257,19 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        let count = AT_A_TIME.min(self.round.limit - done);
+        let count = AT_A_TIME.min(self.tally.round.limit - done);
         (0..count).try_for_each(|place| self.lanczos(place, self.iterations + place == 0))?;
         let (updates, end) = self.look(count, done)?;
         self.update(&updates)?;
         self.u.swap(0, count);
         self.u.swap(1, count + 1);
         self.iterations += count;
-        self.end = end;
+        self.tally.end = end;
         Ok(())
     }
 
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
-        history.append(&mut self.seen);
-        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+        self.tally.report(history)
     }
 
     fn finish(&mut self) -> Result<()> {

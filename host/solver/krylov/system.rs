@@ -1,6 +1,44 @@
 //! What every method has: an operator, a preconditioner and vectors.
 
-use crate::{DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar};
+use crate::{
+    DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar,
+    solver::{Phase, Round, StopReason},
+};
+
+/// How a method breaks down on numbers that are not finite.
+pub(super) const NOT_FINITE: &str =
+    "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
+
+/// What the host keeps of the iterations of a round.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) round: Round,
+    /// Norms that have not been reported yet.
+    pub(super) norms: Vec<f64>,
+    pub(super) end: Option<Result<StopReason>>,
+}
+
+impl Tally {
+    pub(super) fn begin(&mut self, round: Round) {
+        *self = Self { round, ..Self::default() };
+    }
+
+    /// Counts an iteration that leaves a residual of this norm. Returns how the method ends with it, if it does.
+    pub(super) fn count(&mut self, norm: f64, iteration: usize) -> Option<Result<StopReason>> {
+        self.norms.push(norm);
+        match () {
+            () if norm <= self.round.target => Some(Ok(StopReason::Converged)),
+            () if iteration >= self.round.limit => Some(Ok(StopReason::MaxIterations)),
+            () => None,
+        }
+    }
+
+    /// See [`Method::norms`](crate::solver::Method::norms): nothing is queued that has not reported.
+    pub(super) fn report(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
+        history.append(&mut self.norms);
+        Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+    }
+}
 
 /// The system `A x = b` with a preconditioner `M`.
 pub(super) struct System<'s, T: Scalar> {
@@ -27,11 +65,16 @@ impl<T: Scalar> System<'_, T> {
         DeviceScalar::zero(self.a.device())
     }
 
-    /// `r = b - A x`, and its norm; returns its norm and that of `b`.
-    pub(super) fn residual(&self, r: &mut DeviceVec<T>, norm: &mut DeviceScalar<T>) -> Result<(f64, f64)> {
+    /// `r = b - A x`, and its norm, which is returned too.
+    pub(super) fn residual(&self, r: &mut DeviceVec<T>, norm: &mut DeviceScalar<T>) -> Result<f64> {
         self.a.apply((&*self.x).into(), (&mut *r).into())?;
         r.axpby_norm(T::from_f64(1.0), self.b, T::from_f64(-1.0), norm)?;
-        Ok((norm.get()?.to_f64(), self.b.norm2()?.get()?.to_f64()))
+        Ok(norm.get()?.to_f64())
+    }
+
+    /// [`residual`](Self::residual), and the norm of `b`.
+    pub(super) fn norms(&self, r: &mut DeviceVec<T>, norm: &mut DeviceScalar<T>) -> Result<(f64, f64)> {
+        Ok((self.residual(r, norm)?, self.b.norm2()?.get()?.to_f64()))
     }
 
     /// `M r`: computed in `z`, or `r` itself without a preconditioner.

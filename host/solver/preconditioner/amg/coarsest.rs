@@ -1,6 +1,6 @@
 //! The coarsest matrix, solved directly.
 
-use crate::{CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar};
+use crate::{CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, scalar::precision};
 
 /// The inverse of a small matrix, as a matrix with all entries, and the rank that was found.
 ///
@@ -36,9 +36,8 @@ fn inverse_of<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(Vec<f64>, usize)> {
             l[row * n + column] *= scale[row] * scale[column];
         }
     }
-    let epsilon = if size_of::<T>() == 4 { f32::EPSILON.into() } else { f64::EPSILON };
     // Galerkin products of a singular matrix are singular but for their rounding.
-    let threshold = (1000.0 + 4.0 * n as f64) * epsilon;
+    let threshold = (1000.0 + 4.0 * n as f64) * precision::<T>();
     let mut rank = 0;
     for k in 0..n {
         let (done, rest) = l.split_at_mut(k * n);
