@@ -177,6 +177,11 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.parts.is_transposed
     }
 
+    /// Chooses the kernels of products now, and not at the first product, which may be recorded.
+    pub(crate) fn choose_kernels(&self) -> Result<()> {
+        self.products().map(|_| ())
+    }
+
     /// How the matrix is stored.
     pub(crate) fn stored(&self) -> &Stored<T> {
         &self.parts.stored

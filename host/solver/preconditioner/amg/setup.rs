@@ -11,7 +11,7 @@ use super::{
     strength::Strength,
     sweep::{Smoothed, chebyshev},
 };
-use crate::{DeviceMatrix, Error, Result, Scalar, solver::symmetry};
+use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry};
 
 /// Levels, at most.
 const MAX_LEVELS: usize = 30;
@@ -28,9 +28,6 @@ const MAX_DIRECT: usize = 1500;
 
 /// Steps of the smoother on a coarsest level that is too large to be solved directly.
 pub(super) const COARSEST_DEGREE: u32 = 8;
-
-/// Rows are too different for one group of lanes a row if one is longer than this, and than so many times the mean.
-const LONG_ROW: usize = 1024;
 
 /// The matrices of all levels.
 #[derive(Debug)]
@@ -116,12 +113,7 @@ impl<T: Scalar> Hierarchy<T> {
             if let Some(end) = end {
                 let last = match a.nrows() <= MAX_DIRECT && end == End::Stalled {
                     true => Last::direct(a)?,
-                    false => Last::Smoothed(Box::new(Smoothed {
-                        factors: chebyshev(COARSEST_DEGREE, rho / 30.0, rho),
-                        lanes: lanes(&a),
-                        a,
-                        inverse: strength.inverse,
-                    })),
+                    false => Last::by_steps(a, strength.inverse, rho),
                 };
                 return Ok(Self { levels, last, zero_rows, end });
             }
@@ -133,10 +125,9 @@ impl<T: Scalar> Hierarchy<T> {
                 about.is_smoothed = false;
                 (p, r, coarse) = galerkin(&a, tentative)?;
             }
-            let smoothed =
-                Smoothed { lanes: lanes(&a), a, inverse: strength.inverse, factors: factors(options.smoother, rho) };
-            let _ = p.describe();
-            let _ = r.describe();
+            let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
+            p.choose_kernels()?;
+            r.choose_kernels()?;
             levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), about });
             (a, theta) = (coarse, 0.5 * theta);
         }
@@ -169,8 +160,7 @@ impl<T: Scalar> Hierarchy<T> {
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
             let coarse = a.triple_product(&level.r, &level.p)?;
-            let factors = factors(options.smoother, rho);
-            let smoothed = Smoothed { lanes: lanes(&a), a, inverse: strength.inverse, factors };
+            let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             levels.push(Level { smoothed, p, r, about: About { rho, ..level.about } });
             a = coarse;
@@ -183,8 +173,7 @@ impl<T: Scalar> Hierarchy<T> {
             Last::Direct(_) => Last::direct(a)?,
             Last::Smoothed(_) => {
                 let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-                let factors = chebyshev(COARSEST_DEGREE, rho / 30.0, rho);
-                Last::Smoothed(Box::new(Smoothed { lanes: lanes(&a), a, inverse: strength.inverse, factors }))
+                Last::by_steps(a, strength.inverse, rho)
             }
         };
         Ok(Self { levels, last, zero_rows, end: self.end })
@@ -213,8 +202,13 @@ impl<T: Scalar> Hierarchy<T> {
 impl<T: Scalar> Last<T> {
     fn direct(a: DeviceMatrix<T>) -> Result<Self> {
         let (inverse, rank) = coarsest::inverse(&a)?;
-        let _ = inverse.describe();
+        inverse.choose_kernels()?;
         Ok(Self::Direct(Box::new(Direct { a, inverse, rank })))
+    }
+
+    /// By steps of the smoother, for eigenvalues up to `rho`.
+    fn by_steps(a: DeviceMatrix<T>, inverse: DeviceVec<T>, rho: f64) -> Self {
+        Self::Smoothed(Box::new(Smoothed::new(a, inverse, chebyshev(COARSEST_DEGREE, rho / 30.0, rho))))
     }
 
     pub(super) fn matrix(&self) -> &DeviceMatrix<T> {
@@ -250,11 +244,4 @@ fn factors(smoother: AmgSmoother, rho: f64) -> Vec<super::sweep::Factors> {
         AmgSmoother::Jacobi => chebyshev(1, rho / 4.0, rho),
         AmgSmoother::Chebyshev(degree) => chebyshev(degree, rho / 30.0, rho),
     }
-}
-
-/// The lanes of a row in sweeps, if its rows are similar enough.
-fn lanes<T: Scalar>(a: &DeviceMatrix<T>) -> Option<u32> {
-    let structure = a.structure()?;
-    let is_even = structure.max_row <= LONG_ROW || (structure.max_row as f64) < 4.0 * structure.mean_row();
-    is_even.then(|| kernels_gpu::spmv_csr_vector::lanes_for(structure.mean_row()))
 }

@@ -10,6 +10,9 @@ use crate::{
     stored::Csr,
 };
 
+/// Rows are too different for one group of lanes a row if one is longer than this, and than so many times the mean.
+const LONG_ROW: usize = 1024;
+
 /// The factors of a step: `x + alpha D (b - A x) + beta (x - older)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Factors {
@@ -43,6 +46,10 @@ pub(super) struct Smoothed<T> {
 }
 
 impl<T: Scalar> Smoothed<T> {
+    pub(super) fn new(a: DeviceMatrix<T>, inverse: DeviceVec<T>, factors: Vec<Factors>) -> Self {
+        Self { lanes: lanes(&a), a, inverse, factors }
+    }
+
     /// `y = alpha D b`, the first step from 0.
     pub(super) fn first(&self, b: DeviceSlice<'_, T>, mut y: DeviceSliceMut<'_, T>) -> Result<()> {
         let alpha = T::from_f64(self.factors[0].alpha);
@@ -149,4 +156,11 @@ impl<T: Scalar> Smoothed<T> {
         // SAFETY: a valid, square matrix and vectors of its size, of which `y` is borrowed mutably; the entry is for `T`.
         unsafe { launch(queue, entry, grid_size(arrays.nrows, lanes), args) }
     }
+}
+
+/// The lanes of a row in sweeps, if its rows are similar enough.
+fn lanes<T: Scalar>(a: &DeviceMatrix<T>) -> Option<u32> {
+    let structure = a.structure()?;
+    let is_even = structure.max_row <= LONG_ROW || (structure.max_row as f64) < 4.0 * structure.mean_row();
+    is_even.then(|| kernels_gpu::spmv_csr_vector::lanes_for(structure.mean_row()))
 }
