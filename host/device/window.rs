@@ -2,11 +2,9 @@
 
 use std::sync::atomic::AtomicU64;
 
-use cuda_std::emulator::SystemBuffer;
-use kernels_gpu::cg_ranks::window::flag;
-
 use super::{Backend, Device};
 use crate::{Error, Result};
+use cuda_std::emulator::SystemBuffer;
 #[cfg(feature = "cuda")]
 use {
     super::{PinnedVec, Stream, vector::byte_size},
@@ -32,6 +30,8 @@ enum Memory {
         words: CUdeviceptr,
         /// The address of the memory of `_host`.
         flags: *mut u64,
+        /// How many flags there are.
+        count: usize,
         _host: PinnedVec<u64>,
         stream: Arc<Stream>,
     },
@@ -43,22 +43,22 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Allocates a window of so many words.
+    /// Allocates a window of so many words, and so many flags.
     ///
     /// # Errors
     /// [`Error::Unsupported`] on the CPU; [`Error::OutOfMemory`], [`Error::Driver`].
-    pub(crate) fn new(device: &Device, words: usize) -> Result<Self> {
+    pub(crate) fn new(device: &Device, words: usize, flags: usize) -> Result<Self> {
         Ok(Self(match device.backend() {
             Backend::Cpu { .. } => return Err(Error::Unsupported("a window of the CPU".into())),
             Backend::Emulated { .. } => Memory::Emulated {
                 words: SystemBuffer::zeroed(words, "window"),
-                flags: SystemBuffer::zeroed(flag::COUNT, "flags"),
+                flags: SystemBuffer::zeroed(flags, "flags"),
             },
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => {
                 let bytes = byte_size::<u64>(device, words)?;
-                let mut host = device.pinned_zeros::<u64>(flag::COUNT)?;
-                let flags = host.word(0).as_ptr();
+                let mut host = device.pinned_zeros::<u64>(flags)?;
+                let (count, flags) = (flags, host.word(0).as_ptr());
                 // Not from the pool, whose memory other devices and processes do not reach.
                 let allocated = stream.inside(|| {
                     // SAFETY: the memory is written before anybody knows of it.
@@ -70,7 +70,7 @@ impl Window {
                     }
                 });
                 let words = allocated.map_err(|error| stream.allocation_error(error, bytes))?;
-                Memory::Cuda { words, flags, _host: host, stream: Arc::clone(stream) }
+                Memory::Cuda { words, flags, count, _host: host, stream: Arc::clone(stream) }
             }
         }))
     }
@@ -95,12 +95,14 @@ impl Window {
 
     /// A flag, which a kernel may read or write at the same time.
     pub(crate) fn flag(&self, place: usize) -> &AtomicU64 {
-        assert!(place < flag::COUNT);
         match &self.0 {
             Memory::Emulated { flags, .. } => &flags.words()[place],
             #[cfg(feature = "cuda")]
-            // SAFETY: a live word, which is accessed by atomics alone.
-            Memory::Cuda { flags, .. } => unsafe { AtomicU64::from_ptr(flags.add(place)) },
+            Memory::Cuda { flags, count, .. } => {
+                assert!(place < *count);
+                // SAFETY: a live word, which is accessed by atomics alone.
+                unsafe { AtomicU64::from_ptr(flags.add(place)) }
+            }
         }
     }
 

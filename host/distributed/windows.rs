@@ -66,7 +66,8 @@ impl Windows {
     /// Connects all ranks, if their devices reach each other's memory; says why not otherwise. Collective.
     pub(super) fn connect(communicator: &Communicator) -> Result<Possible<Self>> {
         let words = window_words(communicator.size(), channels(communicator.device()));
-        let own = Window::new(communicator.device(), words).map(Arc::new).map_err(|error| error.to_string());
+        let own =
+            Window::new(communicator.device(), words, flag::COUNT).map(Arc::new).map_err(|error| error.to_string());
         let own = own.and_then(|own| {
             communicator.inbox().lend(Arc::clone(&own));
             let handle = if communicator.is_thread() { Vec::new() } else { own.handle()? };
