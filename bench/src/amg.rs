@@ -1,4 +1,4 @@
-//! `warpsparse-bench amg`: algebraic multigrid, its setup and solutions, beside conjugate gradients with Jacobi's preconditioner.
+//! `warpsparse-bench amg`: setup and solve times of algebraic multigrid, compared with conjugate gradients with Jacobi's preconditioner.
 
 use clap::Args;
 use measure::{Clock, DTypeName, Outcome, Spread};

@@ -95,7 +95,7 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),
-    /// Measures algebraic multigrid: setup, new values, and solutions, beside conjugate gradients with Jacobi's preconditioner.
+    /// Measures algebraic multigrid: setup, new values and solutions, compared with conjugate gradients with Jacobi's preconditioner.
     ///
     /// Prints the report as Markdown: `warpsparse-bench amg gen:poisson3d:200 --json amg.json`.
     Amg(amg::Options),

@@ -92,7 +92,8 @@ impl<T: Scalar> Chosen<T> {
     }
 }
 
-fn asked_for() -> String {
+/// The reason for what the user has named.
+pub(super) fn asked_for() -> String {
     "as the options specify".into()
 }
 

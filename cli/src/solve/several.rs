@@ -8,15 +8,15 @@ use warpsparse::{
     distributed::{Communicator, DistributedCg, DistributedMatrix, DistributedVec},
 };
 
-use super::{Course, Kind, Options, Solved, System, Wanted, report, write_files};
+use super::{Course, Kind, Options, Solved, System, Wanted, preconditioner::asked_for, report, write_files};
 
 /// Solves over the devices that the option names, a rank on each.
 pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
     let (kind, why) = match options.precond {
         Wanted::Amg => return Err("--precond amg is for one device: with --devices there are jacobi and none".into()),
-        Wanted::Auto => (Kind::Jacobi, "multigrid is for one device"),
-        Wanted::Jacobi => (Kind::Jacobi, "as the options specify"),
-        Wanted::None => (Kind::None, "as the options specify"),
+        Wanted::Auto => (Kind::Jacobi, "multigrid is for one device".into()),
+        Wanted::Jacobi => (Kind::Jacobi, asked_for()),
+        Wanted::None => (Kind::None, asked_for()),
     };
     let ranks = Ranks::from_name(names, options.transport)?;
     let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
@@ -63,7 +63,7 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         let time = start.elapsed();
         course.borrow_mut().end();
         let (kernel, reason) = (a.describe(), communicator.describe());
-        let preconditioner = (kind, why.into(), None);
+        let preconditioner = (kind, why.clone(), None);
         Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason, preconditioner })
     };
     let Some(solved) = ranks.run(program)? else { return Ok(()) };

@@ -28,7 +28,7 @@ pub(super) struct Aggregates {
 }
 
 impl Aggregates {
-    /// Along the entries of a square matrix. Rows without an entry beside the diagonal get none. On the finest level aggregates of long rows are larger.
+    /// Along the entries of a square matrix. Rows without an off-diagonal entry get none. On the finest level, aggregates of long rows are larger.
     pub(super) fn of<T: Scalar>(s: &DeviceMatrix<T>, is_finest: bool) -> Result<Self> {
         if s.nrows() > 1 << 31 {
             return Err(Error::Unsupported(format!("aggregates of {} rows: more than 2^31", s.nrows())));

@@ -153,7 +153,7 @@ impl fmt::Display for AmgInfo {
         }
         write!(
             f,
-            "operator complexity {:.2}, grid complexity {:.2}, {:.1} MB besides the matrix",
+            "operator complexity {:.2}, grid complexity {:.2}, {:.1} MB in addition to the matrix",
             self.operator_complexity,
             self.grid_complexity,
             self.bytes as f64 / 1e6

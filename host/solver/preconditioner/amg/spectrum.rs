@@ -50,7 +50,7 @@ fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<f64
         std::mem::swap(&mut v, &mut before);
     }
     let log: Vec<f64> = log.to_vec()?.into_iter().map(Scalar::to_f64).collect();
-    let (mut diagonal, mut beside) = (Vec::new(), Vec::new());
+    let (mut diagonal, mut off_diagonal) = (Vec::new(), Vec::new());
     for pair in log.chunks(2) {
         if !pair[0].is_finite() {
             break;
@@ -60,14 +60,14 @@ fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<f64
         if pair[1].is_nan() || pair[1] <= 1e-6 * pair[0].abs() {
             break;
         }
-        beside.push(pair[1]);
+        off_diagonal.push(pair[1]);
     }
-    Ok(largest_of_tridiagonal(&diagonal, &beside))
+    Ok(largest_of_tridiagonal(&diagonal, &off_diagonal))
 }
 
 /// By bisection, with Sturm's sequences.
-fn largest_of_tridiagonal(diagonal: &[f64], beside: &[f64]) -> f64 {
-    let of = |at: usize| if at < beside.len() { beside[at].abs() } else { 0.0 };
+fn largest_of_tridiagonal(diagonal: &[f64], off_diagonal: &[f64]) -> f64 {
+    let of = |at: usize| if at < off_diagonal.len() { off_diagonal[at].abs() } else { 0.0 };
     let reach = |at: usize| diagonal[at].abs() + of(at) + if at > 0 { of(at - 1) } else { 0.0 };
     let bound = (0..diagonal.len()).map(reach).fold(0.0, f64::max);
     let (mut low, mut high) = (-bound, bound);
