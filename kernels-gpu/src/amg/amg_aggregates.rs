@@ -10,7 +10,7 @@
 //! rest(v)      others join the neighbouring aggregate that their entries are largest for in all; of equal ones the least
 //! ```
 //! No two roots are within two edges, by way of free vertices; and after the first pass every free vertex is within two edges of a root, so it has a neighbour that
-//! has joined. Vertices whose row has no entry beside the diagonal belong to no aggregate.
+//! has joined. Vertices whose row has no off-diagonal entry belong to no aggregate.
 //!
 //! # When to use it
 //! Coarsening for algebraic multigrid (Bell, Dalton & Olson, 2012), with new numbers in every round and a second pass over what the first has left (Kelley & Rajamanickam,

@@ -164,7 +164,7 @@ pub const fn grid_size(rows: u32, lanes: u32) -> u32 {
     blocks_of_groups(rows, lanes, BLOCK_SIZE)
 }
 
-/// Of the entries of a row beside the diagonal, or of those that a lane looks at. The host sums up the same.
+/// Of the off-diagonal entries of a row, or of those that a lane looks at. The host sums up the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// How many are strong.
@@ -243,7 +243,7 @@ fn root(diagonal: f64) -> f64 {
     if diagonal > 0.0 { cuda_std::GpuFloat::sqrt(diagonal) } else { 0.0 }
 }
 
-/// An entry's absolute value beside the diagonals of its row and column, for `m_i`. The host computes the same bits.
+/// An entry's absolute value relative to the diagonals of its row and column, for `m_i`. The host computes the same bits.
 #[inline(always)]
 #[must_use]
 pub fn scaled(value: f64, diagonal: f64, other_diagonal: f64) -> f64 {
