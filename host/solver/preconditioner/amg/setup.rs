@@ -6,10 +6,11 @@ use super::{
     AmgOptions, AmgSmoother,
     aggregates::Aggregates,
     coarsest,
+    diagonals::Diagonals,
     info::Coarsest,
     spectrum,
     strength::Strength,
-    sweep::{Smoothed, chebyshev},
+    sweep::{Factors, Smoothed, chebyshev},
 };
 use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry};
 
@@ -125,7 +126,7 @@ impl<T: Scalar> Hierarchy<T> {
                 about.is_smoothed = false;
                 (p, r, coarse) = galerkin(&a, tentative)?;
             }
-            let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
+            let smoothed = smoothed(a, strength.inverse, factors(options.smoother, rho), levels.is_empty())?;
             p.choose_kernels()?;
             r.choose_kernels()?;
             levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), about });
@@ -160,7 +161,7 @@ impl<T: Scalar> Hierarchy<T> {
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
             let coarse = a.triple_product(&level.r, &level.p)?;
-            let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
+            let smoothed = smoothed(a, strength.inverse, factors(options.smoother, rho), levels.is_empty())?;
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             levels.push(Level { smoothed, p, r, about: About { rho, ..level.about } });
             a = coarse;
@@ -181,6 +182,11 @@ impl<T: Scalar> Hierarchy<T> {
 
     pub(super) fn finest(&self) -> &DeviceMatrix<T> {
         self.levels.first().map_or_else(|| self.last.matrix(), |level| &level.smoothed.a)
+    }
+
+    /// The finest matrix by its diagonals, where that pays.
+    pub(super) fn diagonals(&self) -> Option<&Diagonals<T>> {
+        self.levels.first()?.smoothed.diagonals.as_ref()
     }
 
     pub(super) fn matrix(&self, level: usize) -> Option<&DeviceMatrix<T>> {
@@ -238,8 +244,19 @@ fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Device
     Ok(own)
 }
 
+/// The finest matrix is swept over by its diagonals where that pays.
+fn smoothed<T: Scalar>(
+    a: DeviceMatrix<T>,
+    inverse: DeviceVec<T>,
+    factors: Vec<Factors>,
+    is_finest: bool,
+) -> Result<Smoothed<T>> {
+    let diagonals = if is_finest { Diagonals::of(&a)? } else { None };
+    Ok(Smoothed { diagonals, ..Smoothed::new(a, inverse, factors) })
+}
+
 /// The smoother's factors for eigenvalues up to `rho`.
-fn factors(smoother: AmgSmoother, rho: f64) -> Vec<super::sweep::Factors> {
+fn factors(smoother: AmgSmoother, rho: f64) -> Vec<Factors> {
     match smoother {
         AmgSmoother::Jacobi => chebyshev(1, rho / 4.0, rho),
         AmgSmoother::Chebyshev(degree) => chebyshev(degree, rho / 30.0, rho),
