@@ -123,8 +123,8 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Jacobi, LinearOperator, Preconditioner,
-    Progress, SolveInfo, Solver, SolverMethod, StopReason, Tolerance,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Jacobi, LinearOperator,
+    Preconditioner, Progress, SolveInfo, Solver, SolverMethod, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

@@ -12,20 +12,25 @@ use super::{
 };
 use crate::{CsrMatrix, Error, Result, Scalar};
 
+/// How a [`MatrixSource::Laplacian`] begins.
+const LAPLACIAN: &str = "gen:graphlap:";
+
 /// A matrix file or a generator, parsed from text such as `bcsstk16.mtx.gz` or `gen:poisson2d:2048`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MatrixSource {
     /// The path of a Matrix Market file.
     File(PathBuf),
-    /// A generated matrix: texts that begin with `gen:`.
+    /// The Laplacian of the graph in a Matrix Market file, by [`generate::graph_laplacian`]: `gen:graphlap:FILE`.
+    Laplacian(PathBuf),
+    /// A generated matrix: other texts that begin with `gen:`.
     Generator(Generator),
 }
 
 /// A generator of [`generate`] with its arguments.
 ///
-/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:aniso2d:N:EPS`, `gen:jump3d:N:CONTRAST`, `gen:rmat:SCALE:EDGE_FACTOR`,
-/// `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
-/// `gen:standin:NAME`, all but the first five optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
+/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:aniso2d:N:EPS`, `gen:jump3d:N:CONTRAST`,
+/// `gen:elasticity3d:N`, `gen:rmat:SCALE:EDGE_FACTOR`, `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
+/// `gen:standin:NAME`, all but the first six optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
 /// NAME is one of [`generate::STAND_INS`], in any case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each variant names the function that documents its arguments")]
@@ -41,6 +46,8 @@ pub enum Generator {
     Aniso2d { n: usize, eps: f64 },
     /// [`generate::jump3d`]
     Jump3d { n: usize, contrast: f64 },
+    /// [`generate::elasticity3d`]
+    Elasticity3d { n: usize },
     /// [`generate::rmat`]
     Rmat { scale: u32, edge_factor: usize, seed: u64 },
     /// [`generate::uniform`]
@@ -70,6 +77,9 @@ impl MatrixSource {
     pub fn load_with_progress<T: Scalar>(&self, progress: impl FnMut(u64, u64)) -> Result<CsrMatrix<T>> {
         match self {
             MatrixSource::File(path) => MatrixMarketReader::open(path)?.progress(progress).read_csr(),
+            MatrixSource::Laplacian(path) => {
+                generate::graph_laplacian(&MatrixMarketReader::open(path)?.progress(progress).read_csr()?)
+            }
             MatrixSource::Generator(generator) => generator.generate(),
         }
     }
@@ -87,6 +97,7 @@ impl Generator {
             Generator::Stencil27 { n } => generate::stencil27(n),
             Generator::Aniso2d { n, eps } => generate::aniso2d(n, eps),
             Generator::Jump3d { n, contrast } => generate::jump3d(n, contrast),
+            Generator::Elasticity3d { n } => generate::elasticity3d(n),
             Generator::Rmat { scale, edge_factor, seed } => generate::rmat(scale, edge_factor, seed),
             Generator::Uniform { nrows, ncols, per_row, seed } => generate::uniform(nrows, ncols, per_row, seed),
             Generator::Fem3 { nodes, seed } => generate::fem3(nodes, seed),
@@ -101,10 +112,11 @@ impl FromStr for MatrixSource {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.starts_with("gen:") {
-            text.parse().map(MatrixSource::Generator)
-        } else {
-            Ok(MatrixSource::File(text.into()))
+        match text.strip_prefix(LAPLACIAN) {
+            Some("") => Err(Error::InvalidOption(format!("`{text}`: FILE is missing"))),
+            Some(path) => Ok(MatrixSource::Laplacian(path.into())),
+            None if text.starts_with("gen:") => text.parse().map(MatrixSource::Generator),
+            None => Ok(MatrixSource::File(text.into())),
         }
     }
 }
@@ -120,6 +132,7 @@ impl FromStr for Generator {
             "stencil27" => Generator::Stencil27 { n: spec.number("N")? },
             "aniso2d" => Generator::Aniso2d { n: spec.number("N")?, eps: spec.positive("EPS")? },
             "jump3d" => Generator::Jump3d { n: spec.number("N")?, contrast: spec.positive("CONTRAST")? },
+            "elasticity3d" => Generator::Elasticity3d { n: spec.number("N")? },
             "rmat" => Generator::Rmat {
                 scale: spec.number("SCALE")?,
                 edge_factor: spec.number("EDGE_FACTOR")?,
@@ -140,8 +153,7 @@ impl FromStr for Generator {
             }
             "standin" => Generator::StandIn { graph: spec.stand_in()?, seed: spec.seed()? },
             name => {
-                let known =
-                    "poisson2d, poisson3d, stencil27, aniso2d, jump3d, rmat, uniform, fem3, communities and standin";
+                let known = "poisson2d, poisson3d, stencil27, aniso2d, jump3d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin";
                 return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
             }
         };
@@ -223,6 +235,7 @@ impl fmt::Display for MatrixSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MatrixSource::File(path) => path.display().fmt(f),
+            MatrixSource::Laplacian(path) => write!(f, "{LAPLACIAN}{}", path.display()),
             MatrixSource::Generator(generator) => generator.fmt(f),
         }
     }
@@ -237,6 +250,7 @@ impl fmt::Display for Generator {
             Generator::Stencil27 { n } => return write!(f, "gen:stencil27:{n}"),
             Generator::Aniso2d { n, eps } => return write!(f, "gen:aniso2d:{n}:{eps}"),
             Generator::Jump3d { n, contrast } => return write!(f, "gen:jump3d:{n}:{contrast}"),
+            Generator::Elasticity3d { n } => return write!(f, "gen:elasticity3d:{n}"),
             Generator::Rmat { scale, edge_factor, seed } => {
                 write!(f, "gen:rmat:{scale}:{edge_factor}")?;
                 seed
