@@ -10,10 +10,10 @@
 //!            y = b - A x                                               without `inverse`
 //!            y = x + alpha D (b - A x) + beta (x - older)              without `older`, that is 0
 //! ```
-//! `D` is the inverse of the diagonal. The products of a row are added in the order of the columns, as by `amg_sweep` with one lane: the same bits.
+//! The matrix is of numbers `T`, and the diagonals hold them as `V`: `f32` where that is exact, as for many stencils. `D` is the inverse of the diagonal. The products of a row are added in the order of the columns, as by `amg_sweep` with one lane: the same bits.
 //!
 //! # When to use it
-//! Symmetric matrices of stencils, on the finest level: no column indices are read, and each value once.
+//! Symmetric matrices of stencils, on the finest level: no column indices are read, and each value once, of 4 bytes if possible.
 //!
 //! # Rows and threads
 //! ```text
@@ -28,7 +28,7 @@
 //! # Safety
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses it during the
-//!    launch; but `differs` is a word that all threads count in.
+//!    launch; but `differs` has words that all threads count in.
 //! 2. `offsets` starts with 0, ascends strictly, and is below `rows`; `leading_dimension` is at least `rows`.
 //! 3. `row_offsets` starts at 0, never falls and ends at `entries`; columns are below `rows`, and ascend strictly in a row.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
@@ -47,7 +47,7 @@ const STEP: u32 = 7;
 
 args! {
     /// The matrix.
-    pub struct Diagonals<T> {
+    pub struct Diagonals<V> {
         /// Rows, and columns.
         value rows: u32,
         /// Diagonals that are stored.
@@ -57,13 +57,13 @@ args! {
         /// Column minus row of each.
         read offsets: u32 [diagonals as usize],
         /// `diagonals * leading_dimension` values; 0 outside of the matrix. Null for `fill`, which writes them.
-        read values: T [null or diagonals as usize * leading_dimension as usize],
+        read values: V [null or diagonals as usize * leading_dimension as usize],
     }
 }
 
 args! {
     /// The arguments of `fill` and `check`.
-    pub struct FillArgs<T> {
+    pub struct FillArgs<T, V> {
         /// Entries.
         value entries: u32,
         /// `rows + 1` offsets.
@@ -73,17 +73,17 @@ args! {
         /// Values.
         read csr_values: T [entries as usize],
         /// The values of the diagonals; null for `check`, which reads them.
-        write new_values: T [null or matrix.diagonals as usize * matrix.leading_dimension as usize],
-        /// Rows with an entry on no diagonal, or with another below the diagonal than above it: to start from 0.
-        write differs: u32 [1],
+        write new_values: V [null or matrix.diagonals as usize * matrix.leading_dimension as usize],
+        /// Rows with an entry on no diagonal, or with another below the diagonal than above it; and rows with a number that is no `V`: to start from 0.
+        write differs: u32 [2],
         /// The diagonals.
-        part matrix: Diagonals<T, A>,
+        part matrix: Diagonals<V, A>,
     }
 }
 
 args! {
     /// The arguments of `sweep`.
-    pub struct SweepArgs<T> {
+    pub struct SweepArgs<T, V> {
         /// The factor of the residual.
         value alpha: T,
         /// The factor of the last step.
@@ -99,7 +99,7 @@ args! {
         /// The result.
         write y: T [matrix.rows as usize],
         /// The matrix.
-        part matrix: Diagonals<T, A>,
+        part matrix: Diagonals<V, A>,
     }
 }
 
@@ -120,16 +120,21 @@ family! {
     pub struct Key {
         /// What it does.
         operation: Operation,
-        /// The type of the elements.
+        /// The type of the matrix and the vectors.
         dtype: DType,
+        /// The type of the diagonals.
+        stored: DType,
     }
 
-    amg_diagonals_fill_f32(Operation::Fill, DType::F32): FillArgs<f32> => fill::<f32>;
-    amg_diagonals_fill_f64(Operation::Fill, DType::F64): FillArgs<f64> => fill::<f64>;
-    amg_diagonals_check_f32(Operation::Check, DType::F32): FillArgs<f32> => check::<f32>;
-    amg_diagonals_check_f64(Operation::Check, DType::F64): FillArgs<f64> => check::<f64>;
-    amg_diagonals_sweep_f32(Operation::Sweep, DType::F32): SweepArgs<f32> => sweep::<f32>;
-    amg_diagonals_sweep_f64(Operation::Sweep, DType::F64): SweepArgs<f64> => sweep::<f64>;
+    amg_diagonals_fill_f32(Operation::Fill, DType::F32, DType::F32): FillArgs<f32, f32> => fill::<f32, f32>;
+    amg_diagonals_fill_f64_of_f32(Operation::Fill, DType::F64, DType::F32): FillArgs<f64, f32> => fill::<f64, f32>;
+    amg_diagonals_fill_f64(Operation::Fill, DType::F64, DType::F64): FillArgs<f64, f64> => fill::<f64, f64>;
+    amg_diagonals_check_f32(Operation::Check, DType::F32, DType::F32): FillArgs<f32, f32> => check::<f32, f32>;
+    amg_diagonals_check_f64_of_f32(Operation::Check, DType::F64, DType::F32): FillArgs<f64, f32> => check::<f64, f32>;
+    amg_diagonals_check_f64(Operation::Check, DType::F64, DType::F64): FillArgs<f64, f64> => check::<f64, f64>;
+    amg_diagonals_sweep_f32(Operation::Sweep, DType::F32, DType::F32): SweepArgs<f32, f32> => sweep::<f32, f32>;
+    amg_diagonals_sweep_f64_of_f32(Operation::Sweep, DType::F64, DType::F32): SweepArgs<f64, f32> => sweep::<f64, f32>;
+    amg_diagonals_sweep_f64(Operation::Sweep, DType::F64, DType::F64): SweepArgs<f64, f64> => sweep::<f64, f64>;
 }
 
 /// Blocks for so many rows.
@@ -141,7 +146,7 @@ pub const fn grid_size(rows: u32) -> u32 {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn fill<T: Scalar>(args: FillArgs<T>) {
+unsafe fn fill<T: Scalar, V: Scalar>(args: FillArgs<T, V>) {
     let FillArgs { row_offsets, col_indices, csr_values, new_values, matrix, .. } = args;
     let row = thread_index::<BLOCK_SIZE>();
     if row >= u64::from(matrix.rows) {
@@ -152,7 +157,7 @@ unsafe fn fill<T: Scalar>(args: FillArgs<T>) {
         let end = mem::load_readonly(row_offsets.add(row as usize + 1));
         let mut entry = mem::load_readonly(row_offsets.add(row as usize));
         entry = first_not_below(col_indices, entry, end, row as u32);
-        let mut k = 0;
+        let (mut k, mut is_exact) = (0, true);
         while k < matrix.diagonals {
             let column = row + u64::from(mem::load_readonly(matrix.offsets.add(k as usize)));
             let mut value = T::ZERO;
@@ -160,11 +165,16 @@ unsafe fn fill<T: Scalar>(args: FillArgs<T>) {
                 value = mem::load_readonly(csr_values.add(entry as usize));
                 entry += 1;
             }
-            mem::store(new_values.add((u64::from(k) * matrix.leading_dimension + row) as usize), value);
+            let stored = V::narrow(value.widen());
+            is_exact &= stored.widen() == value.widen();
+            mem::store(new_values.add((u64::from(k) * matrix.leading_dimension + row) as usize), stored);
             k += 1;
         }
         if entry < end {
             atomic_fetch_add_u32_device(args.differs, Relaxed, 1);
+        }
+        if !is_exact {
+            atomic_fetch_add_u32_device(args.differs.add(1), Relaxed, 1);
         }
     }
 }
@@ -172,7 +182,7 @@ unsafe fn fill<T: Scalar>(args: FillArgs<T>) {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn check<T: Scalar>(args: FillArgs<T>) {
+unsafe fn check<T: Scalar, V: Scalar>(args: FillArgs<T, V>) {
     let FillArgs { row_offsets, col_indices, csr_values, matrix, .. } = args;
     let row = thread_index::<BLOCK_SIZE>();
     if row >= u64::from(matrix.rows) {
@@ -195,7 +205,7 @@ unsafe fn check<T: Scalar>(args: FillArgs<T>) {
                     entry += 1;
                 }
                 let slot = u64::from(k) * matrix.leading_dimension + column;
-                is_same &= mem::load_readonly(matrix.values.add(slot as usize)) == value;
+                is_same &= mem::load_readonly(matrix.values.add(slot as usize)) == V::narrow(value.widen());
             }
         }
         // Others below the diagonal are on none of these.
@@ -209,7 +219,7 @@ unsafe fn check<T: Scalar>(args: FillArgs<T>) {
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
-unsafe fn sweep<T: Scalar>(args: SweepArgs<T>) {
+unsafe fn sweep<T: Scalar, V: Scalar>(args: SweepArgs<T, V>) {
     let SweepArgs { alpha, beta, inverse, b, x, older, y, matrix } = args;
     let row = thread_index::<BLOCK_SIZE>();
     if row >= u64::from(matrix.rows) {
@@ -219,7 +229,7 @@ unsafe fn sweep<T: Scalar>(args: SweepArgs<T>) {
     let (below, entries) = (matrix.diagonals - 1, 2 * matrix.diagonals - 1);
     let (mut sum, mut first) = (T::ZERO, 0);
     while first < entries {
-        let mut values = [T::ZERO; STEP as usize];
+        let mut values = [V::ZERO; STEP as usize];
         let mut elements = [T::ZERO; STEP as usize];
         unroll!(K in [0, 1, 2, 3, 4, 5, 6] {
             let entry = first + K;
@@ -240,7 +250,7 @@ unsafe fn sweep<T: Scalar>(args: SweepArgs<T>) {
             }
         });
         unroll!(K in [0, 1, 2, 3, 4, 5, 6] {
-            sum = values[K as usize].mul_add(elements[K as usize], sum);
+            sum = T::narrow(values[K as usize].widen()).mul_add(elements[K as usize], sum);
         });
         first += STEP;
     }

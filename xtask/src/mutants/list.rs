@@ -170,9 +170,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "amg",
         "amg/amg_diagonals.rs",
-        "entries above the diagonal are compared with none",
-        "is_same &= mem::load_readonly(matrix.values.add(slot as usize)) == value;",
-        "is_same &= value == T::ZERO || mem::load_readonly(matrix.values.add(slot as usize)) == value;",
+        "entries above the diagonal that are not below it are not missed",
+        "is_same &= mem::load_readonly(",
+        "is_same &= value == T::ZERO || mem::load_readonly(",
+    ),
+    mutant(
+        "amg",
+        "amg/amg_diagonals.rs",
+        "values are rounded",
+        "is_exact &= stored.widen() == value.widen();",
+        "is_exact &= stored.widen() != value.widen() + 1.0;",
     ),
     mutant(
         "amg",

@@ -6,7 +6,7 @@ use kernels_gpu::amg_diagonals::{self, FillArgs, Key, Operation, SweepArgs, grid
 
 use super::{strength::csr, sweep::Factors};
 use crate::{
-    DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar,
+    DType, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar,
     device::{KernelLaunch, Readable, Writable, launch},
     formats::padded::leading_dimension,
     stored::{Csr, CsrArrays},
@@ -27,7 +27,15 @@ pub(super) struct Diagonals<T> {
     rows: u32,
     /// Column minus row, from 0 on.
     offsets: DeviceVec<u32>,
-    values: DeviceVec<T>,
+    values: Values<T>,
+}
+
+/// Numbers of a matrix of `T`.
+#[derive(Debug)]
+enum Values<T> {
+    /// They are all numbers of `f32`.
+    Short(DeviceVec<f32>),
+    Own(DeviceVec<T>),
 }
 
 /// What a sweep computes.
@@ -46,29 +54,16 @@ impl<T: Scalar> Diagonals<T> {
     pub(super) fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
         let Csr::Device(arrays) = csr(a) else { return Ok(None) };
         let Some(offsets) = offsets(arrays)? else { return Ok(None) };
-        let (device, rows) = (&arrays.device, arrays.nrows);
-        let slots = offsets.len() * leading_dimension(rows as usize);
-        let mut own = Self { rows, offsets: device.upload_vec(&offsets)?, values: device.scratch(slots)? };
-        let (values, mut differs) = (arrays.values.read(), device.zeros(1)?);
-        for operation in [Operation::Fill, Operation::Check] {
-            let (matrix, new_values) = match operation {
-                Operation::Fill => own.written(),
-                _ => (own.readable(), Writable::default()),
-            };
-            let args = FillArgs {
-                entries: arrays.nnz,
-                row_offsets: arrays.row_offsets.readable(device),
-                col_indices: arrays.col_indices.readable(device),
-                csr_values: values.readable(),
-                new_values,
-                differs: differs.writable(),
-                matrix,
-            };
-            let entry = Key { operation, dtype: T::DTYPE }.entry();
-            // SAFETY: a canonical square matrix with rows, ascending offsets from 0 on that are below their number, and slots for each; the entry is for `T`.
-            unsafe { launch(device, entry, grid_size(rows), args) }?;
-        }
-        Ok((differs.to_vec()? == [0]).then_some(own))
+        let (rows, offsets) = (arrays.nrows, arrays.device.upload_vec(&offsets)?);
+        let values = match filled::<T, f32>(arrays, &offsets)? {
+            Filled::Exactly(values) => Values::Short(values),
+            Filled::Rounded => match filled::<T, T>(arrays, &offsets)? {
+                Filled::Exactly(values) => Values::Own(values),
+                _ => return Ok(None),
+            },
+            Filled::Differs => return Ok(None),
+        };
+        Ok(Some(Self { rows, offsets, values }))
     }
 
     /// How many are stored.
@@ -76,8 +71,19 @@ impl<T: Scalar> Diagonals<T> {
         self.offsets.len()
     }
 
+    /// The type that they are stored in.
+    pub(super) fn dtype(&self) -> DType {
+        match &self.values {
+            Values::Short(_) => DType::F32,
+            Values::Own(_) => T::DTYPE,
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
-        self.values.len() * size_of::<T>()
+        match &self.values {
+            Values::Short(values) => values.len() * size_of::<f32>(),
+            Values::Own(values) => values.len() * size_of::<T>(),
+        }
     }
 
     /// `y = A x`.
@@ -97,43 +103,79 @@ impl<T: Scalar> Diagonals<T> {
 
     /// `y = A x`, `y = b - A x`, or a step from `x`.
     pub(super) fn sweep(&self, sweep: Sweep<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()> {
-        let Sweep { factors, inverse, b, x, older } = sweep;
-        let (queue, y) = y.into_writable();
-        let args = SweepArgs {
-            alpha: T::from_f64(factors.alpha),
-            beta: T::from_f64(factors.beta),
-            inverse: inverse.map(DeviceSlice::readable).unwrap_or_default(),
-            b: b.map(DeviceSlice::readable).unwrap_or_default(),
-            x: x.readable(),
-            older: older.map(DeviceSlice::readable).unwrap_or_default(),
-            y,
-            matrix: self.readable(),
-        };
-        let entry = Key { operation: Operation::Sweep, dtype: T::DTYPE }.entry();
-        // SAFETY: valid diagonals, and vectors of the matrix's size, of which `y` is borrowed mutably; the entry is for `T`.
-        unsafe { launch(queue, entry, grid_size(self.rows), args) }
-    }
-
-    fn readable(&self) -> amg_diagonals::Diagonals<T, KernelLaunch<'_>> {
-        let Self { rows, offsets, values } = self;
-        amg_diagonals::Diagonals { values: values.readable(), ..without_values(*rows, offsets) }
-    }
-
-    /// For the kernel that writes the values.
-    fn written(&mut self) -> (amg_diagonals::Diagonals<T, KernelLaunch<'_>>, Writable<'_, T>) {
-        let Self { rows, offsets, values } = self;
-        (without_values(*rows, offsets), values.writable())
+        match &self.values {
+            Values::Short(values) => sweep_over((self.rows, &self.offsets, values), sweep, y),
+            Values::Own(values) => sweep_over((self.rows, &self.offsets, values), sweep, y),
+        }
     }
 }
 
-fn without_values<T: Scalar>(rows: u32, offsets: &DeviceVec<u32>) -> amg_diagonals::Diagonals<T, KernelLaunch<'_>> {
-    amg_diagonals::Diagonals {
-        rows,
-        diagonals: offsets.len() as u32,
-        leading_dimension: leading_dimension(rows as usize) as u64,
-        offsets: offsets.readable(),
-        values: Readable::default(),
+fn sweep_over<T: Scalar, V: Scalar>(
+    (rows, offsets, values): (u32, &DeviceVec<u32>, &DeviceVec<V>),
+    Sweep { factors, inverse, b, x, older }: Sweep<'_, T>,
+    y: DeviceSliceMut<'_, T>,
+) -> Result<()> {
+    let (queue, y) = y.into_writable();
+    let args = SweepArgs {
+        alpha: T::from_f64(factors.alpha),
+        beta: T::from_f64(factors.beta),
+        inverse: inverse.map(DeviceSlice::readable).unwrap_or_default(),
+        b: b.map(DeviceSlice::readable).unwrap_or_default(),
+        x: x.readable(),
+        older: older.map(DeviceSlice::readable).unwrap_or_default(),
+        y,
+        matrix: arguments(rows, offsets, values.readable()),
+    };
+    let entry = Key { operation: Operation::Sweep, dtype: T::DTYPE, stored: V::DTYPE }.entry();
+    // SAFETY: valid diagonals, and vectors of the matrix's size, of which `y` is borrowed mutably; the entry is for `T` and `V`.
+    unsafe { launch(queue, entry, grid_size(rows), args) }
+}
+
+fn arguments<'a, V: Scalar>(
+    rows: u32,
+    offsets: &'a DeviceVec<u32>,
+    values: Readable<'a, V>,
+) -> amg_diagonals::Diagonals<V, KernelLaunch<'a>> {
+    let (diagonals, leading_dimension) = (offsets.len() as u32, leading_dimension(rows as usize) as u64);
+    amg_diagonals::Diagonals { rows, diagonals, leading_dimension, offsets: offsets.readable(), values }
+}
+
+/// The values of the diagonals with these offsets.
+enum Filled<V> {
+    Exactly(DeviceVec<V>),
+    /// Some are not numbers of `V`.
+    Rounded,
+    /// Some entries are on other diagonals, or are not those of the transpose.
+    Differs,
+}
+
+fn filled<T: Scalar, V: Scalar>(arrays: &CsrArrays<T, u32>, offsets: &DeviceVec<u32>) -> Result<Filled<V>> {
+    let (device, rows) = (&arrays.device, arrays.nrows);
+    let mut values = device.scratch::<V>(offsets.len() * leading_dimension(rows as usize))?;
+    let (csr_values, mut differs) = (arrays.values.read(), device.zeros(2)?);
+    for operation in [Operation::Fill, Operation::Check] {
+        let (read, written) = match operation {
+            Operation::Fill => (Readable::default(), values.writable()),
+            _ => (values.readable(), Writable::default()),
+        };
+        let args = FillArgs {
+            entries: arrays.nnz,
+            row_offsets: arrays.row_offsets.readable(device),
+            col_indices: arrays.col_indices.readable(device),
+            csr_values: csr_values.readable(),
+            new_values: written,
+            differs: differs.writable(),
+            matrix: arguments(rows, offsets, read),
+        };
+        let entry = Key { operation, dtype: T::DTYPE, stored: V::DTYPE }.entry();
+        // SAFETY: a canonical square matrix with rows, ascending offsets from 0 on that are below their number, and slots for each; the entry is for `T` and `V`.
+        unsafe { launch(device, entry, grid_size(rows), args) }?;
     }
+    Ok(match differs.to_vec()?[..] {
+        [0, 0] => Filled::Exactly(values),
+        [0, _] => Filled::Rounded,
+        _ => Filled::Differs,
+    })
 }
 
 /// The offsets of the diagonals that entries of some rows are on, from 0 on, unless they are too many to pay.

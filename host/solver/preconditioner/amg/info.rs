@@ -7,7 +7,7 @@ use super::{
     diagonals::Diagonals,
     setup::{COARSEST_DEGREE, End, Hierarchy},
 };
-use crate::{DeviceMatrix, Scalar};
+use crate::{DType, DeviceMatrix, Scalar};
 
 /// What [`Amg`](super::Amg) has set up. Displayed as a table, and sentences about what was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +101,14 @@ impl<T: Scalar> Hierarchy<T> {
     fn notes(&self, options: &AmgOptions<T>) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(diagonals) = self.diagonals() {
-            notes.push(format!("Sweeps over the finest level go over {} diagonals.", diagonals.len()));
+            notes.push(format!(
+                "Sweeps over the finest level go over {} diagonals in {}.",
+                diagonals.len(),
+                match diagonals.dtype() {
+                    DType::F32 => "f32",
+                    DType::F64 => "f64",
+                }
+            ));
         }
         match (self.end, self.coarsest()) {
             (_, Coarsest::Direct { rank, rows }) if rank < rows => notes.push(format!(

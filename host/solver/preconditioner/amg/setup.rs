@@ -93,7 +93,7 @@ pub(super) struct Direct<T> {
 
 impl<T: Scalar> Hierarchy<T> {
     pub(super) fn new(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Self> {
-        let mut a = own(a, options)?;
+        let (mut a, mut diagonals) = own(a, options)?;
         let (mut levels, mut zero_rows, mut theta) = (Vec::new(), 0, options.theta);
         loop {
             // Also of a matrix that is solved directly: for its checks.
@@ -130,7 +130,7 @@ impl<T: Scalar> Hierarchy<T> {
                 about.is_smoothed = false;
                 (p, r, coarse) = galerkin(&a, tentative)?;
             }
-            let smoothed = smoothed(a, strength.inverse, factors(options.smoother, rho), levels.is_empty())?;
+            let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
             p.choose_kernels()?;
             r.choose_kernels()?;
             let above: Vec<_> =
@@ -154,7 +154,7 @@ impl<T: Scalar> Hierarchy<T> {
             );
             return Err(Error::InvalidOption(problem));
         }
-        let mut a = own(a, options)?;
+        let (mut a, mut diagonals) = own(a, options)?;
         if a.nnz() != finest.nnz() {
             let problem =
                 format!("a matrix of {} entries: the hierarchy is for a pattern of {}", a.nnz(), finest.nnz());
@@ -168,7 +168,7 @@ impl<T: Scalar> Hierarchy<T> {
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
             let coarse = a.triple_product(&level.r, &level.p)?;
-            let smoothed = smoothed(a, strength.inverse, factors(options.smoother, rho), levels.is_empty())?;
+            let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             let about = About { rho, ..level.about };
             levels.push(Level { smoothed, p, r, is_visited_twice: level.is_visited_twice, about });
@@ -222,7 +222,7 @@ impl<T: Scalar> Last<T> {
 
     /// By steps of the smoother, for eigenvalues up to `rho`.
     fn by_steps(a: DeviceMatrix<T>, inverse: DeviceVec<T>, rho: f64) -> Self {
-        Self::Smoothed(Box::new(Smoothed::new(a, inverse, chebyshev(COARSEST_DEGREE, rho / 30.0, rho))))
+        Self::Smoothed(Box::new(Smoothed::new(a, None, inverse, chebyshev(COARSEST_DEGREE, rho / 30.0, rho))))
     }
 
     pub(super) fn matrix(&self) -> &DeviceMatrix<T> {
@@ -243,24 +243,15 @@ fn galerkin<T: Scalar>(
     Ok((p, r, coarse))
 }
 
-/// The matrix as the hierarchy keeps it: canonical, in CSR. Its arrays are shared where that is how it is stored.
-fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<DeviceMatrix<T>> {
+/// The matrix as the hierarchy keeps it: canonical, in CSR. Its arrays are shared where that is how it is stored. And its diagonals, where they pay: then it is
+/// symmetric.
+fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<(DeviceMatrix<T>, Option<Diagonals<T>>)> {
     let own = a.operand()?.into_matrix(a.device()).canonical()?;
-    if !options.assume_symmetric {
+    let diagonals = Diagonals::of(&own)?;
+    if diagonals.is_none() && !options.assume_symmetric {
         symmetry::check(&own)?;
     }
-    Ok(own)
-}
-
-/// The finest matrix is swept over by its diagonals where that pays.
-fn smoothed<T: Scalar>(
-    a: DeviceMatrix<T>,
-    inverse: DeviceVec<T>,
-    factors: Vec<Factors>,
-    is_finest: bool,
-) -> Result<Smoothed<T>> {
-    let diagonals = if is_finest { Diagonals::of(&a)? } else { None };
-    Ok(Smoothed { diagonals, ..Smoothed::new(a, inverse, factors) })
+    Ok((own, diagonals))
 }
 
 /// Whether a level is visited twice, by the entries of its matrix, of those above, and whether one of them is.

@@ -56,8 +56,15 @@ pub(super) struct Smoothed<T> {
 }
 
 impl<T: Scalar> Smoothed<T> {
-    pub(super) fn new(a: DeviceMatrix<T>, inverse: DeviceVec<T>, factors: Vec<Factors>) -> Self {
-        Self { lanes: lanes(&a), a, diagonals: None, inverse, factors }
+    pub(super) fn new(
+        a: DeviceMatrix<T>,
+        diagonals: Option<Diagonals<T>>,
+        inverse: DeviceVec<T>,
+        factors: Vec<Factors>,
+    ) -> Self {
+        // With diagonals the matrix need not be analysed.
+        let lanes = if diagonals.is_none() { lanes(&a) } else { None };
+        Self { a, diagonals, inverse, lanes, factors }
     }
 
     /// `y = alpha D b`, the first step from 0.
