@@ -870,12 +870,23 @@ fn new_values(device: &Device) {
     there.update_values(&device.upload_vec(changed.values()).unwrap()).unwrap();
     amg.update_values(&there).unwrap();
     assert_eq!(host(amg.matrix(0).unwrap()), changed);
+    for level in 0..amg.describe().levels.len() - 1 {
+        let (a, p) = (amg.matrix(level).unwrap(), amg.prolongator(level).unwrap());
+        let expected = a.triple_product(&p.transpose().unwrap(), p).unwrap();
+        assert_eq!(host(amg.matrix(level + 1).unwrap()), host(&expected), "level {level}");
+    }
     solve(&there, &amg, 18);
     // Another matrix, or one that does not suit: the hierarchy stays.
     let smaller = device.upload(&poisson::<f64>(19)).unwrap();
     assert!(matches!(amg.update_values(&smaller), Err(Error::InvalidOption(_))));
     let sparser = device.upload(&laplacian::<f64>(400, [], |_| 1.0)).unwrap();
     assert!(matches!(amg.update_values(&sparser), Err(Error::InvalidOption(_))));
+    // As many entries, but others.
+    let mut turned = grid(20, [1.0, 1.0]);
+    turned[7] = (0, 399, 1.0);
+    let turned = device.upload(&laplacian::<f64>(400, turned, |_| 0.1)).unwrap();
+    assert_eq!(turned.nnz(), there.nnz());
+    assert!(matches!(amg.update_values(&turned), Err(Error::InvalidOption(_))));
     let negative = device.upload(&laplacian::<f64>(400, grid(20, [-1.0, -1.0]), dirichlet(20))).unwrap();
     assert!(matches!(amg.update_values(&negative), Err(Error::Breakdown { .. })));
     solve(&there, &amg, 18);

@@ -69,7 +69,7 @@ use setup::Hierarchy;
 ///
 /// # Memory
 /// The hierarchy shares the arrays of a CSR matrix with ascending columns, and copies others. After
-/// [`DeviceMatrix::update_values`] make a new `Amg`, or call [`update_values`](Self::update_values). Besides, it takes about 2 to 2.5 times the memory of a matrix with 5 to 7 entries a row, and less of one with longer rows.
+/// [`DeviceMatrix::update_values`] make a new `Amg`, or call [`update_values`](Self::update_values). Besides, it takes about 2 to 2.7 times the memory of a matrix with 5 to 7 entries a row, and less of one with longer rows.
 #[derive(Debug)]
 pub struct Amg<T> {
     hierarchy: Hierarchy<T>,

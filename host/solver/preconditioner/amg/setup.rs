@@ -9,10 +9,10 @@ use super::{
     diagonals::Diagonals,
     info::Coarsest,
     spectrum,
-    strength::Strength,
+    strength::{Strength, csr},
     sweep::{Factors, Smoothed, chebyshev},
 };
-use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry};
+use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry, stored::Csr};
 
 /// Levels, at most.
 const MAX_LEVELS: usize = 30;
@@ -155,19 +155,20 @@ impl<T: Scalar> Hierarchy<T> {
             return Err(Error::InvalidOption(problem));
         }
         let (mut a, mut diagonals) = own(a, options)?;
-        if a.nnz() != finest.nnz() {
+        if !has_pattern_of(&a, finest)? {
             let problem =
-                format!("a matrix of {} entries: the hierarchy is for a pattern of {}", a.nnz(), finest.nnz());
+                format!("a matrix of {} entries: the hierarchy is for another pattern, of {}", a.nnz(), finest.nnz());
             return Err(Error::InvalidOption(problem));
         }
         let (mut levels, mut zero_rows) = (Vec::new(), 0);
-        for level in &self.levels {
+        for (number, level) in self.levels.iter().enumerate() {
             let strength = Strength::of(&a, level.about.theta)?;
             if levels.is_empty() {
                 zero_rows = strength.zero_rows;
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-            let coarse = a.triple_product(&level.r, &level.p)?;
+            let next = self.matrix(number + 1).expect("a level has a coarser one");
+            let coarse = level.r.multiply_on(&a.multiply(&level.p)?, next)?;
             let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             let about = About { rho, ..level.about };
@@ -252,6 +253,15 @@ fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<(Devic
         symmetry::check(&own)?;
     }
     Ok((own, diagonals))
+}
+
+/// Whether the entries of two matrices of the hierarchy's kind are at the same places.
+fn has_pattern_of<T: Scalar>(a: &DeviceMatrix<T>, other: &DeviceMatrix<T>) -> Result<bool> {
+    match (csr(a), csr(other)) {
+        (Csr::Host(a), Csr::Host(other)) => Ok(a.arrays().0 == other.arrays().0 && a.arrays().1 == other.arrays().1),
+        (Csr::Device(a), Csr::Device(other)) => Ok(Arc::ptr_eq(a, other) || a.has_pattern_of(other)?),
+        _ => unreachable!("they are on one device"),
+    }
 }
 
 /// Whether a level is visited twice, by the entries of its matrix, of those above, and whether one of them is.
