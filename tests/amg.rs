@@ -20,6 +20,9 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("hierarchy_has_the_bits_of_the_cpu", hierarchy_has_the_bits_of_the_cpu));
     trials.extend(on_every_device("cycle_f64", cycle_is_symmetric_and_positive::<f64>));
     trials.extend(on_every_device("cycle_f32", cycle_is_symmetric_and_positive::<f32>));
+    trials.extend(on_every_device("products_by_diagonals_f64", products_by_diagonals::<f64>));
+    trials.extend(on_every_device("products_by_diagonals_f32", products_by_diagonals::<f32>));
+    trials.extend(on_every_device("matrices_that_diagonals_do_not_hold", matrices_that_diagonals_do_not_hold));
     trials.extend(on_every_device("cycles_are_those_of_the_reference", cycles_are_those_of_the_reference));
     trials.extend(on_every_device("rows_of_different_lengths", rows_of_different_lengths));
     trials.extend(on_every_device("graphs_with_heavy_rows", graphs_with_heavy_rows));
@@ -80,6 +83,13 @@ fn dirichlet(n: usize) -> impl Fn(usize) -> f64 {
 
 fn poisson<T: Scalar>(n: usize) -> CsrMatrix<T> {
     laplacian(n * n, grid(n, [1.0, 1.0]), dirichlet(n))
+}
+
+/// All eight neighbours.
+fn nine_point<T: Scalar>(n: usize) -> CsrMatrix<T> {
+    let points = (0..n - 1).flat_map(|y| (0..n - 1).map(move |x| x + n * y));
+    let across = points.flat_map(|i| [(i, i + 1 + n, 0.25), (i + 1, i + n, 0.5)]);
+    laplacian(n * n, grid(n, [1.0, 2.0]).into_iter().chain(across).collect::<Vec<_>>(), dirichlet(n))
 }
 
 /// A random graph of a ring and chords, with weights of many sizes, two points that nothing is connected to, and a small shift.
@@ -366,14 +376,14 @@ fn hierarchy_has_the_bits_of_the_cpu(device: &Device) {
             let amg = Amg::options().coarse_rows(8).build(&device.upload(&a).unwrap()).unwrap();
             let levels = (0..).map_while(|level| amg.prolongator(level).zip(amg.matrix(level + 1)));
             let levels: Vec<_> = levels.map(|(p, a)| (host(p), host(a))).collect();
-            (levels, amg.describe())
+            (levels, amg.describe().levels)
         };
-        let (levels, info) = of(device);
+        let (levels, about) = of(device);
         assert!(levels.len() >= 2);
         // Twice the same, and that of the CPU.
-        assert!(of(device) == (levels.clone(), info.clone()));
-        let (expected, expected_info) = of(&Device::cpu());
-        assert_eq!(info, expected_info);
+        assert!(of(device) == (levels.clone(), about.clone()));
+        let (expected, expected_about) = of(&Device::cpu());
+        assert_eq!(about, expected_about);
         for (level, (found, expected)) in levels.iter().zip(&expected).enumerate() {
             assert!(found == expected, "level {level}");
         }
@@ -410,7 +420,8 @@ fn least_pivot(matrix: &[f64], n: usize) -> f64 {
 }
 
 fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
-    for a in [poisson::<T>(9), random_graph(80)] {
+    let thirds = laplacian(81, grid(9, [1.0 / 3.0, 0.7]), |i| 0.1 * dirichlet(9)(i));
+    for (a, diagonals) in [(poisson::<T>(9), 3), (nine_point(9), 5), (thirds, 3), (random_graph(80), 0)] {
         let n = a.nrows();
         for (smoother, cycle) in [
             (AmgSmoother::Jacobi, AmgCycle::Auto),
@@ -423,8 +434,14 @@ fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
             let options = Amg::options().smoother(smoother).cycle(cycle).coarse_rows(4);
             let amg = options.build(&device.upload(&a).unwrap()).unwrap();
             assert!(amg.describe().levels.len() >= 3);
+            assert_eq!(sweeps_over(&amg).0, on_gpus(device, diagonals));
             let m = operator(&amg, n, device);
             let scale = m.iter().fold(0.0, |scale: f64, value| scale.max(value.abs()));
+            let on_cpu = operator(&options.build(&Device::cpu().upload(&a).unwrap()).unwrap(), n, &Device::cpu());
+            for (place, (found, expected)) in m.iter().zip(&on_cpu).enumerate() {
+                let difference = (found - expected).abs();
+                assert!(difference <= 100.0 * precision::<T>() * scale, "{smoother:?}: {difference} at {place}");
+            }
             for i in 0..n {
                 for j in 0..i {
                     let difference = (m[i * n + j] - m[j * n + i]).abs();
@@ -445,6 +462,93 @@ fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
             assert!(rate < 0.85, "{smoother:?}: {rate}");
         }
     }
+}
+
+/// The diagonals that sweeps over the finest level go over, 0 for none, and whether they are stored in `f64`.
+fn sweeps_over<T: Scalar>(amg: &Amg<T>) -> (usize, bool) {
+    let notes = amg.describe().notes;
+    let words = notes.iter().find_map(|note| note.strip_prefix("Sweeps over the finest level go over "));
+    words.map_or((0, false), |words| (words.split(' ').next().unwrap().parse().unwrap(), words.ends_with(" f64.")))
+}
+
+/// The CPU sweeps over all entries.
+fn on_gpus(device: &Device, diagonals: usize) -> usize {
+    if device.to_string() == "cpu" { 0 } else { diagonals }
+}
+
+/// Of the conjugate gradients that a hierarchy comes with: the same iterates as by the matrix.
+fn products_by_diagonals<T: Scalar>(device: &Device) {
+    let tridiagonal = laplacian(333, (0..332).map(|i| (i, i + 1, 1.1 + i as f64)), |_| 0.5);
+    let pair = laplacian(2, [(0, 1, 1.0)], |_| 0.5);
+    let thirds = laplacian(400, grid(20, [1.0 / 3.0, 0.7]), |i| 0.1 * dirichlet(20)(i));
+    let cases = [
+        (tridiagonal, 2),
+        (pair, 0),
+        (poisson::<T>(20), 3),
+        (nine_point(17), 5),
+        (thirds.clone(), 3),
+        (random_graph(150), 0),
+    ];
+    for (a, diagonals) in cases {
+        let n = a.nrows();
+        let there = device.upload(&a).unwrap();
+        let amg = Amg::options().coarse_rows(10).build(&there).unwrap();
+        let is_long = size_of::<T>() == 8 && (a == thirds || n == 333);
+        assert_eq!(sweeps_over(&amg), (on_gpus(device, diagonals), is_long && on_gpus(device, diagonals) > 0));
+        let b = device.upload_vec(&Random(8).vector::<T>(n)).unwrap();
+        let solution = |cg: Cg<'_, T>| {
+            let mut x = device.zeros(n).unwrap();
+            let info = cg.tolerance(Tolerance::relative(0.0)).max_iterations(3).solve(&b, &mut x).unwrap();
+            (info.history, x.to_vec().unwrap())
+        };
+        let (history, x) = solution(amg.cg());
+        let (expected_history, expected) = solution(Cg::new(&there).preconditioner(&amg));
+        let scale = expected.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
+        for (found, expected) in x.iter().zip(&expected) {
+            assert!((found.to_f64() - expected.to_f64()).abs() <= 100.0 * precision::<T>() * scale, "{n} rows");
+        }
+        for (found, expected) in history.iter().zip(&expected_history) {
+            assert!((found - expected).abs() <= 100.0 * precision::<T>() * expected_history[0], "{n} rows");
+        }
+    }
+}
+
+/// Entries that are not those of the transpose, or on other diagonals than those of the rows that are looked at.
+fn matrices_that_diagonals_do_not_hold(device: &Device) {
+    let n = 9000;
+    let chain = || (0..n - 1).map(|i| (i, i + 1, 1.0));
+    let build = |a: &CsrMatrix<f64>| {
+        Amg::options().assume_symmetric().coarse_rows(2000).build(&device.upload(a).unwrap()).unwrap()
+    };
+    let good = laplacian::<f64>(n, chain(), |_| 0.1);
+    let mut amg = build(&good);
+    assert_eq!(sweeps_over(&amg).0, on_gpus(device, 2));
+    let hidden = laplacian::<f64>(n, chain().chain([(3000, 3017, 1.0)]).collect::<Vec<_>>(), |_| 0.1);
+    assert_eq!(sweeps_over(&build(&hidden)).0, 0);
+    solve(&device.upload(&hidden).unwrap(), &build(&hidden), 16);
+    let changed = |at: (usize, usize), factor: f64| {
+        let values = good.triplets().map(|(i, j, value)| if (i, j) == at { value * factor } else { value }).collect();
+        let (offsets, columns, _) = good.clone().into_csr_data();
+        CsrMatrix::try_from_csr_data(n, n, offsets, columns, values).unwrap()
+    };
+    for at in [(1, 0), (4000, 4001), (n - 1, n - 2)] {
+        let a = changed(at, 1.0 + f64::EPSILON);
+        assert_eq!(sweeps_over(&build(&a)).0, 0, "{at:?}");
+        // For new values too.
+        amg.update_values(&device.upload(&a).unwrap()).unwrap();
+        assert_eq!(sweeps_over(&amg).0, 0, "{at:?}");
+    }
+    solve(&device.upload(&changed((4000, 4001), 1.0 + f64::EPSILON)).unwrap(), &amg, 16);
+    // Without the entry above or below.
+    for gone in [(4000, 4001), (4001, 4000)] {
+        let mut rows = vec![BTreeMap::new(); n];
+        good.triplets().filter(|&(i, j, _)| (i, j) != gone).for_each(|(i, j, value)| {
+            rows[i].insert(j, value);
+        });
+        assert_eq!(sweeps_over(&build(&of_rows(n, &rows))).0, 0, "{gone:?}");
+    }
+    amg.update_values(&device.upload(&good).unwrap()).unwrap();
+    assert_eq!(sweeps_over(&amg).0, on_gpus(device, 2));
 }
 
 /// One cycle of a level for a right-hand side, from a guess, in plain loops: `visits` of the next level each time.
@@ -766,12 +870,23 @@ fn new_values(device: &Device) {
     there.update_values(&device.upload_vec(changed.values()).unwrap()).unwrap();
     amg.update_values(&there).unwrap();
     assert_eq!(host(amg.matrix(0).unwrap()), changed);
+    for level in 0..amg.describe().levels.len() - 1 {
+        let (a, p) = (amg.matrix(level).unwrap(), amg.prolongator(level).unwrap());
+        let expected = a.triple_product(&p.transpose().unwrap(), p).unwrap();
+        assert_eq!(host(amg.matrix(level + 1).unwrap()), host(&expected), "level {level}");
+    }
     solve(&there, &amg, 18);
     // Another matrix, or one that does not suit: the hierarchy stays.
     let smaller = device.upload(&poisson::<f64>(19)).unwrap();
     assert!(matches!(amg.update_values(&smaller), Err(Error::InvalidOption(_))));
     let sparser = device.upload(&laplacian::<f64>(400, [], |_| 1.0)).unwrap();
     assert!(matches!(amg.update_values(&sparser), Err(Error::InvalidOption(_))));
+    // As many entries, but others.
+    let mut turned = grid(20, [1.0, 1.0]);
+    turned[7] = (0, 399, 1.0);
+    let turned = device.upload(&laplacian::<f64>(400, turned, |_| 0.1)).unwrap();
+    assert_eq!(turned.nnz(), there.nnz());
+    assert!(matches!(amg.update_values(&turned), Err(Error::InvalidOption(_))));
     let negative = device.upload(&laplacian::<f64>(400, grid(20, [-1.0, -1.0]), dirichlet(20))).unwrap();
     assert!(matches!(amg.update_values(&negative), Err(Error::Breakdown { .. })));
     solve(&there, &amg, 18);

@@ -1,11 +1,13 @@
 //! `warpsparse-bench amg`: setup and solve times of algebraic multigrid, compared with conjugate gradients with Jacobi's preconditioner.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use measure::{Clock, DTypeName, Outcome, Spread};
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, Preconditioner, Result, Scalar, SolveInfo, StopReason,
-    Tolerance, io::MatrixSource,
+    Amg, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, Result, Scalar, SolveInfo, StopReason, Tolerance,
+    io::MatrixSource,
 };
 
 use super::{
@@ -40,7 +42,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     product: "A x = b for b = 1, from x = 0, by conjugate gradients with multigrid by smoothed aggregation, and with Jacobi's preconditioner",
     figures: "Times are wall times on the host, from the call until the device is idle; medians after a warm-up. A setup begins with the matrix on the \
         device and includes the check that it is symmetric; an update is a setup for new values that keeps prolongators; a solution reuses what the first one \
-        has prepared: its graph and vectors. Complexity is the number of entries of all levels over that of the matrix. Memory is that of the hierarchy and its vectors, \
+        has prepared: its graph and vectors. An iteration is the time of a solution over its iterations. Complexity is the number of entries of all levels over that of the matrix. Memory is that of the hierarchy and its vectors, \
         without the matrix, over the matrix's; the peak is what a setup takes at most at once. Residuals are computed from x.",
 };
 
@@ -75,12 +77,13 @@ struct Solution {
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let mut report = options.settings.run(&BENCHMARK, Suite::Diffusion, |session, source, dtype| match dtype {
-        DTypeName::F32 => options.system(session, source, dtype, set_up::<f32>, Amg::update_values),
+        DTypeName::F32 => options.system(session, source, dtype, set_up::<f32>, Amg::update_values, own::<f32>),
         DTypeName::F64 if options.single => {
             let set_up = |a: &DeviceMatrix<f64>, smoother| set_up(&a.cast::<f32>()?, smoother);
-            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?))
+            let together = |a, amg| Cg::new(a).preconditioner(amg);
+            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?), together)
         }
-        DTypeName::F64 => options.system(session, source, dtype, set_up::<f64>, Amg::update_values),
+        DTypeName::F64 => options.system(session, source, dtype, set_up::<f64>, Amg::update_values, own::<f64>),
     })?;
     let smoother = match options.chebyshev {
         None => "One damped Jacobi iteration smooths before and after each correction".into(),
@@ -108,6 +111,11 @@ fn set_up<T: Scalar>(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Amg<T
     Amg::options().smoother(smoother).build(a)
 }
 
+/// The conjugate gradients that a hierarchy comes with.
+fn own<'a, T: Scalar>(_: &'a DeviceMatrix<T>, amg: &'a Amg<T>) -> Cg<'a, T> {
+    amg.cg()
+}
+
 /// Of a matrix in CSR.
 fn matrix_bytes(rows: usize, entries: usize, size: usize) -> usize {
     4 * (rows + 1) + entries * (4 + size)
@@ -122,10 +130,8 @@ impl Options {
         dtype: DTypeName,
         set_up: impl Fn(&DeviceMatrix<T>, AmgSmoother) -> Result<Amg<M>>,
         update: impl Fn(&mut Amg<M>, &DeviceMatrix<T>) -> Result<()>,
-    ) -> Result<[System; 1]>
-    where
-        Amg<M>: Preconditioner<T>,
-    {
+        solver: impl for<'a> Fn(&'a DeviceMatrix<T>, &'a Amg<M>) -> Cg<'a, T>,
+    ) -> Result<[System; 1]> {
         let matrix = session.load(|| source.load::<T>())?;
         let (rows, entries) = (matrix.nrows(), matrix.nnz());
         let a = session.device.upload(&matrix)?;
@@ -138,8 +144,8 @@ impl Options {
         let (mut amg, peak_bytes) = peak_bytes(session.device, set_up)?;
         let setup_us = wall_times(session, || set_up().map(drop))?;
         let update_us = wall_times(session, || update(&mut amg, &a))?;
-        let multigrid = self.solution(session, &a, &b, &amg)?;
-        let jacobi = self.solution(session, &a, &b, Jacobi::new(&a)?)?;
+        let multigrid = self.solution(session, &b, solver(&a, &amg))?;
+        let jacobi = self.solution(session, &b, Cg::new(&a).preconditioner(Jacobi::new(&a)?))?;
         let info = amg.describe();
         Ok([System {
             name: suite::name(source),
@@ -161,16 +167,9 @@ impl Options {
         }])
     }
 
-    fn solution<T: Scalar>(
-        &self,
-        session: &Session<'_>,
-        a: &DeviceMatrix<T>,
-        b: &DeviceVec<T>,
-        preconditioner: impl Preconditioner<T>,
-    ) -> Result<Solution> {
+    fn solution<T: Scalar>(&self, session: &Session<'_>, b: &DeviceVec<T>, cg: Cg<'_, T>) -> Result<Solution> {
         let mut x = session.device.zeros(b.len())?;
-        let mut cg =
-            Cg::new(a).preconditioner(preconditioner).tolerance(Tolerance::relative(self.tol)).max_iterations(100_000);
+        let mut cg = cg.tolerance(Tolerance::relative(self.tol)).max_iterations(100_000);
         let mut info: Option<SolveInfo> = None;
         let time_us = wall_times(session, || {
             x.fill(T::default())?;
@@ -206,6 +205,7 @@ fn markdown(report: &Report<System>) -> String {
             ms(&system.update_us),
             ms(&multigrid.time_us),
             multigrid.iterations.to_string(),
+            format!("{:.3}", 1e-3 * multigrid.time_us.median / multigrid.iterations.max(1) as f64),
             format!("{:.1e}", multigrid.relative_residual),
             ms(&jacobi.time_us),
             jacobi.iterations.to_string(),
@@ -223,6 +223,7 @@ fn markdown(report: &Report<System>) -> String {
         "update, ms",
         "solution, ms",
         "iterations",
+        "iteration, ms",
         "residual",
         "Jacobi, ms",
         "iterations",
@@ -237,5 +238,29 @@ fn markdown(report: &Report<System>) -> String {
         .iter()
         .flat_map(|system| system.notes.iter().map(move |note| format!("\n{}: {note}\n", system.name)))
         .collect();
-    format!("{}\n\n{}\n\n{}{notes}", report.machine.model, report.method.text, table::markdown(&header, &rows))
+    let growth = growth(&report.results);
+    format!("{}\n\n{}\n\n{}{growth}{notes}", report.machine.model, report.method.text, table::markdown(&header, &rows))
+}
+
+/// How the iterations grow from the smallest to the largest system of a kind, such as `poisson2d:256` and `poisson2d:4096`.
+fn growth(systems: &[System]) -> String {
+    let mut sizes = BTreeMap::<_, Vec<_>>::new();
+    for System { name, dtype, multigrid, .. } in systems {
+        if let Some((kind, size)) =
+            name.split_once(':').and_then(|(kind, size)| Some((kind, size.parse::<u64>().ok()?)))
+        {
+            sizes.entry((kind, dtype.to_string())).or_default().push((size, multigrid.iterations));
+        }
+    }
+    let mut text = String::new();
+    for ((kind, dtype), sizes) in &mut sizes {
+        sizes.sort_unstable();
+        if let [(small, few), .., (large, many)] = sizes[..] {
+            let factor = many as f64 / few.max(1) as f64;
+            text += &format!(
+                "\nIterations of {kind} {dtype} grow {factor:.2} times from {small} to {large}: from {few} to {many}.\n"
+            );
+        }
+    }
+    text
 }

@@ -161,15 +161,7 @@ impl<T: Element> DeviceVec<T> {
 
     /// Another handle of [shared](Self::into_shared) elements.
     pub(crate) fn alias(&self) -> Self {
-        let buffer = match &self.buffer {
-            Buffer::Host(_) => unreachable!("elements that are not shared have one owner"),
-            Buffer::Shared(values) => Buffer::Shared(Arc::clone(values)),
-            #[cfg(feature = "cuda")]
-            Buffer::Cuda(CudaBuffer { address, len, memory }) => {
-                Buffer::Cuda(CudaBuffer { address: *address, len: *len, memory: Arc::clone(memory) })
-            }
-        };
-        Self { device: self.device.clone(), buffer }
+        Self { device: self.device.clone(), buffer: self.buffer.alias() }
     }
 
     pub(crate) fn into_buffer(self) -> Buffer<T> {
@@ -405,6 +397,18 @@ impl<T: Element> Buffer<T> {
             Backend::Cpu { .. } | Backend::Emulated { .. } => Ok(Self::Shared(Arc::clone(values))),
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => Self::upload(device, values),
+        }
+    }
+
+    /// Another handle of [shared](DeviceVec::into_shared) elements.
+    pub(crate) fn alias(&self) -> Self {
+        match self {
+            Self::Host(_) => unreachable!("elements that are not shared have one owner"),
+            Self::Shared(values) => Self::Shared(Arc::clone(values)),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(CudaBuffer { address, len, memory }) => {
+                Self::Cuda(CudaBuffer { address: *address, len: *len, memory: Arc::clone(memory) })
+            }
         }
     }
 

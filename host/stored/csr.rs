@@ -107,6 +107,20 @@ impl<T: Scalar, O: Offset> CsrArrays<T, O> {
 }
 
 impl<T: Scalar> CsrArrays<T, u32> {
+    /// A matrix with the pattern of this one, which a device has computed as a product.
+    pub(crate) fn with_values(&self, values: DeviceVec<T>) -> Self {
+        Self {
+            device: self.device.clone(),
+            nrows: self.nrows,
+            ncols: self.ncols,
+            nnz: self.nnz,
+            row_offsets: self.row_offsets.alias(),
+            col_indices: self.col_indices.alias(),
+            values: Values::of(values),
+            canonical: self.canonical.clone(),
+        }
+    }
+
     /// Whether the entries of both matrices are at the same places, in the same order. Waits for the answer.
     pub(crate) fn has_pattern_of(&self, other: &Self) -> Result<bool> {
         if (self.nrows, self.ncols, self.nnz) != (other.nrows, other.ncols, other.nnz) {

@@ -74,6 +74,8 @@ mod vector {
 pub mod aggregation;
 #[path = "amg/amg_aggregates.rs"]
 pub mod amg_aggregates;
+#[path = "amg/amg_diagonals.rs"]
+pub mod amg_diagonals;
 #[path = "amg/amg_strength.rs"]
 pub mod amg_strength;
 #[path = "amg/amg_sweep.rs"]
@@ -182,6 +184,7 @@ pub use vector::*;
 pub const FAMILIES: &[Family] = &[
     aggregation::FAMILY,
     amg_aggregates::FAMILY,
+    amg_diagonals::FAMILY,
     amg_strength::FAMILY,
     amg_sweep::FAMILY,
     breadth_first::FAMILY,

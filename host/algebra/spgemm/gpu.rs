@@ -199,6 +199,26 @@ fn task_list(device: &Device, tasks: u64) -> Result<DeviceVec<u32>> {
     device.scratch::<u32>(4 * fits as usize)
 }
 
+/// The product, whose pattern is that of another product: only the values are computed.
+pub(super) fn on_pattern<T: Scalar>(
+    a: &CsrArrays<T, u32>,
+    b: &CsrArrays<T, u32>,
+    c: &CsrArrays<T, u32>,
+) -> Result<DeviceMatrix<T>> {
+    let (device, entries) = (&a.device, u64::from(c.nnz));
+    let tasks = LongTasks::new(device, (a.nrows, a.nrows, entries), None, &c.row_offsets)?;
+    let mut values = device.scratch(c.nnz as usize)?;
+    let pattern = LongPattern {
+        entries,
+        narrow: c.row_offsets.readable(device),
+        wide: Default::default(),
+        columns: c.col_indices.readable(device),
+    };
+    let (values_a, values_b) = (a.values.read(), b.values.read());
+    tasks.write((a, b), (values_a.readable(), values_b.readable()), semiring::PLUS_TIMES, pattern, &mut values)?;
+    Ok(DeviceMatrix::of_csr(c.with_values(values)))
+}
+
 fn place<'a>(device: &'a Device, step: Step, args: spgemm_rows::PlaceArgs<KernelLaunch<'a>>) -> Result<()> {
     let blocks = spgemm_rows::place_grid_size(args.row_count);
     if blocks == 0 {

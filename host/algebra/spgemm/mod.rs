@@ -228,6 +228,14 @@ impl<T: Scalar> DeviceMatrix<T> {
         }
     }
 
+    /// The [product](Self::multiply) of matrices whose product has the pattern of `c`, which is one of the same patterns: only values are computed.
+    pub(crate) fn multiply_on(&self, b: &Self, c: &Self) -> Result<Self> {
+        match (operands(self, b, None)?, c.csr()) {
+            (Operands::Device([a, b], _), Some(Csr::Device(c))) => gpu::on_pattern(a, b, c),
+            _ => self.multiply(b),
+        }
+    }
+
     /// The most bytes of columns and bitmaps that [`multiply`](Self::multiply) keeps between its passes; what does not fit is computed twice.
     pub const WORKSPACE_BYTES: u64 = gpu::WORKSPACE_BYTES;
 }

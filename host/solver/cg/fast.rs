@@ -103,7 +103,14 @@ pub(super) struct FastMethod<'s, 'a, T: Scalar, S> {
     pub(super) system: S,
     /// The number of iterations queued or done.
     pub(super) queued: usize,
+    /// The norm to reach.
+    pub(super) target: f64,
+    /// Whether the iteration after the last one known is expected to reach it.
+    pub(super) is_near: bool,
 }
+
+/// An iteration is expected to reach the target if it leads up to so many times the target at the rate of the last one.
+const NEAR: f64 = 4.0;
 
 impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
     fn size(&self) -> usize {
@@ -131,13 +138,14 @@ impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
         let device = workspace.device.clone();
         workspace.state.reset(&device, round.target * round.target, first, limit)?;
         steps.begin(workspace, round.goes_on)?;
-        self.queued = round.first;
+        (self.queued, self.target, self.is_near) = (round.first, round.target, false);
         workspace.mark.set()
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        // Two batches: the device runs the next one while the host reads the last.
-        if done + self.fast.at_a_time() < self.queued {
+        // Two batches: the device runs the next one while the host reads the last. An expensive one that is probably in vain is worth a wait.
+        let ahead = if self.is_near && self.fast.steps.is_expensive() { 0 } else { self.fast.at_a_time() };
+        if done + ahead < self.queued {
             thread::yield_now();
             return Ok(());
         }
@@ -156,6 +164,7 @@ impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
             norm.is_some()
         };
         while take(history) {}
+        self.is_near = matches!(history[..], [.., before, last] if last * last <= NEAR * self.target * before);
         match end {
             None => Ok(if is_idle { Phase::Idle } else { Phase::Busy }),
             Some((status, last)) => {

@@ -238,7 +238,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
     }
 
     fn run_fast(&mut self, fast: &mut Fast<'a, T>, system: impl System<T>) -> Result<SolveInfo> {
-        self.run(&mut FastMethod { fast, system, queued: 0 })
+        self.run(&mut FastMethod { fast, system, queued: 0, target: 0.0, is_near: false })
     }
 }
 

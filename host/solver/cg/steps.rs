@@ -100,7 +100,7 @@ impl<'a, T: Scalar> Steps<'a, T> {
         if self.is_expensive() { 1 } else { RECORDED }
     }
 
-    fn is_expensive(&self) -> bool {
+    pub(super) fn is_expensive(&self) -> bool {
         self.preconditioner.as_ref().is_some_and(|own| own.is_expensive())
     }
 

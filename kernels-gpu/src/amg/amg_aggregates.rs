@@ -10,29 +10,35 @@
 //! rest(v)      others join the neighbouring aggregate that their entries are largest for in all; of equal ones the least
 //! ```
 //! No two roots are within two edges, by way of free vertices; and after the first pass every free vertex is within two edges of a root, so it has a neighbour that
-//! has joined. Vertices whose row has no off-diagonal entry belong to no aggregate.
+//! has joined. Vertices whose row has no off-diagonal entry belong to no aggregate. Where no undecided vertex and no root is near, or a root is, it stays so:
+//! `nearest` keeps those numbers.
 //!
 //! # When to use it
 //! Coarsening for algebraic multigrid (Bell, Dalton & Olson, 2012), with new numbers in every round and a second pass over what the first has left (Kelley & Rajamanickam,
-//! 2022). A pass is `begin`, rounds of `nearest` and `decide` until nobody is undecided, `roots`, a scan, and `join`; after two of them `rest`. The same
-//! aggregates on every device.
+//! 2022). A pass is `begin`, rounds of `nearest` and `decide` until nobody is undecided, `roots`, a scan, and `join`; after two of them `rest`. Rounds may be
+//! queued ahead: those after the last return at once. The same aggregates on every device.
 //!
 //! # Threads
-//! [`LANES`] a row for what looks at neighbours; otherwise a thread per vertex.
+//! [`lanes`] a row for what looks at neighbours; otherwise a thread per vertex.
 //!
 //! # Bytes moved
-//! Columns once per launch, and a word for each by columns; `rest` reads values too, of the vertices that are not placed.
+//! Columns once per launch, and a word for each by columns; in later rounds those of the vertices that are still of interest. `rest` reads values too, of
+//! the vertices that are not placed.
 //!
 //! # Safety
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps nothing else, and nothing else accesses
-//!    it during the launch; but `undecided` is a word that all threads count in.
+//!    it during the launch; but `undecided` has a word that all blocks count in.
 //! 2. `row_offsets` starts at 0, never falls and ends at `entries`; columns are below `rows`, which is at most 2^31.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, thread, warp};
+use cuda_std::{
+    atomic::atomic_fetch_add_u32_device,
+    mem, thread,
+    warp::{self, WARP_SIZE},
+};
 
 use crate::{
     DType, Scalar,
@@ -45,8 +51,15 @@ use crate::{
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
 
-/// Lanes of a row, for short rows and for others.
-pub const LANES: [u32; 2] = [8, 32];
+/// Lanes of a row, of up to 8 entries in the mean, up to 12, and more. Not measured yet.
+#[must_use]
+pub const fn lanes(entries: u32, rows: u32) -> u32 {
+    match entries.div_ceil(rows) {
+        0..=8 => 2,
+        9..=12 => 8,
+        _ => 32,
+    }
+}
 
 /// The state of a free vertex that is no root.
 pub const OUT: u32 = 0;
@@ -96,9 +109,11 @@ args! {
     pub struct NearestArgs {
         /// The number of the round.
         value round: u32,
+        /// Of each round before, and of this one, whether it has anything to do: 0 if not.
+        read undecided: u32 [round as usize + 1],
         /// The states.
         read states: u32 [graph.rows as usize],
-        /// The greatest number near each vertex.
+        /// The greatest number near each vertex, in the round before and then in this one.
         write nearest: u32 [graph.rows as usize],
         /// The graph.
         part graph: Graph<A>,
@@ -114,8 +129,8 @@ args! {
         read nearest: u32 [graph.rows as usize],
         /// The states.
         write states: u32 [graph.rows as usize],
-        /// How many are still undecided.
-        write undecided: u32 [1],
+        /// As for `nearest`; and of the next round, to start from 0.
+        write undecided: u32 [round as usize + 2],
         /// The graph.
         part graph: Graph<A>,
     }
@@ -192,16 +207,22 @@ family! {
         lanes: u32,
     }
 
+    amg_aggregates_begin_t2(Operation::Begin, 2): BeginArgs => begin::<2>;
     amg_aggregates_begin_t8(Operation::Begin, 8): BeginArgs => begin::<8>;
     amg_aggregates_begin_t32(Operation::Begin, 32): BeginArgs => begin::<32>;
+    amg_aggregates_nearest_t2(Operation::Nearest, 2): NearestArgs => nearest::<2>;
     amg_aggregates_nearest_t8(Operation::Nearest, 8): NearestArgs => nearest::<8>;
     amg_aggregates_nearest_t32(Operation::Nearest, 32): NearestArgs => nearest::<32>;
+    amg_aggregates_decide_t2(Operation::Decide, 2): DecideArgs => decide::<2>;
     amg_aggregates_decide_t8(Operation::Decide, 8): DecideArgs => decide::<8>;
     amg_aggregates_decide_t32(Operation::Decide, 32): DecideArgs => decide::<32>;
     amg_aggregates_roots(Operation::Roots, 1): RootsArgs => roots;
+    amg_aggregates_join_t2(Operation::Join, 2): JoinArgs => join::<2>;
     amg_aggregates_join_t8(Operation::Join, 8): JoinArgs => join::<8>;
     amg_aggregates_join_t32(Operation::Join, 32): JoinArgs => join::<32>;
+    amg_aggregates_rest_f32_t2(Operation::Rest(DType::F32), 2): RestArgs<f32> => rest::<f32, 2>;
     amg_aggregates_rest_f32_t8(Operation::Rest(DType::F32), 8): RestArgs<f32> => rest::<f32, 8>;
+    amg_aggregates_rest_f64_t2(Operation::Rest(DType::F64), 2): RestArgs<f64> => rest::<f64, 2>;
     amg_aggregates_rest_f64_t8(Operation::Rest(DType::F64), 8): RestArgs<f64> => rest::<f64, 8>;
     amg_aggregates_rest_f32_t32(Operation::Rest(DType::F32), 32): RestArgs<f32> => rest::<f32, 32>;
     amg_aggregates_rest_f64_t32(Operation::Rest(DType::F64), 32): RestArgs<f64> => rest::<f64, 32>;
@@ -294,18 +315,30 @@ unsafe fn begin<const LANES: u32>(args: BeginArgs) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn nearest<const LANES: u32>(args: NearestArgs) {
-    let NearestArgs { graph, round, states, nearest } = args;
+    let NearestArgs { graph, round, undecided, states, nearest } = args;
     let row = group_index::<BLOCK_SIZE>(LANES);
     if row >= u64::from(graph.rows) {
         return;
     }
-    // SAFETY: row < rows, whose lanes are all here.
+    let (mask, row) = (group_mask::<LANES>(), row as usize);
+    // SAFETY: row < rows, whose lanes are all here: they learn its number from the first, the only one that accesses it.
     unsafe {
+        if mem::load_readonly(undecided.add(round as usize)) == 0 {
+            return;
+        }
+        let is_first = thread::thread_idx_x().is_multiple_of(LANES);
+        if round > 0 {
+            let before = if is_first { mem::load(nearest.add(row)) } else { 0 };
+            let before = warp::warp_shuffle_idx(mask, before, 0, LANES).0;
+            if before == 0 || before == ROOT {
+                return;
+            }
+        }
         let of = |vertex: u32| number(vertex, mem::load_readonly(states.add(vertex as usize)), round);
-        let is_gone = mem::load_readonly(states.add(row as usize)) == GONE;
+        let is_gone = mem::load_readonly(states.add(row)) == GONE;
         let greatest = if is_gone { 0 } else { greatest_near::<LANES>(graph, row as u32, of) };
-        if thread::thread_idx_x().is_multiple_of(LANES) {
-            mem::store(nearest.add(row as usize), greatest);
+        if is_first {
+            mem::store(nearest.add(row), greatest);
         }
     }
 }
@@ -314,30 +347,54 @@ unsafe fn nearest<const LANES: u32>(args: NearestArgs) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn decide<const LANES: u32>(args: DecideArgs) {
-    let DecideArgs { graph, round, nearest, states, undecided } = args;
+    const WARPS: u32 = BLOCK_SIZE / WARP_SIZE;
+    let of_warps = cuda_std::shared_array![u32; WARPS as usize];
     let row = group_index::<BLOCK_SIZE>(LANES);
-    if row >= u64::from(graph.rows) {
-        return;
-    }
-    let mask = group_mask::<LANES>();
-    // SAFETY: row < rows, whose lanes are all here: they learn its state from the first, the only one that accesses it.
+    // SAFETY: all threads of the grid see the same word, which nothing writes; so all of a block are at the barrier.
     unsafe {
-        let is_first = thread::thread_idx_x().is_multiple_of(LANES);
-        let own = if is_first { mem::load(states.add(row as usize)) } else { OUT };
-        if warp::warp_shuffle_idx(mask, own, 0, LANES).0 != UNDECIDED {
+        if mem::load(args.undecided.add(args.round as usize)) == 0 {
             return;
         }
-        let greatest =
-            greatest_near::<LANES>(graph, row as u32, |vertex| mem::load_readonly(nearest.add(vertex as usize)));
-        if is_first {
-            if greatest == ROOT {
-                mem::store(states.add(row as usize), OUT);
-            } else if greatest == number(row as u32, UNDECIDED, round) {
-                mem::store(states.add(row as usize), ROOT);
-            } else {
-                atomic_fetch_add_u32_device(undecided, Relaxed, 1);
+        let is_left = row < u64::from(args.graph.rows) && is_undecided::<LANES>(&args, row as u32);
+        let is_left = warp::warp_vote_any(u32::MAX, is_left);
+        if warp::lane_id() == 0 {
+            of_warps.store(thread::thread_idx_x() / WARP_SIZE, is_left.into());
+        }
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            let (mut warp, mut left) = (0, 0);
+            while warp < WARPS {
+                left |= of_warps.load(warp);
+                warp += 1;
+            }
+            // A count by thread would have all blocks wait for one word.
+            if left != 0 {
+                atomic_fetch_add_u32_device(args.undecided.add(args.round as usize + 1), Relaxed, 1);
             }
         }
+    }
+}
+
+/// Decides a vertex. Returns in the first lane of its group whether it is still undecided, in others `false`.
+///
+/// # Safety
+/// The rules at the head of this module; the row exists, and the lanes of its group are all here.
+#[inline(always)]
+unsafe fn is_undecided<const LANES: u32>(args: &DecideArgs, row: u32) -> bool {
+    let DecideArgs { graph, round, nearest, states, .. } = *args;
+    let is_first = thread::thread_idx_x().is_multiple_of(LANES);
+    // SAFETY: row < rows; its lanes learn its state from the first, the only one that accesses it.
+    unsafe {
+        let own = if is_first { mem::load(states.add(row as usize)) } else { OUT };
+        if warp::warp_shuffle_idx(group_mask::<LANES>(), own, 0, LANES).0 != UNDECIDED {
+            return false;
+        }
+        let greatest = greatest_near::<LANES>(graph, row, |vertex| mem::load_readonly(nearest.add(vertex as usize)));
+        let is_root = greatest == number(row, UNDECIDED, round);
+        if is_first && (is_root || greatest == ROOT) {
+            mem::store(states.add(row as usize), if is_root { ROOT } else { OUT });
+        }
+        is_first && !is_root && greatest != ROOT
     }
 }
 

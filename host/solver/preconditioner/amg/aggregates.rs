@@ -2,13 +2,13 @@
 
 use kernels_gpu::amg_aggregates::{
     ADDED_UP, BeginArgs, DecideArgs, GONE, Graph, JoinArgs, Key, NONE, NearestArgs, OUT, Operation, ROOT, RestArgs,
-    RootsArgs, UNDECIDED, better, grid_size, least, number, rule,
+    RootsArgs, UNDECIDED, better, grid_size, lanes, least, number, rule,
 };
 
 use super::strength::csr;
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
-    algebra::{lanes, row_offsets},
+    algebra::row_offsets,
     device::{KernelLaunch, launch},
     formats::rows::for_blocks,
     stored::{Csr, CsrArrays},
@@ -16,6 +16,9 @@ use crate::{
 
 /// Rounds, at most: in each at least one vertex is decided, and about half of them.
 const MAX_ROUNDS: u32 = 1000;
+
+/// Rounds that are queued before the host looks whether there have to be more.
+const AT_A_TIME: usize = 3;
 
 /// The aggregate of each row, and which rows have one.
 pub(super) struct Aggregates {
@@ -74,30 +77,40 @@ fn on_gpu<T: Scalar>(arrays: &CsrArrays<T, u32>, is_finest: bool) -> Result<Aggr
     let entry = |operation| (Key { operation, lanes }.entry(), grid_size(rows, lanes));
     let (mut states, mut nearest, mut joined, mut count) =
         (device.scratch::<u32>(n)?, device.scratch::<u32>(n)?, None::<DeviceVec<u32>>, 0);
+    let mut begun = [0; MAX_ROUNDS as usize + 1];
+    begun[0] = 1;
     for rule in rules(is_finest) {
         let before = || joined.as_ref().map(DeviceVec::readable).unwrap_or_default();
         let (kernel, blocks) = entry(Operation::Begin);
         let args = BeginArgs { rule, joined: before(), states: states.writable(), graph: graph(arrays) };
         // SAFETY: a valid, square matrix, here and below, and an element for each row.
         unsafe { launch(device, kernel, blocks, args) }?;
-        for round in 0..MAX_ROUNDS {
-            let (kernel, blocks) = entry(Operation::Nearest);
-            let args =
-                NearestArgs { round, states: states.readable(), nearest: nearest.writable(), graph: graph(arrays) };
-            // SAFETY: as above.
-            unsafe { launch(device, kernel, blocks, args) }?;
-            let mut undecided = device.zeros::<u32>(1)?;
-            let args = DecideArgs {
-                round,
-                nearest: nearest.readable(),
-                states: states.writable(),
-                undecided: undecided.writable(),
-                graph: graph(arrays),
-            };
-            let (kernel, blocks) = entry(Operation::Decide);
-            // SAFETY: as above, and a zero.
-            unsafe { launch(device, kernel, blocks, args) }?;
-            if undecided.to_vec()? == [0] {
+        let mut undecided = device.upload_vec(&begun)?;
+        for first in (0..MAX_ROUNDS).step_by(AT_A_TIME) {
+            let next = (first + AT_A_TIME as u32).min(MAX_ROUNDS);
+            for round in first..next {
+                let (kernel, blocks) = entry(Operation::Nearest);
+                let args = NearestArgs {
+                    round,
+                    undecided: undecided.readable(),
+                    states: states.readable(),
+                    nearest: nearest.writable(),
+                    graph: graph(arrays),
+                };
+                // SAFETY: as above.
+                unsafe { launch(device, kernel, blocks, args) }?;
+                let (kernel, blocks) = entry(Operation::Decide);
+                let args = DecideArgs {
+                    round,
+                    nearest: nearest.readable(),
+                    states: states.writable(),
+                    undecided: undecided.writable(),
+                    graph: graph(arrays),
+                };
+                // SAFETY: as above, and a word for each round and one more.
+                unsafe { launch(device, kernel, blocks, args) }?;
+            }
+            if undecided.slice(next as usize..=next as usize)?.to_vec()? == [0] {
                 break;
             }
         }

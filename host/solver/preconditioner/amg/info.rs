@@ -4,9 +4,10 @@ use std::fmt;
 
 use super::{
     AmgOptions, AmgSmoother,
+    diagonals::Diagonals,
     setup::{COARSEST_DEGREE, End, Hierarchy},
 };
-use crate::{DeviceMatrix, Scalar};
+use crate::{DType, DeviceMatrix, Scalar};
 
 /// What [`Amg`](super::Amg) has set up. Displayed as a table, and sentences about what was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +81,8 @@ impl<T: Scalar> Hierarchy<T> {
             (!self.levels.is_empty()).then_some(last),
         );
         let inverses = levels.iter().map(|level| level.rows * size_of::<T>()).sum::<usize>();
-        let bytes = matrices.chain(coarse).map(bytes_of).sum::<usize>() + inverses + workspace_bytes;
+        let diagonals = self.diagonals().map_or(0, Diagonals::bytes);
+        let bytes = matrices.chain(coarse).map(bytes_of).sum::<usize>() + diagonals + inverses + workspace_bytes;
         AmgInfo {
             operator_complexity: per_finest(|level| level.entries),
             grid_complexity: per_finest(|level| level.rows),
@@ -98,6 +100,16 @@ impl<T: Scalar> Hierarchy<T> {
 
     fn notes(&self, options: &AmgOptions<T>) -> Vec<String> {
         let mut notes = Vec::new();
+        if let Some(diagonals) = self.diagonals() {
+            notes.push(format!(
+                "Sweeps over the finest level go over {} diagonals in {}.",
+                diagonals.len(),
+                match diagonals.dtype() {
+                    DType::F32 => "f32",
+                    DType::F64 => "f64",
+                }
+            ));
+        }
         match (self.end, self.coarsest()) {
             (_, Coarsest::Direct { rank, rows }) if rank < rows => notes.push(format!(
                 "The coarsest matrix has rank {rank} of {rows}: the matrix is singular, to rounding. Systems are solved up to its null space, if they can be."

@@ -6,12 +6,13 @@ use super::{
     AmgCycle, AmgOptions, AmgSmoother,
     aggregates::Aggregates,
     coarsest,
+    diagonals::Diagonals,
     info::Coarsest,
     spectrum,
-    strength::Strength,
-    sweep::{Smoothed, chebyshev},
+    strength::{Strength, csr},
+    sweep::{Factors, Smoothed, chebyshev},
 };
-use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry};
+use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry, stored::Csr};
 
 /// Levels, at most.
 const MAX_LEVELS: usize = 30;
@@ -92,7 +93,7 @@ pub(super) struct Direct<T> {
 
 impl<T: Scalar> Hierarchy<T> {
     pub(super) fn new(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Self> {
-        let mut a = own(a, options)?;
+        let (mut a, mut diagonals) = own(a, options)?;
         let (mut levels, mut zero_rows, mut theta) = (Vec::new(), 0, options.theta);
         loop {
             // Also of a matrix that is solved directly: for its checks.
@@ -129,7 +130,7 @@ impl<T: Scalar> Hierarchy<T> {
                 about.is_smoothed = false;
                 (p, r, coarse) = galerkin(&a, tentative)?;
             }
-            let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
+            let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
             p.choose_kernels()?;
             r.choose_kernels()?;
             let above: Vec<_> =
@@ -153,21 +154,22 @@ impl<T: Scalar> Hierarchy<T> {
             );
             return Err(Error::InvalidOption(problem));
         }
-        let mut a = own(a, options)?;
-        if a.nnz() != finest.nnz() {
+        let (mut a, mut diagonals) = own(a, options)?;
+        if !has_pattern_of(&a, finest)? {
             let problem =
-                format!("a matrix of {} entries: the hierarchy is for a pattern of {}", a.nnz(), finest.nnz());
+                format!("a matrix of {} entries: the hierarchy is for another pattern, of {}", a.nnz(), finest.nnz());
             return Err(Error::InvalidOption(problem));
         }
         let (mut levels, mut zero_rows) = (Vec::new(), 0);
-        for level in &self.levels {
+        for (number, level) in self.levels.iter().enumerate() {
             let strength = Strength::of(&a, level.about.theta)?;
             if levels.is_empty() {
                 zero_rows = strength.zero_rows;
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-            let coarse = a.triple_product(&level.r, &level.p)?;
-            let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
+            let next = self.matrix(number + 1).expect("a level has a coarser one");
+            let coarse = level.r.multiply_on(&a.multiply(&level.p)?, next)?;
+            let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             let about = About { rho, ..level.about };
             levels.push(Level { smoothed, p, r, is_visited_twice: level.is_visited_twice, about });
@@ -189,6 +191,11 @@ impl<T: Scalar> Hierarchy<T> {
 
     pub(super) fn finest(&self) -> &DeviceMatrix<T> {
         self.levels.first().map_or_else(|| self.last.matrix(), |level| &level.smoothed.a)
+    }
+
+    /// The finest matrix by its diagonals, where that pays.
+    pub(super) fn diagonals(&self) -> Option<&Diagonals<T>> {
+        self.levels.first()?.smoothed.diagonals.as_ref()
     }
 
     pub(super) fn matrix(&self, level: usize) -> Option<&DeviceMatrix<T>> {
@@ -216,7 +223,7 @@ impl<T: Scalar> Last<T> {
 
     /// By steps of the smoother, for eigenvalues up to `rho`.
     fn by_steps(a: DeviceMatrix<T>, inverse: DeviceVec<T>, rho: f64) -> Self {
-        Self::Smoothed(Box::new(Smoothed::new(a, inverse, chebyshev(COARSEST_DEGREE, rho / 30.0, rho))))
+        Self::Smoothed(Box::new(Smoothed::new(a, None, inverse, chebyshev(COARSEST_DEGREE, rho / 30.0, rho))))
     }
 
     pub(super) fn matrix(&self) -> &DeviceMatrix<T> {
@@ -237,13 +244,24 @@ fn galerkin<T: Scalar>(
     Ok((p, r, coarse))
 }
 
-/// The matrix as the hierarchy keeps it: canonical, in CSR. Its arrays are shared where that is how it is stored.
-fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<DeviceMatrix<T>> {
+/// The matrix as the hierarchy keeps it: canonical, in CSR. Its arrays are shared where that is how it is stored. And its diagonals, where they pay: then it is
+/// symmetric.
+fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<(DeviceMatrix<T>, Option<Diagonals<T>>)> {
     let own = a.operand()?.into_matrix(a.device()).canonical()?;
-    if !options.assume_symmetric {
+    let diagonals = Diagonals::of(&own)?;
+    if diagonals.is_none() && !options.assume_symmetric {
         symmetry::check(&own)?;
     }
-    Ok(own)
+    Ok((own, diagonals))
+}
+
+/// Whether the entries of two matrices of the hierarchy's kind are at the same places.
+fn has_pattern_of<T: Scalar>(a: &DeviceMatrix<T>, other: &DeviceMatrix<T>) -> Result<bool> {
+    match (csr(a), csr(other)) {
+        (Csr::Host(a), Csr::Host(other)) => Ok(a.arrays().0 == other.arrays().0 && a.arrays().1 == other.arrays().1),
+        (Csr::Device(a), Csr::Device(other)) => Ok(Arc::ptr_eq(a, other) || a.has_pattern_of(other)?),
+        _ => unreachable!("they are on one device"),
+    }
 }
 
 /// Whether a level is visited twice, by the entries of its matrix, of those above, and whether one of them is.
@@ -257,7 +275,7 @@ fn visits_twice(cycle: AmgCycle, entries: usize, above: &[(usize, bool)]) -> boo
 }
 
 /// The smoother's factors for eigenvalues up to `rho`.
-fn factors(smoother: AmgSmoother, rho: f64) -> Vec<super::sweep::Factors> {
+fn factors(smoother: AmgSmoother, rho: f64) -> Vec<Factors> {
     match smoother {
         AmgSmoother::Jacobi => chebyshev(1, rho / 4.0, rho),
         AmgSmoother::Chebyshev(degree) => chebyshev(degree, rho / 30.0, rho),

@@ -2,7 +2,10 @@
 
 use kernels_gpu::amg_sweep::{Args, FirstArgs, Key, Operation, grid_size};
 
-use super::strength::csr;
+use super::{
+    diagonals::{Diagonals, Sweep},
+    strength::csr,
+};
 use crate::{
     DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar, Zip,
     device::{Backend, launch},
@@ -18,6 +21,11 @@ const LONG_ROW: usize = 1024;
 pub(super) struct Factors {
     pub(super) alpha: f64,
     pub(super) beta: f64,
+}
+
+impl Factors {
+    /// Where there is no step.
+    pub(super) const NONE: Self = Self { alpha: 0.0, beta: 0.0 };
 }
 
 /// The factors of Chebyshev's iteration of this degree for eigenvalues in `[low, high]` (Saad, 2003, algorithm 12.1).
@@ -38,6 +46,8 @@ pub(super) fn chebyshev(degree: u32, low: f64, high: f64) -> Vec<Factors> {
 #[derive(Debug)]
 pub(super) struct Smoothed<T> {
     pub(super) a: DeviceMatrix<T>,
+    /// In place of the matrix in sweeps.
+    pub(super) diagonals: Option<Diagonals<T>>,
     /// The inverse of the diagonal; 0 for rows of zeros.
     pub(super) inverse: DeviceVec<T>,
     /// Of the kernel that goes over the matrix; none if its rows are too different, and a product and operations on vectors take its place.
@@ -46,8 +56,15 @@ pub(super) struct Smoothed<T> {
 }
 
 impl<T: Scalar> Smoothed<T> {
-    pub(super) fn new(a: DeviceMatrix<T>, inverse: DeviceVec<T>, factors: Vec<Factors>) -> Self {
-        Self { lanes: lanes(&a), a, inverse, factors }
+    pub(super) fn new(
+        a: DeviceMatrix<T>,
+        diagonals: Option<Diagonals<T>>,
+        inverse: DeviceVec<T>,
+        factors: Vec<Factors>,
+    ) -> Self {
+        // With diagonals the matrix need not be analysed.
+        let lanes = if diagonals.is_none() { lanes(&a) } else { None };
+        Self { a, diagonals, inverse, lanes, factors }
     }
 
     /// `y = alpha D b`, the first step from 0.
@@ -74,8 +91,11 @@ impl<T: Scalar> Smoothed<T> {
         x: DeviceSlice<'_, T>,
         mut y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
+        if let Some(diagonals) = &self.diagonals {
+            return diagonals.residual(b, x, y);
+        }
         if let Some(lanes) = self.lanes {
-            return self.sweep(lanes, Factors { alpha: 0.0, beta: 0.0 }, None, b, x, None, y);
+            return self.sweep(lanes, Factors::NONE, None, b, x, None, y);
         }
         y.assign(b)?;
         self.a.spmv(T::from_f64(-1.0), x, T::from_f64(1.0), y)
@@ -90,8 +110,12 @@ impl<T: Scalar> Smoothed<T> {
         older: Option<DeviceSlice<'_, T>>,
         mut y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
+        let inverse = Some(self.inverse.as_slice());
+        if let Some(diagonals) = &self.diagonals {
+            return diagonals.sweep(Sweep { factors, inverse, b: Some(b), x, older }, y);
+        }
         if let Some(lanes) = self.lanes {
-            return self.sweep(lanes, factors, Some(self.inverse.as_slice()), b, x, older, y);
+            return self.sweep(lanes, factors, inverse, b, x, older, y);
         }
         self.residual(b, x, y.as_slice_mut())?;
         y.zip(Zip::Mul, &self.inverse)?;
