@@ -78,6 +78,8 @@ pub mod amg_aggregates;
 pub mod amg_strength;
 #[path = "amg/amg_sweep.rs"]
 pub mod amg_sweep;
+#[path = "amg/amg_tentative.rs"]
+pub mod amg_tentative;
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
 #[path = "cg/cg_csr.rs"]
