@@ -186,6 +186,7 @@ pub const FAMILIES: &[Family] = &[
     amg_aggregates::FAMILY,
     amg_strength::FAMILY,
     amg_sweep::FAMILY,
+    amg_tentative::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,
