@@ -124,7 +124,7 @@ pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
     Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Jacobi, LinearOperator,
-    Preconditioner, Progress, SolveInfo, Solver, SolverMethod, StopReason, Tolerance,
+    NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

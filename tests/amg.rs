@@ -10,7 +10,7 @@ use std::{
 use common::{Random, on_cpu_and_gpu, on_every_device, other};
 use warpsparse::{
     Amg, AmgCycle, AmgSmoother, Cg, CgMethod, CooMatrix, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Format,
-    Jacobi, Preconditioner, Scalar, StopReason, Tolerance,
+    Jacobi, NearNullSpace, Preconditioner, Scalar, StopReason, Tolerance, io::generate,
 };
 
 fn main() -> ExitCode {
@@ -29,6 +29,10 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("solves_f64", solves::<f64>));
     trials.extend(on_every_device("solves_f32", solves::<f32>));
     trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
+    trials.extend(on_every_device("rigid_body_modes", rigid_body_modes));
+    trials.extend(on_every_device("nodes_with_several_unknowns", nodes_with_several_unknowns));
+    trials.extend(on_every_device("a_body_that_nothing_holds", a_body_that_nothing_holds));
+    trials.extend(on_cpu_and_gpu("elasticity", elasticity));
     trials.extend(on_every_device("degenerate_systems", degenerate_systems));
     trials.extend(on_every_device("singular_systems", singular_systems));
     trials.extend(on_every_device("what_does_not_suit_is_refused", what_does_not_suit_is_refused));
@@ -721,6 +725,173 @@ fn a_hierarchy_in_single_precision(device: &Device) {
     let mut z64 = device.zeros::<f64>(576).unwrap();
     amg.apply((&r64).into(), (&mut z64).into()).unwrap();
     assert_eq!(z64.to_vec().unwrap(), z32.to_vec().unwrap().iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
+}
+
+/// The nodes of a cube, `x` first.
+fn nodes_of_cube(n: usize) -> Vec<[f64; 3]> {
+    (0..n * n * n).map(|node| [node % n, node / n % n, node / (n * n)].map(|at| at as f64)).collect()
+}
+
+/// Translations, and rotations around the origin.
+fn rigid_motions(nodes: &[[f64; 3]]) -> [Vec<f64>; 6] {
+    let of = |motion: fn([f64; 3]) -> [f64; 3]| nodes.iter().flat_map(|&node| motion(node)).collect();
+    [
+        of(|_| [1.0, 0.0, 0.0]),
+        of(|_| [0.0, 1.0, 0.0]),
+        of(|_| [0.0, 0.0, 1.0]),
+        of(|[x, y, _]| [-y, x, 0.0]),
+        of(|[_, y, z]| [0.0, -z, y]),
+        of(|[x, _, z]| [z, 0.0, -x]),
+    ]
+}
+
+/// Two levels of elasticity against plain algebra, and the bits of the CPU.
+fn rigid_body_modes(device: &Device) {
+    let nodes = nodes_of_cube(5);
+    let a = generate::elasticity3d::<f64>(5).unwrap();
+    let (n, values) = (a.nrows(), dense(&a));
+    let space = NearNullSpace::rigid_body_modes(&nodes).unwrap();
+    let of = |device: &Device| {
+        let options = Amg::options().near_null_space(space.clone()).coarse_rows(20);
+        options.build(&device.upload(&a).unwrap()).unwrap()
+    };
+    let amg = of(device);
+    let info = amg.describe();
+    assert!(info.notes.iter().any(|note| note.starts_with("Nodes of 3 unknowns, and 6 vectors")), "{info}");
+    assert!(!info.notes.iter().any(|note| note.contains("singular")), "{info}");
+    let p = host(amg.prolongator(0).unwrap());
+    assert!(p.ncols() < n / 2 && p.ncols() % 6 == 0, "{info}");
+    for node in 0..nodes.len() {
+        let [one, two, three] = [0, 1, 2].map(|unknown| p.row(3 * node + unknown).0);
+        assert!(one == two && two == three && !one.is_empty(), "node {node}");
+        assert!(one.chunks(6).all(|columns| columns[0] % 6 == 0 && columns[5] == columns[0] + 5), "node {node}");
+    }
+    // What one step of Jacobi's makes of a motion is in the range.
+    let (omega, k) = (4.0 / (3.0 * info.levels[0].rho), p.ncols());
+    let p_values = dense(&p);
+    let gram: Vec<f64> =
+        (0..k * k).map(|at| (0..n).map(|i| p_values[i * k + at / k] * p_values[i * k + at % k]).sum()).collect();
+    for motion in rigid_motions(&nodes) {
+        let forces = |i: usize| (0..n).map(|j| values[i * n + j] * motion[j]).sum::<f64>();
+        let smoothed: Vec<f64> = (0..n).map(|i| motion[i] - omega * forces(i) / values[i * n + i]).collect();
+        let projected = (0..k).map(|c| (0..n).map(|i| p_values[i * k + c] * smoothed[i]).sum()).collect();
+        let c = solved(gram.clone(), projected);
+        for i in 0..n {
+            let found: f64 = (0..k).map(|column| p_values[i * k + column] * c[column]).sum();
+            assert!((found - smoothed[i]).abs() < 1e-11, "{i}: {found} for {}", smoothed[i]);
+        }
+    }
+    // Between vectors without smoothing the columns are orthonormal: here they have the norm of one that a step has changed a little.
+    assert!((0..k).all(|c| (0.3..1.0).contains(&gram[c * k + c])));
+    let product: Vec<f64> =
+        (0..n * k).map(|at| (0..n).map(|j| values[at / k * n + j] * p_values[j * k + at % k]).sum()).collect();
+    let coarse: Vec<f64> =
+        (0..k * k).map(|at| (0..n).map(|i| p_values[i * k + at / k] * product[i * k + at % k]).sum()).collect();
+    close(&host(amg.matrix(1).unwrap()), &coarse, "coarse");
+    let cpu = of(&Device::cpu());
+    assert!(host(cpu.prolongator(0).unwrap()) == p && host(cpu.matrix(1).unwrap()) == host(amg.matrix(1).unwrap()));
+    assert_eq!(cpu.describe(), info);
+}
+
+/// Two equations of diffusion, with and without a weak coupling, some unknowns fixed; sizes that do not fit are refused.
+fn nodes_with_several_unknowns(device: &Device) {
+    let (n, grid) = (18, poisson::<f64>(18));
+    let mut rows = vec![BTreeMap::new(); 2 * n * n];
+    for (i, j, value) in grid.triplets() {
+        rows[2 * i].insert(2 * j, value);
+        rows[2 * i + 1].insert(2 * j + 1, 100.0 * value);
+    }
+    for i in 0..n * n {
+        *rows[2 * i].entry(2 * i + 1).or_insert(0.0) -= 0.3;
+        *rows[2 * i + 1].entry(2 * i).or_insert(0.0) -= 0.3;
+    }
+    // A node that nothing is connected to.
+    for j in [2 * 40, 2 * 40 + 1] {
+        for row in &mut rows {
+            row.remove(&j);
+        }
+        rows[j] = BTreeMap::from([(j, 2.0)]);
+    }
+    let a = device.upload(&of_rows::<f64>(2 * n * n, &rows)).unwrap();
+    let space = NearNullSpace::constants(n * n, 2).unwrap();
+    let mut amg = Amg::options().near_null_space(space).coarse_rows(20).build(&a).unwrap();
+    assert!(amg.describe().operator_complexity < 1.8, "{}", amg.describe());
+    let most = solve(&a, &amg, 20);
+    let p = host(amg.prolongator(0).unwrap());
+    assert!(p.row(80).0.is_empty() && p.row(81).0.is_empty() && !p.row(82).0.is_empty());
+    let mut larger = a.convert(Format::Csr).unwrap();
+    let values: Vec<f64> = host(&a).values().iter().map(|value| 2.0 * value).collect();
+    larger.update_values(&device.upload_vec(&values).unwrap()).unwrap();
+    amg.update_values(&larger).unwrap();
+    solve(&larger, &amg, most);
+    // Vectors for another matrix.
+    let build = |space| Amg::options().near_null_space(space).build(&a).map(|_| ());
+    let error = build(NearNullSpace::constants(n * n - 1, 2).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { .. }), "{error}");
+    for (unknowns, columns, values) in
+        [(0, 1, vec![]), (7, 1, vec![]), (1, 0, vec![]), (1, 7, vec![]), (2, 3, vec![0.0; 9]), (1, 1, vec![f64::NAN])]
+    {
+        let error = NearNullSpace::new(unknowns, columns, values).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    }
+    assert!(NearNullSpace::constants(4, 0).is_err() && NearNullSpace::constants(4, 7).is_err());
+    assert!(NearNullSpace::rigid_body_modes(&[[0.0, f64::INFINITY]]).is_err());
+    // No nodes, one, and vectors of zeros.
+    for (n, values) in [(0, vec![]), (1, vec![1.0]), (2, vec![1.0, 0.0]), (300, vec![0.0; 300])] {
+        let a = laplacian::<f64>(n, (1..n).map(|i| (i - 1, i, 1.0)), |_| 0.5);
+        let a = device.upload(&a).unwrap();
+        let amg = Amg::options().near_null_space(NearNullSpace::new(1, 1, values).unwrap()).build(&a).unwrap();
+        if n > 0 {
+            solve(&a, &amg, 300);
+        }
+    }
+}
+
+/// Springs between near nodes of a cube: the null space is that of the rigid motions.
+fn a_body_that_nothing_holds(device: &Device) {
+    let nodes = nodes_of_cube(6);
+    let mut rows = vec![BTreeMap::new(); 3 * nodes.len()];
+    for (i, a) in nodes.iter().enumerate() {
+        for (j, b) in nodes.iter().enumerate() {
+            let along = [0, 1, 2].map(|axis| b[axis] - a[axis]);
+            let square: f64 = along.iter().map(|d| d * d).sum();
+            if i == j || square > 3.5 {
+                continue;
+            }
+            for k in 0..9 {
+                let stiffness = along[k / 3] * along[k % 3] / square;
+                *rows[3 * i + k / 3].entry(3 * i + k % 3).or_insert(0.0) += stiffness;
+                *rows[3 * i + k / 3].entry(3 * j + k % 3).or_insert(0.0) -= stiffness;
+            }
+        }
+    }
+    let a = of_rows::<f64>(3 * nodes.len(), &rows);
+    let there = device.upload(&a).unwrap();
+    let space = NearNullSpace::rigid_body_modes(&nodes).unwrap();
+    let amg = Amg::options().near_null_space(space).coarse_rows(30).build(&there).unwrap();
+    let info = amg.describe();
+    assert!(info.levels.len() > 1 && info.notes.iter().any(|note| note.contains("singular")), "{info}");
+    // Forces that the body is at rest with: those of a displacement.
+    let u = Random(3).vector::<f64>(a.nrows());
+    let mut b = vec![0.0; a.nrows()];
+    a.triplets().for_each(|(i, j, value)| b[i] += value * u[j]);
+    let (b_there, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(b.len()).unwrap());
+    let solution = amg.solve(&b_there, &mut x, Tolerance::relative(1e-8)).unwrap();
+    assert!(solution.iterations <= 20, "{solution:?}");
+    assert!(residual(&a, &b, &x) < 1e-7);
+}
+
+fn elasticity(device: &Device) {
+    let iterations = |n: usize, most: usize| {
+        let a = device.upload(&generate::elasticity3d::<f64>(n).unwrap()).unwrap();
+        let space = NearNullSpace::rigid_body_modes(&nodes_of_cube(n)).unwrap();
+        let amg = Amg::options().near_null_space(space).build(&a).unwrap();
+        let info = amg.describe();
+        assert!(info.operator_complexity < 1.5, "{info}");
+        solve(&a, &amg, most)
+    };
+    let (small, large) = (iterations(8, 30), iterations(12, 30));
+    assert!(large as f64 <= 1.4 * small as f64, "{small}, {large}");
 }
 
 fn degenerate_systems(device: &Device) {

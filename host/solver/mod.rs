@@ -20,4 +20,6 @@ pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
 pub use krylov::{Attempt, Solver, SolverMethod};
 pub use operator::LinearOperator;
-pub use preconditioner::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Jacobi, Preconditioner};
+pub use preconditioner::{
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Jacobi, NearNullSpace, Preconditioner,
+};

@@ -80,6 +80,8 @@ pub mod amg_diagonals;
 pub mod amg_strength;
 #[path = "amg/amg_sweep.rs"]
 pub mod amg_sweep;
+#[path = "amg/amg_tentative.rs"]
+pub mod amg_tentative;
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
 #[path = "cg/cg_csr.rs"]
@@ -187,6 +189,7 @@ pub const FAMILIES: &[Family] = &[
     amg_diagonals::FAMILY,
     amg_strength::FAMILY,
     amg_sweep::FAMILY,
+    amg_tentative::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,

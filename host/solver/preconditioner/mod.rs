@@ -3,7 +3,7 @@
 mod amg;
 mod jacobi;
 
-pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother};
+pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, NearNullSpace};
 pub use jacobi::Jacobi;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};

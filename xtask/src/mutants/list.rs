@@ -189,6 +189,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "let last = if args.older.is_null() { T::ZERO } else",
     ),
     mutant(
+        "amg",
+        "amg/amg_tentative.rs",
+        "only the first rows of an aggregate count",
+        "row += LANES.min(self.count - row);",
+        "row = self.count;",
+    ),
+    mutant(
+        "amg",
+        "amg/amg_tentative.rs",
+        "the triangle has what is left after the first pass only",
+        "while step < 2 * column {",
+        "while step < column {",
+    ),
+    mutant(
+        "amg",
+        "amg/amg_tentative.rs",
+        "a dependent column is rounding, made large",
+        "let is_new = norm > DEPENDENT * before;",
+        "let is_new = norm > 0.0;",
+    ),
+    mutant(
         "convert",
         "algebra/csr_transpose.rs",
         "two triplets of a row share a place",

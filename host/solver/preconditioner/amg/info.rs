@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    AmgOptions, AmgSmoother,
+    AmgOptions, AmgSmoother, NearNullSpace,
     diagonals::Diagonals,
     setup::{COARSEST_DEGREE, End, Hierarchy},
 };
@@ -129,6 +129,9 @@ impl<T: Scalar> Hierarchy<T> {
                  Multigrid does not suit this matrix well."
             )),
             (End::Small, _) => {}
+        }
+        if let Some(NearNullSpace { unknowns, columns, .. }) = options.near_null_space {
+            notes.push(format!("Nodes of {unknowns} unknowns, and {columns} vectors near the null space: coarse nodes have {columns} unknowns."));
         }
         let unsmoothed: Vec<_> =
             (0..self.levels.len()).filter(|&level| !self.levels[level].about.is_smoothed).collect();

@@ -5,6 +5,8 @@ mod coarsest;
 mod cycle;
 mod diagonals;
 mod info;
+mod near_null_space;
+mod nodes;
 mod setup;
 mod spectrum;
 mod strength;
@@ -16,6 +18,7 @@ use std::{
 };
 
 pub use info::{AmgInfo, AmgLevel};
+pub use near_null_space::NearNullSpace;
 
 use super::Preconditioner;
 use crate::{
@@ -78,12 +81,13 @@ pub struct Amg<T> {
 }
 
 /// Options of [`Amg`]; the defaults suit most matrices.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AmgOptions<T> {
     theta: f64,
     smoother: AmgSmoother,
     cycle: AmgCycle,
     coarse_rows: usize,
+    near_null_space: Option<NearNullSpace>,
     assume_symmetric: bool,
     /// Of the matrix that is to come.
     scalar: PhantomData<T>,
@@ -120,6 +124,7 @@ impl<T> Default for AmgOptions<T> {
             smoother: AmgSmoother::Jacobi,
             cycle: AmgCycle::Auto,
             coarse_rows: 256,
+            near_null_space: None,
             assume_symmetric: false,
             scalar: PhantomData,
         }
@@ -152,6 +157,26 @@ impl<T: Scalar> AmgOptions<T> {
         Self { coarse_rows: rows, ..self }
     }
 
+    /// Sets up multigrid for nodes with several unknowns, as of elasticity: nodes are put together, not unknowns, and prolongators represent these vectors exactly. The
+    /// default is one unknown a node, and the constant vector.
+    ///
+    /// ```
+    /// use warpsparse::{Amg, Device, NearNullSpace, Tolerance, io::generate};
+    ///
+    /// let device = Device::auto();
+    /// let a = device.upload(&generate::elasticity3d::<f64>(8)?)?;
+    /// let nodes: Vec<_> = (0..512).map(|node| [node % 8, node / 8 % 8, node / 64].map(f64::from)).collect();
+    /// let amg = Amg::options().near_null_space(NearNullSpace::rigid_body_modes(&nodes)?).build(&a)?;
+    /// let (b, mut x) = (device.upload_vec(&vec![1.0; 3 * 512])?, device.zeros(3 * 512)?);
+    /// let info = amg.solve(&b, &mut x, Tolerance::relative(1e-8))?;
+    /// assert!(info.iterations <= 25, "{info:?}");
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    #[must_use]
+    pub fn near_null_space(self, space: NearNullSpace) -> Self {
+        Self { near_null_space: Some(space), ..self }
+    }
+
     /// Skips the check that the matrix is symmetric, which takes two products.
     #[must_use]
     pub fn assume_symmetric(self) -> Self {
@@ -171,6 +196,9 @@ impl<T: Scalar> AmgOptions<T> {
         device::refuse("the setup of multigrid")?;
         self.check()?;
         check_length("the row of A", a.nrows(), a.ncols())?;
+        if let Some(space) = &self.near_null_space {
+            check_length("a vector near the null space", a.nrows(), space.rows())?;
+        }
         let hierarchy = Hierarchy::new(a, &self)?;
         let workspace = Arc::new(Mutex::new(Workspace::new(&hierarchy)?));
         Ok(Amg { hierarchy, options: self, workspace })

@@ -8,11 +8,12 @@ use super::{
     coarsest,
     diagonals::Diagonals,
     info::Coarsest,
+    nodes::{self, Space},
     spectrum,
     strength::{Strength, csr},
     sweep::{Factors, Smoothed, chebyshev},
 };
-use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, solver::symmetry, stored::Csr};
+use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, scalar::precision, solver::symmetry, stored::Csr};
 
 /// Levels, at most.
 const MAX_LEVELS: usize = 30;
@@ -89,27 +90,40 @@ pub(super) struct Direct<T> {
     a: DeviceMatrix<T>,
     pub(super) inverse: DeviceMatrix<T>,
     rank: usize,
+    /// Rows that are 0 by construction.
+    dependent: usize,
 }
 
 impl<T: Scalar> Hierarchy<T> {
     pub(super) fn new(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Self> {
         let (mut a, mut diagonals) = own(a, options)?;
         let (mut levels, mut zero_rows, mut theta) = (Vec::new(), 0, options.theta);
+        let mut space = options.near_null_space.as_ref().map(|space| Space::upload(a.device(), space)).transpose()?;
         loop {
+            let is_finest = levels.is_empty();
             // Also of a matrix that is solved directly: for its checks.
             let strength = Strength::of(&a, theta)?;
-            if levels.is_empty() {
+            if is_finest {
                 zero_rows = strength.zero_rows;
             }
+            // Zeros by construction say nothing about the matrix.
+            let dependent = || space.as_ref().filter(|_| !is_finest).map_or(Ok(0), Space::dependent);
             if a.nrows() <= options.coarse_rows {
-                return Ok(Self { levels, last: Last::direct(a)?, zero_rows, end: End::Small });
+                return Ok(Self { levels, last: Last::direct(a, dependent()?)?, zero_rows, end: End::Small });
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-            let pattern = strength.pattern()?;
-            // The eigenvalues of `G^-1 F` are at most 2, and with or without dropped entries about those of `D^-1 A`.
-            let s = strength.smoothing_matrix(&a, pattern, 4.0 / (3.0 * rho.min(2.0)))?;
-            let aggregates = Aggregates::of(&s, levels.is_empty())?;
-            let count = aggregates.count as usize;
+            let (aggregates, strong_entries, s) = match &space {
+                None => {
+                    // The eigenvalues of `G^-1 F` are at most 2, and with or without dropped entries about those of `D^-1 A`.
+                    let s = strength.smoothing_matrix(&a, strength.pattern()?, 4.0 / (3.0 * rho.min(2.0)))?;
+                    (Aggregates::of(&s, is_finest)?, s.nnz(), Some(s))
+                }
+                Some(space) => {
+                    let (aggregates, entries) = nodes::aggregates(&a, space.unknowns, theta, is_finest)?;
+                    (aggregates, entries, None)
+                }
+            };
+            let count = aggregates.count as usize * space.as_ref().map_or(1, |space| space.columns);
             let end = match count {
                 0 => Some(End::Isolated),
                 _ if count as f64 > STALLED * a.nrows() as f64 || levels.len() + 1 >= MAX_LEVELS => Some(End::Stalled),
@@ -117,18 +131,31 @@ impl<T: Scalar> Hierarchy<T> {
             };
             if let Some(end) = end {
                 let last = match a.nrows() <= MAX_DIRECT && end == End::Stalled {
-                    true => Last::direct(a)?,
+                    true => Last::direct(a, dependent()?)?,
                     false => Last::by_steps(a, strength.inverse, rho),
                 };
                 return Ok(Self { levels, last, zero_rows, end });
             }
-            let tentative = aggregates.tentative(a.device())?;
-            let mut about = About { theta, strong_entries: s.nnz(), rho, is_smoothed: true };
-            let (mut p, mut r, mut coarse) = galerkin(&a, s.multiply(&tentative)?)?;
+            let (tentative, next) = match &space {
+                None => (aggregates.tentative(a.device())?, None),
+                Some(space) => {
+                    let (tentative, next) = nodes::tentative(aggregates, space)?;
+                    (tentative, Some(next))
+                }
+            };
+            let mut about = About { theta, strong_entries, rho, is_smoothed: true };
+            let smoothed = match &s {
+                Some(s) => s.multiply(&tentative)?,
+                None => nodes::smoothed(&a, &strength.inverse, &tentative, 4.0 / (3.0 * rho))?,
+            };
+            let (mut p, mut r, mut coarse) = galerkin(&a, smoothed)?;
             drop(s);
             if coarse.nnz() as f64 > FILL * a.nnz() as f64 {
                 about.is_smoothed = false;
                 (p, r, coarse) = galerkin(&a, tentative)?;
+            }
+            if coarse.nrows() <= options.coarse_rows && a.nrows() <= MAX_DIRECT && is_rounding(&coarse, &a)? {
+                return Ok(Self { levels, last: Last::direct(a, dependent()?)?, zero_rows, end: End::Small });
             }
             let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
             p.choose_kernels()?;
@@ -137,7 +164,7 @@ impl<T: Scalar> Hierarchy<T> {
                 levels.iter().map(|level: &Level<T>| (level.smoothed.a.nnz(), level.is_visited_twice)).collect();
             let is_visited_twice = visits_twice(options.cycle, smoothed.a.nnz(), &above);
             levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), is_visited_twice, about });
-            (a, theta) = (coarse, 0.5 * theta);
+            (a, theta, space) = (coarse, 0.5 * theta, next);
         }
     }
 
@@ -180,7 +207,7 @@ impl<T: Scalar> Hierarchy<T> {
             zero_rows = strength.zero_rows;
         }
         let last = match &self.last {
-            Last::Direct(_) => Last::direct(a)?,
+            Last::Direct(direct) => Last::direct(a, direct.dependent)?,
             Last::Smoothed(_) => {
                 let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
                 Last::by_steps(a, strength.inverse, rho)
@@ -208,17 +235,17 @@ impl<T: Scalar> Hierarchy<T> {
     /// What the coarsest level is solved by, for the report.
     pub(super) fn coarsest(&self) -> Coarsest {
         match &self.last {
-            Last::Direct(direct) => Coarsest::Direct { rank: direct.rank, rows: direct.a.nrows() },
+            Last::Direct(direct) => Coarsest::Direct { rank: direct.rank, rows: direct.a.nrows() - direct.dependent },
             Last::Smoothed(_) => Coarsest::Smoothed,
         }
     }
 }
 
 impl<T: Scalar> Last<T> {
-    fn direct(a: DeviceMatrix<T>) -> Result<Self> {
+    fn direct(a: DeviceMatrix<T>, dependent: usize) -> Result<Self> {
         let (inverse, rank) = coarsest::inverse(&a)?;
         inverse.choose_kernels()?;
-        Ok(Self::Direct(Box::new(Direct { a, inverse, rank })))
+        Ok(Self::Direct(Box::new(Direct { a, inverse, rank, dependent })))
     }
 
     /// By steps of the smoother, for eigenvalues up to `rho`.
@@ -242,6 +269,12 @@ fn galerkin<T: Scalar>(
     let r = p.transpose()?;
     let coarse = a.triple_product(&r, &p)?;
     Ok((p, r, coarse))
+}
+
+/// Whether all that is left is the null space of a singular matrix, whose energy is 0 but for rounding.
+fn is_rounding<T: Scalar>(coarse: &DeviceMatrix<T>, a: &DeviceMatrix<T>) -> Result<bool> {
+    let greatest = |a: &DeviceMatrix<T>| Ok(a.diagonal()?.norm_inf()?.get()?.to_f64());
+    Ok(greatest(coarse)? <= 1000.0 * precision::<T>() * greatest(a)?)
 }
 
 /// The matrix as the hierarchy keeps it: canonical, in CSR. Its arrays are shared where that is how it is stored. And its diagonals, where they pay: then it is
