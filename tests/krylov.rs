@@ -6,8 +6,8 @@ use std::{ops::ControlFlow, process::ExitCode};
 
 use common::{Random, matrices::from_rows, on_every_device, other};
 use warpsparse::{
-    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner, Result, Scalar,
-    Solver, SolverMethod, StopReason, Tolerance,
+    CgMethod, CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner, Result,
+    Scalar, Solver, SolverMethod, StopReason, Tolerance,
 };
 
 const UNSYMMETRIC: [SolverMethod; 4] = [
@@ -310,12 +310,38 @@ fn attempts(device: &Device) {
     assert!(of_indefinite[0].1.contains("not positive definite"), "{of_indefinite:?}");
     assert!(of_indefinite[1].1.starts_with("Converged after "), "{of_indefinite:?}");
     assert_eq!(methods(&solve(&convection(8, 1.0))), [SolverMethod::BiCgStab]);
+    reasons(device);
     // A rotation by a right angle: r . A r is 0, so that BiCGSTAB divides by it.
     let n = 16;
     let row = |i: usize| vec![(i ^ 1, [1.0, -1.0][i % 2])];
     let of_rotation = solve(&from_rows(n, (0..n).map(row).collect()));
     assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 50 }]);
     assert!(of_rotation[0].1.contains("try GMRES"), "{of_rotation:?}");
+}
+
+/// Why each method was used, and how conjugate gradients compute their iterations; solves again with what the first solve has prepared.
+fn reasons(device: &Device) {
+    let a = device.upload(&shifted::<f64>(8, 1.03)).unwrap();
+    let b = device.upload_vec(&Random(2).vector::<f64>(64)).unwrap();
+    let mut solver = Solver::new(&a).cg_method(CgMethod::Launches);
+    for _ in 0..2 {
+        let mut x = device.zeros(64).unwrap();
+        solver.solve(&b, &mut x).unwrap();
+        let reasons: Vec<_> = solver.attempts().iter().map(|attempt| attempt.reason.as_str()).collect();
+        assert_eq!(reasons, ["the matrix is symmetric", "conjugate gradients did not converge"]);
+        let kernels: Vec<_> = solver.attempts().iter().map(|attempt| attempt.kernel.kernel.clone()).collect();
+        assert!(kernels[0].contains("cg") && kernels[1] == "vector operations", "{kernels:?}");
+    }
+    // A number of iterations from a callback that the solver keeps for all methods.
+    let mut heard = 0;
+    let mut solver = Solver::new(&a).callback(|_| {
+        heard += 1;
+        ControlFlow::Continue(())
+    });
+    let mut x = device.zeros(64).unwrap();
+    let info = solver.solve(&b, &mut x).unwrap();
+    drop(solver);
+    assert!(heard >= info.iterations, "{heard}, {info:?}");
 }
 
 fn limits(device: &Device) {

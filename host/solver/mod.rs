@@ -20,4 +20,4 @@ pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
 pub use krylov::{Attempt, Solver, SolverMethod};
 pub use operator::LinearOperator;
-pub use preconditioner::{Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Jacobi, Preconditioner};
+pub use preconditioner::{Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Ilu, Jacobi, Preconditioner};

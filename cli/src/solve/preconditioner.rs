@@ -9,7 +9,7 @@ use warpsparse::{Amg, AmgInfo, CsrMatrix, DeviceMatrix, Error, Jacobi, Precondit
 /// What the option asks for.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub(super) enum Wanted {
-    /// Multigrid for large, nearly diagonally dominant matrices, otherwise jacobi.
+    /// Multigrid for large, nearly diagonally dominant matrices, otherwise jacobi, or none if there are zeros on the diagonal.
     Auto,
     /// No preconditioner.
     None,
@@ -66,14 +66,23 @@ impl<T: Scalar> Chosen<T> {
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::Amg => Self::amg(a, asked_for()),
             Wanted::Auto => match suits(matrix) {
-                Err(why) => Self::jacobi(a, why),
+                Err(why) => Self::jacobi_or_none(a, why),
                 Ok(why) => match Self::amg(a, why) {
                     Err(Error::Breakdown { problem, .. }) => {
-                        Self::jacobi(a, format!("the setup of multigrid failed: {problem}"))
+                        Self::jacobi_or_none(a, format!("the setup of multigrid failed: {problem}"))
                     }
                     chosen => chosen,
                 },
             },
+        }
+    }
+
+    fn jacobi_or_none(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
+        match Self::jacobi(a, reason) {
+            Err(Error::Breakdown { problem, .. }) => {
+                Ok(Self { kind: Kind::None, reason: problem, preconditioner: None, setup: None })
+            }
+            chosen => chosen,
         }
     }
 

@@ -55,7 +55,7 @@ impl<T: Scalar> System<T> {
         let matrix = measure::load::<T>(source)?;
         let (rows, columns) = (matrix.nrows(), matrix.ncols());
         if rows != columns {
-            let problem = format!("{source}: {rows} x {columns}, and conjugate gradients are for square matrices");
+            let problem = format!("{source}: {rows} x {columns}, and solvers are for square matrices");
             return Err(problem.into());
         }
         let b = match rhs {

@@ -10,9 +10,10 @@ use std::{fmt, ops::ControlFlow, rc::Rc};
 use self::{bicgstab::BiCgStab, gmres::Gmres, minres::Minres, system::System};
 use super::{
     Callback, Course, Criterion, LinearOperator, Method, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
-    cg::Cg, symmetry,
+    cg::{Cg, CgMethod},
+    symmetry,
 };
-use crate::{DeviceVec, Error, Result, Scalar, device::check_length};
+use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length};
 
 /// Basis vectors between two restarts of GMRES, where [`SolverMethod::Auto`] chooses it.
 const RESTART: usize = 50;
@@ -46,8 +47,11 @@ pub struct Solver<'a, T: Scalar> {
     preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
     criterion: Criterion,
     method: SolverMethod,
+    cg_method: CgMethod,
     callback: Option<Box<Callback<'a>>>,
     attempts: Vec<Attempt>,
+    /// With what its first solve has prepared.
+    cg: Option<Cg<'a, T>>,
 }
 
 /// A method of [`Solver`].
@@ -55,8 +59,7 @@ pub struct Solver<'a, T: Scalar> {
 #[non_exhaustive]
 pub enum SolverMethod {
     /// Up to three methods in turn, until one converges. For a symmetric matrix: conjugate gradients, MINRES, GMRES; otherwise, and for
-    /// operators that are
-    /// not a [`DeviceMatrix`](crate::DeviceMatrix): BiCGSTAB, GMRES, GMRES with more vectors. [`Solver::attempts`] lists them.
+    /// operators that are not a [`DeviceMatrix`](crate::DeviceMatrix): BiCGSTAB, GMRES, GMRES with more vectors. [`Solver::attempts`] lists them.
     #[default]
     Auto,
     /// Conjugate gradients ([`Cg`]): symmetric positive definite matrices and preconditioners.
@@ -98,6 +101,10 @@ impl fmt::Display for SolverMethod {
 pub struct Attempt {
     /// The method.
     pub method: SolverMethod,
+    /// Why it was used.
+    pub reason: String,
+    /// How its iterations are computed.
+    pub kernel: KernelChoice,
     /// How it ended: why it stopped and after how many iterations, or its error.
     pub outcome: String,
 }
@@ -111,8 +118,10 @@ impl<'a, T: Scalar> Solver<'a, T> {
             preconditioner: None,
             criterion: Criterion::default(),
             method: SolverMethod::Auto,
+            cg_method: CgMethod::Auto,
             callback: None,
             attempts: Vec::new(),
+            cg: None,
         }
     }
 
@@ -123,17 +132,24 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self
     }
 
+    /// Sets how conjugate gradients compute their iterations; the default is [`CgMethod::Auto`].
+    #[must_use]
+    pub fn cg_method(mut self, method: CgMethod) -> Self {
+        (self.cg_method, self.cg) = (method, None);
+        self
+    }
+
     /// Sets the tolerance; the default is a relative residual of `1e-6`.
     #[must_use]
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.criterion.tolerance = tolerance;
+        (self.criterion.tolerance, self.cg) = (tolerance, None);
         self
     }
 
     /// Sets the maximum number of iterations of a method; the default is ten times the size of the system.
     #[must_use]
     pub fn max_iterations(mut self, iterations: usize) -> Self {
-        self.criterion.max_iterations = Some(iterations);
+        (self.criterion.max_iterations, self.cg) = (Some(iterations), None);
         self
     }
 
@@ -141,6 +157,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
     #[must_use]
     pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
         self.preconditioner = Some(Rc::new(preconditioner));
+        self.cg = None;
         self
     }
 
@@ -171,14 +188,16 @@ impl<'a, T: Scalar> Solver<'a, T> {
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         self.check(b, x)?;
         self.attempts.clear();
-        let methods = match self.method {
+        let (methods, why) = match self.method {
             SolverMethod::Auto => self.candidates()?,
-            method => vec![method],
+            method => (vec![method], "as the options specify".into()),
         };
         let first_guess = if methods.len() > 1 { Some(x.try_clone()?) } else { None };
-        let mut result = self.attempt(methods[0], b, x);
-        for &method in &methods[1..] {
+        let mut result = self.attempt(methods[0], why, b, x);
+        for pair in methods.windows(2) {
             let is_over = match &result {
+                // The smallest residual that rounding allows is that of conjugate gradients; others may drift before.
+                Ok(info) if info.reason == StopReason::RoundingLimit => pair[0] == SolverMethod::Cg,
                 Ok(info) => matches!(info.reason, StopReason::Converged | StopReason::Stopped),
                 Err(error) => !matches!(error, Error::Breakdown { .. }),
             };
@@ -188,7 +207,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
             if let Some(guess) = &first_guess {
                 x.assign(guess)?;
             }
-            result = self.attempt(method, b, x);
+            result = self.attempt(pair[1], format!("{} did not converge", pair[0]), b, x);
         }
         result
     }
@@ -206,27 +225,40 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self.criterion.check()
     }
 
-    /// The methods that suit the matrix.
-    fn candidates(&self) -> Result<Vec<SolverMethod>> {
-        let is_symmetric = match self.operator.as_matrix().map(symmetry::check) {
-            Some(Ok(())) => true,
-            None | Some(Err(Error::Breakdown { .. })) => false,
-            Some(Err(error)) => return Err(error),
-        };
+    /// The methods that suit the matrix, and why.
+    fn candidates(&self) -> Result<(Vec<SolverMethod>, String)> {
         let gmres = |restart| SolverMethod::Gmres { restart };
-        Ok(match is_symmetric {
-            true => vec![SolverMethod::Cg, SolverMethod::Minres, gmres(RESTART)],
-            false => vec![SolverMethod::BiCgStab, gmres(RESTART), gmres(4 * RESTART)],
-        })
+        let for_all = || vec![SolverMethod::BiCgStab, gmres(RESTART), gmres(4 * RESTART)];
+        let Some(matrix) = self.operator.as_matrix() else {
+            return Ok((for_all(), "the operator is no matrix, and may not be symmetric".into()));
+        };
+        match symmetry::check(matrix) {
+            Ok(()) => {
+                Ok((vec![SolverMethod::Cg, SolverMethod::Minres, gmres(RESTART)], "the matrix is symmetric".into()))
+            }
+            Err(Error::Breakdown { .. }) => Ok((for_all(), "the matrix is not symmetric".into())),
+            Err(error) => Err(error),
+        }
     }
 
-    fn attempt(&mut self, method: SolverMethod, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
-        let result = self.run(method, b, x);
+    fn attempt(
+        &mut self,
+        method: SolverMethod,
+        reason: String,
+        b: &DeviceVec<T>,
+        x: &mut DeviceVec<T>,
+    ) -> Result<SolveInfo> {
+        let mut kernel =
+            KernelChoice { kernel: "vector operations".into(), reason: "the method has no kernels of its own".into() };
+        let result = match method {
+            SolverMethod::Auto | SolverMethod::Cg => self.conjugate_gradients(b, x, &mut kernel),
+            method => self.run(method, b, x),
+        };
         let outcome = match &result {
             Ok(info) => format!("{:?} after {} iterations", info.reason, info.iterations),
             Err(error) => error.to_string(),
         };
-        self.attempts.push(Attempt { method, outcome });
+        self.attempts.push(Attempt { method, reason, kernel, outcome });
         result
     }
 
@@ -234,7 +266,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
         let (a, preconditioner) = (self.operator, self.preconditioner.clone());
         let system = System { a, m: preconditioner.as_deref(), b, x };
         let mut method: Box<dyn Method + '_> = match method {
-            SolverMethod::Auto | SolverMethod::Cg => return self.conjugate_gradients(b, system.x),
+            SolverMethod::Auto | SolverMethod::Cg => unreachable!("conjugate gradients run by themselves"),
             SolverMethod::Minres => Box::new(Minres::new(system)?),
             SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
             SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
@@ -243,16 +275,25 @@ impl<'a, T: Scalar> Solver<'a, T> {
         Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(&mut *method)
     }
 
-    fn conjugate_gradients(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
-        let mut cg = Cg::of(self.operator, self.preconditioner.clone(), self.criterion);
-        if self.method == SolverMethod::Auto {
+    fn conjugate_gradients(
+        &mut self,
+        b: &DeviceVec<T>,
+        x: &mut DeviceVec<T>,
+        kernel: &mut KernelChoice,
+    ) -> Result<SolveInfo> {
+        let mut cg = self.cg.take().unwrap_or_else(|| {
+            let cg = Cg::of(self.operator, self.preconditioner.clone(), self.criterion).method(self.cg_method);
             // The choice has checked it.
-            cg = cg.assume_symmetric();
-        }
-        if let Some(callback) = &mut self.callback {
-            cg = cg.callback(callback);
-        }
-        cg.solve(b, x)
+            if self.method == SolverMethod::Auto { cg.assume_symmetric() } else { cg }
+        });
+        cg.swap_callback(&mut self.callback);
+        let result = cg.describe().and_then(|choice| {
+            *kernel = choice;
+            cg.solve(b, x)
+        });
+        cg.swap_callback(&mut self.callback);
+        self.cg = Some(cg);
+        result
     }
 }
 
