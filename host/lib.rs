@@ -125,7 +125,7 @@ pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
     Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Ilu, Jacobi, LinearOperator,
-    Preconditioner, Progress, SolveInfo, Solver, SolverMethod, StopReason, Tolerance,
+    Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

@@ -200,7 +200,7 @@ fn solvers(device: &Device) {
         assert!(residual.iter().map(|r| r * r).sum::<f64>().sqrt() < 1e-8);
         info.iterations
     };
-    let (laplacian, convection) = (stencil(16), convection(16, 3.0));
+    let (laplacian, convection) = (stencil(13), convection(13, 3.0));
     for (matrix, method) in [
         (&laplacian, SolverMethod::Cg),
         (&convection, SolverMethod::BiCgStab),

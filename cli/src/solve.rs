@@ -35,9 +35,9 @@ use crate::convert;
 pub(crate) struct Options {
     /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a square matrix.
     matrix: MatrixSource,
-    /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), or a Matrix Market file with
-    /// one column.
-    #[arg(long, default_value = "ones", value_name = "FILE|ones|random")]
+    /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), sums (of the rows, so that ones are a
+    /// solution), or a Matrix Market file with one column.
+    #[arg(long, default_value = "ones", value_name = "FILE|ones|random|sums")]
     rhs: Rhs,
     /// The tolerance of the residual norm, relative to the norm of the right-hand side.
     #[arg(long, default_value = "1e-6", value_parser = parse_tolerance, allow_negative_numbers = true)]
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     /// The maximum number of iterations of a method [default: ten times the number of rows].
     #[arg(long, value_name = "N")]
     max_iters: Option<usize>,
-    /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi, and says why.
+    /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi or ilu, and says why.
     #[arg(long, value_enum, default_value = "auto")]
     precond: Wanted,
     /// The element type.
@@ -134,7 +134,7 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
     let mut x = device.upload_vec(&first_guess)?;
     course.borrow_mut().begin("setting up");
-    let chosen = Chosen::new(options.precond, &matrix, &a)?;
+    let chosen = Chosen::new(options.precond, options.method, &matrix, &a)?;
     course.borrow_mut().end();
     let mut solver = Solver::new(&a)
         .method(options.method.with_restart(options.restart))
@@ -163,14 +163,13 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     // The first one may have waited for kernels and memory, and tried several methods.
     x.copy_from(&first_guess)?;
     let last = solver.attempts().last().expect("a solve tries a method").clone();
-    let mut solver = solver.method(last.method);
+    let mut solver = solver.keep_last();
     course.borrow_mut().begin("timing");
     let start = Instant::now();
     let solved = solver.solve(&b, &mut x);
     let time = start.elapsed();
     course.borrow_mut().end();
-    let Chosen { kind, reason, setup, .. } = &chosen;
-    let preconditioner = (*kind, reason.clone(), setup.clone());
+    let preconditioner = (chosen.of(&last), chosen.reason.clone(), chosen.setup.clone());
     let (kernel, reason) = (last.kernel.kernel, last.kernel.reason);
     let solved = Solved { info: solved?, time, x: x.to_vec()?, kernel, reason, preconditioner, tried };
     tell(options, &matrix, (device.describe(), report::threads(device)?), (first_norm, limit), solved)

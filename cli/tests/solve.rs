@@ -105,7 +105,7 @@ fn a_stiffness_matrix_is_solved() {
         "b          ones; all f64",
         "device     cpu",
         " thread",
-        "method     conjugate gradients, because the matrix is symmetric: Converged after ",
+        "method     conjugate gradients with Jacobi's preconditioner, because the matrix is symmetric: Converged after ",
         "kernel     cpu_cg",
         "Jacobi's preconditioner",
         "result     converged after ",
@@ -319,7 +319,7 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
         (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
         (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
-        (&[grid, "--precond", "ilu"], "none, jacobi"),
+        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, amg"),
         (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, gmres, fgmres"),
         (&[grid, "--launch", "fast"], "auto, launches, graph, persistent"),
         (&[grid, "--restart", "0"], "at least 1"),
@@ -376,10 +376,15 @@ fn systems_that_are_not_positive_definite_are_solved() {
         .unwrap();
     let x = scratch("not_symmetric_x.mtx");
     let report = solve(&[&path, "--tol", "1e-10", "--x-out", &x]);
-    assert_eq!((tried(&report), &report["preconditioner"]), (vec!["BiCGSTAB"], &"jacobi".into()));
+    assert_eq!((tried(&report), &report["preconditioner"]), (vec!["BiCGSTAB"], &"ilu".into()));
     assert_eq!(report["tried"][0]["reason"], "the matrix is not symmetric");
     let expected = [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
     assert!(vector(&x).iter().zip(expected).all(|(x, expected)| (x - expected).abs() < 1e-9));
+
+    let report =
+        solve(&["gen:convdiff2d:20:1000", "--precond", "ilu", "--method", "gmres", "--rhs", "sums", "--x-out", &x]);
+    assert!(report["preconditioner"] == "ilu" && number(&report, "iterations") <= 30.0, "{report}");
+    assert!(vector(&x).iter().all(|x| (x - 1.0).abs() < 1e-4));
 
     // Conjugate gradients fail first, and the report and the history are those of the method after them.
     let csv = scratch("indefinite.csv");
@@ -387,7 +392,7 @@ fn systems_that_are_not_positive_definite_are_solved() {
     assert_eq!(tried(&report), ["conjugate gradients", "MINRES"]);
     let first = &report["tried"][0];
     assert!(first["outcome"].as_str().unwrap().contains("not positive definite"), "{report}");
-    assert_eq!(report["tried"][1]["reason"], "conjugate gradients did not converge");
+    assert_eq!(report["tried"][1]["reason"], "conjugate gradients broke down");
     assert_eq!(table(&csv).len() as f64, number(&report, "iterations") + 1.0);
 
     // Zeros on the diagonal rule out Jacobi's preconditioner.

@@ -57,6 +57,7 @@ pub(super) struct Report {
 #[derive(Serialize)]
 pub(super) struct Tried {
     method: String,
+    preconditioner: String,
     /// Why this one.
     reason: String,
     /// How it ended.
@@ -65,15 +66,16 @@ pub(super) struct Tried {
 
 impl From<&Attempt> for Tried {
     fn from(attempt: &Attempt) -> Self {
-        let Attempt { method, reason, outcome, .. } = attempt;
-        Self { method: method.to_string(), reason: reason.clone(), outcome: outcome.clone() }
+        let Attempt { method, preconditioner, reason, outcome, .. } = attempt;
+        let (method, preconditioner) = (method.to_string(), preconditioner.to_string());
+        Self { method, preconditioner, reason: reason.clone(), outcome: outcome.clone() }
     }
 }
 
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { method, reason, outcome } = self;
-        write!(f, "{method}, because {reason}: {outcome}")
+        let Self { method, preconditioner, reason, outcome } = self;
+        write!(f, "{method} with {preconditioner}, because {reason}: {outcome}")
     }
 }
 
@@ -137,6 +139,7 @@ impl fmt::Display for Report {
         let preconditioner = match self.preconditioner {
             Kind::None => "no preconditioner",
             Kind::Jacobi => "Jacobi's preconditioner",
+            Kind::Ilu => "incomplete factors",
             Kind::Amg => "multigrid",
         };
         writeln!(f, "           {preconditioner}: {}", self.preconditioner_reason)?;

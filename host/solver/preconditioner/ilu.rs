@@ -195,8 +195,7 @@ fn factor_on_cpu<T: Scalar>(matrix: &CsrMatrix<T>, kind: Kind, shift: T) -> Resu
         let (begin, end) = (offsets[row] as usize, offsets[row + 1] as usize);
         let diagonal = begin + columns[begin..end].partition_point(|&column| (column as usize) < row);
         diagonals[row] = diagonal as u32;
-        let size = if values[diagonal] < T::default() { -values[diagonal] } else { values[diagonal] };
-        values[diagonal] = shift.mul_add(size, values[diagonal]);
+        values[diagonal] = shift.mul_add(values[diagonal], values[diagonal]);
         for entry in begin..diagonal {
             let other = columns[entry] as usize;
             let pivot = diagonals[other] as usize;

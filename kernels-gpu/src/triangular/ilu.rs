@@ -2,7 +2,7 @@
 //!
 //! # The mathematics
 //! ```text
-//! for each row i:  a[i, i] = a[i, i] + shift |a[i, i]|
+//! for each row i:  a[i, i] = a[i, i] + shift a[i, i]
 //!     for each entry k < i of the row, ascending:
 //!         a[i, k] = a[i, k] / a[k, k]
 //!         a[i, j] = a[i, j] - a[i, k] a[k, j]      for each entry j > k that both rows have
@@ -129,8 +129,7 @@ unsafe fn factor<T: Scalar>(args: Args<T>) {
         if lane == 0 {
             let at = args.values.add(diagonal as usize);
             let value = mem::load(at);
-            let size = if value < T::ZERO { -value } else { value };
-            mem::store(at, args.shift.mul_add(size, value));
+            mem::store(at, args.shift.mul_add(value, value));
         }
         warp::sync_warp(u32::MAX);
         while entry < diagonal {
