@@ -124,7 +124,7 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Ilu, Jacobi, LinearOperator,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Ilu, Jacobi, LinearOperator,
     Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};

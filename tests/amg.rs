@@ -9,8 +9,8 @@ use std::{
 
 use common::{Random, on_cpu_and_gpu, on_every_device, other};
 use warpsparse::{
-    Amg, AmgSmoother, Cg, CgMethod, CooMatrix, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Format, Jacobi,
-    Preconditioner, Scalar, StopReason, Tolerance,
+    Amg, AmgCycle, AmgSmoother, Cg, CgMethod, CooMatrix, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Format,
+    Jacobi, Preconditioner, Scalar, StopReason, Tolerance,
 };
 
 fn main() -> ExitCode {
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("hierarchy_has_the_bits_of_the_cpu", hierarchy_has_the_bits_of_the_cpu));
     trials.extend(on_every_device("cycle_f64", cycle_is_symmetric_and_positive::<f64>));
     trials.extend(on_every_device("cycle_f32", cycle_is_symmetric_and_positive::<f32>));
+    trials.extend(on_every_device("cycles_are_those_of_the_reference", cycles_are_those_of_the_reference));
     trials.extend(on_every_device("rows_of_different_lengths", rows_of_different_lengths));
     trials.extend(on_every_device("graphs_with_heavy_rows", graphs_with_heavy_rows));
     trials.extend(on_every_device("solves_f64", solves::<f64>));
@@ -145,10 +146,7 @@ impl Reference {
                 strong.extend(others().find(|&j| at(i, j).abs() == largest));
             }
         }
-        // Also an explicit zero is dropped.
-        let kept = strong.iter().map(Vec::len).sum::<usize>() + (0..n).filter(|&i| at(i, i) > 0.0).count();
-        let dropped = kept != a.nnz();
-        let omega = 4.0 / (3.0 * if dropped { 2.0 } else { f64::min(rho, 2.0) });
+        let omega = 4.0 / (3.0 * f64::min(rho, 2.0));
         let (aggregates, count) = aggregates(&strong, &values);
         let (mut p, mut is_entry) = (vec![0.0; n * count], vec![false; n * count]);
         for i in (0..n).filter(|&i| at(i, i) > 0.0) {
@@ -414,14 +412,15 @@ fn least_pivot(matrix: &[f64], n: usize) -> f64 {
 fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
     for a in [poisson::<T>(9), random_graph(80)] {
         let n = a.nrows();
-        for smoother in [
-            AmgSmoother::Jacobi,
-            AmgSmoother::Chebyshev(1),
-            AmgSmoother::Chebyshev(2),
-            AmgSmoother::Chebyshev(3),
-            AmgSmoother::Chebyshev(4),
+        for (smoother, cycle) in [
+            (AmgSmoother::Jacobi, AmgCycle::Auto),
+            (AmgSmoother::Jacobi, AmgCycle::W),
+            (AmgSmoother::Chebyshev(1), AmgCycle::V),
+            (AmgSmoother::Chebyshev(2), AmgCycle::W),
+            (AmgSmoother::Chebyshev(3), AmgCycle::V),
+            (AmgSmoother::Chebyshev(4), AmgCycle::W),
         ] {
-            let options = Amg::options().smoother(smoother).coarse_rows(4);
+            let options = Amg::options().smoother(smoother).cycle(cycle).coarse_rows(4);
             let amg = options.build(&device.upload(&a).unwrap()).unwrap();
             assert!(amg.describe().levels.len() >= 3);
             let m = operator(&amg, n, device);
@@ -446,6 +445,64 @@ fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
             assert!(rate < 0.85, "{smoother:?}: {rate}");
         }
     }
+}
+
+/// One cycle of a level for a right-hand side, from a guess, in plain loops: `visits` of the next level each time.
+fn reference_cycle(amg: &Amg<f64>, level: usize, visits: usize, b: &[f64], mut x: Vec<f64>) -> Vec<f64> {
+    let (n, a) = (b.len(), dense(&host(amg.matrix(level).unwrap())));
+    let residual =
+        |x: &[f64]| (0..n).map(|i| b[i] - (0..n).map(|j| a[i * n + j] * x[j]).sum::<f64>()).collect::<Vec<_>>();
+    let Some(p) = amg.prolongator(level) else { return solved(a, b.to_vec()) };
+    let (rho, p) = (amg.describe().levels[level].rho, host(p));
+    // Damped by 1.6 over the largest eigenvalue.
+    let smooth = |x: &mut [f64]| {
+        let r = residual(x);
+        (0..n).for_each(|i| x[i] += 1.6 / rho * r[i] / a[i * n + i]);
+    };
+    smooth(&mut x);
+    let r = residual(&x);
+    let mut coarse = vec![0.0; p.ncols()];
+    p.triplets().for_each(|(i, k, value)| coarse[k] += value * r[i]);
+    let mut correction = vec![0.0; p.ncols()];
+    for _ in 0..visits {
+        correction = reference_cycle(amg, level + 1, visits, &coarse, correction);
+    }
+    p.triplets().for_each(|(i, k, value)| x[i] += value * correction[k]);
+    smooth(&mut x);
+    x
+}
+
+/// By elimination, without pivots.
+fn solved(mut a: Vec<f64>, mut b: Vec<f64>) -> Vec<f64> {
+    let n = b.len();
+    for k in 0..n {
+        for i in (0..n).filter(|&i| i != k) {
+            let factor = a[i * n + k] / a[k * n + k];
+            (k..n).for_each(|j| a[i * n + j] -= factor * a[k * n + j]);
+            b[i] -= factor * b[k];
+        }
+    }
+    (0..n).map(|i| b[i] / a[i * n + i]).collect()
+}
+
+fn cycles_are_those_of_the_reference(device: &Device) {
+    let a = device.upload(&poisson::<f64>(20)).unwrap();
+    let b = Random(6).vector::<f64>(400);
+    let solutions = [(AmgCycle::Auto, 1), (AmgCycle::V, 1), (AmgCycle::W, 2)].map(|(cycle, visits)| {
+        let amg = Amg::options().cycle(cycle).coarse_rows(4).build(&a).unwrap();
+        let info = amg.describe();
+        assert!(info.levels.len() == 4, "{info}");
+        assert_eq!(info.notes.iter().any(|note| note.starts_with("W-cycle from level 1 on")), visits == 2, "{info}");
+        let mut x = device.zeros(400).unwrap();
+        amg.apply((&device.upload_vec(&b).unwrap()).into(), (&mut x).into()).unwrap();
+        let (found, expected) = (x.to_vec().unwrap(), reference_cycle(&amg, 0, visits, &b, vec![0.0; 400]));
+        let scale = expected.iter().fold(0.0, |scale: f64, x| scale.max(x.abs()));
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!((found - expected).abs() < 1e-12 * scale, "{cycle:?}, {i}: {found} for {expected}");
+        }
+        found
+    });
+    assert!(solutions[0] == solutions[1] && solutions[1] != solutions[2]);
 }
 
 /// One row is connected to all: sweeps are products and operations on vectors.
@@ -738,8 +795,8 @@ fn formats(device: &Device) {
 
 fn recorded(device: &Device) {
     let a = device.upload(&poisson::<f64>(20)).unwrap();
-    for smoother in [AmgSmoother::Jacobi, AmgSmoother::Chebyshev(2)] {
-        let amg = Amg::options().smoother(smoother).coarse_rows(10).build(&a).unwrap();
+    for (smoother, cycle) in [(AmgSmoother::Jacobi, AmgCycle::W), (AmgSmoother::Chebyshev(2), AmgCycle::V)] {
+        let amg = Amg::options().smoother(smoother).cycle(cycle).coarse_rows(10).build(&a).unwrap();
         assert!(amg.can_be_recorded() && amg.is_expensive());
         let (r, mut z) = (device.upload_vec(&Random(4).vector::<f64>(400)).unwrap(), device.zeros(400).unwrap());
         let mut graph = device.record(|| amg.apply((&r).into(), (&mut z).into())).unwrap();

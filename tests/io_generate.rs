@@ -248,6 +248,102 @@ fn fingerprint(matrix: &CsrMatrix<f64>) -> u64 {
     all.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// The energy of displacements, for which there are formulas, and what the body at rest feels of them.
+#[test]
+fn elasticity_of_a_cube() {
+    assert_eq!(generate::elasticity3d::<f64>(0).unwrap().nrows(), 0);
+    for n in [2, 4] {
+        let a = generate::elasticity3d::<f64>(n).unwrap();
+        assert!(a.is_canonical() && a.nrows() == 3 * n * n * n && a.nnz() == 9 * (3 * n - 2).pow(3));
+        let mut values = std::collections::HashMap::new();
+        a.triplets().for_each(|(i, j, value)| assert!(values.insert((i, j), value).is_none()));
+        assert!(values.iter().all(|(&(i, j), value)| values[&(j, i)] == *value));
+        // The nodes at z = -1 do not move: a displacement that is 0 there has the energy of a field on the whole body.
+        let energy = |field: &dyn Fn([f64; 3]) -> [f64; 3]| {
+            let at = |row: usize| {
+                let node = row / 3;
+                field([node % n, node / n % n, node / (n * n)].map(|at| at as f64))[row % 3]
+            };
+            a.triplets().map(|(i, j, value)| at(i) * value * at(j)).sum::<f64>()
+        };
+        let (lambda, mu) = (0.3 / (1.3 * 0.4), 0.5 / 1.3);
+        let volume = ((n - 1) * (n - 1) * n) as f64;
+        for (field, density) in [
+            // Stretched, and sheared, by z + 1.
+            (&(|[_, _, z]: [f64; 3]| [0.0, 0.0, z + 1.0]) as &dyn Fn([f64; 3]) -> [f64; 3], lambda + 2.0 * mu),
+            (&|[_, _, z]| [z + 1.0, 0.0, 0.0], mu),
+            (&|[_, _, z]| [0.0, z + 1.0, 0.0], mu),
+            (&|[_, _, z]| [0.0, 2.0 * (z + 1.0), z + 1.0], lambda + 6.0 * mu),
+        ] {
+            let found = energy(field);
+            assert!((found - density * volume).abs() < 1e-12 * found, "{found} for {}", density * volume);
+        }
+        // Rigid displacements and rotations cause forces only on the nodes of the first layer.
+        let first_layer = 3 * n * n;
+        for field in [
+            &(|_: [f64; 3]| [1.0, -2.0, 0.5]) as &dyn Fn([f64; 3]) -> [f64; 3],
+            &|[x, y, _]| [-y, x, 0.0],
+            &|[x, _, z]| [z, 0.0, -x],
+            &|[_, y, z]| [0.0, -z, y],
+        ] {
+            let mut forces = vec![0.0; a.nrows()];
+            for (i, j, value) in a.triplets() {
+                let node = j / 3;
+                forces[i] += value * field([node % n, node / n % n, node / (n * n)].map(|at| at as f64))[j % 3];
+            }
+            assert!(forces[first_layer..].iter().all(|force| force.abs() < 1e-13));
+            assert!(forces[..first_layer].iter().any(|force| force.abs() > 0.01));
+        }
+    }
+}
+
+/// Edges in one direction, in both, twice, and loops.
+#[test]
+fn laplacians_of_graphs() {
+    let entries = [(0, 1, 5.0), (1, 0, 2.0), (3, 1, 1.0), (3, 1, 1.0), (2, 2, 4.0), (4, 3, 0.0)];
+    let (mut offsets, mut columns, mut values) = (vec![0u32], Vec::new(), Vec::new());
+    for row in 0..6 {
+        for &(_, j, value) in entries.iter().filter(|(i, ..)| *i == row) {
+            columns.push(j);
+            values.push(value);
+        }
+        offsets.push(columns.len() as u32);
+    }
+    let graph = CsrMatrix::<f64>::try_from_csr_data(6, 6, offsets, columns, values).unwrap();
+    let a = generate::graph_laplacian(&graph).unwrap();
+    assert!(a.is_canonical());
+    let found: Vec<_> = a.triplets().collect();
+    let expected = [
+        (0, 0, 1.001),
+        (0, 1, -1.0),
+        (1, 0, -1.0),
+        (1, 1, 2.001),
+        (1, 3, -1.0),
+        (2, 2, 0.001),
+        (3, 1, -1.0),
+        (3, 3, 2.001),
+        (3, 4, -1.0),
+        (4, 3, -1.0),
+        (4, 4, 1.001),
+        (5, 5, 0.001),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(
+        generate::graph_laplacian(&CsrMatrix::<f32>::try_from_csr_data(0, 0, vec![0u32], vec![], vec![]).unwrap())
+            .unwrap()
+            .nrows(),
+        0
+    );
+    let error =
+        generate::graph_laplacian(&CsrMatrix::<f32>::try_from_csr_data(2, 3, vec![0u32; 3], vec![], vec![]).unwrap())
+            .unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    // From a file.
+    let file = "tests/data/dwt_992.mtx.gz";
+    let [read, laplacian] = [file, &format!("gen:graphlap:{file}")].map(load::<f64>);
+    assert_eq!(laplacian, generate::graph_laplacian(&read).unwrap());
+}
+
 /// Sums of fluxes between neighbours, and over the boundary.
 #[test]
 fn diffusion_with_coefficients() {
@@ -421,6 +517,9 @@ fn matrices_that_are_too_large_are_refused() {
         ("gen:stokes2d:65536", format!("65536 x 65536 cells, {limit}")),
         ("gen:stokes2d:20000", format!("15 x 400000000 entries, {limit}")),
         ("gen:jump3d:900:10", format!("7 x 729000000 entries, {limit}")),
+        ("gen:elasticity3d:1", "elasticity on 1 x 1 x 1 nodes: there is no element".to_owned()),
+        ("gen:elasticity3d:2000", format!("3 x 2000 x 2000 x 2000 unknowns, {limit}")),
+        ("gen:elasticity3d:300", format!("9 x 898 x 898 x 898 entries, {limit}")),
         ("gen:stencil27:600", format!("1798 x 1798 x 1798 entries, {limit}")),
         ("gen:rmat:32:1", format!("2^32 rows, {limit}")),
         ("gen:rmat:4000000000:1", format!("2^4000000000 rows, {limit}")),
@@ -446,13 +545,16 @@ fn broken_texts_are_refused_by_the_part() {
     for (text, problem) in [
         (
             "gen:",
-            "there is no generator ``: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, rmat, uniform, fem3, communities and standin",
+            "there is no generator ``: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin",
         ),
         (
             "gen:poisson",
-            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, rmat, uniform, fem3, communities and standin",
+            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin",
         ),
         ("gen:poisson2d", "N is missing"),
+        ("gen:elasticity3d", "N is missing"),
+        ("gen:elasticity3d:3:3", "`3` is one part too many"),
+        ("gen:graphlap:", "FILE is missing"),
         ("gen:aniso2d:5", "EPS is missing"),
         ("gen:aniso2d:5:0", "EPS is a positive number, not `0`"),
         ("gen:jump3d:5:-1e3", "CONTRAST is a positive number, not `-1e3`"),
@@ -511,6 +613,8 @@ fn texts_and_sources_correspond() {
         ("gen:convdiff3d:7:0.1", MatrixSource::Generator(Generator::Convdiff3d { n: 7, peclet: 0.1 })),
         ("gen:helmholtz2d:7:12.5", MatrixSource::Generator(Generator::Helmholtz2d { n: 7, k: 12.5 })),
         ("gen:stokes2d:7", MatrixSource::Generator(Generator::Stokes2d { n: 7 })),
+        ("gen:elasticity3d:40", MatrixSource::Generator(Generator::Elasticity3d { n: 40 })),
+        ("gen:graphlap:a:b/c.mtx", MatrixSource::Laplacian("a:b/c.mtx".into())),
         ("gen:fem3:9:seed=0", MatrixSource::Generator(Generator::Fem3 { nodes: 9, seed: 0 })),
         ("gen:communities:9:20:seed=3", MatrixSource::Generator(Generator::Communities { nrows: 9, nnz: 20, seed: 3 })),
         (

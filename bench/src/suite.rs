@@ -89,20 +89,21 @@ impl Suite {
 
 /// A short name for the matrix, the same wherever its file lies.
 pub(crate) fn name(source: &MatrixSource) -> String {
-    let text = source.to_string();
+    let of_file = |path: &PathBuf| {
+        let file = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
+        file.trim_end_matches(".gz").trim_end_matches(".mtx").to_owned()
+    };
     match source {
-        MatrixSource::File(path) => {
-            let file = path.file_name().map_or_else(|| text.clone().into(), |name| name.to_string_lossy());
-            file.trim_end_matches(".gz").trim_end_matches(".mtx").to_owned()
-        }
-        MatrixSource::Generator(_) => text.trim_start_matches("gen:").to_owned(),
+        MatrixSource::File(path) => of_file(path),
+        MatrixSource::Laplacian(path) => format!("graphlap:{}", of_file(path)),
+        MatrixSource::Generator(generator) => generator.to_string().trim_start_matches("gen:").to_owned(),
     }
 }
 
 /// The path of a file that is not there.
 pub(crate) fn missing(source: &MatrixSource) -> Option<&PathBuf> {
     match source {
-        MatrixSource::File(path) if !path.exists() => Some(path),
+        MatrixSource::File(path) | MatrixSource::Laplacian(path) if !path.exists() => Some(path),
         _ => None,
     }
 }

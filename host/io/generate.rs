@@ -3,10 +3,14 @@
 //! The same arguments give the same matrix, bit for bit, on every machine and for any number of threads.
 
 mod communities;
+mod elasticity;
+mod graph;
 mod random;
 mod stand_ins;
 
 pub use communities::communities;
+pub use elasticity::elasticity3d;
+pub use graph::graph_laplacian;
 pub use random::{fem3, rmat, uniform};
 pub use stand_ins::{STAND_INS, StandIn};
 

@@ -12,19 +12,24 @@ use super::{
 };
 use crate::{CsrMatrix, Error, Result, Scalar};
 
+/// How a [`MatrixSource::Laplacian`] begins.
+const LAPLACIAN: &str = "gen:graphlap:";
+
 /// A matrix file or a generator, parsed from text such as `bcsstk16.mtx.gz` or `gen:poisson2d:2048`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MatrixSource {
     /// The path of a Matrix Market file.
     File(PathBuf),
-    /// A generated matrix: texts that begin with `gen:`.
+    /// The Laplacian of the graph in a Matrix Market file, by [`generate::graph_laplacian`]: `gen:graphlap:FILE`.
+    Laplacian(PathBuf),
+    /// A generated matrix: other texts that begin with `gen:`.
     Generator(Generator),
 }
 
 /// A generator of [`generate`] with its arguments.
 ///
-/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:aniso2d:N:EPS`, `gen:jump3d:N:CONTRAST`, `gen:convdiff2d:N:PECLET`,
-/// `gen:convdiff3d:N:PECLET`, `gen:helmholtz2d:N:K`, `gen:stokes2d:N`, `gen:rmat:SCALE:EDGE_FACTOR`, `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
+/// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:aniso2d:N:EPS`, `gen:jump3d:N:CONTRAST`,
+/// `gen:convdiff2d:N:PECLET`, `gen:convdiff3d:N:PECLET`, `gen:helmholtz2d:N:K`, `gen:stokes2d:N`, `gen:elasticity3d:N`, `gen:rmat:SCALE:EDGE_FACTOR`, `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
 /// `gen:standin:NAME`, `rmat` and those after it optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
 /// NAME is one of [`generate::STAND_INS`], in any case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +54,8 @@ pub enum Generator {
     Helmholtz2d { n: usize, k: f64 },
     /// [`generate::stokes2d`]
     Stokes2d { n: usize },
+    /// [`generate::elasticity3d`]
+    Elasticity3d { n: usize },
     /// [`generate::rmat`]
     Rmat { scale: u32, edge_factor: usize, seed: u64 },
     /// [`generate::uniform`]
@@ -78,6 +85,9 @@ impl MatrixSource {
     pub fn load_with_progress<T: Scalar>(&self, progress: impl FnMut(u64, u64)) -> Result<CsrMatrix<T>> {
         match self {
             MatrixSource::File(path) => MatrixMarketReader::open(path)?.progress(progress).read_csr(),
+            MatrixSource::Laplacian(path) => {
+                generate::graph_laplacian(&MatrixMarketReader::open(path)?.progress(progress).read_csr()?)
+            }
             MatrixSource::Generator(generator) => generator.generate(),
         }
     }
@@ -99,6 +109,7 @@ impl Generator {
             Generator::Convdiff3d { n, peclet } => generate::convdiff3d(n, peclet),
             Generator::Helmholtz2d { n, k } => generate::helmholtz2d(n, k),
             Generator::Stokes2d { n } => generate::stokes2d(n),
+            Generator::Elasticity3d { n } => generate::elasticity3d(n),
             Generator::Rmat { scale, edge_factor, seed } => generate::rmat(scale, edge_factor, seed),
             Generator::Uniform { nrows, ncols, per_row, seed } => generate::uniform(nrows, ncols, per_row, seed),
             Generator::Fem3 { nodes, seed } => generate::fem3(nodes, seed),
@@ -113,10 +124,11 @@ impl FromStr for MatrixSource {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.starts_with("gen:") {
-            text.parse().map(MatrixSource::Generator)
-        } else {
-            Ok(MatrixSource::File(text.into()))
+        match text.strip_prefix(LAPLACIAN) {
+            Some("") => Err(Error::InvalidOption(format!("`{text}`: FILE is missing"))),
+            Some(path) => Ok(MatrixSource::Laplacian(path.into())),
+            None if text.starts_with("gen:") => text.parse().map(MatrixSource::Generator),
+            None => Ok(MatrixSource::File(text.into())),
         }
     }
 }
@@ -136,6 +148,7 @@ impl FromStr for Generator {
             "convdiff3d" => Generator::Convdiff3d { n: spec.number("N")?, peclet: spec.positive("PECLET")? },
             "helmholtz2d" => Generator::Helmholtz2d { n: spec.number("N")?, k: spec.positive("K")? },
             "stokes2d" => Generator::Stokes2d { n: spec.number("N")? },
+            "elasticity3d" => Generator::Elasticity3d { n: spec.number("N")? },
             "rmat" => Generator::Rmat {
                 scale: spec.number("SCALE")?,
                 edge_factor: spec.number("EDGE_FACTOR")?,
@@ -156,7 +169,7 @@ impl FromStr for Generator {
             }
             "standin" => Generator::StandIn { graph: spec.stand_in()?, seed: spec.seed()? },
             name => {
-                let known = "poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, rmat, uniform, fem3, communities and standin";
+                let known = "poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin";
                 return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
             }
         };
@@ -238,6 +251,7 @@ impl fmt::Display for MatrixSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MatrixSource::File(path) => path.display().fmt(f),
+            MatrixSource::Laplacian(path) => write!(f, "{LAPLACIAN}{}", path.display()),
             MatrixSource::Generator(generator) => generator.fmt(f),
         }
     }
@@ -256,6 +270,7 @@ impl fmt::Display for Generator {
             Generator::Convdiff3d { n, peclet } => return write!(f, "gen:convdiff3d:{n}:{peclet}"),
             Generator::Helmholtz2d { n, k } => return write!(f, "gen:helmholtz2d:{n}:{k}"),
             Generator::Stokes2d { n } => return write!(f, "gen:stokes2d:{n}"),
+            Generator::Elasticity3d { n } => return write!(f, "gen:elasticity3d:{n}"),
             Generator::Rmat { scale, edge_factor, seed } => {
                 write!(f, "gen:rmat:{scale}:{edge_factor}")?;
                 seed

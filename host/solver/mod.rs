@@ -20,4 +20,4 @@ pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
 pub use krylov::{Attempt, Solver, SolverMethod, SolverPreconditioner};
 pub use operator::LinearOperator;
-pub use preconditioner::{Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Ilu, Jacobi, Preconditioner};
+pub use preconditioner::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Ilu, Jacobi, Preconditioner};

@@ -4,7 +4,7 @@ mod amg;
 mod ilu;
 mod jacobi;
 
-pub use amg::{Amg, AmgInfo, AmgLevel, AmgOptions, AmgSmoother};
+pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother};
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;
 

@@ -1,4 +1,4 @@
-//! The V-cycle.
+//! The cycle over the levels.
 
 use super::{
     setup::{Hierarchy, Last, Level},
@@ -19,6 +19,14 @@ pub(super) struct Workspace<T> {
 /// The iterates of the smoother on a level: the last first, then those before it.
 #[derive(Debug)]
 struct Iterates<T>([DeviceVec<T>; 3]);
+
+/// Where a visit of a level begins.
+#[derive(Clone, Copy, PartialEq)]
+enum Guess {
+    Zero,
+    /// What `x` holds.
+    X,
+}
 
 /// The right-hand side and the solution of a level.
 #[derive(Debug)]
@@ -77,14 +85,19 @@ impl<T: Scalar> Iterates<T> {
         Ok(())
     }
 
-    /// Steps from 0.
-    fn smooth_zero(&mut self, smoothed: &Smoothed<T>, b: DeviceSlice<'_, T>) -> Result<()> {
-        self.advance(|_, _, y| smoothed.first(b, y))?;
-        for (step, &factors) in smoothed.factors.iter().enumerate().skip(1) {
-            self.advance(|x, older, y| {
-                // The guess before the first step is 0.
-                let older = (step > 1).then(|| older.as_slice());
-                smoothed.step(factors, b, x.as_slice(), older, y)
+    /// Steps from a guess, or from 0.
+    fn start(
+        &mut self,
+        smoothed: &Smoothed<T>,
+        b: DeviceSlice<'_, T>,
+        guess: Option<DeviceSlice<'_, T>>,
+    ) -> Result<()> {
+        for (step, &factors) in smoothed.factors.iter().enumerate() {
+            self.advance(|x, older, y| match (step, guess) {
+                (0, None) => smoothed.first(b, y),
+                (0, Some(guess)) => smoothed.step(factors, b, guess, None, y),
+                (1, guess) => smoothed.step(factors, b, x.as_slice(), guess, y),
+                _ => smoothed.step(factors, b, x.as_slice(), Some(older.as_slice()), y),
             })?;
         }
         Ok(())
@@ -106,14 +119,14 @@ impl<T: Scalar> Iterates<T> {
 }
 
 impl<T: Scalar> Hierarchy<T> {
-    /// `x = M b`: one V-cycle from 0.
+    /// `x = M b`: one cycle from 0.
     pub(super) fn cycle(
         &self,
         workspace: &mut Workspace<T>,
         b: DeviceSlice<'_, T>,
         x: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
-        self.descend(&self.levels, &mut workspace.iterates, &mut workspace.ends, b, x)
+        self.descend(&self.levels, &mut workspace.iterates, &mut workspace.ends, b, x, Guess::Zero)
     }
 
     /// As [`cycle`](Self::cycle), for vectors of another type.
@@ -134,7 +147,7 @@ impl<T: Scalar> Hierarchy<T> {
         }
         let Some(own) = cast else { unreachable!("there are some now") };
         vector::cast(own.b.as_slice_mut(), b)?;
-        self.descend(&self.levels, iterates, ends, own.b.as_slice(), own.x.as_slice_mut())?;
+        self.descend(&self.levels, iterates, ends, own.b.as_slice(), own.x.as_slice_mut(), Guess::Zero)?;
         vector::cast(x, own.x.as_slice())
     }
 
@@ -145,19 +158,23 @@ impl<T: Scalar> Hierarchy<T> {
         ends: &mut [Ends<T>],
         b: DeviceSlice<'_, T>,
         x: DeviceSliceMut<'_, T>,
+        guess: Guess,
     ) -> Result<()> {
         let (zero, one) = (T::default(), T::from_f64(1.0));
         let (own, iterates) = iterates.split_first_mut().expect("iterates of each level");
         let (Some((level, levels)), Some((coarse, ends))) = (levels.split_first(), ends.split_first_mut()) else {
             return self.solve_last(own, b, x);
         };
-        own.smooth_zero(&level.smoothed, b)?;
+        own.start(&level.smoothed, b, (guess == Guess::X).then(|| x.as_slice()))?;
         // Not an iterate: the last one stays the first.
         let [iterate, second, third] = &mut own.0;
         let residual = if third.is_empty() { second } else { third };
         level.smoothed.residual(b, iterate.as_slice(), residual.as_slice_mut())?;
         level.r.spmv(one, &*residual, zero, &mut coarse.b)?;
-        self.descend(levels, iterates, ends, coarse.b.as_slice(), coarse.x.as_slice_mut())?;
+        self.descend(levels, iterates, ends, coarse.b.as_slice(), coarse.x.as_slice_mut(), Guess::Zero)?;
+        if levels.first().is_some_and(|level| level.is_visited_twice) {
+            self.descend(levels, iterates, ends, coarse.b.as_slice(), coarse.x.as_slice_mut(), Guess::X)?;
+        }
         level.p.spmv(one, &coarse.x, one, iterate)?;
         own.smooth(&level.smoothed, b, x)
     }
@@ -166,7 +183,7 @@ impl<T: Scalar> Hierarchy<T> {
         match &self.last {
             Last::Direct(direct) => direct.inverse.spmv(T::from_f64(1.0), b, T::default(), x),
             Last::Smoothed(smoothed) => {
-                own.smooth_zero(smoothed, b)?;
+                own.start(smoothed, b, None)?;
                 x.assign(&own.0[0])
             }
         }

@@ -127,6 +127,13 @@ impl<T: Scalar> Hierarchy<T> {
                 levels.join(", ")
             ));
         }
+        let mut twice = (0..self.levels.len()).filter(|&level| self.levels[level].is_visited_twice);
+        if let Some(first) = twice.next() {
+            notes.push(match twice.next() {
+                None => format!("A cycle visits level {first} and those below twice."),
+                Some(_) => format!("W-cycle from level {first} on: each is visited twice as often as the one above."),
+            });
+        }
         if self.zero_rows > 0 {
             notes.push(format!(
                 "Rows of zeros: {}. Their unknowns stay as they are, and the system has a solution only if b is 0 there.",

@@ -53,7 +53,7 @@ use setup::Hierarchy;
 /// Unknowns with strong connections, `|a_ij| > theta sqrt(a_ii a_jj)`, are put together in aggregates, each around a vertex of a maximal independent set
 /// at distance 2 (Bell, Dalton & Olson, 2012; Kelley & Rajamanickam, 2022). The prolongator is constant on aggregates, smoothed by a Jacobi
 /// step of the matrix without its weak entries, which are added to the diagonal. The coarse matrix is `Pᵀ A P`. This is repeated until a few hundred unknowns
-/// are left, for which the inverse is computed on the host. Where the coarse matrix would fill up, as for graphs with heavy rows, the prolongator is not smoothed. An application is one V-cycle with a step of the smoother before and after
+/// are left, for which the inverse is computed on the host. Where the coarse matrix would fill up, as for graphs with heavy rows, the prolongator is not smoothed. An application is one [cycle](AmgCycle) with a step of the smoother before and after
 /// each correction: a symmetric positive definite operator.
 ///
 /// Columns of the prolongator are not normalised: the method is the same for every scaling of coarse unknowns.
@@ -80,6 +80,7 @@ pub struct Amg<T> {
 pub struct AmgOptions<T> {
     theta: f64,
     smoother: AmgSmoother,
+    cycle: AmgCycle,
     coarse_rows: usize,
     assume_symmetric: bool,
     /// Of the matrix that is to come.
@@ -96,10 +97,30 @@ pub enum AmgSmoother {
     Chebyshev(u32),
 }
 
+/// How often [`Amg`] visits its levels. All cycles are symmetric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AmgCycle {
+    /// A V-cycle, but for matrices of more than 16 million entries, beside which they cost little, the coarse levels from the first with at most an eighth
+    /// of the entries on are visited twice.
+    #[default]
+    Auto,
+    /// Every level once.
+    V,
+    /// Every level twice as often as the one above: fewer iterations, but many small kernels.
+    W,
+}
+
 impl<T> Default for AmgOptions<T> {
     fn default() -> Self {
-        let smoother = AmgSmoother::Jacobi;
-        Self { theta: 0.08, smoother, coarse_rows: 256, assume_symmetric: false, scalar: PhantomData }
+        Self {
+            theta: 0.08,
+            smoother: AmgSmoother::Jacobi,
+            cycle: AmgCycle::Auto,
+            coarse_rows: 256,
+            assume_symmetric: false,
+            scalar: PhantomData,
+        }
     }
 }
 
@@ -115,6 +136,12 @@ impl<T: Scalar> AmgOptions<T> {
     #[must_use]
     pub fn smoother(self, smoother: AmgSmoother) -> Self {
         Self { smoother, ..self }
+    }
+
+    /// Sets the cycle; the default is [`AmgCycle::Auto`].
+    #[must_use]
+    pub fn cycle(self, cycle: AmgCycle) -> Self {
+        Self { cycle, ..self }
     }
 
     /// Sets the number of rows that are solved directly, 1 to 2000; the default is 256.
@@ -231,7 +258,7 @@ impl<T: Scalar> Amg<T> {
 }
 
 impl<T: Scalar> Preconditioner<T> for Amg<T> {
-    /// One V-cycle from the guess 0.
+    /// One cycle from the guess 0.
     fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()> {
         match self.check(&r, &z)? {
             true => self.hierarchy.cycle(&mut device::lock(&self.workspace), r, z),
@@ -264,7 +291,7 @@ impl<T: Scalar> Preconditioner<T> for Amg<T> {
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 impl Preconditioner<f64> for Amg<f32> {
-    /// One V-cycle from the guess 0.
+    /// One cycle from the guess 0.
     fn apply(&self, r: DeviceSlice<'_, f64>, z: DeviceSliceMut<'_, f64>) -> Result<()> {
         match self.check(&r, &z)? {
             true => self.hierarchy.cycle_cast(&mut device::lock(&self.workspace), r, z),

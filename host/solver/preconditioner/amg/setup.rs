@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    AmgOptions, AmgSmoother,
+    AmgCycle, AmgOptions, AmgSmoother,
     aggregates::Aggregates,
     coarsest,
     info::Coarsest,
@@ -25,6 +25,9 @@ const FILL: f64 = 0.7;
 
 /// Rows that are solved directly where coarsening stalls, at most.
 const MAX_DIRECT: usize = 1500;
+
+/// Entries of the matrix from which on a second visit of coarse levels takes little in comparison.
+const LARGE: usize = 1 << 24;
 
 /// Steps of the smoother on a coarsest level that is too large to be solved directly.
 pub(super) const COARSEST_DEGREE: u32 = 8;
@@ -57,6 +60,8 @@ pub(super) struct Level<T> {
     pub(super) p: Arc<DeviceMatrix<T>>,
     /// The transpose of `p`.
     pub(super) r: Arc<DeviceMatrix<T>>,
+    /// Whether a cycle visits it twice when it visits the level above once.
+    pub(super) is_visited_twice: bool,
     pub(super) about: About,
 }
 
@@ -100,9 +105,8 @@ impl<T: Scalar> Hierarchy<T> {
             }
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
             let pattern = strength.pattern()?;
-            // Of `G^-1 F`: without dropped entries no more than of `D^-1 A`.
-            let rho_filtered = if pattern.1 as usize == a.nnz() { rho.min(2.0) } else { 2.0 };
-            let s = strength.smoothing_matrix(&a, pattern, 4.0 / (3.0 * rho_filtered))?;
+            // The eigenvalues of `G^-1 F` are at most 2, and with or without dropped entries about those of `D^-1 A`.
+            let s = strength.smoothing_matrix(&a, pattern, 4.0 / (3.0 * rho.min(2.0)))?;
             let aggregates = Aggregates::of(&s, levels.is_empty())?;
             let count = aggregates.count as usize;
             let end = match count {
@@ -128,7 +132,10 @@ impl<T: Scalar> Hierarchy<T> {
             let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
             p.choose_kernels()?;
             r.choose_kernels()?;
-            levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), about });
+            let above: Vec<_> =
+                levels.iter().map(|level: &Level<T>| (level.smoothed.a.nnz(), level.is_visited_twice)).collect();
+            let is_visited_twice = visits_twice(options.cycle, smoothed.a.nnz(), &above);
+            levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), is_visited_twice, about });
             (a, theta) = (coarse, 0.5 * theta);
         }
     }
@@ -162,7 +169,8 @@ impl<T: Scalar> Hierarchy<T> {
             let coarse = a.triple_product(&level.r, &level.p)?;
             let smoothed = Smoothed::new(a, strength.inverse, factors(options.smoother, rho));
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
-            levels.push(Level { smoothed, p, r, about: About { rho, ..level.about } });
+            let about = About { rho, ..level.about };
+            levels.push(Level { smoothed, p, r, is_visited_twice: level.is_visited_twice, about });
             a = coarse;
         }
         let strength = Strength::of(&a, 0.0)?;
@@ -238,10 +246,41 @@ fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Device
     Ok(own)
 }
 
+/// Whether a level is visited twice, by the entries of its matrix, of those above, and whether one of them is.
+fn visits_twice(cycle: AmgCycle, entries: usize, above: &[(usize, bool)]) -> bool {
+    let Some(&(finest, _)) = above.first() else { return false };
+    match cycle {
+        AmgCycle::V => false,
+        AmgCycle::W => true,
+        AmgCycle::Auto => finest >= LARGE && entries <= finest / 8 && !above.iter().any(|&(_, is_twice)| is_twice),
+    }
+}
+
 /// The smoother's factors for eigenvalues up to `rho`.
 fn factors(smoother: AmgSmoother, rho: f64) -> Vec<super::sweep::Factors> {
     match smoother {
         AmgSmoother::Jacobi => chebyshev(1, rho / 4.0, rho),
         AmgSmoother::Chebyshev(degree) => chebyshev(degree, rho / 30.0, rho),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_levels_of_large_matrices_are_visited_twice() {
+        let twice = |cycle, entries: &[usize]| {
+            let mut levels = Vec::new();
+            for &entries in entries {
+                levels.push((entries, visits_twice(cycle, entries, &levels)));
+            }
+            levels.into_iter().map(|(_, is_twice)| is_twice).collect::<Vec<_>>()
+        };
+        let (large, small) = ([20_000_000, 9_000_000, 1_500_000, 100_000], [16_000_000, 7_000_000, 1_000_000]);
+        assert_eq!(twice(AmgCycle::Auto, &large), [false, false, true, false]);
+        assert_eq!(twice(AmgCycle::Auto, &small), [false; 3]);
+        assert_eq!(twice(AmgCycle::V, &large), [false; 4]);
+        assert_eq!(twice(AmgCycle::W, &small), [false, true, true]);
     }
 }
