@@ -438,8 +438,7 @@ impl Prebuilt {
 
     fn source_hash(&self, family: &str) -> Result<String, CudaBuilderError> {
         let others = self.families.iter().filter(|other| *other != family);
-        let of_others: Vec<_> = others.flat_map(|other| [format!("{other}.rs"), other.clone()]).collect();
-        let kernels = SourceTree::new("kernels", self.kernel_crate.join("src")).except(&of_others);
+        let kernels = SourceTree::new("kernels", self.kernel_crate.join("src")).except_modules(others);
         let trees: Vec<_> = std::iter::once(kernels).chain(self.shared.iter().cloned()).collect();
         hash_sources(&trees, &self.builder(family).recipe())
     }
@@ -490,7 +489,7 @@ mod tests {
     fn project() -> (TempDir, Prebuilt) {
         let root = TempDir::new().unwrap();
         for (name, text) in [
-            ("kernels/src/lib.rs", "mod one; mod two;"),
+            ("kernels/src/lib.rs", "mod one;\nmod two;\n"),
             ("kernels/src/one.rs", "1"),
             ("kernels/src/two.rs", "2"),
             ("kernels/src/two/tile.rs", "2"),
@@ -602,6 +601,17 @@ mod tests {
         let stale = stale(&prebuilt);
         assert_eq!(stale.len(), 2);
         assert!(stale.iter().all(|message| message.starts_with("two.") && message.contains("sources")), "{stale:?}");
+    }
+
+    #[test]
+    fn a_new_family_makes_no_other_stale() {
+        let (root, prebuilt) = project();
+        write(&root, "kernels/src/lib.rs", "mod one;\nmod three;\nmod two;\n");
+        write(&root, "kernels/src/three.rs", "3");
+        let prebuilt = prebuilt.families(["one", "three", "two"]);
+        let stale = stale(&prebuilt);
+        assert_eq!(stale.len(), 2, "{stale:?}");
+        assert!(stale.iter().all(|message| message.starts_with("three.")), "{stale:?}");
     }
 
     #[test]

@@ -15,12 +15,13 @@ pub struct SourceTree {
     name: String,
     dir: PathBuf,
     excluded: Vec<String>,
+    modules: Vec<String>,
 }
 
 impl SourceTree {
     /// Selects the `.rs` files below a directory, at any depth.
     pub fn new(name: impl Into<String>, dir: impl AsRef<Path>) -> Self {
-        Self { name: name.into(), dir: dir.as_ref().to_owned(), excluded: Vec::new() }
+        Self { name: name.into(), dir: dir.as_ref().to_owned(), excluded: Vec::new(), modules: Vec::new() }
     }
 
     /// Excludes files and folders with these names, at any depth: those that the GPU build does not compile.
@@ -30,10 +31,35 @@ impl SourceTree {
         self
     }
 
+    /// Excludes modules of the crate: their files and folders, at any depth, and the lines of `lib.rs` that contain their names.
+    ///
+    /// A module is added, renamed or deleted without a change to the hash, as long as each line of `lib.rs` names one module.
+    #[must_use]
+    pub fn except_modules(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        for name in names {
+            let name = name.into();
+            self.excluded.extend([format!("{name}.rs"), name.clone()]);
+            self.modules.push(name);
+        }
+        self
+    }
+
     /// Returns the directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Reads what counts of a file.
+    fn text(&self, path: &Path) -> Result<String, CudaBuilderError> {
+        let text = read_text(path)?;
+        if path != self.dir.join("lib.rs") {
+            return Ok(text);
+        }
+        let is_part_of_name = |c: char| c.is_alphanumeric() || c == '_';
+        let names_a_module =
+            |line: &str| line.split(|c| !is_part_of_name(c)).any(|word| self.modules.iter().any(|name| name == word));
+        Ok(text.split_inclusive('\n').filter(|line| !names_a_module(line)).collect())
     }
 
     /// Returns the files as (hashed name, path), sorted by name.
@@ -73,7 +99,7 @@ pub(crate) fn hash_sources(trees: &[SourceTree], recipe: &[String]) -> Result<St
     for tree in trees {
         for (name, path) in tree.files()? {
             part(&name);
-            part(&read_text(&path)?);
+            part(&tree.text(&path)?);
         }
     }
     Ok(hex(&hash.finalize()))
@@ -130,6 +156,22 @@ mod tests {
         assert_eq!(base, hash(&[("lib.rs", "a"), ("host.rs", "x"), ("emulator/grid.rs", "y"), ("notes.txt", "z")]));
         assert_eq!(base, hash(&[("lib.rs", "a"), ("sub/host.rs", "x"), ("sub/emulator/grid.rs", "y")]));
         assert_ne!(base, hash(&[("lib.rs", "a"), ("sub/hosts.rs", "x")]));
+    }
+
+    #[test]
+    fn excluded_modules_count_neither_by_their_files_nor_by_their_lines_in_the_root() {
+        let hash = |files: &[(&str, &str)]| {
+            let dir = tree(files);
+            hash_sources(&[SourceTree::new("s", dir.path()).except_modules(["one", "two"])], &[]).unwrap()
+        };
+        let base = hash(&[("lib.rs", "mod one_more;\n"), ("sub/user.rs", "c")]);
+        let with_module = "#[path = \"sub/one.rs\"]\npub mod one;\nmod one_more;\n";
+        assert_eq!(
+            base,
+            hash(&[("lib.rs", with_module), ("sub/one.rs", "x"), ("two/tile.rs", "y"), ("sub/user.rs", "c")])
+        );
+        assert_ne!(base, hash(&[("lib.rs", "mod one_more;\nmod three;\n"), ("sub/user.rs", "c")]));
+        assert_ne!(base, hash(&[("lib.rs", "mod one_more;\n"), ("sub/user.rs", "c\none")]));
     }
 
     #[test]

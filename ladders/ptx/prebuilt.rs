@@ -11,13 +11,11 @@ pub(crate) const ARCHS: &[Arch] = &[Arch::Sm75, Arch::Sm80];
 pub(crate) fn prebuilt(root: &Path) -> Prebuilt {
     let kernels = Path::new(ladder_kernels::SOURCE_DIR);
     // What the kernels share with those of the library, but not the library's families.
-    let families =
-        kernels_gpu::FAMILIES.iter().flat_map(|family| [format!("{}.rs", family.name), family.name.to_owned()]);
-    let families: Vec<_> = families.collect();
+    let families = kernels_gpu::FAMILIES.iter().map(|family| family.name);
     Prebuilt::new(root.join("ptx"), kernels.parent().unwrap_or(kernels))
         .families(ladder_kernels::FAMILIES.iter().map(|family| family.name))
         .archs(ARCHS)
-        .shared_sources(SourceTree::new("kernels-gpu", kernels_gpu::SOURCE_DIR).except(&families))
+        .shared_sources(SourceTree::new("kernels-gpu", kernels_gpu::SOURCE_DIR).except_modules(families))
         .shared_sources(SourceTree::new("cuda-std", cuda_std::SOURCE_DIR).except(cuda_std::HOST_ONLY_SOURCES))
         .shared_sources(SourceTree::new("cuda-std-macros", cuda_std::MACROS_SOURCE_DIR))
 }
