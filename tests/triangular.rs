@@ -271,7 +271,8 @@ fn recorded(device: &Device) {
     drop(graph);
     assert_eq!(x.to_vec().unwrap(), expected);
     // The analysis waits, which a graph cannot.
-    let error = device.record(|| a.solve_triangular(Triangle::Upper, Diagonal::Stored, &x, &mut b)).unwrap_err();
+    let analysis = device.record(|| a.solve_triangular(Triangle::Upper, Diagonal::Stored, &x, &mut b));
+    let error = analysis.and_then(|mut graph| graph.launch(1)).unwrap_err();
     assert!(matches!(error, Error::InvalidOption(_)), "{error}");
 }
 
