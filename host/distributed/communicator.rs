@@ -226,22 +226,25 @@ impl Communicator {
 
     /// Waits for what is queued on the device, but no longer than the time limit for ranks that do not take part.
     pub(super) fn settle(&self) -> Result<()> {
-        if let Some(windows) = self.windows() {
-            // Kernels that wait in vain end by themselves.
-            Mark::new(self.device())?.wait()?;
-            let Some(rank) = windows.failure() else { return Ok(()) };
-            let failed = self.inbox().failure().map(Failure::into_error);
-            return Err(self.fail(failed.unwrap_or_else(|| not_answered(rank, self.time_limit()))));
-        }
+        self.settle_until(&Mark::new(self.device())?)
+    }
+
+    /// Waits for what was queued before the mark, like [`settle`](Self::settle).
+    pub(super) fn settle_until(&self, mark: &Mark) -> Result<()> {
         #[cfg(feature = "cuda")]
-        self.settle_nccl()?;
-        Ok(())
+        if let Some(nccl) = self.nccl() {
+            return self.settle_nccl(nccl, mark);
+        }
+        // Kernels that wait for a window in vain end by themselves.
+        mark.wait()?;
+        let Some(rank) = self.windows().and_then(Windows::failure) else { return Ok(()) };
+        let failed = self.inbox().failure().map(Failure::into_error);
+        Err(self.fail(failed.unwrap_or_else(|| not_answered(rank, self.time_limit()))))
     }
 
     #[cfg(feature = "cuda")]
-    fn settle_nccl(&self) -> Result<()> {
-        let Some(nccl) = self.nccl() else { return Ok(()) };
-        let (mark, start) = (Mark::new(self.device())?, Instant::now());
+    fn settle_nccl(&self, nccl: &Nccl, mark: &Mark) -> Result<()> {
+        let start = Instant::now();
         while !mark.is_past()? {
             let is_late = |limit: Duration| start.elapsed() > limit.min(self.time_limit());
             // What has been queued before a rank failed may still end.

@@ -13,7 +13,7 @@ mod preconditioner;
 mod symmetry;
 
 pub use cg::{Cg, CgMethod};
-pub(crate) use cg::{StateArrays, ending, lanes_of, verdict};
+pub(crate) use cg::{StateArrays, ended_in, ending, lanes_of, verdict};
 pub(crate) use course::{Callback, Course, Method, Phase, Round, breakdown};
 pub(crate) use criterion::Criterion;
 pub use criterion::Tolerance;

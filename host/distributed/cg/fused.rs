@@ -1,5 +1,7 @@
 //! Conjugate gradients in the fused kernels of the family `cg_ranks`. The numbers of an iteration stay on the devices.
 
+use std::{collections::VecDeque, mem};
+
 use kernels_gpu::{
     cg_ranks::{CombineArgs, Key, PARTS, ProductArgs, Step, VectorArgs, grid_of_product, grid_of_vectors},
     cg_state::preconditioner,
@@ -11,12 +13,18 @@ use crate::{
     DType, DeviceVec, Lanes, Preconditioner, Result, Scalar,
     device::{Device, Mark, Readable, Recording, Writable, launch},
     distributed::{Communicator, DistributedMatrix, DistributedVec, matrix::Part, windows::no_link},
-    solver::{Method, Phase, Round, StateArrays, ending, lanes_of},
+    solver::{Method, Phase, Round, StateArrays, ended_in, ending, lanes_of},
     stored::Csr,
 };
 
-/// Iterations between two looks of the host. All ranks queue the same iterations, so the host looks when all have ended.
+/// Iterations of a graph.
 const AT_A_TIME: usize = 16;
+
+/// The most graphs of a batch.
+const MOST_GRAPHS: usize = 8;
+
+/// Batches that are queued when the host waits for the first of them: so the device goes on meanwhile.
+const BATCHES: usize = 2;
 
 pub(super) struct Fused<'s, T: Scalar> {
     matrix: &'s DistributedMatrix<T>,
@@ -26,10 +34,20 @@ pub(super) struct Fused<'s, T: Scalar> {
     vectors: Vectors<T>,
     product: Product,
     sums: Sums,
-    /// After the last operation queued.
-    mark: Mark,
     /// Some iterations, as a graph.
     recording: Option<Recording>,
+    /// The batches that are queued, the oldest first. All ranks queue the same ones.
+    batches: VecDeque<Batch>,
+    /// Whether a batch has been queued since the host last looked.
+    has_advanced: bool,
+}
+
+/// Iterations between two looks of the host.
+struct Batch {
+    /// The number of its last iteration.
+    to: usize,
+    /// After it.
+    mark: Mark,
 }
 
 struct Vectors<T> {
@@ -82,7 +100,8 @@ impl<'s, T: Scalar> Fused<'s, T> {
             all: device.zeros(PARTS * communicator.size())?,
         };
         let product = Product::of(matrix.parts());
-        Ok(Self { matrix, m, b, x, vectors, product, sums, mark: Mark::new(device)?, recording: None })
+        let (recording, batches, has_advanced) = (None, VecDeque::new(), false);
+        Ok(Self { matrix, m, b, x, vectors, product, sums, recording, batches, has_advanced })
     }
 
     fn communicator(&self) -> &'s Communicator {
@@ -335,36 +354,56 @@ impl<T: Scalar> Method for Fused<'_, T> {
         self.precondition()?;
         self.update(Update::DotsAlone { begins: true })?;
         self.combine(Combine::Update { begins: true })?;
-        self.direction()?;
-        self.mark.set()
+        self.direction()
     }
 
-    fn advance(&mut self, _: usize) -> Result<()> {
-        self.communicator().call("iterations of conjugate gradients").all_gather(&[])?;
+    /// Queues a batch, of about an eighth of the iterations that are done: those after the end are in vain.
+    fn advance(&mut self, done: usize) -> Result<()> {
+        let communicator = self.communicator();
+        communicator.call("iterations of conjugate gradients").all_gather(&[])?;
+        let device = communicator.device();
         if self.can_be_recorded() && self.recording.is_none() {
-            let device = self.communicator().device().clone();
             self.recording = device.recorded(|| self.queue(AT_A_TIME))?;
         }
-        match &self.recording {
-            Some(recording) => recording.launch()?,
-            None => self.queue(if self.communicator().exchanges_in_streams() { AT_A_TIME } else { 1 })?,
-        }
-        self.mark.set()
+        let iterations = if let Some(recording) = &self.recording {
+            let graphs = (done / (8 * AT_A_TIME)).clamp(1, MOST_GRAPHS);
+            (0..graphs).try_for_each(|_| recording.launch())?;
+            graphs * AT_A_TIME
+        } else {
+            let iterations = if communicator.exchanges_in_streams() { AT_A_TIME } else { 1 };
+            self.queue(iterations)?;
+            iterations
+        };
+        let to = self.batches.back().map_or(done, |batch| batch.to) + iterations;
+        self.batches.push_back(Batch { to, mark: Mark::new(device)? });
+        self.has_advanced = true;
+        Ok(())
     }
 
-    /// Waits for what is queued.
+    /// Waits for the oldest batch, once enough are queued. What it reads is that of this batch, however far the device has gone on: so all
+    /// ranks read the same.
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
-        self.communicator().settle()?;
-        self.mark.wait()?;
+        let enough = if self.communicator().exchanges_in_streams() { BATCHES } else { 1 };
+        if mem::take(&mut self.has_advanced) && self.batches.len() < enough {
+            return Ok(Phase::Busy);
+        }
+        let Some(Batch { to, mark }) = self.batches.pop_front() else { return Ok(Phase::Idle) };
+        self.communicator().settle_until(&mark)?;
         let state = &mut self.sums.state;
-        let end = state.end();
-        while let Some(norm) = state.take_norm(history.len()) {
+        while history.len() <= to
+            && let Some(norm) = state.take_norm(history.len())
+        {
             history.push(norm.sqrt());
         }
-        Ok(end.map_or(Phase::Idle, |(status, last)| Phase::Ended(ending(status, last))))
+        Ok(match state.end().filter(|&(status, done)| ended_in(status, done) <= to) {
+            Some((status, done)) => Phase::Ended(ending(status, done)),
+            None if self.batches.is_empty() => Phase::Idle,
+            None => Phase::Busy,
+        })
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.batches.clear();
         self.communicator().settle()
     }
 }
@@ -373,6 +412,6 @@ impl<T: Scalar> Drop for Fused<'_, T> {
     /// Waits for queued work before freeing its memory: the driver does not do so for pinned memory.
     fn drop(&mut self) {
         // An error here has been reported before.
-        let _ = self.communicator().settle().and_then(|()| self.mark.set()).and_then(|()| self.mark.wait());
+        let _ = self.communicator().settle();
     }
 }

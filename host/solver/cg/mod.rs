@@ -256,6 +256,11 @@ pub(crate) fn verdict<T: Scalar>(rz: f64, norm: f64, iteration: usize, round: Ro
     cg_state::verdict(norm * norm, rz, target * target, iteration, limit, size_of::<T>())
 }
 
+/// The iteration in which the method has ended with this status: `done`, or the one after it that has not been completed.
+pub(crate) fn ended_in(status: u32, done: usize) -> usize {
+    done + usize::from(matches!(status, status::INDEFINITE | status::NOT_FINITE))
+}
+
 /// Translates the status after `done` iterations.
 pub(crate) fn ending(status: u32, done: usize) -> Result<StopReason> {
     match status {
