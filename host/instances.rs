@@ -6,8 +6,9 @@
 
 use crate::{
     Amg, Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix,
-    Element, EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Jacobi, Map, Offset, Preconditioner,
-    Reduce, Result, Scalar, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Weights, Zip,
+    Diagonal, Element, EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset,
+    Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions,
+    Tolerance, Triangle, TriangularSolver, Weights, Zip,
     distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
     gemm_autotune, gemm_choice, gemm_with,
 };
@@ -156,7 +157,16 @@ fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let mut amg = Amg::options().build(a)?;
     amg.update_values(a)?;
     let _ = (amg.describe(), amg.solve(&b, x, Tolerance::relative(1.0))?);
-    amg.apply((&b).into(), x.into())
+    amg.apply((&b).into(), (&mut *x).into())?;
+    let mut ilu = Ilu::symmetric(a)?;
+    ilu.update_values(a)?;
+    let _ = (ilu.factors()?, ilu.levels());
+    let mut solver = Solver::new(a).preconditioner(Ilu::new(a)?).keep_last();
+    solver.solve(&b, x)?;
+    let triangle = TriangularSolver::new(a, Triangle::Lower, Diagonal::Unit)?;
+    triangle.solve_dense(b.matrix((0, 0))?, x.matrix_mut((0, 0))?)?;
+    TriangularSolver::transposed(a, Triangle::Lower, Diagonal::Unit)?;
+    a.solve_triangular(Triangle::Lower, Diagonal::Unit, &b, x)
 }
 
 fn over_ranks<T: Scalar>(communicator: &Communicator, whole: &CsrMatrix<T>, one: T) -> Result<()> {

@@ -93,6 +93,7 @@ mod stored;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod structure;
+mod triangular;
 mod vector;
 
 pub use algebra::SortKey;
@@ -123,13 +124,15 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Jacobi, LinearOperator,
-    NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, StopReason, Tolerance,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Ilu, Jacobi, LinearOperator,
+    NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason,
+    Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use stored::HostMatrix;
 pub use structure::Structure;
+pub use triangular::{Diagonal, Triangle, TriangularSolver};
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 
 /// Tests the example in the README.

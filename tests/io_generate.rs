@@ -423,6 +423,85 @@ fn generators_are_deterministic() {
 }
 
 #[test]
+fn convection_is_upwind() {
+    for (text, points, neighbours) in
+        [("gen:convdiff2d:4:2.5", 16, &[1, 4][..]), ("gen:convdiff3d:4:2.5", 64, &[1, 4, 16])]
+    {
+        let matrix = load::<f64>(text);
+        assert_eq!((matrix.nrows(), matrix.ncols()), (points, points));
+        let pairs: usize = neighbours.len() * 2 * points / 4 * 3;
+        assert_eq!(matrix.nnz(), points + pairs);
+        for (row, column, value) in matrix.triplets() {
+            let expected = match row.abs_diff(column) {
+                0 => neighbours.len() as f64 * (2.0 + 2.5),
+                stride if neighbours.contains(&stride) => {
+                    if column < row {
+                        -3.5
+                    } else {
+                        -1.0
+                    }
+                }
+                _ => panic!("{row}, {column}"),
+            };
+            assert_eq!(value, expected, "{row}, {column}");
+        }
+    }
+    assert_eq!(load::<f64>("gen:convdiff2d:0:1").nrows(), 0);
+    let one = load::<f64>("gen:convdiff2d:1:3");
+    assert_eq!(one.values(), [10.0]);
+    let error = generate::convdiff2d::<f32>(3, 1e38).unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+}
+
+#[test]
+fn helmholtz_is_a_shifted_laplacian() {
+    let (matrix, laplacian) = (load::<f64>("gen:helmholtz2d:9:8"), load::<f64>("gen:poisson2d:9"));
+    assert_eq!((matrix.row_offsets(), matrix.col_indices()), (laplacian.row_offsets(), laplacian.col_indices()));
+    for ((row, column, value), (_, _, old)) in matrix.triplets().zip(laplacian.triplets()) {
+        let expected = if row == column { old - 0.64 } else { old };
+        assert!((value - expected).abs() < 1e-15);
+    }
+    let error = generate::helmholtz2d::<f64>(3, 1e200).unwrap_err();
+    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+}
+
+#[test]
+fn stokes_is_a_saddle_point() {
+    for (n, rows) in [(0, 0), (1, 0), (2, 7), (5, 64)] {
+        let matrix = load::<f64>(&format!("gen:stokes2d:{n}"));
+        assert_eq!((matrix.nrows(), matrix.ncols()), (rows, rows), "{n}");
+        assert!(matrix.is_canonical());
+        assert_eq!(matrix.transpose().unwrap(), matrix, "symmetric");
+    }
+    let n = 5;
+    let matrix = load::<f64>("gen:stokes2d:5");
+    let (faces, cells, dense) = (n * (n - 1), 2 * n * (n - 1), dense(&matrix));
+    // A face along the lower wall, one inside, and one beside a wall that it points at.
+    assert_eq!([0, 6, 4].map(|face| dense[face][face]), [5.0, 4.0, 4.0]);
+    assert_eq!([0, 1, 5].map(|face| dense[faces + face][faces + face]), [5.0, 4.0, 5.0]);
+    for face in 0..faces {
+        let (i, j) = (face % (n - 1), face / (n - 1));
+        let [behind, ahead] = [j * n + i, j * n + i + 1].map(|cell| cells + cell);
+        assert_eq!((dense[face][behind], dense[face].get(ahead)), (-1.0, (ahead < 64).then_some(&1.0)));
+    }
+    // The divergence of each cell: what leaves ahead, less what comes from behind, negated. A stream function has none.
+    let stream = |i: usize, j: usize| {
+        let at = |k: usize| (k * (n - k)) as f64 * (1.0 + 0.3 * k as f64);
+        at(i) * at(j)
+    };
+    let mut velocity = vec![0.0; 64];
+    for j in 0..n {
+        for i in 0..n - 1 {
+            velocity[j * (n - 1) + i] = stream(i + 1, j + 1) - stream(i + 1, j);
+            velocity[faces + i * n + j] = -(stream(j + 1, i + 1) - stream(j, i + 1));
+        }
+    }
+    let mut product = vec![0.0; 64];
+    matrix.triplets().for_each(|(row, column, value)| product[row] += value * velocity[column]);
+    assert!(product[cells..].iter().all(|divergence| divergence.abs() < 1e-11), "{product:?}");
+}
+
+#[test]
 fn matrices_that_are_too_large_are_refused() {
     let limit = "and 32-bit indices reach 4294967295";
     for (text, problem) in [
@@ -432,6 +511,11 @@ fn matrices_that_are_too_large_are_refused() {
         ("gen:poisson2d:40000", format!("7999840000 entries, {limit}")),
         ("gen:poisson3d:1000", format!("6994000000 entries, {limit}")),
         ("gen:aniso2d:65536:1", format!("1 x 65536 x 65536 grid points, {limit}")),
+        ("gen:convdiff2d:65536:1", format!("1 x 65536 x 65536 grid points, {limit}")),
+        ("gen:convdiff3d:900:1", format!("7 x 729000000 entries, {limit}")),
+        ("gen:helmholtz2d:65536:1", format!("1 x 65536 x 65536 grid points, {limit}")),
+        ("gen:stokes2d:65536", format!("65536 x 65536 cells, {limit}")),
+        ("gen:stokes2d:20000", format!("15 x 400000000 entries, {limit}")),
         ("gen:jump3d:900:10", format!("7 x 729000000 entries, {limit}")),
         ("gen:elasticity3d:1", "elasticity on 1 x 1 x 1 nodes: there is no element".to_owned()),
         ("gen:elasticity3d:2000", format!("3 x 2000 x 2000 x 2000 unknowns, {limit}")),
@@ -461,11 +545,11 @@ fn broken_texts_are_refused_by_the_part() {
     for (text, problem) in [
         (
             "gen:",
-            "there is no generator ``: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin",
+            "there is no generator ``: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin",
         ),
         (
             "gen:poisson",
-            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin",
+            "there is no generator `poisson`: there are poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin",
         ),
         ("gen:poisson2d", "N is missing"),
         ("gen:elasticity3d", "N is missing"),
@@ -475,6 +559,10 @@ fn broken_texts_are_refused_by_the_part() {
         ("gen:aniso2d:5:0", "EPS is a positive number, not `0`"),
         ("gen:jump3d:5:-1e3", "CONTRAST is a positive number, not `-1e3`"),
         ("gen:jump3d:5:inf", "CONTRAST is a positive number, not `inf`"),
+        ("gen:convdiff2d:5:0", "PECLET is a positive number, not `0`"),
+        ("gen:convdiff3d:5", "PECLET is missing"),
+        ("gen:helmholtz2d:5:k", "K is a positive number, not `k`"),
+        ("gen:stokes2d:5:1", "`1` is one part too many"),
         ("gen:jump3d:5:1e3:1", "`1` is one part too many"),
         ("gen:poisson2d:", "N is a whole number, not ``"),
         ("gen:poisson2d:-3", "N is a whole number, not `-3`"),
@@ -521,6 +609,10 @@ fn texts_and_sources_correspond() {
         ("gen:stencil27:0", MatrixSource::Generator(Generator::Stencil27 { n: 0 })),
         ("gen:aniso2d:12:0.001", MatrixSource::Generator(Generator::Aniso2d { n: 12, eps: 0.001 })),
         ("gen:jump3d:40:10000", MatrixSource::Generator(Generator::Jump3d { n: 40, contrast: 1e4 })),
+        ("gen:convdiff2d:7:10", MatrixSource::Generator(Generator::Convdiff2d { n: 7, peclet: 10.0 })),
+        ("gen:convdiff3d:7:0.1", MatrixSource::Generator(Generator::Convdiff3d { n: 7, peclet: 0.1 })),
+        ("gen:helmholtz2d:7:12.5", MatrixSource::Generator(Generator::Helmholtz2d { n: 7, k: 12.5 })),
+        ("gen:stokes2d:7", MatrixSource::Generator(Generator::Stokes2d { n: 7 })),
         ("gen:elasticity3d:40", MatrixSource::Generator(Generator::Elasticity3d { n: 40 })),
         ("gen:graphlap:a:b/c.mtx", MatrixSource::Laplacian("a:b/c.mtx".into())),
         ("gen:fem3:9:seed=0", MatrixSource::Generator(Generator::Fem3 { nodes: 9, seed: 0 })),

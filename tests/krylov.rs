@@ -6,8 +6,8 @@ use std::{ops::ControlFlow, process::ExitCode};
 
 use common::{Random, matrices::from_rows, on_every_device, other};
 use warpsparse::{
-    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner, Result, Scalar,
-    Solver, SolverMethod, StopReason, Tolerance,
+    Attempt, CgMethod, CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner,
+    Result, Scalar, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
 };
 
 const UNSYMMETRIC: [SolverMethod; 4] = [
@@ -310,12 +310,68 @@ fn attempts(device: &Device) {
     assert!(of_indefinite[0].1.contains("not positive definite"), "{of_indefinite:?}");
     assert!(of_indefinite[1].1.starts_with("Converged after "), "{of_indefinite:?}");
     assert_eq!(methods(&solve(&convection(8, 1.0))), [SolverMethod::BiCgStab]);
+    reasons(device);
     // A rotation by a right angle: r . A r is 0, so that BiCGSTAB divides by it.
     let n = 16;
     let row = |i: usize| vec![(i ^ 1, [1.0, -1.0][i % 2])];
     let of_rotation = solve(&from_rows(n, (0..n).map(row).collect()));
-    assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 50 }]);
+    assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 400 }]);
     assert!(of_rotation[0].1.contains("try GMRES"), "{of_rotation:?}");
+}
+
+/// Why each method was used, and how conjugate gradients compute their iterations; solves again with what the first solve has prepared.
+fn reasons(device: &Device) {
+    let a = device.upload(&shifted::<f64>(8, 1.03)).unwrap();
+    let b = device.upload_vec(&Random(2).vector::<f64>(64)).unwrap();
+    let mut solver = Solver::new(&a).cg_method(CgMethod::Launches);
+    for _ in 0..2 {
+        let mut x = device.zeros(64).unwrap();
+        solver.solve(&b, &mut x).unwrap();
+        let reasons: Vec<_> = solver.attempts().iter().map(|attempt| attempt.reason.as_str()).collect();
+        assert_eq!(reasons, ["the matrix is symmetric", "conjugate gradients broke down"]);
+        let preconditioners: Vec<_> = solver.attempts().iter().map(|attempt| attempt.preconditioner).collect();
+        assert_eq!(preconditioners, [SolverPreconditioner::Jacobi, SolverPreconditioner::None]);
+        let kernels: Vec<_> = solver.attempts().iter().map(|attempt| attempt.kernel.kernel.clone()).collect();
+        assert!(kernels[0].contains("cg") && kernels[1] == "vector operations", "{kernels:?}");
+    }
+    // The last attempt again, without the first.
+    let mut x = device.zeros(64).unwrap();
+    let mut solver = solver.keep_last();
+    solver.solve(&b, &mut x).unwrap();
+    assert!(solver.attempts().len() == 1 && solver.attempts()[0].method == SolverMethod::Minres);
+    drop(solver);
+
+    // Few iterations do not suffice, and what does not break down is tried with incomplete factors.
+    let laplacian = device.upload(&shifted::<f64>(16, 0.0)).unwrap();
+    let b = device.upload_vec(&Random(2).vector::<f64>(256)).unwrap();
+    let mut x = device.zeros(256).unwrap();
+    let mut solver = Solver::new(&laplacian).tolerance(Tolerance::relative(1e-8)).max_iterations(28);
+    assert_eq!(solver.solve(&b, &mut x).unwrap().reason, StopReason::Converged);
+    let of = |attempt: &Attempt| (attempt.method, attempt.preconditioner);
+    let tried: Vec<_> = solver.attempts().iter().map(of).collect();
+    assert_eq!(tried, [SolverPreconditioner::Jacobi, SolverPreconditioner::Ilu].map(|with| (SolverMethod::Cg, with)));
+    let (mut solver, found) = (solver.keep_last(), x.to_vec().unwrap());
+    x.fill(0.0).unwrap();
+    solver.solve(&b, &mut x).unwrap();
+    assert_eq!((solver.attempts().len(), x.to_vec().unwrap()), (1, found));
+    drop(solver);
+
+    // A given preconditioner is used by all.
+    let b = device.upload_vec(&[1.0; 64]).unwrap();
+    let mut solver = Solver::new(&a).preconditioner(Jacobi::new(&a).unwrap());
+    solver.solve(&b, &mut device.zeros(64).unwrap()).unwrap();
+    assert!(solver.attempts().iter().all(|attempt| attempt.preconditioner == SolverPreconditioner::Given));
+    drop(solver);
+    // A number of iterations from a callback that the solver keeps for all methods.
+    let mut heard = 0;
+    let mut solver = Solver::new(&a).callback(|_| {
+        heard += 1;
+        ControlFlow::Continue(())
+    });
+    let mut x = device.zeros(64).unwrap();
+    let info = solver.solve(&b, &mut x).unwrap();
+    drop(solver);
+    assert!(heard >= info.iterations, "{heard}, {info:?}");
 }
 
 fn limits(device: &Device) {

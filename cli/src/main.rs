@@ -25,7 +25,7 @@ use clap::Parser;
 enum Command {
     /// Shows the driver, the devices, the kernels they run, and why a GPU is not used.
     Info(info::Options),
-    /// Solves a linear system by conjugate gradients; reports iterations, residual and time.
+    /// Solves a linear system by an iterative method; reports iterations, residual and time.
     Solve(solve::Options),
     /// Multiplies a sparse matrix by a vector; reports the kernel, its time, bandwidth and error.
     Spmv(spmv::Options),

@@ -1,7 +1,8 @@
-//! `warpsparse solve`: solves one linear system by conjugate gradients, and times it.
+//! `warpsparse solve`: solves one linear system, and times it.
 
 mod course;
 mod history;
+mod method;
 mod plot;
 mod preconditioner;
 mod report;
@@ -16,50 +17,55 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use measure::{DTypeName, MatrixReport, Outcome, TransportName, emit};
-use serde::Serialize;
-use warpsparse::{Cg, CgMethod, CsrMatrix, Device, Error, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource};
+use warpsparse::{CsrMatrix, Device, Error, Scalar, SolveInfo, Solver, StopReason, Tolerance, io::MatrixSource};
 
 use self::{
     course::Course,
     history::{History, HistoryOut},
+    method::{LaunchName, MethodName},
     preconditioner::{Chosen, Kind, Setup, Wanted},
-    report::{Ended, Report},
+    report::{Ended, Report, Tried},
     system::{Rhs, System},
 };
 use crate::convert;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a symmetric positive
-    /// definite matrix.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a square matrix.
     matrix: MatrixSource,
-    /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), or a Matrix Market file with
-    /// one column.
-    #[arg(long, default_value = "ones", value_name = "FILE|ones|random")]
+    /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), sums (of the rows, so that ones are a
+    /// solution), or a Matrix Market file with one column.
+    #[arg(long, default_value = "ones", value_name = "FILE|ones|random|sums")]
     rhs: Rhs,
     /// The tolerance of the residual norm, relative to the norm of the right-hand side.
     #[arg(long, default_value = "1e-6", value_parser = parse_tolerance, allow_negative_numbers = true)]
     tol: f64,
-    /// The maximum number of iterations [default: ten times the number of rows].
+    /// The method; auto tries up to three in turn, and reports them.
+    #[arg(long, value_enum, default_value = "auto")]
+    method: MethodName,
+    /// Iterations of gmres and fgmres between restarts.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = method::parse_restart)]
+    restart: usize,
+    /// The maximum number of iterations of a method [default: ten times the number of rows].
     #[arg(long, value_name = "N")]
     max_iters: Option<usize>,
-    /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi, and says why.
+    /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi or ilu, and says why.
     #[arg(long, value_enum, default_value = "auto")]
     precond: Wanted,
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
-    /// How iterations are launched on a GPU.
+    /// How iterations of conjugate gradients are launched on a GPU.
     #[arg(long, value_enum, default_value = "auto")]
-    method: MethodName,
+    launch: LaunchName,
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Solve over several devices, a rank on each: all (every GPU), numbers of GPUs such as 0,1,2, cpu:N or emulated:N for N ranks there, or
+    /// Solve over several devices by conjugate gradients, a rank on each: all (every GPU), numbers of GPUs such as 0,1,2, cpu:N or emulated:N for N ranks there, or
     /// ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
-    #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "method"])]
+    #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "launch"])]
     devices: Option<String>,
     /// How data goes from device to device with --devices.
     #[arg(long, value_enum, default_value = "auto", requires = "devices")]
@@ -73,30 +79,6 @@ pub(crate) struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum MethodName {
-    /// Persistent if the caches hold the system, otherwise graph.
-    Auto,
-    /// Three kernels per iteration, launched one by one.
-    Launches,
-    /// The same kernels as a CUDA graph.
-    Graph,
-    /// One launch for many iterations.
-    Persistent,
-}
-
-impl From<MethodName> for CgMethod {
-    fn from(name: MethodName) -> Self {
-        match name {
-            MethodName::Auto => Self::Auto,
-            MethodName::Launches => Self::Launches,
-            MethodName::Graph => Self::Graph,
-            MethodName::Persistent => Self::Persistent,
-        }
-    }
 }
 
 fn parse_tolerance(text: &str) -> Result<f64, String> {
@@ -152,22 +134,24 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
     let mut x = device.upload_vec(&first_guess)?;
     course.borrow_mut().begin("setting up");
-    let chosen = Chosen::new(options.precond, &matrix, &a)?;
+    let chosen = Chosen::new(options.precond, options.method, &matrix, &a)?;
     course.borrow_mut().end();
-    let mut cg = Cg::new(&a)
+    let mut solver = Solver::new(&a)
+        .method(options.method.with_restart(options.restart))
+        .cg_method(options.launch.into())
         .tolerance(Tolerance::relative(options.tol))
         .max_iterations(limit)
-        .method(options.method.into())
         .callback(|progress| course.borrow_mut().hear(progress));
     if let Some(preconditioner) = &chosen.preconditioner {
-        cg = cg.preconditioner(&**preconditioner);
+        solver = solver.preconditioner(&**preconditioner);
     }
-    let choice = cg.describe()?;
 
     course.borrow_mut().begin("solving");
-    let solved = cg.solve(&b, &mut x);
+    let solved = solver.solve(&b, &mut x);
     course.borrow_mut().end();
+    let tried: Vec<Tried> = solver.attempts().iter().map(Tried::from).collect();
     if let Err(error @ Error::Breakdown { iteration: 1.., .. }) = solved {
+        tried[..tried.len() - 1].iter().for_each(|tried| eprintln!("{tried}"));
         // Of two errors, the other is the one to tell last.
         if let Err(problem) = write_files(options, first_norm, &course.borrow().norms, &x.to_vec()?) {
             eprintln!("error: {problem}");
@@ -176,17 +160,18 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     }
     solved?;
 
-    // The first one may have waited for kernels and memory.
+    // The first one may have waited for kernels and memory, and tried several methods.
     x.copy_from(&first_guess)?;
+    let last = solver.attempts().last().expect("a solve tries a method").clone();
+    let mut solver = solver.keep_last();
     course.borrow_mut().begin("timing");
     let start = Instant::now();
-    let solved = cg.solve(&b, &mut x);
+    let solved = solver.solve(&b, &mut x);
     let time = start.elapsed();
     course.borrow_mut().end();
-    let Chosen { kind, reason, setup, .. } = &chosen;
-    let preconditioner = (*kind, reason.clone(), setup.clone());
-    let solved =
-        Solved { info: solved?, time, x: x.to_vec()?, kernel: choice.kernel, reason: choice.reason, preconditioner };
+    let preconditioner = (chosen.of(&last), chosen.reason.clone(), chosen.setup.clone());
+    let (kernel, reason) = (last.kernel.kernel, last.kernel.reason);
+    let solved = Solved { info: solved?, time, x: x.to_vec()?, kernel, reason, preconditioner, tried };
     tell(options, &matrix, (device.describe(), report::threads(device)?), (first_norm, limit), solved)
 }
 
@@ -200,6 +185,7 @@ struct Solved<T> {
     reason: String,
     /// With the reason for it, and what its setup has made.
     preconditioner: (Kind, String, Option<Setup>),
+    tried: Vec<Tried>,
 }
 
 /// Reports a solve by a device, of so many threads if it is the CPU, from the norm of `b` on, up to a limit of iterations.
@@ -210,11 +196,11 @@ fn tell<T: Scalar>(
     (first_norm, limit): (f64, usize),
     solved: Solved<T>,
 ) -> Outcome {
-    let Solved { info, time, x, kernel, reason, preconditioner } = solved;
+    let Solved { info, time, x, kernel, reason, preconditioner, tried } = solved;
     let (preconditioner, preconditioner_reason, setup) = preconditioner;
     let report = Report {
         schema: "warpsparse.solve",
-        version: 1,
+        version: 2,
         matrix: MatrixReport::new(&options.matrix, &matrix.structure()),
         rhs: options.rhs.to_string(),
         device,
@@ -224,6 +210,8 @@ fn tell<T: Scalar>(
         preconditioner_reason,
         setup,
         method: options.method,
+        launch: options.launch,
+        tried,
         tolerance: options.tol,
         max_iterations: limit,
         kernel,

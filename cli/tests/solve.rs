@@ -105,6 +105,7 @@ fn a_stiffness_matrix_is_solved() {
         "b          ones; all f64",
         "device     cpu",
         " thread",
+        "method     conjugate gradients with Jacobi's preconditioner, because the matrix is symmetric: Converged after ",
         "kernel     cpu_cg",
         "Jacobi's preconditioner",
         "result     converged after ",
@@ -120,7 +121,7 @@ fn a_stiffness_matrix_is_solved() {
 #[test]
 fn json_has_the_course_of_the_solution() {
     let report = solve(&["gen:poisson2d:20"]);
-    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.solve".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.solve".into(), &2.into()));
     let fields = [
         ("rhs", "ones"),
         ("device", "cpu"),
@@ -128,12 +129,16 @@ fn json_has_the_course_of_the_solution() {
         ("preconditioner", "jacobi"),
         ("preconditioner_reason", "400 rows, and multigrid pays off from 200000 on"),
         ("method", "auto"),
+        ("launch", "auto"),
         ("kernel", "cpu_cg"),
         ("ended", "converged"),
     ];
     for (key, value) in fields {
         assert_eq!(report[key], value, "{key}");
     }
+    let tried = &report["tried"];
+    assert_eq!((tried.as_array().unwrap().len(), &tried[0]["method"]), (1, &"conjugate gradients".into()));
+    assert_eq!(tried[0]["reason"], "the matrix is symmetric");
     assert_eq!((&report["matrix"]["rows"], &report["matrix"]["source"]), (&400.into(), &"gen:poisson2d:20".into()));
     assert!(report["converged"] == true && report["max_iterations"] == 4000);
     assert!(number(&report, "threads") >= 1.0 && report["reason"].is_string());
@@ -264,7 +269,7 @@ fn what_does_not_converge_is_told_with_all_that_is_known() {
 fn a_breakdown_leaves_what_there_is() {
     let (x, csv, svg) = (scratch("broken.mtx"), scratch("broken.csv"), scratch("broken.svg"));
     let broken = indefinite();
-    let (status, error) = failure(&[&broken, "--device", "cpu", "--x-out", &x, "--history", &csv]);
+    let (status, error) = failure(&[&broken, "--device", "cpu", "--method", "cg", "--x-out", &x, "--history", &csv]);
     assert_eq!(status, 1, "{error}");
     let message = error.lines().last().unwrap();
     assert!(message.starts_with("error: iteration ") && message.contains("not positive definite"), "{error}");
@@ -272,7 +277,7 @@ fn a_breakdown_leaves_what_there_is() {
     let table = table(&csv);
     assert_eq!((table.len(), table[0]), (iteration, (0, 2.0)), "the norms before the iteration that failed");
     assert_eq!(vector(&x).len(), 4);
-    assert_eq!(failure(&[&broken, "--device", "cpu", "--history", &svg]).0, 1);
+    assert_eq!(failure(&[&broken, "--device", "cpu", "--method", "cg", "--history", &svg]).0, 1);
     assert!(fs::read_to_string(&svg).unwrap().ends_with("</svg>"));
 }
 
@@ -301,21 +306,23 @@ fn what_does_not_fit_is_a_failure_that_names_the_file() {
 
     let hollow = scratch("hollow.mtx");
     fs::write(&hollow, "%%MatrixMarket matrix coordinate real symmetric\n2 2 2\n1 1 1\n2 1 0.5\n").unwrap();
-    let (status, error) = failure(&[&hollow, "--device", "cpu"]);
+    let (status, error) = failure(&[&hollow, "--device", "cpu", "--precond", "jacobi"]);
     assert!(status == 1 && error.contains("Jacobi's preconditioner, row 1: "), "{status}: {error}");
 }
 
 #[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 10] = [
         (&[], "MATRIX"),
         (&[grid, "--history", "h.png"], "ends in .csv or .svg"),
         (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
         (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
-        (&[grid, "--precond", "ilu"], "none, jacobi"),
-        (&[grid, "--method", "fast"], "auto, launches, graph, persistent"),
+        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, amg"),
+        (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, gmres, fgmres"),
+        (&[grid, "--launch", "fast"], "auto, launches, graph, persistent"),
+        (&[grid, "--restart", "0"], "at least 1"),
         (&[grid, "--device", "tpu"], "`tpu`"),
     ];
     for (arguments, expected) in cases {
@@ -327,13 +334,74 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
 }
 
 #[test]
-fn the_emulated_device_solves_by_every_method() {
-    for method in ["auto", "launches", "graph", "persistent"] {
-        let arguments = ["solve", "gen:poisson2d:4", "--device", "emulated", "--method", method, "--json"];
+fn the_emulated_device_solves_by_every_launch() {
+    for launch in ["auto", "launches", "graph", "persistent"] {
+        let arguments = ["solve", "gen:poisson2d:4", "--device", "emulated", "--launch", launch, "--json"];
         let report: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
-        assert!(report["converged"] == true && report["threads"].is_null() && report["method"] == method, "{report}");
+        assert!(report["converged"] == true && report["threads"].is_null() && report["launch"] == launch, "{report}");
         assert!(report["kernel"].as_str().unwrap().starts_with("cg_"), "{report}");
     }
+}
+
+/// The methods that a report says were tried.
+fn tried(report: &Value) -> Vec<&str> {
+    report["tried"].as_array().unwrap().iter().map(|tried| tried["method"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_method_solves_what_it_is_for() {
+    let cases = [
+        ("gen:poisson2d:9", "cg", "conjugate gradients"),
+        ("gen:helmholtz2d:9:8", "minres", "MINRES"),
+        ("gen:convdiff2d:9:3", "bicgstab", "BiCGSTAB"),
+        ("gen:convdiff3d:5:3", "gmres", "GMRES(7)"),
+        ("gen:convdiff2d:9:3", "fgmres", "flexible GMRES(7)"),
+    ];
+    for (source, method, name) in cases {
+        let x = scratch(&format!("by-{method}.mtx"));
+        let report = solve(&[source, "--method", method, "--restart", "7", "--tol", "1e-9", "--x-out", &x]);
+        assert!(report["converged"] == true && report["method"] == method, "{report}");
+        assert_eq!((tried(&report), &report["tried"][0]["reason"]), (vec![name], &"as the options specify".into()));
+        let a = matrix(source);
+        assert!(relative_residual(&a, &vec![1.0; a.nrows()], &vector(&x)) <= 1.1e-9, "{method}");
+        assert_eq!(history(&report).len() as f64, number(&report, "iterations") + 1.0);
+    }
+}
+
+#[test]
+fn systems_that_are_not_positive_definite_are_solved() {
+    // A file that is not symmetric.
+    let path = scratch("not_symmetric.mtx");
+    fs::write(&path, "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 1 2\n2 2 3\n3 3 4\n1 2 1\n3 1 -1\n")
+        .unwrap();
+    let x = scratch("not_symmetric_x.mtx");
+    let report = solve(&[&path, "--tol", "1e-10", "--x-out", &x]);
+    assert_eq!((tried(&report), &report["preconditioner"]), (vec!["BiCGSTAB"], &"ilu".into()));
+    assert_eq!(report["tried"][0]["reason"], "the matrix is not symmetric");
+    let expected = [1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
+    assert!(vector(&x).iter().zip(expected).all(|(x, expected)| (x - expected).abs() < 1e-9));
+
+    let report =
+        solve(&["gen:convdiff2d:20:1000", "--precond", "ilu", "--method", "gmres", "--rhs", "sums", "--x-out", &x]);
+    assert!(report["preconditioner"] == "ilu" && number(&report, "iterations") <= 30.0, "{report}");
+    assert!(vector(&x).iter().all(|x| (x - 1.0).abs() < 1e-4));
+
+    // Conjugate gradients fail first, and the report and the history are those of the method after them.
+    let csv = scratch("indefinite.csv");
+    let report = solve(&[&indefinite(), "--history", &csv]);
+    assert_eq!(tried(&report), ["conjugate gradients", "MINRES"]);
+    let first = &report["tried"][0];
+    assert!(first["outcome"].as_str().unwrap().contains("not positive definite"), "{report}");
+    assert_eq!(report["tried"][1]["reason"], "conjugate gradients broke down");
+    assert_eq!(table(&csv).len() as f64, number(&report, "iterations") + 1.0);
+
+    // Zeros on the diagonal rule out Jacobi's preconditioner.
+    let report = solve(&["gen:stokes2d:8", "--tol", "1e-8", "--method", "minres"]);
+    assert!(report["preconditioner"] == "none" && report["converged"] == true, "{report}");
+    assert!(report["preconditioner_reason"].as_str().unwrap().contains("row 112"), "{report}");
+
+    let (status, text) = failure(&["gen:poisson2d:4", "--devices", "cpu:2", "--method", "gmres"]);
+    assert!(status == 1 && text.contains("--method auto or cg"), "{status}: {text}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{
 };
 
 /// A matrix in CSR with 32-bit offsets.
+#[derive(Debug)]
 pub(crate) enum Operand<T> {
     Host(CsrMatrix<T>),
     /// On a GPU or in the emulator.
@@ -38,6 +39,21 @@ impl<T: Scalar> Operand<T> {
             true => Self::Host(matrix),
             false => Self::Device(Arc::new(CsrArrays::upload(device, &matrix)?)),
         })
+    }
+
+    pub(crate) fn nrows(&self) -> usize {
+        match self {
+            Self::Host(matrix) => matrix.nrows(),
+            Self::Device(arrays) => arrays.nrows as usize,
+        }
+    }
+
+    /// Fails unless an argument is on the matrix's device.
+    pub(crate) fn check_device(&self, what: &'static str, device: &Device) -> Result<()> {
+        match self {
+            Self::Host(_) => device.check_same(what, &Device::cpu()),
+            Self::Device(arrays) => device.check_same(what, &arrays.device),
+        }
     }
 
     /// The matrix with its kernels to be chosen.

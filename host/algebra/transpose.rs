@@ -152,7 +152,7 @@ impl Device {
 
 impl<T: Scalar> Operand<T> {
     /// With ascending columns, duplicates summed. Itself if it is canonical.
-    pub(super) fn canonical(self) -> Result<Self> {
+    pub(crate) fn canonical(self) -> Result<Self> {
         let arrays = match self {
             Self::Host(matrix) => return Ok(Self::Host(matrix.canonical())),
             Self::Device(arrays) if arrays.is_canonical()? => return Ok(Self::Device(arrays)),

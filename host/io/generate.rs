@@ -53,7 +53,7 @@ pub fn stencil27<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
 /// [`Error::InvalidOption`] unless `eps` is positive and finite, and so are the elements of type `T`; otherwise as [`poisson2d`].
 pub fn aniso2d<T: Scalar>(n: usize, eps: f64) -> Result<CsrMatrix<T>> {
     check_positive::<T>("eps", eps)?;
-    weighted([1, n, n], |axis, _, _| [1.0, eps, 0.0][axis])
+    weighted([1, n, n], |axis, _, _, _| [1.0, eps, 0.0][axis])
 }
 
 /// Generates the 7-point stencil of a diffusion with jumps on an `n` x `n` x `n` grid: a checkerboard of 8 x 8 x 8 boxes, or fewer on small grids, with the
@@ -68,12 +68,100 @@ pub fn jump3d<T: Scalar>(n: usize, contrast: f64) -> Result<CsrMatrix<T>> {
         let boxes = row / (n * n) / side + row / n % n / side + row % n / side;
         if boxes.is_multiple_of(2) { 1.0 } else { contrast }
     };
-    let mean = move |_, a: usize, b: usize| {
+    let mean = move |_, a: usize, b: usize, _| {
         let (a, b) = (conductivity(a), conductivity(b));
         // Neither overflows nor underflows where the mean does not, and is the same for both points.
         2.0 * a.min(b) * (a.max(b) / (a + b))
     };
     weighted([n, n, n], mean)
+}
+
+/// Generates convection and diffusion on an `n` x `n` grid, with 0 on the boundary: `-Δu + w . ∇u` by the 5-point stencil and upwind differences, times the square of
+/// the mesh width. The wind blows along the diagonal of the grid, and `peclet` is its strength times the mesh width along either axis: a row has `4 + 2 peclet` on the
+/// diagonal, `-1 - peclet` for the neighbours upstream, which come before it, and -1 for those downstream. Not symmetric, and diagonally dominant.
+///
+/// # Errors
+/// [`Error::InvalidOption`] unless `peclet` is positive and finite, and so are the elements of type `T`; otherwise as [`poisson2d`].
+pub fn convdiff2d<T: Scalar>(n: usize, peclet: f64) -> Result<CsrMatrix<T>> {
+    check_positive::<T>("peclet", peclet)?;
+    weighted([1, n, n], |_, _, _, is_before| if is_before { 1.0 + peclet } else { 1.0 })
+}
+
+/// Generates convection and diffusion on an `n` x `n` x `n` grid: as [`convdiff2d`], with the 7-point stencil.
+///
+/// # Errors
+/// As [`convdiff2d`], and [`poisson3d`].
+pub fn convdiff3d<T: Scalar>(n: usize, peclet: f64) -> Result<CsrMatrix<T>> {
+    check_positive::<T>("peclet", peclet)?;
+    weighted([n, n, n], |_, _, _, is_before| if is_before { 1.0 + peclet } else { 1.0 })
+}
+
+/// Generates the Helmholtz equation `-Δu - k² u` on an `n` x `n` grid of the unit square, with 0 on the boundary, by the 5-point stencil, times the square of
+/// the mesh width `h = 1 / (n + 1)`: `4 - (k h)²` on the diagonal and -1 elsewhere. Symmetric, and indefinite if `k² > 2 π²`, about.
+///
+/// # Errors
+/// [`Error::InvalidOption`] unless `k` is positive and finite, and so are its square and the elements of type `T`; otherwise as [`poisson2d`].
+pub fn helmholtz2d<T: Scalar>(n: usize, k: f64) -> Result<CsrMatrix<T>> {
+    check_positive::<T>("k", k)?;
+    check_positive::<T>("the square of k", k * k)?;
+    let kh = k / (n as f64 + 1.0);
+    stencil([1, n, n], Neighbours::Faces, 4.0 - kh * kh)
+}
+
+/// Generates the Stokes equations `-Δv + ∇p` and `∇ . v` of a flow in a square box, on a staggered grid of `n` x `n` cells (Harlow & Welch, 1965), times the square of
+/// the mesh width, with the pressure in units of one over it. The unknowns are the velocities across the faces inside the box, `n (n - 1)` along the lines of the grid and as many
+/// across them, and then the pressures of all cells but the last, which is 0: `3 n² - 2 n - 1` rows. The velocity is 0 at the walls.
+///
+/// ```text
+/// L   G       L: 4 on the diagonal, 5 beside a wall along the flow, -1 between neighbours
+/// G'  0       G: 1 for the cell ahead of a face, -1 for the cell behind it
+/// ```
+/// Symmetric and indefinite, with a zero block on the diagonal that is not stored.
+///
+/// # Errors
+/// As [`poisson2d`].
+pub fn stokes2d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
+    let cells = checked_product("cells", &[n, n])?;
+    checked_product("entries", &[15, cells])?;
+    let faces = n * n.saturating_sub(1);
+    let rows = (2 * faces + cells).saturating_sub(1);
+    // The face between the cells (i, j) and the next along an axis, i along the lines and j across them; the cell.
+    let along = move |i: usize, j: usize| j * (n - 1) + i;
+    let across = move |i: usize, j: usize| faces + j * n + i;
+    let cell = move |i: usize, j: usize| Some(2 * faces + j * n + i).filter(|&cell| cell < rows);
+    let entries = move |row: usize| {
+        let mut entries = [None; 7];
+        let mut push = |place: usize, column: Option<usize>, value: f64| {
+            entries[place] = column.map(|column| (column as u32, value));
+        };
+        if row < 2 * faces {
+            let is_along = row < faces;
+            let (width, height) = if is_along { (n - 1, n) } else { (n, n - 1) };
+            let (i, j) = (row % faces % width, row % faces / width);
+            let walls = if is_along { [j == 0, j + 1 == n] } else { [i == 0, i + 1 == n] };
+            push(0, (j > 0).then(|| row - width), -1.0);
+            push(1, (i > 0).then(|| row - 1), -1.0);
+            push(2, Some(row), 4.0 + f64::from(u8::from(walls[0]) + u8::from(walls[1])));
+            push(3, (i + 1 < width).then_some(row + 1), -1.0);
+            push(4, (j + 1 < height).then_some(row + width), -1.0);
+            let ahead = if is_along { cell(i + 1, j) } else { cell(i, j + 1) };
+            push(5, cell(i, j), -1.0);
+            push(6, ahead, 1.0);
+        } else {
+            let (i, j) = ((row - 2 * faces) % n, (row - 2 * faces) / n);
+            push(0, (i > 0).then(|| along(i - 1, j)), 1.0);
+            push(1, (i + 1 < n).then(|| along(i, j)), -1.0);
+            push(2, (j > 0).then(|| across(i, j - 1)), 1.0);
+            push(3, (j + 1 < n).then(|| across(i, j)), -1.0);
+        }
+        entries.into_iter().flatten()
+    };
+    let fill = |row: usize, columns: &mut [u32], values: &mut [T]| {
+        for ((place, value), (column, number)) in columns.iter_mut().zip(values).zip(entries(row)) {
+            (*place, *value) = (column, T::from_f64(number));
+        }
+    };
+    from_rows(rows, rows, |row| entries(row).count(), fill)
 }
 
 /// The elements are at most 6 times the number, and at least a tenth of it.
@@ -88,8 +176,11 @@ fn check_positive<T: Scalar>(what: &str, number: f64) -> Result<()> {
 }
 
 /// Couples every point of a grid (planes, lines, points) to its neighbours along each axis, counted from the points of a line on, by
-/// `-between(axis, row, neighbour)`; on the diagonal these weights add up, with `between(axis, row, row)` for a neighbour beyond the boundary.
-fn weighted<T: Scalar>(shape: [usize; 3], between: impl Fn(usize, usize, usize) -> f64 + Sync) -> Result<CsrMatrix<T>> {
+/// `-between(axis, row, neighbour, whether the neighbour comes before)`; on the diagonal these weights add up, with the row itself in place of a neighbour beyond the boundary.
+fn weighted<T: Scalar>(
+    shape: [usize; 3],
+    between: impl Fn(usize, usize, usize, bool) -> f64 + Sync,
+) -> Result<CsrMatrix<T>> {
     let points = checked_product("grid points", &shape)?;
     checked_product("entries", &[7, points])?;
     let [_, lines, length] = shape;
@@ -119,10 +210,10 @@ fn weighted<T: Scalar>(shape: [usize; 3], between: impl Fn(usize, usize, usize) 
                 entry += 1;
             }
             let Some(neighbour) = neighbour else {
-                diagonal += between(axis, row, row);
+                diagonal += between(axis, row, row, order < axes);
                 continue;
             };
-            let weight = between(axis, row, neighbour);
+            let weight = between(axis, row, neighbour, order < axes);
             diagonal += weight;
             columns[entry] = neighbour as u32;
             values[entry] = T::from_f64(-weight);

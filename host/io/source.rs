@@ -29,8 +29,8 @@ pub enum MatrixSource {
 /// A generator of [`generate`] with its arguments.
 ///
 /// As text: `gen:poisson2d:N`, `gen:poisson3d:N`, `gen:stencil27:N`, `gen:aniso2d:N:EPS`, `gen:jump3d:N:CONTRAST`,
-/// `gen:elasticity3d:N`, `gen:rmat:SCALE:EDGE_FACTOR`, `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
-/// `gen:standin:NAME`, all but the first six optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
+/// `gen:convdiff2d:N:PECLET`, `gen:convdiff3d:N:PECLET`, `gen:helmholtz2d:N:K`, `gen:stokes2d:N`, `gen:elasticity3d:N`, `gen:rmat:SCALE:EDGE_FACTOR`, `gen:uniform:ROWS:PER_ROW`, `gen:uniform:ROWS:PER_ROW:COLUMNS`, `gen:fem3:NODES`, `gen:communities:ROWS:NNZ` and
+/// `gen:standin:NAME`, `rmat` and those after it optionally followed by `:seed=SEED`; the default is [`DEFAULT_SEED`].
 /// NAME is one of [`generate::STAND_INS`], in any case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each variant names the function that documents its arguments")]
@@ -46,6 +46,14 @@ pub enum Generator {
     Aniso2d { n: usize, eps: f64 },
     /// [`generate::jump3d`]
     Jump3d { n: usize, contrast: f64 },
+    /// [`generate::convdiff2d`]
+    Convdiff2d { n: usize, peclet: f64 },
+    /// [`generate::convdiff3d`]
+    Convdiff3d { n: usize, peclet: f64 },
+    /// [`generate::helmholtz2d`]
+    Helmholtz2d { n: usize, k: f64 },
+    /// [`generate::stokes2d`]
+    Stokes2d { n: usize },
     /// [`generate::elasticity3d`]
     Elasticity3d { n: usize },
     /// [`generate::rmat`]
@@ -97,6 +105,10 @@ impl Generator {
             Generator::Stencil27 { n } => generate::stencil27(n),
             Generator::Aniso2d { n, eps } => generate::aniso2d(n, eps),
             Generator::Jump3d { n, contrast } => generate::jump3d(n, contrast),
+            Generator::Convdiff2d { n, peclet } => generate::convdiff2d(n, peclet),
+            Generator::Convdiff3d { n, peclet } => generate::convdiff3d(n, peclet),
+            Generator::Helmholtz2d { n, k } => generate::helmholtz2d(n, k),
+            Generator::Stokes2d { n } => generate::stokes2d(n),
             Generator::Elasticity3d { n } => generate::elasticity3d(n),
             Generator::Rmat { scale, edge_factor, seed } => generate::rmat(scale, edge_factor, seed),
             Generator::Uniform { nrows, ncols, per_row, seed } => generate::uniform(nrows, ncols, per_row, seed),
@@ -132,6 +144,10 @@ impl FromStr for Generator {
             "stencil27" => Generator::Stencil27 { n: spec.number("N")? },
             "aniso2d" => Generator::Aniso2d { n: spec.number("N")?, eps: spec.positive("EPS")? },
             "jump3d" => Generator::Jump3d { n: spec.number("N")?, contrast: spec.positive("CONTRAST")? },
+            "convdiff2d" => Generator::Convdiff2d { n: spec.number("N")?, peclet: spec.positive("PECLET")? },
+            "convdiff3d" => Generator::Convdiff3d { n: spec.number("N")?, peclet: spec.positive("PECLET")? },
+            "helmholtz2d" => Generator::Helmholtz2d { n: spec.number("N")?, k: spec.positive("K")? },
+            "stokes2d" => Generator::Stokes2d { n: spec.number("N")? },
             "elasticity3d" => Generator::Elasticity3d { n: spec.number("N")? },
             "rmat" => Generator::Rmat {
                 scale: spec.number("SCALE")?,
@@ -153,7 +169,7 @@ impl FromStr for Generator {
             }
             "standin" => Generator::StandIn { graph: spec.stand_in()?, seed: spec.seed()? },
             name => {
-                let known = "poisson2d, poisson3d, stencil27, aniso2d, jump3d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin";
+                let known = "poisson2d, poisson3d, stencil27, aniso2d, jump3d, convdiff2d, convdiff3d, helmholtz2d, stokes2d, elasticity3d, graphlap, rmat, uniform, fem3, communities and standin";
                 return Err(spec.invalid(format!("there is no generator `{name}`: there are {known}")));
             }
         };
@@ -250,6 +266,10 @@ impl fmt::Display for Generator {
             Generator::Stencil27 { n } => return write!(f, "gen:stencil27:{n}"),
             Generator::Aniso2d { n, eps } => return write!(f, "gen:aniso2d:{n}:{eps}"),
             Generator::Jump3d { n, contrast } => return write!(f, "gen:jump3d:{n}:{contrast}"),
+            Generator::Convdiff2d { n, peclet } => return write!(f, "gen:convdiff2d:{n}:{peclet}"),
+            Generator::Convdiff3d { n, peclet } => return write!(f, "gen:convdiff3d:{n}:{peclet}"),
+            Generator::Helmholtz2d { n, k } => return write!(f, "gen:helmholtz2d:{n}:{k}"),
+            Generator::Stokes2d { n } => return write!(f, "gen:stokes2d:{n}"),
             Generator::Elasticity3d { n } => return write!(f, "gen:elasticity3d:{n}"),
             Generator::Rmat { scale, edge_factor, seed } => {
                 write!(f, "gen:rmat:{scale}:{edge_factor}")?;

@@ -18,8 +18,8 @@ pub(crate) use course::{Callback, Course, Method, Phase, Round, breakdown};
 pub(crate) use criterion::Criterion;
 pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
-pub use krylov::{Attempt, Solver, SolverMethod};
+pub use krylov::{Attempt, Solver, SolverMethod, SolverPreconditioner};
 pub use operator::LinearOperator;
 pub use preconditioner::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Jacobi, NearNullSpace, Preconditioner,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Ilu, Jacobi, NearNullSpace, Preconditioner,
 };

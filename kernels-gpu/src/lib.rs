@@ -128,6 +128,8 @@ pub mod dense_copy;
 pub mod gemm_tiles;
 #[path = "primitives/histogram.rs"]
 pub mod histogram;
+#[path = "triangular/ilu.rs"]
+pub mod ilu;
 #[path = "stored/matrix_diagonal.rs"]
 pub mod matrix_diagonal;
 #[path = "stored/matrix_scale.rs"]
@@ -172,6 +174,8 @@ pub mod spmv_dia;
 pub mod spmv_ell;
 #[path = "algebra/triplets.rs"]
 pub mod triplets;
+#[path = "triangular/trsv.rs"]
+pub mod trsv;
 #[path = "vector/vector_scale.rs"]
 pub mod vector_scale;
 
@@ -213,6 +217,7 @@ pub const FAMILIES: &[Family] = &[
     dense_copy::FAMILY,
     gemm_tiles::FAMILY,
     histogram::FAMILY,
+    ilu::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
     padded_to_csr::FAMILY,
@@ -235,6 +240,7 @@ pub const FAMILIES: &[Family] = &[
     spmv_dia::FAMILY,
     spmv_ell::FAMILY,
     triplets::FAMILY,
+    trsv::FAMILY,
     vector_axpby::FAMILY,
     vector_compare::FAMILY,
     vector_map::FAMILY,

@@ -41,6 +41,11 @@ impl Course {
         /// More often, the bar would slow down what it shows.
         const PAUSE: Duration = Duration::from_millis(50);
         let Progress { iteration, residual_norm, target, .. } = progress;
+        if iteration == 1 {
+            // Perhaps another method, from the start again.
+            self.norms.truncate(1);
+            self.least = self.first;
+        }
         self.norms.push(residual_norm);
         self.least = self.least.min(residual_norm);
         if self.drawn.elapsed() >= PAUSE {

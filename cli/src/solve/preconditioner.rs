@@ -4,17 +4,24 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::Serialize;
-use warpsparse::{Amg, AmgInfo, CsrMatrix, DeviceMatrix, Error, Jacobi, Preconditioner, Result, Scalar};
+use warpsparse::{
+    Amg, AmgInfo, Attempt, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
+    SolverPreconditioner,
+};
+
+use super::MethodName;
 
 /// What the option asks for.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 pub(super) enum Wanted {
-    /// Multigrid for large, nearly diagonally dominant matrices, otherwise jacobi.
+    /// Multigrid for large, nearly diagonally dominant matrices, otherwise jacobi or ilu as the method needs.
     Auto,
     /// No preconditioner.
     None,
     /// The inverse of the diagonal.
     Jacobi,
+    /// Incomplete factors without fill: ILU(0), and with cg and minres IC(0).
+    Ilu,
     /// Algebraic multigrid by smoothed aggregation.
     Amg,
 }
@@ -25,6 +32,7 @@ pub(super) enum Wanted {
 pub(super) enum Kind {
     None,
     Jacobi,
+    Ilu,
     Amg,
 }
 
@@ -60,20 +68,57 @@ const LARGE: usize = 200_000;
 const OUTLIERS: f64 = 0.05;
 
 impl<T: Scalar> Chosen<T> {
-    pub(super) fn new(wanted: Wanted, matrix: &CsrMatrix<T>, a: &DeviceMatrix<T>) -> Result<Self> {
+    pub(super) fn new(wanted: Wanted, method: MethodName, matrix: &CsrMatrix<T>, a: &DeviceMatrix<T>) -> Result<Self> {
         match wanted {
-            Wanted::None => Ok(Self { kind: Kind::None, reason: asked_for(), preconditioner: None, setup: None }),
+            Wanted::None => Ok(Self::none(asked_for())),
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
+            Wanted::Ilu => Self::ilu(a, method),
             Wanted::Amg => Self::amg(a, asked_for()),
             Wanted::Auto => match suits(matrix) {
-                Err(why) => Self::jacobi(a, why),
+                Err(why) => Self::small(a, method, why),
                 Ok(why) => match Self::amg(a, why) {
                     Err(Error::Breakdown { problem, .. }) => {
-                        Self::jacobi(a, format!("the setup of multigrid failed: {problem}"))
+                        Self::small(a, method, format!("the setup of multigrid failed: {problem}"))
                     }
                     chosen => chosen,
                 },
             },
+        }
+    }
+
+    /// Jacobi's, or none if there are zeros on the diagonal. A solver that chooses the method chooses it by itself.
+    fn small(a: &DeviceMatrix<T>, method: MethodName, reason: String) -> Result<Self> {
+        if method == MethodName::Auto {
+            return Ok(Self::none(reason));
+        }
+        match Self::jacobi(a, reason) {
+            Err(Error::Breakdown { problem, .. }) => Ok(Self::none(problem)),
+            chosen => chosen,
+        }
+    }
+
+    fn none(reason: String) -> Self {
+        Self { kind: Kind::None, reason, preconditioner: None, setup: None }
+    }
+
+    fn ilu(a: &DeviceMatrix<T>, method: MethodName) -> Result<Self> {
+        let ilu = match method {
+            MethodName::Cg | MethodName::Minres => Ilu::symmetric(a)?,
+            _ => Ilu::new(a)?,
+        };
+        let reason = match ilu.shift() {
+            0.0 => asked_for(),
+            shift => format!("{}, with the diagonal shifted by {shift} of itself", asked_for()),
+        };
+        Ok(Self { kind: Kind::Ilu, reason, preconditioner: Some(Box::new(ilu)), setup: None })
+    }
+
+    /// What an attempt has used.
+    pub(super) fn of(&self, attempt: &Attempt) -> Kind {
+        match attempt.preconditioner {
+            SolverPreconditioner::Jacobi => Kind::Jacobi,
+            SolverPreconditioner::Ilu => Kind::Ilu,
+            _ => self.kind,
         }
     }
 
@@ -162,8 +207,10 @@ mod tests {
         let weak = CsrMatrix::try_from_csr_data(202_500, 202_500, offsets, columns, halves).unwrap();
         assert!(suits(&weak).unwrap_err().contains("only 0% of the rows are diagonally dominant"));
         let a = Device::cpu().upload(&small).unwrap();
-        let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg]
-            .map(|wanted| Chosen::new(wanted, &small, &a).unwrap().kind);
-        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg]);
+        let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu]
+            .map(|wanted| Chosen::new(wanted, MethodName::Cg, &small, &a).unwrap().kind);
+        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu]);
+        // Left to the solver.
+        assert_eq!(Chosen::new(Wanted::Auto, MethodName::Auto, &small, &a).unwrap().kind, Kind::None);
     }
 }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use measure::{DTypeName, MatrixReport};
 use serde::Serialize;
-use warpsparse::{Device, Result, StopReason};
+use warpsparse::{Attempt, Device, Result, StopReason};
 
 use super::{
-    MethodName,
+    method::{LaunchName, MethodName},
     preconditioner::{Kind, Setup},
 };
 
@@ -30,6 +30,10 @@ pub(super) struct Report {
     pub(super) setup: Option<Setup>,
     /// The one asked for.
     pub(super) method: MethodName,
+    /// The one asked for.
+    pub(super) launch: LaunchName,
+    /// The methods that were used, of which the last is the one that is reported and timed.
+    pub(super) tried: Vec<Tried>,
     /// Relative to the norm of the right-hand side.
     pub(super) tolerance: f64,
     pub(super) max_iterations: usize,
@@ -47,6 +51,32 @@ pub(super) struct Report {
     pub(super) seconds_per_iteration: Option<f64>,
     /// The residual norm before the first iteration and after each, as updated by the iteration.
     pub(super) history: Vec<f64>,
+}
+
+/// A method that was used.
+#[derive(Serialize)]
+pub(super) struct Tried {
+    method: String,
+    preconditioner: String,
+    /// Why this one.
+    reason: String,
+    /// How it ended.
+    outcome: String,
+}
+
+impl From<&Attempt> for Tried {
+    fn from(attempt: &Attempt) -> Self {
+        let Attempt { method, preconditioner, reason, outcome, .. } = attempt;
+        let (method, preconditioner) = (method.to_string(), preconditioner.to_string());
+        Self { method, preconditioner, reason: reason.clone(), outcome: outcome.clone() }
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, preconditioner, reason, outcome } = self;
+        write!(f, "{method} with {preconditioner}, because {reason}: {outcome}")
+    }
 }
 
 /// Why the solver stopped.
@@ -101,11 +131,15 @@ impl fmt::Display for Report {
             Some(threads) => writeln!(f, "\n           {threads} threads")?,
             None => writeln!(f)?,
         }
+        for (place, tried) in self.tried.iter().enumerate() {
+            writeln!(f, "{:<10} {tried}", if place == 0 { "method" } else { "" })?;
+        }
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
         let preconditioner = match self.preconditioner {
             Kind::None => "no preconditioner",
             Kind::Jacobi => "Jacobi's preconditioner",
+            Kind::Ilu => "incomplete factors",
             Kind::Amg => "multigrid",
         };
         writeln!(f, "           {preconditioner}: {}", self.preconditioner_reason)?;

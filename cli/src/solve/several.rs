@@ -8,12 +8,19 @@ use warpsparse::{
     distributed::{Communicator, DistributedCg, DistributedMatrix, DistributedVec},
 };
 
-use super::{Course, Kind, Options, Solved, System, Wanted, preconditioner::asked_for, report, write_files};
+use super::{
+    Course, Kind, MethodName, Options, Solved, System, Wanted, preconditioner::asked_for, report, write_files,
+};
 
 /// Solves over the devices that the option names, a rank on each.
 pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
+    if !matches!(options.method, MethodName::Auto | MethodName::Cg) {
+        return Err("with --devices the method is conjugate gradients: --method auto or cg".into());
+    }
     let (kind, why) = match options.precond {
-        Wanted::Amg => return Err("--precond amg is for one device: with --devices there are jacobi and none".into()),
+        Wanted::Amg | Wanted::Ilu => {
+            return Err("--precond amg and ilu are for one device: with --devices there are jacobi and none".into());
+        }
         Wanted::Auto => (Kind::Jacobi, "multigrid is for one device".into()),
         Wanted::Jacobi => (Kind::Jacobi, asked_for()),
         Wanted::None => (Kind::None, asked_for()),
@@ -64,7 +71,7 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         course.borrow_mut().end();
         let (kernel, reason) = (a.describe(), communicator.describe());
         let preconditioner = (kind, why.clone(), None);
-        Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason, preconditioner })
+        Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason, preconditioner, tried: vec![] })
     };
     let Some(solved) = ranks.run(program)? else { return Ok(()) };
     let threads = report::threads(ranks.first())?;

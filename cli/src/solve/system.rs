@@ -19,6 +19,7 @@ use warpsparse::{
 pub(super) enum Rhs {
     Ones,
     Random,
+    Sums,
     File(PathBuf),
 }
 
@@ -29,6 +30,7 @@ impl FromStr for Rhs {
         Ok(match text {
             "ones" => Self::Ones,
             "random" => Self::Random,
+            "sums" => Self::Sums,
             path => Self::File(path.into()),
         })
     }
@@ -39,6 +41,7 @@ impl fmt::Display for Rhs {
         match self {
             Self::Ones => f.write_str("ones"),
             Self::Random => f.write_str("random"),
+            Self::Sums => f.write_str("sums"),
             Self::File(path) => path.display().fmt(f),
         }
     }
@@ -55,7 +58,7 @@ impl<T: Scalar> System<T> {
         let matrix = measure::load::<T>(source)?;
         let (rows, columns) = (matrix.nrows(), matrix.ncols());
         if rows != columns {
-            let problem = format!("{source}: {rows} x {columns}, and conjugate gradients are for square matrices");
+            let problem = format!("{source}: {rows} x {columns}, and solvers are for square matrices");
             return Err(problem.into());
         }
         let b = match rhs {
@@ -64,6 +67,7 @@ impl<T: Scalar> System<T> {
                 let mut random = Pcg64::seed_from_u64(1);
                 (0..rows).map(|_| T::from_f64(random.random_range(-1.0..1.0))).collect()
             }
+            Rhs::Sums => matrix.rows().map(|(_, values)| values.iter().copied().sum()).collect(),
             Rhs::File(path) => read_column(path, rows)?,
         };
         Ok(Self { matrix, b })

@@ -9,7 +9,7 @@ mod prepare;
 mod steps;
 mod workspace;
 
-use std::{fmt, ops::ControlFlow, rc::Rc};
+use std::{fmt, mem, ops::ControlFlow, rc::Rc};
 
 pub(crate) use steps::lanes_of;
 pub(crate) use workspace::StateArrays;
@@ -174,6 +174,11 @@ impl<'a, T: Scalar> Cg<'a, T> {
     pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
         self.callback = Some(Box::new(callback));
         self
+    }
+
+    /// Exchanges the callback, which another solver lends.
+    pub(super) fn swap_callback(&mut self, callback: &mut Option<Box<Callback<'a>>>) {
+        mem::swap(&mut self.callback, callback);
     }
 
     /// Returns the kernels that [`solve`](Self::solve) uses, and why. Prepares them.

@@ -1,21 +1,25 @@
 //! Krylov methods for systems of every kind, behind one builder.
 
 mod bicgstab;
+mod choice;
 mod gmres;
 mod minres;
 mod system;
 
 use std::{fmt, ops::ControlFlow, rc::Rc};
 
-use self::{bicgstab::BiCgStab, gmres::Gmres, minres::Minres, system::System};
+use self::{
+    bicgstab::BiCgStab,
+    choice::{Candidate, Failure, Known, Shared},
+    gmres::Gmres,
+    minres::Minres,
+    system::System,
+};
 use super::{
     Callback, Course, Criterion, LinearOperator, Method, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
-    cg::Cg, symmetry,
+    cg::{Cg, CgMethod},
 };
-use crate::{DeviceVec, Error, Result, Scalar, device::check_length};
-
-/// Basis vectors between two restarts of GMRES, where [`SolverMethod::Auto`] chooses it.
-const RESTART: usize = 50;
+use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length};
 
 /// A solver for `A * x = b` with any square matrix or operator, and an optional preconditioner.
 ///
@@ -43,20 +47,31 @@ const RESTART: usize = 50;
 /// For symmetric positive definite systems, [`Cg`] has more options and faster kernels.
 pub struct Solver<'a, T: Scalar> {
     operator: &'a dyn LinearOperator<T>,
-    preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
+    preconditioner: Option<Shared<'a, T>>,
     criterion: Criterion,
     method: SolverMethod,
+    cg_method: CgMethod,
     callback: Option<Box<Callback<'a>>>,
     attempts: Vec<Attempt>,
+    /// The last attempt.
+    last: Option<Candidate<'a, T>>,
+    /// With what its first solve has prepared, and for which preconditioner.
+    cg: Option<(Option<Shared<'a, T>>, Cg<'a, T>)>,
 }
 
 /// A method of [`Solver`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SolverMethod {
-    /// Up to three methods in turn, until one converges. For a symmetric matrix: conjugate gradients, MINRES, GMRES; otherwise, and for
-    /// operators that are
-    /// not a [`DeviceMatrix`](crate::DeviceMatrix): BiCGSTAB, GMRES, GMRES with more vectors. [`Solver::attempts`] lists them.
+    /// Up to three attempts, until one converges; [`Solver::attempts`] lists them.
+    ///
+    /// | attempt | symmetric matrix | other matrix | operator, or with a given preconditioner |
+    /// |---|---|---|---|
+    /// | 1 | conjugate gradients with [`Jacobi`](crate::Jacobi) | BiCGSTAB with [`Ilu`](crate::Ilu) | conjugate gradients if symmetric, otherwise BiCGSTAB |
+    /// | 2 | MINRES after a breakdown, otherwise conjugate gradients with [`Ilu`](crate::Ilu) | GMRES with it | MINRES if symmetric, otherwise GMRES |
+    /// | 3 | GMRES with [`Ilu`](crate::Ilu) | GMRES with [`Jacobi`](crate::Jacobi) | GMRES with more vectors |
+    ///
+    /// Without incomplete factors, as where a pivot is 0, Jacobi's preconditioner takes their place, with 1 for elements of the diagonal that are 0.
     #[default]
     Auto,
     /// Conjugate gradients ([`Cg`]): symmetric positive definite matrices and preconditioners.
@@ -92,12 +107,43 @@ impl fmt::Display for SolverMethod {
     }
 }
 
+/// The preconditioner of an attempt of a [`Solver`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SolverPreconditioner {
+    /// None.
+    None,
+    /// The one of [`Solver::preconditioner`].
+    Given,
+    /// [`Jacobi`](crate::Jacobi), with 1 in place of zeros.
+    Jacobi,
+    /// [`Ilu`](crate::Ilu).
+    Ilu,
+}
+
+impl fmt::Display for SolverPreconditioner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "no preconditioner",
+            Self::Given => "the given preconditioner",
+            Self::Jacobi => "Jacobi's preconditioner",
+            Self::Ilu => "incomplete factors",
+        })
+    }
+}
+
 /// A method that a [`Solver`] has used, and how it ended.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Attempt {
     /// The method.
     pub method: SolverMethod,
+    /// Its preconditioner.
+    pub preconditioner: SolverPreconditioner,
+    /// Why it was used.
+    pub reason: String,
+    /// How its iterations are computed.
+    pub kernel: KernelChoice,
     /// How it ended: why it stopped and after how many iterations, or its error.
     pub outcome: String,
 }
@@ -111,8 +157,11 @@ impl<'a, T: Scalar> Solver<'a, T> {
             preconditioner: None,
             criterion: Criterion::default(),
             method: SolverMethod::Auto,
+            cg_method: CgMethod::Auto,
             callback: None,
             attempts: Vec::new(),
+            last: None,
+            cg: None,
         }
     }
 
@@ -123,17 +172,24 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self
     }
 
+    /// Sets how conjugate gradients compute their iterations; the default is [`CgMethod::Auto`].
+    #[must_use]
+    pub fn cg_method(mut self, method: CgMethod) -> Self {
+        (self.cg_method, self.cg) = (method, None);
+        self
+    }
+
     /// Sets the tolerance; the default is a relative residual of `1e-6`.
     #[must_use]
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.criterion.tolerance = tolerance;
+        (self.criterion.tolerance, self.cg) = (tolerance, None);
         self
     }
 
     /// Sets the maximum number of iterations of a method; the default is ten times the size of the system.
     #[must_use]
     pub fn max_iterations(mut self, iterations: usize) -> Self {
-        self.criterion.max_iterations = Some(iterations);
+        (self.criterion.max_iterations, self.cg) = (Some(iterations), None);
         self
     }
 
@@ -141,6 +197,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
     #[must_use]
     pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
         self.preconditioner = Some(Rc::new(preconditioner));
+        self.cg = None;
         self
     }
 
@@ -152,6 +209,15 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self
     }
 
+    /// Sets the method and the preconditioner of the last attempt, for further right-hand sides: they keep what has been set up.
+    #[must_use]
+    pub fn keep_last(mut self) -> Self {
+        if let Some(Candidate { method, preconditioner, .. }) = &self.last {
+            (self.method, self.preconditioner) = (*method, preconditioner.clone());
+        }
+        self
+    }
+
     /// Returns the methods that the last [`solve`](Self::solve) has used, in order.
     #[must_use]
     pub fn attempts(&self) -> &[Attempt] {
@@ -160,7 +226,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
 
     /// Solves `A * x = b`. `x` holds the initial guess, and on return the solution, or the last iterate. Waits for the result.
     ///
-    /// With [`SolverMethod::Auto`], each method begins at the initial guess, and the last result is returned if none converges.
+    /// With [`SolverMethod::Auto`], preconditioners are set up by each solve, each method begins at the initial guess, and the last result is returned if none converges.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for an operator that is not square, or vectors of another length;
@@ -171,26 +237,29 @@ impl<'a, T: Scalar> Solver<'a, T> {
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         self.check(b, x)?;
         self.attempts.clear();
-        let methods = match self.method {
-            SolverMethod::Auto => self.candidates()?,
-            method => vec![method],
-        };
-        let first_guess = if methods.len() > 1 { Some(x.try_clone()?) } else { None };
-        let mut result = self.attempt(methods[0], b, x);
-        for &method in &methods[1..] {
-            let is_over = match &result {
-                Ok(info) => matches!(info.reason, StopReason::Converged | StopReason::Stopped),
-                Err(error) => !matches!(error, Error::Breakdown { .. }),
-            };
-            if is_over {
-                break;
-            }
-            if let Some(guess) = &first_guess {
-                x.assign(guess)?;
-            }
-            result = self.attempt(method, b, x);
+        if self.method != SolverMethod::Auto {
+            let candidate = Candidate::given(self.method, self.preconditioner.clone(), "as the options specify".into());
+            return self.attempt(candidate, b, x);
         }
-        result
+        let (mut known, first_guess) = (Known::new(self)?, x.try_clone()?);
+        let mut failure = Failure::None;
+        loop {
+            let candidate = known.candidate(self.attempts.len(), &failure)?;
+            let method = candidate.method;
+            let result = self.attempt(candidate, b, x);
+            failure = match &result {
+                // The smallest residual that rounding allows is that of conjugate gradients; others may drift before.
+                Ok(info) if info.reason == StopReason::RoundingLimit && method == SolverMethod::Cg => return result,
+                Ok(info) if matches!(info.reason, StopReason::Converged | StopReason::Stopped) => return result,
+                Ok(_) => Failure::Unconverged(method),
+                Err(Error::Breakdown { .. }) => Failure::Breakdown(method),
+                Err(_) => return result,
+            };
+            if self.attempts.len() >= choice::ATTEMPTS {
+                return result;
+            }
+            x.assign(&first_guess)?;
+        }
     }
 
     fn check(&self, b: &DeviceVec<T>, x: &DeviceVec<T>) -> Result<()> {
@@ -206,35 +275,36 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self.criterion.check()
     }
 
-    /// The methods that suit the matrix.
-    fn candidates(&self) -> Result<Vec<SolverMethod>> {
-        let is_symmetric = match self.operator.as_matrix().map(symmetry::check) {
-            Some(Ok(())) => true,
-            None | Some(Err(Error::Breakdown { .. })) => false,
-            Some(Err(error)) => return Err(error),
+    fn attempt(&mut self, candidate: Candidate<'a, T>, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
+        let mut kernel =
+            KernelChoice { kernel: "vector operations".into(), reason: "the method has no kernels of its own".into() };
+        let result = match candidate.method {
+            SolverMethod::Auto | SolverMethod::Cg => {
+                self.conjugate_gradients(candidate.preconditioner.clone(), b, x, &mut kernel)
+            }
+            method => self.run(method, candidate.preconditioner.as_deref(), b, x),
         };
-        let gmres = |restart| SolverMethod::Gmres { restart };
-        Ok(match is_symmetric {
-            true => vec![SolverMethod::Cg, SolverMethod::Minres, gmres(RESTART)],
-            false => vec![SolverMethod::BiCgStab, gmres(RESTART), gmres(4 * RESTART)],
-        })
-    }
-
-    fn attempt(&mut self, method: SolverMethod, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
-        let result = self.run(method, b, x);
         let outcome = match &result {
             Ok(info) => format!("{:?} after {} iterations", info.reason, info.iterations),
             Err(error) => error.to_string(),
         };
-        self.attempts.push(Attempt { method, outcome });
+        let Candidate { method, kind: preconditioner, reason, .. } = &candidate;
+        let (method, preconditioner, reason) = (*method, *preconditioner, reason.clone());
+        self.attempts.push(Attempt { method, preconditioner, reason, kernel, outcome });
+        self.last = Some(candidate);
         result
     }
 
-    fn run(&mut self, method: SolverMethod, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
-        let (a, preconditioner) = (self.operator, self.preconditioner.clone());
-        let system = System { a, m: preconditioner.as_deref(), b, x };
+    fn run(
+        &mut self,
+        method: SolverMethod,
+        preconditioner: Option<&dyn Preconditioner<T>>,
+        b: &DeviceVec<T>,
+        x: &mut DeviceVec<T>,
+    ) -> Result<SolveInfo> {
+        let system = System { a: self.operator, m: preconditioner, b, x };
         let mut method: Box<dyn Method + '_> = match method {
-            SolverMethod::Auto | SolverMethod::Cg => return self.conjugate_gradients(b, system.x),
+            SolverMethod::Auto | SolverMethod::Cg => unreachable!("conjugate gradients run by themselves"),
             SolverMethod::Minres => Box::new(Minres::new(system)?),
             SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
             SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
@@ -243,16 +313,33 @@ impl<'a, T: Scalar> Solver<'a, T> {
         Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(&mut *method)
     }
 
-    fn conjugate_gradients(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
-        let mut cg = Cg::of(self.operator, self.preconditioner.clone(), self.criterion);
-        if self.method == SolverMethod::Auto {
-            // The choice has checked it.
-            cg = cg.assume_symmetric();
-        }
-        if let Some(callback) = &mut self.callback {
-            cg = cg.callback(callback);
-        }
-        cg.solve(b, x)
+    fn conjugate_gradients(
+        &mut self,
+        preconditioner: Option<Shared<'a, T>>,
+        b: &DeviceVec<T>,
+        x: &mut DeviceVec<T>,
+        kernel: &mut KernelChoice,
+    ) -> Result<SolveInfo> {
+        let is_same = |kept: &Option<Shared<'a, T>>| match (kept, &preconditioner) {
+            (Some(kept), Some(own)) => Rc::ptr_eq(kept, own),
+            (kept, own) => kept.is_none() && own.is_none(),
+        };
+        let mut cg = match self.cg.take() {
+            Some((kept, cg)) if is_same(&kept) => cg,
+            _ => {
+                let cg = Cg::of(self.operator, preconditioner.clone(), self.criterion).method(self.cg_method);
+                // The choice has checked it.
+                if self.method == SolverMethod::Auto { cg.assume_symmetric() } else { cg }
+            }
+        };
+        cg.swap_callback(&mut self.callback);
+        let result = cg.describe().and_then(|choice| {
+            *kernel = choice;
+            cg.solve(b, x)
+        });
+        cg.swap_callback(&mut self.callback);
+        self.cg = Some((preconditioner, cg));
+        result
     }
 }
 

@@ -38,6 +38,15 @@ impl<T: Scalar> Jacobi<T> {
         Self::of_diagonal(matrix.diagonal()?, 0)
     }
 
+    /// As [`new`](Self::new), with 1 in place of elements that are missing or zero. Copies the diagonal to the host.
+    pub(crate) fn of_nonzero(matrix: &DeviceMatrix<T>) -> Result<Self> {
+        let mut diagonal = matrix.diagonal()?;
+        let mut elements = diagonal.to_vec()?;
+        elements.iter_mut().filter(|element| **element == T::default()).for_each(|element| *element = T::from_f64(1.0));
+        diagonal.copy_from(&elements)?;
+        Self::of_diagonal(diagonal, 0)
+    }
+
     /// Inverts a diagonal whose first element is in the row `first`.
     pub(crate) fn of_diagonal(diagonal: DeviceVec<T>, first: usize) -> Result<Self> {
         let mut inverse = diagonal;

@@ -1,9 +1,11 @@
 //! Preconditioners.
 
 mod amg;
+mod ilu;
 mod jacobi;
 
 pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, NearNullSpace};
+pub use ilu::Ilu;
 pub use jacobi::Jacobi;
 
 use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};

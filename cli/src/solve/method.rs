@@ -1,0 +1,66 @@
+//! Names of methods, and of the ways to launch their iterations.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use warpsparse::{CgMethod, SolverMethod};
+
+#[derive(Clone, Copy, PartialEq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum MethodName {
+    /// For symmetric matrices cg, minres and gmres, for others bicgstab, gmres, and gmres with more vectors.
+    Auto,
+    /// Conjugate gradients, for symmetric positive definite matrices.
+    Cg,
+    /// MINRES, for symmetric matrices.
+    Minres,
+    /// BiCGSTAB.
+    Bicgstab,
+    /// GMRES with restarts.
+    Gmres,
+    /// Flexible GMRES, for preconditioners that change.
+    Fgmres,
+}
+
+impl MethodName {
+    pub(super) fn with_restart(self, restart: usize) -> SolverMethod {
+        match self {
+            Self::Auto => SolverMethod::Auto,
+            Self::Cg => SolverMethod::Cg,
+            Self::Minres => SolverMethod::Minres,
+            Self::Bicgstab => SolverMethod::BiCgStab,
+            Self::Gmres => SolverMethod::Gmres { restart },
+            Self::Fgmres => SolverMethod::FlexibleGmres { restart },
+        }
+    }
+}
+
+pub(super) fn parse_restart(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(restart) if restart > 0 => Ok(restart),
+        _ => Err("a restart comes after a whole number of iterations, at least 1".into()),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LaunchName {
+    /// Persistent if the caches hold the system, otherwise graph.
+    Auto,
+    /// Three kernels per iteration, launched one by one.
+    Launches,
+    /// The same kernels as a CUDA graph.
+    Graph,
+    /// One launch for many iterations.
+    Persistent,
+}
+
+impl From<LaunchName> for CgMethod {
+    fn from(name: LaunchName) -> Self {
+        match name {
+            LaunchName::Auto => Self::Auto,
+            LaunchName::Launches => Self::Launches,
+            LaunchName::Graph => Self::Graph,
+            LaunchName::Persistent => Self::Persistent,
+        }
+    }
+}

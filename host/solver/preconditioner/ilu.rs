@@ -1,0 +1,268 @@
+//! Incomplete factors without fill.
+
+use std::sync::{Arc, Mutex};
+
+use kernels_gpu::ilu::{Args, Key, grid_size, is_bad};
+
+use super::Preconditioner;
+use crate::{
+    CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
+    algebra::{Operand, copy_of},
+    device::{self, Buffer, check_length, launch},
+    memory,
+    stored::CsrArrays,
+    triangular::{Schedule, Sides},
+};
+
+/// The first shift of [`Ilu::symmetric`] if pivots are not positive; every further one is twice as large.
+const FIRST_SHIFT: f64 = 1e-3;
+
+/// With this one, a diagonal that is positive dominates in all but extreme matrices.
+const LAST_SHIFT: f64 = 100.0;
+
+/// Incomplete factors of a matrix with the pattern of the matrix itself: ILU(0), and for symmetric positive definite matrices IC(0) as `L D Lᵀ`.
+///
+/// ```
+/// use warpsparse::{CsrMatrix, Device, Ilu, Solver};
+///
+/// // 4 1
+/// // 2 3: without fill the factors are exact
+/// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0f64, 1.0, 2.0, 3.0])?;
+/// let device = Device::auto();
+/// let a = device.upload(&a)?;
+/// let (b, mut x) = (device.upload_vec(&[6.0, 8.0])?, device.zeros(2)?);
+/// let info = Solver::new(&a).preconditioner(Ilu::new(&a)?).solve(&b, &mut x)?;
+/// assert_eq!(info.iterations, 1);
+/// # Ok::<(), warpsparse::Error>(())
+/// ```
+///
+/// An application is two triangular solves, which on a GPU take the longer the more levels the rows have: see
+/// [`TriangularSolver`](crate::TriangularSolver). Factors and applications have the same bits in every run, and the factors on every device. Applications queue
+/// operations without waiting and can be recorded.
+///
+/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row.
+#[derive(Debug)]
+pub struct Ilu<T> {
+    /// L without its diagonal of ones, and U.
+    factors: Operand<T>,
+    pattern: Pattern,
+    kind: Kind,
+    shift: f64,
+    /// The solution with L.
+    middle: Arc<Mutex<DeviceVec<T>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    General,
+    /// All pivots are positive.
+    Symmetric,
+}
+
+/// What depends on the pattern alone.
+#[derive(Debug)]
+struct Pattern {
+    lower: Schedule,
+    upper: Schedule,
+    /// The entry on the diagonal of each row; the CPU finds it itself.
+    diagonals: Option<DeviceVec<u32>>,
+}
+
+impl<T: Scalar> Ilu<T> {
+    /// Factors a square matrix in any format. Duplicate entries are summed. `O(nnz * entries per row)` work; waits for the result.
+    ///
+    /// # Errors
+    /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown), naming the first such row, if an element of the
+    /// diagonal is not stored, or a pivot is zero or not finite; [`InvalidOption`](Error::InvalidOption) while a graph is recorded;
+    /// [`InvalidMatrix`](Error::InvalidMatrix) for 2³² entries and more; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn new(a: &DeviceMatrix<T>) -> Result<Self> {
+        Self::of(a, Kind::General)
+    }
+
+    /// Factors a symmetric matrix into factors that are positive definite, as conjugate gradients and MINRES need. It is not checked that the matrix is symmetric.
+    ///
+    /// If a pivot is not positive, a multiple of the diagonal is added to the matrix (Manteuffel, 1980): see [`shift`](Self::shift).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`Breakdown`](Error::Breakdown) if no shift helps, as where an element of the diagonal is not positive.
+    pub fn symmetric(a: &DeviceMatrix<T>) -> Result<Self> {
+        Self::of(a, Kind::Symmetric)
+    }
+
+    fn of(a: &DeviceMatrix<T>, kind: Kind) -> Result<Self> {
+        device::refuse("an incomplete factorisation")?;
+        check_length("the row of A", a.nrows(), a.ncols())?;
+        let matrix = a.operand()?.canonical()?;
+        let lower = Schedule::new(&matrix, Triangle::Lower, Diagonal::Unit)?;
+        let upper = Schedule::new(&matrix, Triangle::Upper, Diagonal::Stored)?;
+        let diagonals = match &matrix {
+            Operand::Host(_) => None,
+            Operand::Device(arrays) => Some(diagonals(arrays)?),
+        };
+        let pattern = Pattern { lower, upper, diagonals };
+        let (factors, shift) = factor(&matrix, &pattern, kind)?;
+        let middle = Arc::new(Mutex::new(a.device().scratch(a.nrows())?));
+        Ok(Self { factors, pattern, kind, shift, middle })
+    }
+
+    /// Factors new values on the same pattern, without another analysis. After an error the factors are as they were.
+    ///
+    /// # Errors
+    /// [`InvalidOption`](Error::InvalidOption) for another pattern; [`DeviceMismatch`](Error::DeviceMismatch); otherwise as [`new`](Self::new).
+    pub fn update_values(&mut self, a: &DeviceMatrix<T>) -> Result<()> {
+        device::refuse("an incomplete factorisation")?;
+        self.factors.check_device("the factors", a.device())?;
+        let matrix = a.operand()?.canonical()?;
+        let is_same = match (&matrix, &self.factors) {
+            (Operand::Host(new), Operand::Host(old)) => {
+                (new.nrows(), new.ncols(), new.row_offsets(), new.col_indices())
+                    == (old.nrows(), old.ncols(), old.row_offsets(), old.col_indices())
+            }
+            (Operand::Device(new), Operand::Device(old)) => new.has_pattern_of(old)?,
+            _ => false,
+        };
+        if !is_same {
+            return Err(Error::InvalidOption("new values for incomplete factors of another pattern".into()));
+        }
+        (self.factors, self.shift) = factor(&matrix, &self.pattern, self.kind)?;
+        Ok(())
+    }
+
+    /// Returns what was added to the diagonal before the factorisation, relative to it: 0, except where [`symmetric`](Self::symmetric) had to.
+    #[must_use]
+    pub fn shift(&self) -> f64 {
+        self.shift
+    }
+
+    /// Returns the number of levels of L and of U: see [`TriangularSolver::levels`](crate::TriangularSolver::levels).
+    #[must_use]
+    pub fn levels(&self) -> [usize; 2] {
+        [self.pattern.lower.levels(), self.pattern.upper.levels()]
+    }
+
+    /// Copies the factors: L without its diagonal of ones below the diagonal, and U. Waits for the copy.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn factors(&self) -> Result<CsrMatrix<T>> {
+        match &self.factors {
+            Operand::Host(matrix) => Ok(matrix.clone()),
+            Operand::Device(arrays) => DeviceMatrix::of_csr(arrays.clone()).download()?.into_csr(),
+        }
+    }
+}
+
+impl<T: Scalar> Preconditioner<T> for Ilu<T> {
+    fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()> {
+        let mut middle = device::lock(&self.middle);
+        self.pattern.lower.solve(&self.factors, Sides::of_vectors(r, (&mut *middle).into()))?;
+        self.pattern.upper.solve(&self.factors, Sides::of_vectors((&*middle).into(), z))
+    }
+
+    fn can_be_recorded(&self) -> bool {
+        true
+    }
+
+    fn is_expensive(&self) -> bool {
+        true
+    }
+}
+
+/// The factors, and the shift that they needed.
+fn factor<T: Scalar>(matrix: &Operand<T>, pattern: &Pattern, kind: Kind) -> Result<(Operand<T>, f64)> {
+    let mut shift = 0.0;
+    loop {
+        let (factors, bad_row) = match matrix {
+            Operand::Host(matrix) => factor_on_cpu(matrix, kind, T::from_f64(shift))?,
+            Operand::Device(arrays) => factor_on_device(arrays, pattern, kind, T::from_f64(shift))?,
+        };
+        let Some(row) = bad_row else { return Ok((factors, shift)) };
+        shift = if shift == 0.0 { FIRST_SHIFT } else { 2.0 * shift };
+        if kind == Kind::General || shift > LAST_SHIFT {
+            let what = if kind == Kind::General { "zero or not finite" } else { "not positive or not finite" };
+            let problem = format!("incomplete factors, row {row}: the pivot is {what}");
+            return Err(Error::Breakdown { iteration: 0, problem });
+        }
+    }
+}
+
+/// The factors, and the first row with a bad pivot.
+fn factor_on_cpu<T: Scalar>(matrix: &CsrMatrix<T>, kind: Kind, shift: T) -> Result<(Operand<T>, Option<usize>)> {
+    let (n, offsets, columns) = (matrix.nrows(), matrix.row_offsets(), matrix.col_indices());
+    let mut values = matrix.values().to_vec();
+    let (mut diagonals, mut bad_row) = (memory::zeros::<u32>(n)?, None);
+    for row in 0..n {
+        let (begin, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+        let diagonal = begin + columns[begin..end].partition_point(|&column| (column as usize) < row);
+        diagonals[row] = diagonal as u32;
+        values[diagonal] = shift.mul_add(values[diagonal], values[diagonal]);
+        for entry in begin..diagonal {
+            let other = columns[entry] as usize;
+            let pivot = diagonals[other] as usize;
+            let factor = values[entry] / values[pivot];
+            values[entry] = factor;
+            // Both rows ascend.
+            let mut own = entry + 1;
+            for theirs in pivot + 1..offsets[other + 1] as usize {
+                while own < end && columns[own] < columns[theirs] {
+                    own += 1;
+                }
+                if own < end && columns[own] == columns[theirs] {
+                    values[own] = (-factor).mul_add(values[theirs], values[own]);
+                }
+            }
+        }
+        if bad_row.is_none() && is_bad(values[diagonal], kind == Kind::Symmetric) {
+            bad_row = Some(row);
+        }
+    }
+    Ok((Operand::Host(matrix.with_values(values)), bad_row))
+}
+
+/// As [`factor_on_cpu`], with the same bits.
+fn factor_on_device<T: Scalar>(
+    matrix: &CsrArrays<T, u32>,
+    pattern: &Pattern,
+    kind: Kind,
+    shift: T,
+) -> Result<(Operand<T>, Option<usize>)> {
+    let (device, rows) = (&matrix.device, matrix.nrows);
+    let mut values = matrix.values.read().try_clone()?;
+    let mut bad_row = Buffer::upload(device, &[u32::MAX])?;
+    if let (1.., Some(diagonals), Some(order)) = (rows, &pattern.diagonals, pattern.lower.order()) {
+        let (mut done, mut ticket) = (device.zeros::<u32>(rows as usize)?, device.zeros::<u32>(1)?);
+        let args = Args {
+            rows,
+            entries: matrix.nnz,
+            positive: u32::from(kind == Kind::Symmetric),
+            shift,
+            row_offsets: matrix.row_offsets.readable(device),
+            col_indices: matrix.col_indices.readable(device),
+            diagonals: diagonals.readable(),
+            order: order.readable(),
+            values: values.writable(),
+            done: done.writable(),
+            ticket: ticket.writable(),
+            bad_row: bad_row.writable(device),
+        };
+        // SAFETY: a square, canonical matrix with a full diagonal, its rows by level, and new arrays; the entry is for `T`.
+        unsafe { launch(device, Key { dtype: T::DTYPE }.entry(), grid_size(rows), args) }?;
+    }
+    let bad_row = bad_row.to_vec(device)?[0];
+    let size = (rows, matrix.ncols, matrix.nnz);
+    let (offsets, columns) = (copy_of(&matrix.row_offsets, device)?, copy_of(&matrix.col_indices, device)?);
+    // SAFETY: the pattern of the matrix, which is canonical.
+    let factors = unsafe { CsrArrays::of_vectors(size, offsets, columns, values, Some(true)) };
+    Ok((Operand::Device(factors.into()), (bad_row != u32::MAX).then_some(bad_row as usize)))
+}
+
+/// The entry on the diagonal of each row, all of which are there.
+fn diagonals<T: Scalar>(matrix: &CsrArrays<T, u32>) -> Result<DeviceVec<u32>> {
+    let device: &Device = &matrix.device;
+    let (offsets, columns) = (matrix.row_offsets.to_vec(device)?, matrix.col_indices.to_vec(device)?);
+    let of_row = |(row, range): (usize, &[u32])| {
+        let begin = range[0] as usize;
+        (begin + columns[begin..range[1] as usize].partition_point(|&column| (column as usize) < row)) as u32
+    };
+    device.upload_vec(&offsets.windows(2).enumerate().map(of_row).collect::<Vec<_>>())
+}

@@ -1,0 +1,297 @@
+//! Triangular solves: `L x = b` or `U x = b` for one or more right-hand sides.
+//!
+//! # The mathematics
+//! ```text
+//! x[i] = (b[i] - sum over j != i of a[i, j] x[j]) / a[i, i]        without the division if the diagonal is 1
+//! ```
+//!
+//! # When to use it
+//! For a triangle of a CSR matrix whose rows have been sorted by level: a row's level is above those of all rows that it waits for.
+//!
+//! # Rows, lanes, blocks (`LANES` = 8)
+//! A group of lanes takes a row, and a block a tile: up to 128 / `LANES` rows of one level.
+//!
+//! ```text
+//! rows by level    | level 0               | level 1   | level 2 ..
+//! tiles            | 0      | 1      | 2   | 3    | 4  | 5 ..          for each right-hand side
+//! ```
+//! All levels are one launch. A block takes the number of its tile from a counter, so that the tiles before it belong to blocks that have begun: waiting for
+//! their rows ends, in whatever order a GPU starts its blocks (as in `tile_prefix`). The rows of a tile do not wait for one another.
+//!
+//! An element of `x` carries its own flag: before the solve it is a NaN that no kernel computes, and a lane reads it until it is anything else. So relaxed accesses
+//! suffice, without fences (after Liu, Li, Hogg, Duff & Vinter, "A synchronization-free algorithm for parallel sparse triangular solves", 2016, who count
+//! dependencies). The order of the additions is always the same.
+//!
+//! # Bytes moved
+//! The triangle, 12 bytes a row for its order, `b` and `x`, and `x` once more to clear it.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `args` describes live global memory, each array as long as its field says. `x` and `ticket` overlap no other array, and nothing else accesses them during the launch;
+//!    nothing writes what is read.
+//! 2. `b` has an element at `row * b_row + column * b_column` for each row and column, and likewise `x`, each at a place of its own.
+//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`clear_grid_size`] or [`grid_size`] blocks.
+//!
+//! A solve also:
+//! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend,
+//!    end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each.
+//! 5. `x` and `ticket` are as `clear` leaves them.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use cuda_std::{
+    atomic::{
+        atomic_fetch_add_u32_device, atomic_load_f32_device, atomic_load_f64_device, atomic_store_f32_device,
+        atomic_store_f64_device,
+    },
+    mem, shared_array, thread, warp,
+};
+
+use crate::{DType, Scalar, args::args, family::family, grid::thread_index, row_sum::sum_of_group, unroll::unroll};
+
+/// Threads per block. Not measured yet.
+pub const BLOCK_SIZE: u32 = 128;
+
+/// Entries that a lane loads before it waits for the first element of `x`. Not measured yet.
+const AHEAD: u32 = 4;
+
+args! {
+    /// The arguments of `clear`.
+    pub struct ClearArgs<T> {
+        /// Rows.
+        value rows: u32,
+        /// Right-hand sides.
+        value columns: u32,
+        /// The distance of rows in `x`.
+        value x_row: u64,
+        /// The distance of columns in `x`.
+        value x_column: u64,
+        /// The solutions.
+        write x: T,
+        /// The number of the next tile.
+        write ticket: u32 [1],
+    }
+}
+
+args! {
+    /// The arguments of a solve.
+    pub struct Args<T> {
+        /// Rows.
+        value rows: u32,
+        /// Entries of the matrix.
+        value entries: u32,
+        /// Tiles.
+        value tiles: u32,
+        /// Right-hand sides.
+        value columns: u32,
+        /// Where the elements of the diagonal are: [`UNIT`], [`AFTER`] or [`BEFORE`].
+        value diagonal: u32,
+        /// The distance of rows in `b`.
+        value b_row: u64,
+        /// The distance of columns in `b`.
+        value b_column: u64,
+        /// The distance of rows in `x`.
+        value x_row: u64,
+        /// The distance of columns in `x`.
+        value x_column: u64,
+        /// Column indices.
+        read col_indices: u32 [entries as usize],
+        /// Values.
+        read values: T [entries as usize],
+        /// The rows by level.
+        read order: u32 [rows as usize],
+        /// Of each row in that order, the first entry, in the upper half, and how many there are.
+        read spans: u64 [rows as usize],
+        /// The first place of each tile in that order, and the end of the last.
+        read tiles_of_rows: u32 [tiles as usize + 1],
+        /// The right-hand sides.
+        read b: T,
+        /// The solutions.
+        write x: T,
+        /// The number of the next tile.
+        write ticket: u32 [1],
+    }
+}
+
+/// [`Args::diagonal`]: the diagonal is 1.
+pub const UNIT: u32 = 0;
+/// [`Args::diagonal`]: it is the entry after the span, of a lower triangle.
+pub const AFTER: u32 = 1;
+/// [`Args::diagonal`]: it is the entry before the span, of an upper triangle.
+pub const BEFORE: u32 = 2;
+
+/// What an entry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Prepares `x` and the counter.
+    Clear,
+    /// Solves, with so many lanes a row.
+    Solve(u32),
+}
+
+/// The numbers of lanes that there are entries for.
+pub const LANES: [u32; 3] = [1, 8, 32];
+
+family! {
+    "trsv", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// What it does.
+        operation: Operation,
+        /// The type of the elements.
+        dtype: DType,
+    }
+
+    trsv_clear_f32(Operation::Clear, DType::F32): ClearArgs<f32> => clear::<f32>;
+    trsv_clear_f64(Operation::Clear, DType::F64): ClearArgs<f64> => clear::<f64>;
+    trsv_f32_t1(Operation::Solve(1), DType::F32): Args<f32> => solve::<f32, 1>;
+    trsv_f32_t8(Operation::Solve(8), DType::F32): Args<f32> => solve::<f32, 8>;
+    trsv_f32_t32(Operation::Solve(32), DType::F32): Args<f32> => solve::<f32, 32>;
+    trsv_f64_t1(Operation::Solve(1), DType::F64): Args<f64> => solve::<f64, 1>;
+    trsv_f64_t8(Operation::Solve(8), DType::F64): Args<f64> => solve::<f64, 8>;
+    trsv_f64_t32(Operation::Solve(32), DType::F64): Args<f64> => solve::<f64, 32>;
+}
+
+/// Blocks that clear so many elements.
+#[must_use]
+pub const fn clear_grid_size(elements: u64) -> u64 {
+    elements.div_ceil(BLOCK_SIZE as u64)
+}
+
+/// Blocks that solve for so many tiles and right-hand sides.
+#[must_use]
+pub const fn grid_size(tiles: u32, columns: u32) -> u64 {
+    tiles as u64 * columns as u64
+}
+
+/// An element that carries its own flag.
+trait Flagged: Scalar {
+    /// The NaN of ones only. The NaNs of a GPU's operations have other bits.
+    const MISSING: Self;
+
+    fn is_missing(self) -> bool;
+
+    /// # Safety
+    /// Global memory that is accessed by atomics alone.
+    unsafe fn look(at: *const Self) -> Self;
+
+    /// # Safety
+    /// As for [`look`](Self::look).
+    unsafe fn publish(at: *mut Self, value: Self);
+}
+
+macro_rules! flagged {
+    ($($T:ident $Bits:ident $load:ident $store:ident;)*) => {$(
+        impl Flagged for $T {
+            const MISSING: Self = $T::from_bits($Bits::MAX);
+
+            #[inline(always)]
+            fn is_missing(self) -> bool {
+                self.to_bits() == $Bits::MAX
+            }
+
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn look(at: *const Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $load(at, Relaxed) }
+            }
+
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn publish(at: *mut Self, value: Self) {
+                // A NaN that came with the input.
+                let value = if value.is_missing() { $T::NAN } else { value };
+                // SAFETY: the caller's promise.
+                unsafe { $store(at, Relaxed, value) }
+            }
+        }
+    )*};
+}
+flagged! {
+    f32 u32 atomic_load_f32_device atomic_store_f32_device;
+    f64 u64 atomic_load_f64_device atomic_store_f64_device;
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn clear<T: Flagged>(args: ClearArgs<T>) {
+    let i = thread_index::<BLOCK_SIZE>();
+    let (row, column) = (i % u64::from(args.rows), i / u64::from(args.rows));
+    // SAFETY: an element of `x`, which no other thread has; the counter.
+    unsafe {
+        if column < u64::from(args.columns) {
+            mem::store(args.x.add((row * args.x_row + column * args.x_column) as usize), T::MISSING);
+        }
+        if i == 0 {
+            mem::store(args.ticket, 0);
+        }
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
+    const { assert!(BLOCK_SIZE.is_multiple_of(warp::WARP_SIZE) && warp::WARP_SIZE.is_multiple_of(LANES)) }
+    thread::launch_bounds::<BLOCK_SIZE, 8>();
+    let ticket = shared_array![u32; 1];
+    let (group, lane) = (thread::thread_idx_x() / LANES, thread::thread_idx_x() % LANES);
+    // SAFETY: the counter gives each block a tile and a column of its own. A row's elements of `x` are waited for in tiles of blocks that have begun, and only its
+    // first lane publishes its own. All lanes of a warp are here for the sum.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            ticket.store(0, atomic_fetch_add_u32_device(args.ticket, Relaxed, 1));
+        }
+        thread::sync_threads();
+        let number = ticket.load(0);
+        let (tile, column) = ((number / args.columns) as usize, u64::from(number % args.columns));
+        let place = mem::load_readonly(args.tiles_of_rows.add(tile)) + group;
+        let ours = place < mem::load_readonly(args.tiles_of_rows.add(tile + 1));
+        let b = args.b.wrapping_add((column * args.b_column) as usize);
+        let x = args.x.wrapping_add((column * args.x_column) as usize);
+        let (mut row, mut begin, mut length) = (0, 0, 0);
+        let mut sum = T::ZERO;
+        if ours {
+            row = u64::from(mem::load_readonly(args.order.add(place as usize)));
+            let span = mem::load_readonly(args.spans.add(place as usize));
+            (begin, length) = ((span >> 32) as u32, span as u32);
+            let mut entry = lane;
+            while entry < length {
+                let mut values = [T::ZERO; AHEAD as usize];
+                let mut at = [x.cast_const(); AHEAD as usize];
+                let mut found = [T::ZERO; AHEAD as usize];
+                unroll!(K in [0, 1, 2, 3] {
+                    let own = entry + K * LANES;
+                    if own < length {
+                        let own = (begin + own) as usize;
+                        let other = u64::from(mem::load_readonly(args.col_indices.add(own)));
+                        values[K as usize] = mem::load_readonly(args.values.add(own));
+                        at[K as usize] = x.add((other * args.x_row) as usize);
+                        found[K as usize] = T::look(at[K as usize]);
+                    }
+                });
+                unroll!(K in [0, 1, 2, 3] {
+                    if entry + K * LANES < length {
+                        while found[K as usize].is_missing() {
+                            found[K as usize] = T::look(at[K as usize]);
+                        }
+                        sum = values[K as usize].mul_add(found[K as usize], sum);
+                    }
+                });
+                entry += AHEAD * LANES;
+            }
+        }
+        sum_of_group!(sum, LANES);
+        if ours && lane == 0 {
+            let rest = mem::load_readonly(b.add((row * args.b_row) as usize)) - sum;
+            let value = match args.diagonal {
+                UNIT => rest,
+                AFTER => rest / mem::load_readonly(args.values.add((begin + length) as usize)),
+                _ => rest / mem::load_readonly(args.values.add((begin - 1) as usize)),
+            };
+            T::publish(x.add((row * args.x_row) as usize), value);
+        }
+    }
+}
