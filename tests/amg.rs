@@ -436,7 +436,7 @@ fn cycle_is_symmetric_and_positive<T: Scalar>(device: &Device) {
             (AmgSmoother::Chebyshev(4), AmgCycle::W),
         ] {
             let options = Amg::options().smoother(smoother).cycle(cycle).coarse_rows(4);
-            let amg = options.build(&device.upload(&a).unwrap()).unwrap();
+            let amg = options.clone().build(&device.upload(&a).unwrap()).unwrap();
             assert!(amg.describe().levels.len() >= 3);
             assert_eq!(sweeps_over(&amg).0, on_gpus(device, diagonals));
             let m = operator(&amg, n, device);

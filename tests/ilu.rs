@@ -65,9 +65,10 @@ fn reference<T: Scalar>(matrix: &CsrMatrix<T>) -> Vec<T> {
             let (Some(value), Some(pivot)) = (rows[i][k], rows[k][k]) else { continue };
             let factor = value / pivot;
             rows[i][k] = Some(factor);
-            for j in k + 1..n {
-                if let (Some(own), Some(theirs)) = (rows[i][j], rows[k][j]) {
-                    rows[i][j] = Some((-factor).mul_add(theirs, own));
+            let (above, below) = rows.split_at_mut(i);
+            for (own, theirs) in below[0].iter_mut().zip(&above[k]).skip(k + 1) {
+                if let (Some(own), Some(theirs)) = (own, theirs) {
+                    *own = (-factor).mul_add(*theirs, *own);
                 }
             }
         }

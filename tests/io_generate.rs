@@ -479,10 +479,10 @@ fn stokes_is_a_saddle_point() {
     // A face along the lower wall, one inside, and one beside a wall that it points at.
     assert_eq!([0, 6, 4].map(|face| dense[face][face]), [5.0, 4.0, 4.0]);
     assert_eq!([0, 1, 5].map(|face| dense[faces + face][faces + face]), [5.0, 4.0, 5.0]);
-    for face in 0..faces {
+    for (face, row) in dense.iter().enumerate().take(faces) {
         let (i, j) = (face % (n - 1), face / (n - 1));
         let [behind, ahead] = [j * n + i, j * n + i + 1].map(|cell| cells + cell);
-        assert_eq!((dense[face][behind], dense[face].get(ahead)), (-1.0, (ahead < 64).then_some(&1.0)));
+        assert_eq!((row[behind], row.get(ahead)), (-1.0, (ahead < 64).then_some(&1.0)));
     }
     // The divergence of each cell: what leaves ahead, less what comes from behind, negated. A stream function has none.
     let stream = |i: usize, j: usize| {

@@ -80,8 +80,7 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
         DTypeName::F32 => options.system(session, source, dtype, set_up::<f32>, Amg::update_values, own::<f32>),
         DTypeName::F64 if options.single => {
             let set_up = |a: &DeviceMatrix<f64>, smoother| set_up(&a.cast::<f32>()?, smoother);
-            let together = |a, amg| Cg::new(a).preconditioner(amg);
-            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?), together)
+            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?), mixed)
         }
         DTypeName::F64 => options.system(session, source, dtype, set_up::<f64>, Amg::update_values, own::<f64>),
     })?;
@@ -114,6 +113,11 @@ fn set_up<T: Scalar>(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Amg<T
 /// The conjugate gradients that a hierarchy comes with.
 fn own<'a, T: Scalar>(_: &'a DeviceMatrix<T>, amg: &'a Amg<T>) -> Cg<'a, T> {
     amg.cg()
+}
+
+/// Conjugate gradients in f64 with a hierarchy in f32.
+fn mixed<'a>(a: &'a DeviceMatrix<f64>, amg: &'a Amg<f32>) -> Cg<'a, f64> {
+    Cg::new(a).preconditioner(amg)
 }
 
 /// Of a matrix in CSR.

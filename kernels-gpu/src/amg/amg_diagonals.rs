@@ -234,7 +234,7 @@ unsafe fn sweep<T: Scalar, V: Scalar>(args: SweepArgs<T, V>) {
         unroll!(K in [0, 1, 2, 3, 4, 5, 6] {
             let entry = first + K;
             if entry < entries {
-                let k = if entry < below { below - entry } else { entry - below };
+                let k = entry.abs_diff(below);
                 // SAFETY: k < diagonals.
                 let offset = u64::from(unsafe { mem::load_readonly(matrix.offsets.add(k as usize)) });
                 // Beyond all columns where that is negative.

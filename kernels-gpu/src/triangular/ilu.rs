@@ -98,8 +98,7 @@ pub const fn grid_size(rows: u32) -> u32 {
 #[must_use]
 #[inline(always)]
 pub fn is_bad<T: Scalar>(pivot: T, positive: bool) -> bool {
-    // Of NaN and infinities the difference is no 0.
-    pivot == T::ZERO || pivot - pivot != T::ZERO || positive && pivot < T::ZERO
+    pivot == T::ZERO || !pivot.widen().is_finite() || positive && pivot < T::ZERO
 }
 
 /// The body of every entry.
