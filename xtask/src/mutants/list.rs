@@ -129,14 +129,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "amg",
         "amg/amg_aggregates.rs",
         "roots are independent at distance 1 only",
-        "greatest_near::<LANES>(graph, row as u32, |vertex| mem::load_readonly(nearest.add(vertex as usize)));",
+        "greatest_near::<LANES>(graph, row, |vertex| mem::load_readonly(nearest.add(vertex as usize)));",
         "mem::load_readonly(nearest.add(row as usize));",
     ),
     mutant(
         "amg",
         "amg/amg_aggregates.rs",
         "paths lead through vertices that have an aggregate",
-        "let is_gone = mem::load_readonly(states.add(row as usize)) == GONE;",
+        "let is_gone = mem::load_readonly(states.add(row)) == GONE;",
         "let is_gone = false;",
     ),
     mutant(
