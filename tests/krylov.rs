@@ -362,6 +362,12 @@ fn reasons(device: &Device) {
     solver.solve(&b, &mut device.zeros(64).unwrap()).unwrap();
     assert!(solver.attempts().iter().all(|attempt| attempt.preconditioner == SolverPreconditioner::Given));
     drop(solver);
+    // And none by all, if there is to be none.
+    let mut solver = Solver::new(&a).unpreconditioned();
+    solver.solve(&b, &mut device.zeros(64).unwrap()).unwrap();
+    assert!(solver.attempts().len() == 2);
+    assert!(solver.attempts().iter().all(|attempt| attempt.preconditioner == SolverPreconditioner::None));
+    drop(solver);
     // A number of iterations from a callback that the solver keeps for all methods.
     let mut heard = 0;
     let mut solver = Solver::new(&a).callback(|_| {

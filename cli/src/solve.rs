@@ -142,9 +142,11 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
         .tolerance(Tolerance::relative(options.tol))
         .max_iterations(limit)
         .callback(|progress| course.borrow_mut().hear(progress));
-    if let Some(preconditioner) = &chosen.preconditioner {
-        solver = solver.preconditioner(&**preconditioner);
-    }
+    solver = match (&chosen.preconditioner, options.precond) {
+        (Some(preconditioner), _) => solver.preconditioner(&**preconditioner),
+        (None, Wanted::Auto) => solver,
+        (None, _) => solver.unpreconditioned(),
+    };
 
     course.borrow_mut().begin("solving");
     let solved = solver.solve(&b, &mut x);

@@ -43,6 +43,8 @@ impl<'a, T: Scalar> Candidate<'a, T> {
 pub(super) struct Known<'a, T: Scalar> {
     matrix: Option<&'a DeviceMatrix<T>>,
     is_symmetric: bool,
+    /// Whether there is a preconditioner to choose.
+    chooses: bool,
     /// Of the user.
     given: Option<Shared<'a, T>>,
     jacobi: Option<Shared<'a, T>>,
@@ -58,7 +60,8 @@ impl<'a, T: Scalar> Known<'a, T> {
             None | Some(Err(Error::Breakdown { .. })) => false,
             Some(Err(error)) => return Err(error),
         };
-        Ok(Self { matrix, is_symmetric, given: solver.preconditioner.clone(), jacobi: None, factors: None })
+        let (chooses, given) = (solver.chooses && matrix.is_some(), solver.preconditioner.clone());
+        Ok(Self { matrix, is_symmetric, chooses, given, jacobi: None, factors: None })
     }
 
     /// What to try after so many attempts, of which the last has failed as told.
@@ -76,23 +79,18 @@ impl<'a, T: Scalar> Known<'a, T> {
         let gmres = Gmres { restart: if n <= SMALL { LONG_RESTART } else { RESTART } };
         let (method, kind) = match (self.is_symmetric, attempts) {
             (true, 0) => (Cg, Jacobi),
-            (true, 1) if self.is_given() || matches!(failure, Failure::Breakdown(_)) => (Minres, Nothing),
+            (true, 1) if !self.chooses || matches!(failure, Failure::Breakdown(_)) => (Minres, Nothing),
             (true, 1) => (Cg, Ilu),
             (false, 0) => (BiCgStab, Ilu),
             (_, 1) => (gmres, Ilu),
-            (_, _) if self.is_given() => (Gmres { restart: 4 * RESTART }, Nothing),
+            (_, _) if !self.chooses => (Gmres { restart: 4 * RESTART }, Nothing),
             (true, _) => (gmres, Ilu),
             (false, _) => (gmres, Jacobi),
         };
         match self.matrix {
-            Some(matrix) if !self.is_given() => self.prepared(matrix, method, kind, reason),
+            Some(matrix) if self.chooses => self.prepared(matrix, method, kind, reason),
             _ => Ok(Candidate::given(method, self.given.clone(), reason)),
         }
-    }
-
-    /// Whether there is no preconditioner to choose.
-    fn is_given(&self) -> bool {
-        self.given.is_some() || self.matrix.is_none()
     }
 
     /// With the preconditioner set up, or another one if that fails.

@@ -48,6 +48,8 @@ use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length
 pub struct Solver<'a, T: Scalar> {
     operator: &'a dyn LinearOperator<T>,
     preconditioner: Option<Shared<'a, T>>,
+    /// Whether `Auto` chooses the preconditioner too.
+    chooses: bool,
     criterion: Criterion,
     method: SolverMethod,
     cg_method: CgMethod,
@@ -65,7 +67,7 @@ pub struct Solver<'a, T: Scalar> {
 pub enum SolverMethod {
     /// Up to three attempts, until one converges; [`Solver::attempts`] lists them.
     ///
-    /// | attempt | symmetric matrix | other matrix | operator, or with a given preconditioner |
+    /// | attempt | symmetric matrix | other matrix | operator, or where the preconditioner is given or there is to be none |
     /// |---|---|---|---|
     /// | 1 | conjugate gradients with [`Jacobi`](crate::Jacobi) | BiCGSTAB with [`Ilu`](crate::Ilu) | conjugate gradients if symmetric, otherwise BiCGSTAB |
     /// | 2 | MINRES after a breakdown, otherwise conjugate gradients with [`Ilu`](crate::Ilu) | GMRES with it | MINRES if symmetric, otherwise GMRES |
@@ -155,6 +157,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
         Self {
             operator: a,
             preconditioner: None,
+            chooses: true,
             criterion: Criterion::default(),
             method: SolverMethod::Auto,
             cg_method: CgMethod::Auto,
@@ -197,7 +200,15 @@ impl<'a, T: Scalar> Solver<'a, T> {
     #[must_use]
     pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
         self.preconditioner = Some(Rc::new(preconditioner));
-        self.cg = None;
+        (self.chooses, self.cg) = (false, None);
+        self
+    }
+
+    /// Solves without a preconditioner. [`SolverMethod::Auto`] chooses one otherwise.
+    #[must_use]
+    pub fn unpreconditioned(mut self) -> Self {
+        self.preconditioner = None;
+        (self.chooses, self.cg) = (false, None);
         self
     }
 
