@@ -265,7 +265,12 @@ fn plans_of_other_matrices(device: &Device) {
         device.upload(&matrix).unwrap()
     };
     let (own, other) = (identity(&[0, 1, 2, 3, 4, 5]), identity(&[0, 2, 2, 3, 4, 5]));
-    assert!(matches!(SpgemmPlan::new(&own, &own).unwrap().multiply(&other, &own), Err(Error::InvalidOption(_))));
+    let of_own = SpgemmPlan::new(&own, &own).unwrap();
+    assert!(matches!(of_own.multiply(&other, &own), Err(Error::InvalidOption(_))));
+    // Only the last of the column indices differs, the one after the last whole chunk of them.
+    let last = CsrMatrix::try_from_csr_data(5, 5, vec![0u32, 1, 2, 3, 4, 5], vec![0, 1, 2, 3, 3], vec![1f32; 5]);
+    let last = device.upload(&last.unwrap()).unwrap();
+    assert!(matches!(of_own.multiply(&last, &own), Err(Error::InvalidOption(_))));
     let mut foreign = SpgemmPlan::new(&on_a, &on_a).unwrap().multiply(&on_a, &on_a).unwrap();
     let result = plan.compute(&on_a, &on_a, &mut foreign);
     assert!(result.unwrap_err().to_string().contains("not a product of this plan"));
