@@ -85,6 +85,14 @@ impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
         (&self.row_offsets, &self.col_indices, &self.values)
     }
 
+    /// Whether the entries of both matrices are at the same places, in the same order.
+    pub(crate) fn has_pattern_of(&self, other: &Self) -> bool {
+        // Shared arrays need not be compared.
+        self.ncols == other.ncols
+            && (Arc::ptr_eq(&self.row_offsets, &other.row_offsets) || self.row_offsets == other.row_offsets)
+            && (Arc::ptr_eq(&self.col_indices, &other.col_indices) || self.col_indices == other.col_indices)
+    }
+
     /// Returns a view of the matrix.
     #[must_use]
     pub fn as_view(&self) -> CsrView<'_, T, O> {

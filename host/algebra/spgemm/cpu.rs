@@ -98,8 +98,7 @@ impl<T: Scalar> Plan<T> {
         b: &CsrMatrix<T>,
     ) -> Result<DeviceMatrix<T>> {
         for (name, own, other) in [("A", &self.a, a), ("B", &self.b, b)] {
-            let same = |own: &Arc<Vec<u32>>, other: &Arc<Vec<u32>>| Arc::ptr_eq(own, other) || own == other;
-            if !same(own.arrays().0, other.arrays().0) || !same(own.arrays().1, other.arrays().1) {
+            if !own.has_pattern_of(other) {
                 return Err(other_pattern(name));
             }
         }

@@ -114,10 +114,7 @@ impl<T: Scalar> Ilu<T> {
         self.factors.check_device("the factors", a.device())?;
         let matrix = a.operand()?.canonical()?;
         let is_same = match (&matrix, &self.factors) {
-            (Operand::Host(new), Operand::Host(old)) => {
-                (new.nrows(), new.ncols(), new.row_offsets(), new.col_indices())
-                    == (old.nrows(), old.ncols(), old.row_offsets(), old.col_indices())
-            }
+            (Operand::Host(new), Operand::Host(old)) => new.has_pattern_of(old),
             (Operand::Device(new), Operand::Device(old)) => new.has_pattern_of(old)?,
             _ => false,
         };

@@ -291,7 +291,7 @@ fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<(Devic
 /// Whether the entries of two matrices of the hierarchy's kind are at the same places.
 fn has_pattern_of<T: Scalar>(a: &DeviceMatrix<T>, other: &DeviceMatrix<T>) -> Result<bool> {
     match (csr(a), csr(other)) {
-        (Csr::Host(a), Csr::Host(other)) => Ok(a.arrays().0 == other.arrays().0 && a.arrays().1 == other.arrays().1),
+        (Csr::Host(a), Csr::Host(other)) => Ok(a.has_pattern_of(other)),
         (Csr::Device(a), Csr::Device(other)) => Ok(Arc::ptr_eq(a, other) || a.has_pattern_of(other)?),
         _ => unreachable!("they are on one device"),
     }
