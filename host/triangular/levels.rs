@@ -1,11 +1,11 @@
 //! The order in which the rows of a triangle can be solved.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use kernels_gpu::trsv::{BLOCK_SIZE, LANES};
 
 use super::{Diagonal, Triangle, bad_diagonal};
-use crate::{Device, DeviceVec, Result, Scalar, algebra::Operand, memory};
+use crate::{CsrMatrix, Device, DeviceVec, Result, Scalar, algebra::Operand, memory};
 
 /// Up to so many entries of a row in the mean, a row gets so many lanes. Not measured yet.
 const MEAN_OF_LANES: [(u32, u32); 2] = [(6, LANES[0]), (64, LANES[1])];
@@ -32,28 +32,20 @@ pub(super) struct OnDevice {
 }
 
 impl Schedule {
-    /// Analyses a triangle of a square, canonical matrix.
+    /// Analyses a triangle of a square matrix.
     ///
     /// # Errors
     /// [`Breakdown`](crate::Error::Breakdown) if an element of a stored diagonal is missing.
-    pub(crate) fn new<T: Scalar>(matrix: &Operand<T>, triangle: Triangle, diagonal: Diagonal) -> Result<Self> {
-        let (device, offsets, columns) = match matrix {
-            Operand::Host(matrix) => (None, Cow::Borrowed(matrix.row_offsets()), Cow::Borrowed(matrix.col_indices())),
-            Operand::Device(arrays) => {
-                let device = &arrays.device;
-                let (offsets, columns) = (arrays.row_offsets.to_vec(device)?, arrays.col_indices.to_vec(device)?);
-                (Some(device), Cow::Owned(offsets), Cow::Owned(columns))
-            }
-        };
-        let rows = Rows { offsets: &offsets, columns: &columns, triangle };
+    pub(crate) fn new(rows: &Rows<'_>, triangle: Triangle, diagonal: Diagonal) -> Result<Self> {
         if diagonal == Diagonal::Stored
             && let Some(row) = (0..rows.len()).find(|&row| !rows.has_diagonal(row))
         {
             return Err(bad_diagonal(row));
         }
-        let (of_rows, first_places) = rows.levels()?;
+        let (of_rows, first_places) = rows.levels(triangle)?;
         let levels = first_places.len() - 1;
-        let on_device = device.map(|device| OnDevice::new(device, &rows, &of_rows, first_places)).transpose()?;
+        let on_device =
+            rows.device.map(|device| OnDevice::new(device, (rows, triangle), &of_rows, first_places)).transpose()?;
         Ok(Self { triangle, diagonal, levels, on_device })
     }
 
@@ -67,20 +59,37 @@ impl Schedule {
     }
 }
 
-/// The rows of a triangle of a canonical matrix.
-struct Rows<'a> {
-    offsets: &'a [u32],
-    columns: &'a [u32],
-    triangle: Triangle,
+/// The pattern of a canonical matrix, on the host.
+pub(crate) struct Rows<'a> {
+    offsets: Cow<'a, [u32]>,
+    columns: Cow<'a, [u32]>,
+    /// Where the matrix is, if that is a GPU or the emulator.
+    device: Option<&'a Device>,
 }
 
-impl Rows<'_> {
-    fn len(&self) -> usize {
+impl<'a> Rows<'a> {
+    /// Copies the pattern of a matrix that is not on the CPU, and waits for it.
+    pub(crate) fn of<T: Scalar>(matrix: &'a Operand<T>) -> Result<Self> {
+        Ok(match matrix {
+            Operand::Host(matrix) => Self::on_cpu(matrix),
+            Operand::Device(arrays) => {
+                let device = &arrays.device;
+                let (offsets, columns) = (arrays.row_offsets.to_vec(device)?, arrays.col_indices.to_vec(device)?);
+                Self { offsets: offsets.into(), columns: columns.into(), device: Some(device) }
+            }
+        })
+    }
+
+    pub(crate) fn on_cpu<T: Scalar>(matrix: &'a CsrMatrix<T>) -> Self {
+        Self { offsets: matrix.row_offsets().into(), columns: matrix.col_indices().into(), device: None }
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The first entry that is not below the diagonal.
-    fn split(&self, row: usize) -> usize {
+    /// The first entry of a row that is not below the diagonal: the one on it, if there is one.
+    pub(crate) fn split(&self, row: usize) -> usize {
         let (begin, end) = (self.offsets[row] as usize, self.offsets[row + 1] as usize);
         begin + self.columns[begin..end].partition_point(|&column| (column as usize) < row)
     }
@@ -90,23 +99,23 @@ impl Rows<'_> {
         split < self.offsets[row + 1] as usize && self.columns[split] as usize == row
     }
 
-    /// The entries of the triangle without the diagonal.
-    fn span(&self, row: usize) -> (usize, usize) {
+    /// The entries of a row of the triangle without the diagonal.
+    pub(super) fn span(&self, row: usize, triangle: Triangle) -> Range<usize> {
         let split = self.split(row);
-        match self.triangle {
-            Triangle::Lower => (self.offsets[row] as usize, split),
-            Triangle::Upper => (split + usize::from(self.has_diagonal(row)), self.offsets[row + 1] as usize),
+        match triangle {
+            Triangle::Lower => self.offsets[row] as usize..split,
+            Triangle::Upper => split + usize::from(self.has_diagonal(row))..self.offsets[row + 1] as usize,
         }
     }
 
     /// The level of each row, and the first place of each level in the order of levels, with the end of the last.
-    fn levels(&self) -> Result<(Vec<u32>, Vec<u32>)> {
+    fn levels(&self, triangle: Triangle) -> Result<(Vec<u32>, Vec<u32>)> {
         let n = self.len();
         let (mut levels, mut first_places) = (memory::zeros::<u32>(n)?, vec![0u32]);
         for step in 0..n {
-            let row = if self.triangle == Triangle::Lower { step } else { n - 1 - step };
-            let (begin, end) = self.span(row);
-            let level = self.columns[begin..end].iter().map(|&column| levels[column as usize] + 1).max().unwrap_or(0);
+            let row = triangle.nth(step, n);
+            let columns = &self.columns[self.span(row, triangle)];
+            let level = columns.iter().map(|&column| levels[column as usize] + 1).max().unwrap_or(0);
             levels[row] = level;
             if first_places.len() < level as usize + 2 {
                 first_places.push(0);
@@ -121,17 +130,22 @@ impl Rows<'_> {
 }
 
 impl OnDevice {
-    fn new(device: &Device, rows: &Rows<'_>, levels: &[u32], first_places: Vec<u32>) -> Result<Self> {
+    fn new(
+        device: &Device,
+        (rows, triangle): (&Rows<'_>, Triangle),
+        levels: &[u32],
+        first_places: Vec<u32>,
+    ) -> Result<Self> {
         let n = rows.len();
         let (mut order, mut spans, mut entries) = (memory::zeros::<u32>(n)?, memory::zeros::<u64>(n)?, 0);
         let mut next = first_places.clone();
         for (row, &level) in levels.iter().enumerate() {
             let place = next[level as usize] as usize;
             next[level as usize] += 1;
-            let (begin, end) = rows.span(row);
+            let span = rows.span(row, triangle);
             order[place] = row as u32;
-            spans[place] = (begin as u64) << 32 | (end - begin) as u64;
-            entries += end - begin;
+            spans[place] = (span.start as u64) << 32 | span.len() as u64;
+            entries += span.len();
         }
         let mean = entries.div_ceil(n.max(1)) as u32;
         let lanes = MEAN_OF_LANES.iter().find(|(most, _)| mean <= *most).map_or(LANES[2], |(_, lanes)| *lanes);

@@ -5,7 +5,7 @@ mod solve;
 
 use std::marker::PhantomData;
 
-pub(crate) use levels::Schedule;
+pub(crate) use levels::{Rows, Schedule};
 pub(crate) use solve::Sides;
 
 use crate::{
@@ -28,6 +28,14 @@ impl Triangle {
         match self {
             Self::Lower => Self::Upper,
             Self::Upper => Self::Lower,
+        }
+    }
+
+    /// The row of `n` that is solved after `step` others.
+    fn nth(self, step: usize, n: usize) -> usize {
+        match self {
+            Self::Lower => step,
+            Self::Upper => n - 1 - step,
         }
     }
 }
@@ -87,7 +95,9 @@ impl<'a, T: Scalar> TriangularSolver<'a, T> {
         if diagonal == Diagonal::Stored {
             check_diagonal(a)?;
         }
-        Self::of_operand(a.operand()?, triangle, diagonal)
+        let operand = a.operand()?.canonical()?;
+        let schedule = Schedule::new(&Rows::of(&operand)?, triangle, diagonal)?;
+        Ok(Self { operand, schedule, matrix: PhantomData })
     }
 
     /// Analyses the transpose of a triangle: with `Lower`, solves `Lᵀ * x = b`. Transposes the matrix first; otherwise as [`new`](Self::new).
@@ -98,12 +108,6 @@ impl<'a, T: Scalar> TriangularSolver<'a, T> {
         let transpose = a.transpose()?;
         let TriangularSolver { operand, schedule, .. } =
             TriangularSolver::new(&transpose, triangle.of_transpose(), diagonal)?;
-        Ok(Self { operand, schedule, matrix: PhantomData })
-    }
-
-    fn of_operand(operand: Operand<T>, triangle: Triangle, diagonal: Diagonal) -> Result<Self> {
-        let operand = operand.canonical()?;
-        let schedule = Schedule::new(&operand, triangle, diagonal)?;
         Ok(Self { operand, schedule, matrix: PhantomData })
     }
 

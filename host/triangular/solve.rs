@@ -2,7 +2,7 @@
 
 use kernels_gpu::trsv::{AFTER, Args, BEFORE, ClearArgs, Key, Operation, UNIT, clear_grid_size, grid_size};
 
-use super::{Diagonal, Schedule, Triangle, levels::OnDevice};
+use super::{Diagonal, Rows, Schedule, Triangle, levels::OnDevice};
 use crate::{
     CsrMatrix, DenseMut, DenseRef, DeviceSlice, DeviceSliceMut, Error, Order, Result, Scalar,
     algebra::Operand,
@@ -75,16 +75,11 @@ impl Schedule {
 
     fn solve_on_cpu<T: Scalar>(&self, matrix: &CsrMatrix<T>, sides: Sides<'_, '_, T>) {
         let Sides { b, b_strides, x, x_strides, columns } = sides;
-        let (b, x, n) = (b.on_cpu(), x.on_cpu_mut(), matrix.nrows());
-        for step in 0..n {
-            let row = if self.triangle == Triangle::Lower { step } else { n - 1 - step };
-            let (indices, values) = matrix.row(row);
-            let split = indices.partition_point(|&index| (index as usize) < row);
-            let has_diagonal = indices.get(split).is_some_and(|&index| index as usize == row);
-            let others = match self.triangle {
-                Triangle::Lower => 0..split,
-                Triangle::Upper => split + usize::from(has_diagonal)..indices.len(),
-            };
+        let (b, x, rows) = (b.on_cpu(), x.on_cpu_mut(), Rows::on_cpu(matrix));
+        let (indices, values) = (matrix.col_indices(), matrix.values());
+        for step in 0..rows.len() {
+            let row = self.triangle.nth(step, rows.len());
+            let (split, others) = (rows.split(row), rows.span(row, self.triangle));
             for column in 0..columns {
                 let entries = indices[others.clone()].iter().zip(&values[others.clone()]);
                 let sum = entries.fold(T::default(), |sum, (&index, &value)| {

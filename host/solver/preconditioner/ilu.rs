@@ -6,12 +6,12 @@ use kernels_gpu::ilu::{Args, Key, grid_size, is_bad};
 
 use super::Preconditioner;
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
+    CsrMatrix, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
     algebra::{Operand, copy_of},
     device::{self, Buffer, check_length, launch},
     memory,
     stored::CsrArrays,
-    triangular::{Schedule, Sides},
+    triangular::{Rows, Schedule, Sides},
 };
 
 /// The first shift of [`Ilu::symmetric`] if pivots are not positive; every further one is twice as large.
@@ -93,11 +93,12 @@ impl<T: Scalar> Ilu<T> {
         device::refuse("an incomplete factorisation")?;
         check_length("the row of A", a.nrows(), a.ncols())?;
         let matrix = a.operand()?.canonical()?;
-        let lower = Schedule::new(&matrix, Triangle::Lower, Diagonal::Unit)?;
-        let upper = Schedule::new(&matrix, Triangle::Upper, Diagonal::Stored)?;
+        let rows = Rows::of(&matrix)?;
+        let lower = Schedule::new(&rows, Triangle::Lower, Diagonal::Unit)?;
+        let upper = Schedule::new(&rows, Triangle::Upper, Diagonal::Stored)?;
         let diagonals = match &matrix {
             Operand::Host(_) => None,
-            Operand::Device(arrays) => Some(diagonals(arrays)?),
+            Operand::Device(arrays) => Some(arrays.device.upload_vec(&diagonals(&rows)?)?),
         };
         let pattern = Pattern { lower, upper, diagonals };
         let (factors, shift) = factor(&matrix, &pattern, kind)?;
@@ -185,13 +186,11 @@ fn factor<T: Scalar>(matrix: &Operand<T>, pattern: &Pattern, kind: Kind) -> Resu
 
 /// The factors, and the first row with a bad pivot.
 fn factor_on_cpu<T: Scalar>(matrix: &CsrMatrix<T>, kind: Kind, shift: T) -> Result<(Operand<T>, Option<usize>)> {
-    let (n, offsets, columns) = (matrix.nrows(), matrix.row_offsets(), matrix.col_indices());
+    let (offsets, columns) = (matrix.row_offsets(), matrix.col_indices());
     let mut values = matrix.values().to_vec();
-    let (mut diagonals, mut bad_row) = (memory::zeros::<u32>(n)?, None);
-    for row in 0..n {
-        let (begin, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-        let diagonal = begin + columns[begin..end].partition_point(|&column| (column as usize) < row);
-        diagonals[row] = diagonal as u32;
+    let (diagonals, mut bad_row) = (diagonals(&Rows::on_cpu(matrix))?, None);
+    for row in 0..matrix.nrows() {
+        let (begin, end, diagonal) = (offsets[row] as usize, offsets[row + 1] as usize, diagonals[row] as usize);
         values[diagonal] = shift.mul_add(values[diagonal], values[diagonal]);
         for entry in begin..diagonal {
             let other = columns[entry] as usize;
@@ -254,12 +253,8 @@ fn factor_on_device<T: Scalar>(
 }
 
 /// The entry on the diagonal of each row, all of which are there.
-fn diagonals<T: Scalar>(matrix: &CsrArrays<T, u32>) -> Result<DeviceVec<u32>> {
-    let device: &Device = &matrix.device;
-    let (offsets, columns) = (matrix.row_offsets.to_vec(device)?, matrix.col_indices.to_vec(device)?);
-    let of_row = |(row, range): (usize, &[u32])| {
-        let begin = range[0] as usize;
-        (begin + columns[begin..range[1] as usize].partition_point(|&column| (column as usize) < row)) as u32
-    };
-    device.upload_vec(&offsets.windows(2).enumerate().map(of_row).collect::<Vec<_>>())
+fn diagonals(rows: &Rows<'_>) -> Result<Vec<u32>> {
+    let mut diagonals = memory::zeros::<u32>(rows.len())?;
+    diagonals.iter_mut().enumerate().for_each(|(row, diagonal)| *diagonal = rows.split(row) as u32);
+    Ok(diagonals)
 }
