@@ -289,12 +289,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
     fn attempt(&mut self, candidate: Candidate<'a, T>, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         let mut kernel =
             KernelChoice { kernel: "vector operations".into(), reason: "the method has no kernels of its own".into() };
-        let result = match candidate.method {
-            SolverMethod::Auto | SolverMethod::Cg => {
-                self.conjugate_gradients(candidate.preconditioner.clone(), b, x, &mut kernel)
-            }
-            method => self.run(method, candidate.preconditioner.as_deref(), b, x),
-        };
+        let result = self.run(&candidate, b, x, &mut kernel);
         let outcome = match &result {
             Ok(info) => format!("{:?} after {} iterations", info.reason, info.iterations),
             Err(error) => error.to_string(),
@@ -308,14 +303,17 @@ impl<'a, T: Scalar> Solver<'a, T> {
 
     fn run(
         &mut self,
-        method: SolverMethod,
-        preconditioner: Option<&dyn Preconditioner<T>>,
+        candidate: &Candidate<'a, T>,
         b: &DeviceVec<T>,
         x: &mut DeviceVec<T>,
+        kernel: &mut KernelChoice,
     ) -> Result<SolveInfo> {
-        let system = System { a: self.operator, m: preconditioner, b, x };
-        let mut method: Box<dyn Method + '_> = match method {
-            SolverMethod::Auto | SolverMethod::Cg => unreachable!("conjugate gradients run by themselves"),
+        let preconditioner = &candidate.preconditioner;
+        let system = System { a: self.operator, m: preconditioner.as_deref(), b, x };
+        let mut method: Box<dyn Method + '_> = match candidate.method {
+            SolverMethod::Auto | SolverMethod::Cg => {
+                return self.conjugate_gradients(preconditioner.clone(), b, system.x, kernel);
+            }
             SolverMethod::Minres => Box::new(Minres::new(system)?),
             SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
             SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
