@@ -83,8 +83,7 @@ pub fn jump3d<T: Scalar>(n: usize, contrast: f64) -> Result<CsrMatrix<T>> {
 /// # Errors
 /// [`Error::InvalidOption`] unless `peclet` is positive and finite, and so are the elements of type `T`; otherwise as [`poisson2d`].
 pub fn convdiff2d<T: Scalar>(n: usize, peclet: f64) -> Result<CsrMatrix<T>> {
-    check_positive::<T>("peclet", peclet)?;
-    weighted([1, n, n], |_, _, _, is_before| if is_before { 1.0 + peclet } else { 1.0 })
+    upwind([1, n, n], peclet)
 }
 
 /// Generates convection and diffusion on an `n` x `n` x `n` grid: as [`convdiff2d`], with the 7-point stencil.
@@ -92,8 +91,12 @@ pub fn convdiff2d<T: Scalar>(n: usize, peclet: f64) -> Result<CsrMatrix<T>> {
 /// # Errors
 /// As [`convdiff2d`], and [`poisson3d`].
 pub fn convdiff3d<T: Scalar>(n: usize, peclet: f64) -> Result<CsrMatrix<T>> {
+    upwind([n, n, n], peclet)
+}
+
+fn upwind<T: Scalar>(shape: [usize; 3], peclet: f64) -> Result<CsrMatrix<T>> {
     check_positive::<T>("peclet", peclet)?;
-    weighted([n, n, n], |_, _, _, is_before| if is_before { 1.0 + peclet } else { 1.0 })
+    weighted(shape, |_, _, _, is_before| if is_before { 1.0 + peclet } else { 1.0 })
 }
 
 /// Generates the Helmholtz equation `-Δu - k² u` on an `n` x `n` grid of the unit square, with 0 on the boundary, by the 5-point stencil, times the square of
