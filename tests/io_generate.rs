@@ -476,7 +476,7 @@ fn stokes_is_a_saddle_point() {
     let n = 5;
     let matrix = load::<f64>("gen:stokes2d:5");
     let (faces, cells, dense) = (n * (n - 1), 2 * n * (n - 1), dense(&matrix));
-    // A face along the lower wall, one inside, and one beside a wall that it points at.
+    // A face at the lower wall, an interior face, and a face whose flow points towards a wall.
     assert_eq!([0, 6, 4].map(|face| dense[face][face]), [5.0, 4.0, 4.0]);
     assert_eq!([0, 1, 5].map(|face| dense[faces + face][faces + face]), [5.0, 4.0, 5.0]);
     for (face, row) in dense.iter().enumerate().take(faces) {

@@ -81,7 +81,7 @@ pub fn jump3d<T: Scalar>(n: usize, contrast: f64) -> Result<CsrMatrix<T>> {
 /// diagonal, `-1 - peclet` for the neighbours upstream, which come before it, and -1 for those downstream. Not symmetric, and diagonally dominant.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] unless `peclet` is positive and finite, and so are the elements of type `T`; otherwise as [`poisson2d`].
+/// [`Error::InvalidOption`] if `peclet` is not positive and finite, or if `T` cannot represent the elements; the errors of [`poisson2d`].
 pub fn convdiff2d<T: Scalar>(n: usize, peclet: f64) -> Result<CsrMatrix<T>> {
     upwind([1, n, n], peclet)
 }
@@ -100,10 +100,10 @@ fn upwind<T: Scalar>(shape: [usize; 3], peclet: f64) -> Result<CsrMatrix<T>> {
 }
 
 /// Generates the Helmholtz equation `-Δu - k² u` on an `n` x `n` grid of the unit square, with 0 on the boundary, by the 5-point stencil, times the square of
-/// the mesh width `h = 1 / (n + 1)`: `4 - (k h)²` on the diagonal and -1 elsewhere. Symmetric, and indefinite if `k² > 2 π²`, about.
+/// the mesh width `h = 1 / (n + 1)`: `4 - (k h)²` on the diagonal and -1 elsewhere. Symmetric, and indefinite if `k²` exceeds about `2 π²`.
 ///
 /// # Errors
-/// [`Error::InvalidOption`] unless `k` is positive and finite, and so are its square and the elements of type `T`; otherwise as [`poisson2d`].
+/// [`Error::InvalidOption`] if `k` or its square is not positive and finite, or if `T` cannot represent the elements; the errors of [`poisson2d`].
 pub fn helmholtz2d<T: Scalar>(n: usize, k: f64) -> Result<CsrMatrix<T>> {
     check_positive::<T>("k", k)?;
     check_positive::<T>("the square of k", k * k)?;
@@ -116,7 +116,7 @@ pub fn helmholtz2d<T: Scalar>(n: usize, k: f64) -> Result<CsrMatrix<T>> {
 /// across them, and then the pressures of all cells but the last, which is 0: `3 n² - 2 n - 1` rows. The velocity is 0 at the walls.
 ///
 /// ```text
-/// L   G       L: 4 on the diagonal, 5 beside a wall along the flow, -1 between neighbours
+/// L   G       L: 4 on the diagonal, or 5 next to a wall parallel to the flow; -1 between neighbours
 /// G'  0       G: 1 for the cell ahead of a face, -1 for the cell behind it
 /// ```
 /// Symmetric and indefinite, with a zero block on the diagonal that is not stored.

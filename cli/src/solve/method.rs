@@ -7,7 +7,7 @@ use warpsparse::{CgMethod, SolverMethod};
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum MethodName {
-    /// For symmetric matrices cg, minres and gmres, for others bicgstab, gmres, and gmres with more vectors.
+    /// For symmetric matrices cg, then minres or cg with ilu, then gmres; for others bicgstab, then gmres.
     Auto,
     /// Conjugate gradients, for symmetric positive definite matrices.
     Cg,

@@ -107,8 +107,8 @@ pub enum AmgSmoother {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AmgCycle {
-    /// A V-cycle, but for matrices of more than 16 million entries, beside which they cost little, the coarse levels from the first with at most an eighth
-    /// of the entries on are visited twice.
+    /// A V-cycle. For matrices with more than 16 million entries, a cycle visits the first level with at most an eighth of the entries, and the levels below it,
+    /// twice: for matrices of this size the second visit costs little.
     #[default]
     Auto,
     /// Every level once.
