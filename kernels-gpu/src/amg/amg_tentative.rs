@@ -5,8 +5,8 @@
 //! B_k    the rows of the vectors near the null space that belong to the nodes of aggregate k
 //! B_k = Q_k R_k       Q_k with orthonormal columns, by the modified Gram-Schmidt method, each column twice; R_k an upper triangle
 //! ```
-//! The prolongator is `Q_k` in the rows of the aggregate, and `R_k` are the vectors on the coarse level (Vaněk, Mandel & Brezina, 1996). A column that depends
-//! on those before it, up to [`DEPENDENT`] of its norm, is 0 in `Q_k`, and so is the diagonal of `R_k`.
+//! The prolongator is `Q_k` in the rows of the aggregate, and `R_k` are the vectors on the coarse level (Vaněk, Mandel & Brezina, 1996). A column that is
+//! linearly dependent on the previous ones, to within [`DEPENDENT`] of its norm, becomes 0 in `Q_k`, and so does its diagonal element of `R_k`.
 //!
 //! # When to use it
 //! For matrices of elasticity and other systems of equations; with one constant vector a 1 in each row does as well.
@@ -23,7 +23,7 @@
 //!    it during the launch.
 //! 2. `member_offsets` starts at 0, never falls and ends at `placed`; `members` are nodes below `nodes`, each once. `places` starts at 0 and grows by 1 for
 //!    each node among the members, in the order of nodes; it ends at `placed`.
-//! 3. `rows` is `nodes * unknowns`, and `rows * columns` is below 2^32.
+//! 3. `nodes * unknowns * columns` is below 2^32.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
 use cuda_std::{float::GpuFloat, mem, thread, warp};
