@@ -31,6 +31,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
     trials.extend(on_every_device("rigid_body_modes", rigid_body_modes));
     trials.extend(on_every_device("nodes_with_several_unknowns", nodes_with_several_unknowns));
+    trials.extend(on_every_device("dependent_vectors_f32", dependent_vectors::<f32>));
+    trials.extend(on_every_device("dependent_vectors_f64", dependent_vectors::<f64>));
     trials.extend(on_every_device("a_body_that_nothing_holds", a_body_that_nothing_holds));
     trials.extend(on_cpu_and_gpu("elasticity", elasticity));
     trials.extend(on_every_device("degenerate_systems", degenerate_systems));
@@ -845,6 +847,24 @@ fn nodes_with_several_unknowns(device: &Device) {
             solve(&a, &amg, 300);
         }
     }
+}
+
+/// A multiple of the first vector is 0 in each aggregate, and no rounding that has been made large; a vector after it counts.
+fn dependent_vectors<T: Scalar>(device: &Device) {
+    let a = device.upload(&poisson::<T>(20)).unwrap();
+    let mut random = Random(5);
+    let rows = (0..400).flat_map(|_| {
+        let (first, third) = (1.0 + 0.3 * random.next_unit(), random.next_unit());
+        [first, 0.7 * first, third]
+    });
+    let space = NearNullSpace::new(1, 3, rows.collect::<Vec<_>>()).unwrap();
+    let amg = Amg::options().near_null_space(space).coarse_rows(100).build(&a).unwrap();
+    let p = host(amg.prolongator(0).unwrap());
+    let of_column = |place: usize| {
+        let entries = p.triplets().filter(move |(_, column, _)| column % 3 == place);
+        entries.map(|(_, _, value)| value.to_f64().abs()).fold(0.0, f64::max)
+    };
+    assert!(of_column(0) > 0.1 && of_column(1) == 0.0 && of_column(2) > 0.1, "{:?}", [0, 1, 2].map(of_column));
 }
 
 /// Springs between near nodes of a cube: the null space is that of the rigid motions.
