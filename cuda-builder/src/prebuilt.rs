@@ -3,7 +3,9 @@
 use std::{
     collections::BTreeMap,
     fmt, fs, io,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use crate::{
@@ -277,11 +279,28 @@ impl Prebuilt {
         Ok(problems)
     }
 
-    /// Builds one file; returns its text and its record for the manifest.
+    /// Builds files, all architectures at the same time; returns the text of each and its record for the manifest.
     ///
     /// # Errors
     /// As [`CudaBuilder::build`].
-    pub fn build(&self, file: &PtxFile, toolchain: &KernelToolchain) -> Result<(String, FileRecord), CudaBuilderError> {
+    pub fn build(
+        &self,
+        files: &[PtxFile],
+        toolchain: &KernelToolchain,
+    ) -> Result<BTreeMap<PtxFile, (String, FileRecord)>, CudaBuilderError> {
+        // Each architecture has a target directory of its own.
+        let of_arch = |arch| {
+            let files = files.iter().filter(|file| file.arch == arch);
+            files.map(|file| Ok((file.clone(), self.build_one(file, toolchain)?))).collect()
+        };
+        let built: Vec<Result<Vec<_>, _>> = thread::scope(|scope| {
+            let threads: Vec<_> = self.archs.iter().map(|&arch| scope.spawn(move || of_arch(arch))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        });
+        Ok(built.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    fn build_one(&self, file: &PtxFile, toolchain: &KernelToolchain) -> Result<(String, FileRecord), CudaBuilderError> {
         let mut builder = self.builder(&file.family).arch(file.arch);
         if let Some(target_dir) = &self.target_dir {
             builder = builder.target_dir(target_dir);
@@ -301,9 +320,10 @@ impl Prebuilt {
     /// family, and machine code of changed PTX.
     ///
     /// # Errors
-    /// As [`CudaBuilder::build`]; families built before the failure are written, and stay stale in the manifest.
+    /// As [`CudaBuilder::build`]: nothing is written if a file fails to build.
     pub fn refresh(&self, files: &[PtxFile], toolchain: &KernelToolchain) -> Result<(), CudaBuilderError> {
         let mut manifest = self.manifest()?;
+        let mut built = self.build(files, toolchain)?;
         for family in &self.families {
             let files: Vec<_> = files.iter().filter(|file| file.family == *family).collect();
             if files.is_empty() {
@@ -311,7 +331,7 @@ impl Prebuilt {
             }
             let mut texts = self.texts_of(family)?;
             for file in files {
-                let (text, mut record) = self.build(file, toolchain)?;
+                let Some((text, mut record)) = built.remove(file) else { continue };
                 let old = manifest.files.remove(&file.name()).filter(|old| old.ptx_hash == record.ptx_hash);
                 record.cubin = old.and_then(|old| old.cubin);
                 if record.cubin.is_none() {
@@ -356,9 +376,8 @@ impl Prebuilt {
         if !stale.is_empty() {
             let toolchain = KernelToolchain::find()
                 .map_err(|source| CudaBuilderError::StalePrebuilt { stale: stale.clone(), source: Box::new(source) })?;
-            for Stale { file, .. } in &stale {
-                texts.insert(file.clone(), self.build(file, &toolchain)?.0);
-            }
+            let files: Vec<_> = stale.iter().map(|stale| stale.file.clone()).collect();
+            texts.extend(self.build(&files, &toolchain)?.into_iter().map(|(file, (text, _))| (file, text)));
         }
         let is_stale = |file: &PtxFile| stale.iter().any(|stale| stale.file == *file);
         let mut ready = Vec::new();

@@ -1,6 +1,6 @@
 //! The GPU kernels of warpsparse, one file a family, and the facts that the host needs to launch them.
 //!
-//! A family is one PTX module, built with `--cfg kernel_family="NAME"`, which leaves out the entry points of all others. The host
+//! A family is one PTX module, built with `--cfg kernel_family="NAME"`, which leaves out the modules of all others. The host
 //! has all of them: it reads the tables of facts, and can call the kernels as plain functions.
 //!
 //! The folders are those of the library. A family's name is unique among all, so its module stands at the root, wherever its
@@ -9,6 +9,8 @@
 //! The macros [`args!`], [`family!`] and [`unroll!`] and the modules that families share serve other crates of kernels too, which depend on
 //! this one and on `cuda_std`.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+// No family uses all that families share.
+#![cfg_attr(target_arch = "nvptx64", allow(dead_code, unreachable_pub))]
 
 // What families share.
 #[path = "primitives/args.rs"]
@@ -62,120 +64,180 @@ mod vector {
     pub mod factor;
     pub mod math;
     mod reduction;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_axpby"))]
     pub mod vector_axpby;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_compare"))]
     pub mod vector_compare;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_map"))]
     pub mod vector_map;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_move"))]
     pub mod vector_move;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random"))]
     pub mod vector_random;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_reduce"))]
     pub mod vector_reduce;
 }
 
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "aggregation"))]
 #[path = "reorder/aggregation.rs"]
 pub mod aggregation;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "amg_aggregates"))]
 #[path = "amg/amg_aggregates.rs"]
 pub mod amg_aggregates;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "amg_diagonals"))]
 #[path = "amg/amg_diagonals.rs"]
 pub mod amg_diagonals;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "amg_strength"))]
 #[path = "amg/amg_strength.rs"]
 pub mod amg_strength;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "amg_sweep"))]
 #[path = "amg/amg_sweep.rs"]
 pub mod amg_sweep;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "amg_tentative"))]
 #[path = "amg/amg_tentative.rs"]
 pub mod amg_tentative;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "breadth_first"))]
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_csr"))]
 #[path = "cg/cg_csr.rs"]
 pub mod cg_csr;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_mixed"))]
 #[path = "cg/cg_mixed.rs"]
 pub mod cg_mixed;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_persistent"))]
 #[path = "cg/cg_persistent.rs"]
 pub mod cg_persistent;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_ranks"))]
 #[path = "cg/cg_ranks.rs"]
 pub mod cg_ranks;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_steps"))]
 #[path = "cg/cg_steps.rs"]
 pub mod cg_steps;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "clustering"))]
 #[path = "reorder/clustering.rs"]
 pub mod clustering;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "compact"))]
 #[path = "primitives/compact.rs"]
 pub mod compact;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "components"))]
 #[path = "reorder/components.rs"]
 pub mod components;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_canonical"))]
 #[path = "stored/csr_canonical.rs"]
 pub mod csr_canonical;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_kronecker"))]
 #[path = "algebra/csr_kronecker.rs"]
 pub mod csr_kronecker;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_merge"))]
 #[path = "algebra/csr_merge.rs"]
 pub mod csr_merge;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_select"))]
 #[path = "algebra/csr_select.rs"]
 pub mod csr_select;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_sort_rows"))]
 #[path = "algebra/csr_sort_rows.rs"]
 pub mod csr_sort_rows;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_structure"))]
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_coo"))]
 #[path = "algebra/csr_to_coo.rs"]
 pub mod csr_to_coo;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_dia"))]
 #[path = "algebra/csr_to_dia.rs"]
 pub mod csr_to_dia;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_ell"))]
 #[path = "algebra/csr_to_ell.rs"]
 pub mod csr_to_ell;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_transpose"))]
 #[path = "algebra/csr_transpose.rs"]
 pub mod csr_transpose;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cuthill_mckee"))]
 #[path = "reorder/cuthill_mckee.rs"]
 pub mod cuthill_mckee;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dense_copy"))]
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tiles"))]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "histogram"))]
 #[path = "primitives/histogram.rs"]
 pub mod histogram;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "ilu"))]
 #[path = "triangular/ilu.rs"]
 pub mod ilu;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "matrix_diagonal"))]
 #[path = "stored/matrix_diagonal.rs"]
 pub mod matrix_diagonal;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "matrix_scale"))]
 #[path = "stored/matrix_scale.rs"]
 pub mod matrix_scale;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "padded_to_csr"))]
 #[path = "algebra/padded_to_csr.rs"]
 pub mod padded_to_csr;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "prefix_sum"))]
 #[path = "primitives/prefix_sum.rs"]
 pub mod prefix_sum;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "radix_count"))]
 #[path = "primitives/radix_count.rs"]
 pub mod radix_count;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "radix_sort"))]
 #[path = "primitives/radix_sort.rs"]
 pub mod radix_sort;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "run_sums"))]
 #[path = "primitives/run_sums.rs"]
 pub mod run_sums;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_bitmap"))]
 #[path = "algebra/spgemm_bitmap.rs"]
 pub mod spgemm_bitmap;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_gather"))]
 #[path = "algebra/spgemm_gather.rs"]
 pub mod spgemm_gather;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_hash"))]
 #[path = "algebra/spgemm_hash.rs"]
 pub mod spgemm_hash;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_rows"))]
 #[path = "algebra/spgemm_rows.rs"]
 pub mod spgemm_rows;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_short"))]
 #[path = "algebra/spgemm_short.rs"]
 pub mod spgemm_short;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_values"))]
 #[path = "algebra/spgemm_values.rs"]
 pub mod spgemm_values;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr"))]
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr_reduce"))]
 #[path = "spmm/spmm_csr_reduce.rs"]
 pub mod spmm_csr_reduce;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_coo"))]
 #[path = "spmv/spmv_coo.rs"]
 pub mod spmv_coo;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_adaptive"))]
 #[path = "spmv/spmv_csr_adaptive.rs"]
 pub mod spmv_csr_adaptive;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_scatter"))]
 #[path = "spmv/spmv_csr_scatter.rs"]
 pub mod spmv_csr_scatter;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_vector"))]
 #[path = "spmv/spmv_csr_vector.rs"]
 pub mod spmv_csr_vector;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_dia"))]
 #[path = "spmv/spmv_dia.rs"]
 pub mod spmv_dia;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_ell"))]
 #[path = "spmv/spmv_ell.rs"]
 pub mod spmv_ell;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "triplets"))]
 #[path = "algebra/triplets.rs"]
 pub mod triplets;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "trsv"))]
 #[path = "triangular/trsv.rs"]
 pub mod trsv;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_scale"))]
 #[path = "vector/vector_scale.rs"]
 pub mod vector_scale;
 

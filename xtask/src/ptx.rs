@@ -109,14 +109,13 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
     let mut problems = prebuilt.verify()?;
     let toolchain = KernelToolchain::find()?;
     let manifest = prebuilt.manifest()?;
-    for file in selected {
+    for (file, (text, record)) in prebuilt.build(selected, &toolchain)? {
         let name = file.name();
         let Some(recorded) = manifest.files.get(&name) else {
             continue;
         };
-        let (text, record) = prebuilt.build(file, &toolchain)?;
         let difference = if record.rustc == recorded.rustc {
-            difference_in_text(&prebuilt.text(file)?, &text)
+            difference_in_text(&prebuilt.text(&file)?, &text)
         } else {
             println!("{name}: made by {}, so only entries and targets are compared", recorded.rustc);
             difference_in_facts(recorded, &record)

@@ -2,11 +2,11 @@
 //! machine code.
 //! `cargo xtask test-kernels`: builds and assembles the kernels that test `cuda_std`.
 
-use std::{collections::BTreeMap, env, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, env, fs, panic::resume_unwind, path::Path, process::Command, thread};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use cuda_builder::{Arch, CudaBuilder};
+use cuda_builder::{Arch, CudaBuilder, Prebuilt, PtxFile};
 use serde::{Deserialize, Serialize};
 
 use crate::kept::{ARCHS, Kept, kept};
@@ -56,13 +56,10 @@ fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, versio
     let path = prebuilt.dir().join("registers.json");
     let ceilings = if update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
 
-    let (manifest, scratch) = (prebuilt.manifest()?, tempfile::tempdir()?);
+    let manifest = prebuilt.manifest()?;
     let (mut problems, mut cubins) = (Vec::new(), Vec::new());
     let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
-    for file in prebuilt.files() {
-        let ptx = scratch.path().join(file.name());
-        fs::write(&ptx, prebuilt.text(&file)?)?;
-        let (usages, cubin) = assemble(ptxas, &ptx, file.arch)?;
+    for (file, (usages, cubin)) in assemble_all(prebuilt, ptxas)? {
         if cubin_archs.contains(&file.arch) {
             let kept = manifest.files.get(&file.name()).and_then(|record| record.cubin.as_ref());
             // Of another version it differs, and need not be worse.
@@ -135,7 +132,27 @@ fn version(ptxas: &str) -> Result<String> {
 }
 
 /// What the entries cost, and the machine code.
-fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<(BTreeMap<String, Usage>, Vec<u8>)> {
+type Assembled = (BTreeMap<String, Usage>, Vec<u8>);
+
+/// Assembles all files, on all cores.
+fn assemble_all(prebuilt: &Prebuilt, ptxas: &str) -> Result<BTreeMap<PtxFile, Assembled>> {
+    let (files, scratch) = (prebuilt.files(), tempfile::tempdir()?);
+    let cores = thread::available_parallelism()?.get();
+    let share_of = |core| {
+        files.iter().skip(core).step_by(cores).map(|file| {
+            let ptx = scratch.path().join(file.name());
+            fs::write(&ptx, prebuilt.text(file)?)?;
+            Ok((file.clone(), assemble(ptxas, &ptx, file.arch)?))
+        })
+    };
+    let assembled: Vec<Result<Vec<_>>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|core| scope.spawn(move || share_of(core).collect())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    Ok(assembled.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<Assembled> {
     let scratch = tempfile::tempdir()?;
     let cubin = scratch.path().join("cubin");
     let run = Command::new(ptxas)
