@@ -8,6 +8,7 @@ use super::{
     history::{Histories, History},
     release::Released,
     shadow::{Access, Touch},
+    system,
     thread::{Place, Thread},
 };
 use crate::{atomic::Scope, mem::DeviceValue};
@@ -158,6 +159,9 @@ impl<T: DeviceValue> Atomic<'_, T> {
         block.stats.borrow_mut().atomics += 1;
         if changed {
             block.progress();
+            if self.is_of_system {
+                system::changed();
+            }
         } else if self.is_of_system {
             self.thread.wait_for_system(self.place);
         } else {

@@ -46,6 +46,7 @@ mod report;
 mod shadow;
 mod shared;
 mod state;
+mod system;
 mod thread;
 mod warp;
 

@@ -5,10 +5,7 @@ use core::{
     panic::Location,
     ptr,
 };
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    time::Duration,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::{
     block::{Block, unravel},
@@ -122,9 +119,6 @@ pub(super) fn run_current_thread(suspender: &Suspender) {
     });
 }
 
-/// How long a look at the memory of several devices takes at least, when waiting.
-const LOOK: Duration = Duration::from_micros(100);
-
 impl Thread {
     pub(super) fn new(linear: u32, dim: [u32; 3]) -> Self {
         Self {
@@ -232,24 +226,6 @@ impl Thread {
     pub(super) fn spin(&self, location: Place) {
         let block = self.block();
         block.idle_spins.set(block.idle_spins.get() + 1);
-        block.wake(self.linear);
-        self.wait(State::Spinning(location));
-    }
-
-    /// Lets other threads run once, and other CPU threads, after a look at memory that other devices may change: for ever, if need be. When all
-    /// threads of the block have looked in vain for a while, each further look of all takes [`LOOK`] at least.
-    pub(super) fn wait_for_system(&self, location: Place) {
-        let block = self.block();
-        // In vain it may be for this block, so that others run; but never for good.
-        block.idle_spins.set(1);
-        let looks = block.system_looks.get() + 1;
-        block.system_looks.set(looks);
-        let live = u64::from(block.live.get());
-        if looks > 8 * live && looks.is_multiple_of(live) {
-            std::thread::sleep(LOOK);
-        } else {
-            std::thread::yield_now();
-        }
         block.wake(self.linear);
         self.wait(State::Spinning(location));
     }
