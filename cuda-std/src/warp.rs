@@ -96,16 +96,25 @@ macro_rules! shuffles {
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $name<T: WarpShuffleValue>(mask: u32, value: T, $operand: u32, width: u32) -> (T, bool) {
-            let [low, high] = value.to_words();
+            // In the emulator both words go at once.
+            #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller keeps the module's rules.
-            let (low, inside) = unsafe { backend::shuffle(ShuffleMode::$mode, mask, low, $operand, width) };
-            let high = if T::WIDE {
-                // SAFETY: as above.
-                unsafe { backend::shuffle(ShuffleMode::$mode, mask, high, $operand, width).0 }
-            } else {
-                high
+            let (words, inside) =
+                unsafe { backend::shuffle(ShuffleMode::$mode, mask, value.to_words(), T::WIDE, $operand, width) };
+            #[cfg(target_arch = "nvptx64")]
+            let (words, inside) = {
+                let [low, high] = value.to_words();
+                // SAFETY: the caller keeps the module's rules.
+                let (low, inside) = unsafe { backend::shuffle(ShuffleMode::$mode, mask, low, $operand, width) };
+                let high = if T::WIDE {
+                    // SAFETY: as above.
+                    unsafe { backend::shuffle(ShuffleMode::$mode, mask, high, $operand, width).0 }
+                } else {
+                    high
+                };
+                ([low, high], inside)
             };
-            (T::from_words([low, high]), inside)
+            (T::from_words(words), inside)
         }
     )*};
 }

@@ -82,8 +82,16 @@ pub(crate) unsafe fn sync_warp(mask: u32) {
     with_current(|thread| thread.warp_operation(WarpOperation::Sync, mask, 0, place));
 }
 
+/// Both words of a `wide` value go at once. On a GPU they take two operations, which are counted.
 #[track_caller]
-pub(crate) unsafe fn shuffle(mode: ShuffleMode, mask: u32, value: u32, operand: u32, width: u32) -> (u32, bool) {
+pub(crate) unsafe fn shuffle(
+    mode: ShuffleMode,
+    mask: u32,
+    [low, high]: [u32; 2],
+    wide: bool,
+    operand: u32,
+    width: u32,
+) -> ([u32; 2], bool) {
     let place = Location::caller();
     with_current(|thread| {
         if !width.is_power_of_two() || width > 32 {
@@ -92,8 +100,10 @@ pub(crate) unsafe fn shuffle(mode: ShuffleMode, mask: u32, value: u32, operand: 
         }
         thread.operand.set(operand);
         thread.width.set(width);
-        let (value, inside) = thread.warp_operation(WarpOperation::Shuffle(mode), mask, u64::from(value), place);
-        (value as u32, inside)
+        thread.block().stats.borrow_mut().warp_operations += u64::from(wide);
+        let words = u64::from(low) | u64::from(high) << 32;
+        let (words, inside) = thread.warp_operation(WarpOperation::Shuffle(mode), mask, words, place);
+        ([words as u32, (words >> 32) as u32], inside)
     })
 }
 
