@@ -1,8 +1,10 @@
 //! Krylov methods for systems of every kind, behind one builder.
 
 mod bicgstab;
+mod bicgstab_l;
 mod choice;
 mod gmres;
+mod idr;
 mod minres;
 mod system;
 
@@ -10,8 +12,10 @@ use std::{fmt, ops::ControlFlow, rc::Rc};
 
 use self::{
     bicgstab::BiCgStab,
+    bicgstab_l::BiCgStabL,
     choice::{Candidate, Failure, Known, Shared},
     gmres::Gmres,
+    idr::Idr,
     minres::Minres,
     system::System,
 };
@@ -82,6 +86,18 @@ pub enum SolverMethod {
     Minres,
     /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. 10 vectors.
     BiCgStab,
+    /// BiCGSTAB(l) (Sleijpen & Fokkema, 1993): any matrix. `2 * l` products an iteration, which minimises the residual over `l` dimensions at
+    /// once: it also suits matrices whose eigenvalues lie near the imaginary axis, as where convection dominates.
+    BiCgStabL {
+        /// The dimensions, at least 1; 2 is common. `3 * l + 6` vectors.
+        l: usize,
+    },
+    /// IDR(s) (Sonneveld & van Gijzen, 2008; in the biorthogonal form of 2011): any matrix. One product an iteration. It often takes as many
+    /// iterations as GMRES without restarts takes, or few more.
+    Idr {
+        /// The number of shadow vectors, at least 1; 4 is common, and more take fewer iterations, each of more operations. `3 * s + 4` vectors.
+        s: usize,
+    },
     /// GMRES (Saad & Schultz, 1986): any matrix. The residual never grows, but the method may stagnate if it is restarted too early. An
     /// iteration takes
     /// time in proportion to the iterations since the restart.
@@ -103,6 +119,8 @@ impl fmt::Display for SolverMethod {
             Self::Cg => f.write_str("conjugate gradients"),
             Self::Minres => f.write_str("MINRES"),
             Self::BiCgStab => f.write_str("BiCGSTAB"),
+            Self::BiCgStabL { l } => write!(f, "BiCGSTAB({l})"),
+            Self::Idr { s } => write!(f, "IDR({s})"),
             Self::Gmres { restart } => write!(f, "GMRES({restart})"),
             Self::FlexibleGmres { restart } => write!(f, "flexible GMRES({restart})"),
         }
@@ -241,9 +259,8 @@ impl<'a, T: Scalar> Solver<'a, T> {
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for an operator that is not square, or vectors of another length;
-    /// [`DeviceMismatch`](Error::DeviceMismatch); [`InvalidOption`](Error::InvalidOption) for a restart after 0 iterations, and a tolerance
-    /// that is negative or not
-    /// finite; [`Breakdown`](Error::Breakdown), naming the iteration, if the method does not suit the system or numbers are not finite; the
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`InvalidOption`](Error::InvalidOption) for a restart after 0 iterations, an `l` or `s` of
+    /// 0, and a tolerance that is negative or not finite; [`Breakdown`](Error::Breakdown), naming the iteration, if the method does not suit the system or numbers are not finite; the
     /// errors of the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         self.check(b, x)?;
@@ -280,10 +297,15 @@ impl<'a, T: Scalar> Solver<'a, T> {
         check_length("x", n, x.len())?;
         device.check_same("b", b.device())?;
         device.check_same("x", x.device())?;
-        if let SolverMethod::Gmres { restart: 0 } | SolverMethod::FlexibleGmres { restart: 0 } = self.method {
-            return Err(Error::InvalidOption("GMRES with a restart after 0 iterations".into()));
-        }
-        self.criterion.check()
+        let problem = match self.method {
+            SolverMethod::Gmres { restart: 0 } | SolverMethod::FlexibleGmres { restart: 0 } => {
+                "GMRES with a restart after 0 iterations"
+            }
+            SolverMethod::BiCgStabL { l: 0 } => "BiCGSTAB(l) with an l of 0",
+            SolverMethod::Idr { s: 0 } => "IDR(s) with an s of 0",
+            _ => return self.criterion.check(),
+        };
+        Err(Error::InvalidOption(problem.into()))
     }
 
     fn attempt(&mut self, candidate: Candidate<'a, T>, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
@@ -316,6 +338,8 @@ impl<'a, T: Scalar> Solver<'a, T> {
             }
             SolverMethod::Minres => Box::new(Minres::new(system)?),
             SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
+            SolverMethod::BiCgStabL { l } => Box::new(BiCgStabL::new(system, l)?),
+            SolverMethod::Idr { s } => Box::new(Idr::new(system, s)?),
             SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
             SolverMethod::FlexibleGmres { restart } => Box::new(Gmres::new(system, restart, true)?),
         };
