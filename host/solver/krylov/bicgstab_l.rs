@@ -2,7 +2,7 @@
 
 use super::system::{NOT_FINITE, System, Tally};
 use crate::{
-    DeviceScalar, DeviceVec, Result, Scalar,
+    DeviceScalar, DeviceVec, Reduction, Result, Scalar,
     scalar::precision,
     solver::{
         StopReason,
@@ -40,7 +40,7 @@ pub(super) struct BiCgStabL<'s, T: Scalar> {
     beta: DeviceScalar<T>,
     minimum: Minimum<T>,
     norm: DeviceScalar<T>,
-    /// The norm of `r[0]` after each step of BiCG and after the minimisation, and then `r^ . r[0]`.
+    /// The norm of `r[0]` after each step of BiCG and after the minimisation, and then `r^ . r[0]` and the norm of `y`.
     log: DeviceVec<T>,
     shadow_norm: f64,
     /// Whether no iteration has counted since the last restart.
@@ -62,6 +62,8 @@ struct Minimum<T> {
 
 impl<'s, T: Scalar> BiCgStabL<'s, T> {
     pub(super) fn new(system: System<'s, T>, l: usize) -> Result<Self> {
+        // More dimensions than unknowns are linearly dependent.
+        let l = l.min(system.size().max(1));
         let scalars = |count: usize| (0..count).map(|_| system.scalar()).collect::<Result<Vec<_>>>();
         let minimum = Minimum {
             tau: (0..l).map(scalars).collect::<Result<_>>()?,
@@ -81,7 +83,7 @@ impl<'s, T: Scalar> BiCgStabL<'s, T> {
             beta: system.scalar()?,
             minimum,
             norm: system.scalar()?,
-            log: system.a.device().zeros(l + 2)?,
+            log: system.a.device().zeros(l + 3)?,
             shadow_norm: 0.0,
             is_fresh: true,
             tally: Tally::default(),
@@ -165,7 +167,9 @@ impl<'s, T: Scalar> BiCgStabL<'s, T> {
         u.iter().zip(&*gamma).try_for_each(|(u, gamma)| newest.axpy(-gamma, u))?;
         shadow.dot_into(&*first, rho)?;
         log.slice_mut(l..=l)?.fill(&*norm)?;
-        log.slice_mut(l + 1..=l + 1)?.fill(&*rho)
+        log.slice_mut(l + 1..=l + 1)?.fill(&*rho)?;
+        y[l + 1].reduce_into(Reduction::Norm2, norm)?;
+        log.slice_mut(l + 2..=l + 2)?.fill(&*norm)
     }
 
     /// Adds `M y[place]` to `x`.
@@ -209,17 +213,15 @@ impl<T: Scalar> Method for BiCgStabL<'_, T> {
         (0..l).try_for_each(|j| self.step(j))?;
         self.minimise()?;
         let log: Vec<f64> = self.log.to_vec()?.into_iter().map(Scalar::to_f64).collect();
-        let (norm, rho) = (log[l], log[l + 1]);
-        let is_broken = !norm.is_finite() || !rho.is_finite();
-        if is_broken || norm > self.tally.round.target {
-            // The steps after one with a small residual may divide by 0.
-            if let Some(j) = log[..l].iter().position(|norm| *norm <= self.tally.round.target) {
-                self.tally.norms.push(log[j]);
-                self.tally.end = Some(Ok(StopReason::Converged));
-                self.y.swap(0, j + 1);
-                return Ok(());
-            }
+        // What comes after a step with a small residual may divide by 0, or by rounding errors.
+        if let Some(j) = log[..l].iter().position(|norm| *norm <= self.tally.round.target) {
+            self.tally.norms.push(log[j]);
+            self.tally.end = Some(Ok(StopReason::Converged));
+            self.y.swap(0, j + 1);
+            return Ok(());
         }
+        let (norm, rho) = (log[l], log[l + 1]);
+        let is_broken = log[l..].iter().any(|number| !number.is_finite());
         if is_broken && self.is_fresh {
             self.tally.end = Some(Err(breakdown(done + 1, BREAKDOWN)));
             return Ok(());
