@@ -261,7 +261,9 @@ fn degenerate(device: &Device) {
                     Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-12)).solve(&on_device, &mut x);
                 let info = info.unwrap();
                 assert_eq!(info.reason, StopReason::Converged, "{method} {n}");
-                assert!(info.iterations <= n, "{method} {n}: {}", info.iterations);
+                // IDR(s) takes up to n + n / s.
+                let most = if method == (SolverMethod::Idr { s: 1 }) { 2 * n } else { n };
+                assert!(info.iterations <= most, "{method} {n}: {}", info.iterations);
                 let x = x.to_vec().unwrap();
                 assert!(x.iter().zip(&solution).all(|(x, y)| (x - y).abs() < 1e-11), "{method} {n}: {x:?}");
             }

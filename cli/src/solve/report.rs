@@ -151,7 +151,7 @@ impl fmt::Display for Report {
         }
         let ended = match self.ended {
             Ended::Converged => "converged",
-            Ended::LeastSquares => "least squares: A'r is as small as asked for",
+            Ended::LeastSquares => "least squares, converged in A'r",
             Ended::MaxIterations | Ended::RoundingLimit | Ended::Stopped => "not converged",
         };
         writeln!(f, "result     {ended} after {iterations} iterations")?;

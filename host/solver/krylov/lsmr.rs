@@ -282,7 +282,8 @@ impl Rotations {
 
 impl<T: Scalar> Method for Lsmr<'_, T> {
     fn size(&self) -> usize {
-        self.system.x.len()
+        // Without unknowns it takes a round to find that the residual is the least.
+        self.system.x.len().max(1)
     }
 
     /// Of the damped system.
