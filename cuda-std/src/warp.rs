@@ -98,9 +98,10 @@ macro_rules! shuffles {
         pub unsafe fn $name<T: WarpShuffleValue>(mask: u32, value: T, $operand: u32, width: u32) -> (T, bool) {
             // In the emulator both words go at once.
             #[cfg(not(target_arch = "nvptx64"))]
-            // SAFETY: the caller keeps the module's rules.
-            let (words, inside) =
-                unsafe { backend::shuffle(ShuffleMode::$mode, mask, value.to_words(), T::WIDE, $operand, width) };
+            let (words, inside) = {
+                // SAFETY: the caller keeps the module's rules.
+                unsafe { backend::shuffle(ShuffleMode::$mode, mask, value.to_words(), T::WIDE, $operand, width) }
+            };
             #[cfg(target_arch = "nvptx64")]
             let (words, inside) = {
                 let [low, high] = value.to_words();
