@@ -55,10 +55,14 @@ pub(super) struct Known<'a, T: Scalar> {
 impl<'a, T: Scalar> Known<'a, T> {
     pub(super) fn new(solver: &Solver<'a, T>) -> Result<Self> {
         let matrix = solver.operator.as_matrix();
-        let is_symmetric = match matrix.map(symmetry::check) {
-            Some(Ok(())) => true,
-            None | Some(Err(Error::Breakdown { .. })) => false,
-            Some(Err(error)) => return Err(error),
+        let is_symmetric = match matrix {
+            _ if solver.assume_symmetric => true,
+            None => false,
+            Some(matrix) => match symmetry::check(matrix) {
+                Ok(()) => true,
+                Err(Error::Breakdown { .. }) => false,
+                Err(error) => return Err(error),
+            },
         };
         let (chooses, given) = (solver.chooses && matrix.is_some(), solver.preconditioner.clone());
         Ok(Self { matrix, is_symmetric, chooses, given, jacobi: None, factors: None })
