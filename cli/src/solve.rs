@@ -21,7 +21,7 @@ use std::{
 use clap::Args;
 use measure::{DTypeName, MatrixReport, Outcome, TransportName, emit};
 use warpsparse::{
-    Amg, CsrMatrix, Device, Error, Preconditioner, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource,
+    Amg, CastFrom, CsrMatrix, Device, Error, Preconditioner, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource,
 };
 
 use self::{
@@ -138,9 +138,14 @@ fn check_folder(path: &Path) -> Result<(), String> {
 
 fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome
 where
+    f32: CastFrom<T>,
     Amg<f32>: Preconditioner<T>,
 {
     let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
+    if let Some(why) = system::contradiction(&matrix, &b, options.tol).filter(|_| options.method != MethodName::Minres)
+    {
+        return Err(NotConverged(why).into());
+    }
     let first_guess = vec![T::default(); b.len()];
     // With a first guess of 0, the first residual is b.
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();

@@ -364,6 +364,43 @@ fn multigrid_for_nodes_with_several_unknowns() {
 }
 
 #[test]
+fn singular_systems_are_solved_or_refused_with_the_reason() {
+    // A path of 500 points that nothing holds.
+    let (neumann, b) = (scratch("neumann.mtx"), scratch("neumann_b.mtx"));
+    let entries = (1..=500).map(|i| {
+        let diagonal = if i == 1 || i == 500 { 1 } else { 2 };
+        format!("{i} {i} {diagonal}\n{}", if i > 1 { format!("{i} {} -1\n", i - 1) } else { String::new() })
+    });
+    let header = "%%MatrixMarket matrix coordinate real symmetric";
+    fs::write(&neumann, format!("{header}\n500 500 999\n{}", entries.collect::<String>())).unwrap();
+    fs::write(&b, "%%MatrixMarket matrix coordinate real general\n500 1 2\n1 1 1\n500 1 -1\n").unwrap();
+    for precond in ["amg", "auto"] {
+        let report = solve(&[&neumann, "--rhs", &b, "--precond", precond, "--tol", "1e-8"]);
+        assert!(report["converged"] == true && number(&report, "relative_residual") < 1.1e-8, "{report}");
+        if precond == "amg" {
+            let notes = report["setup"]["notes"].to_string();
+            assert!(notes.contains("the matrix is singular, to rounding") && number(&report, "iterations") < 16.0);
+        }
+        let (status, error) = failure(&[&neumann, "--device", "cpu", "--precond", precond, "--dtype", "f32"]);
+        assert!(status == 3 && error.contains("adds up to 0, as in a problem with Neumann's boundary"), "{error}");
+        assert!(error.contains("b adds up to 500: no x has a relative residual below 1.00e0"), "{error}");
+    }
+    // The least residual of all, and the same with one point held.
+    let (status, error) = failure(&[&neumann, "--device", "cpu", "--method", "minres"]);
+    assert!(status == 3 && error.contains("not precise enough for a smaller residual"), "{status}: {error}");
+    let text = fs::read_to_string(&neumann).unwrap().replacen("1 1 1\n", "1 1 1.001\n", 1);
+    fs::write(&neumann, text).unwrap();
+    assert!(solve(&[&neumann, "--precond", "amg"])["converged"] == true);
+    // A row of zeros.
+    fs::write(&neumann, format!("{header}\n3 3 3\n1 1 2\n2 2 0\n3 3 4\n")).unwrap();
+    let (status, error) = failure(&[&neumann, "--device", "cpu"]);
+    let expected = "row 1 of the matrix is zero, and b is 1 there: no x has a relative residual below 5.77e-1";
+    assert!(status == 3 && error.contains(expected), "{status}: {error}");
+    let report = solve(&[&neumann, "--rhs", "sums", "--precond", "amg"]);
+    assert!(report["converged"] == true && report["setup"]["notes"].to_string().contains("Rows of zeros: 1."));
+}
+
+#[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
     let cases: [(&[&str], &str); 13] = [

@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, CsrMatrix, DType, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result,
-    Scalar, Solver, SolverPreconditioner,
+    Amg, AmgInfo, AmgOptions, Attempt, CastFrom, CsrMatrix, DType, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner,
+    Result, Scalar, Solver, SolverPreconditioner,
 };
 
 use super::{MethodName, Options, nodes::Nodes};
@@ -111,6 +111,7 @@ impl Multigrid {
 
 impl<T: Scalar> Chosen<T>
 where
+    f32: CastFrom<T>,
     Amg<f32>: Preconditioner<T>,
 {
     pub(super) fn new(
