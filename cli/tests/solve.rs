@@ -317,6 +317,33 @@ fn what_does_not_fit_is_a_failure_that_names_the_file() {
 }
 
 #[test]
+fn multigrid_of_meshes_graphs_and_jumps() {
+    let laplacian = |name: &str| format!("gen:graphlap:{}", data(name));
+    // At most so many iterations, and times the entries of the matrix. Measured: 13, 11, 23, 22 and 21.
+    for (matrix, most, complexity) in [
+        (laplacian("4elt.mtx.gz"), 16.0, 1.5),
+        (laplacian("copter2.mtx.gz"), 16.0, 1.5),
+        (laplacian("pubmed.mtx.gz"), 30.0, 2.0),
+        ("gen:jump3d:20:1e6".into(), 30.0, 2.0),
+        ("gen:aniso2d:100:0.001".into(), 30.0, 2.0),
+    ] {
+        let report = solve(&[&matrix, "--precond", "amg", "--tol", "1e-8"]);
+        assert!(report["converged"] == true && number(&report, "relative_residual") < 1.1e-8, "{report}");
+        assert!(number(&report, "iterations") <= most, "{matrix}: {}", report["iterations"]);
+        assert!(number(&report["setup"], "operator_complexity") <= complexity, "{matrix}: {}", report["setup"]);
+    }
+    // What it does not suit: an error with the reason.
+    for (matrix, reason) in [
+        ("gen:convdiff2d:30:1000", "the matrix is not symmetric"),
+        ("gen:helmholtz2d:40:20", "the matrix is not positive definite"),
+        ("gen:stokes2d:12", "the matrix is not positive definite"),
+    ] {
+        let (status, error) = failure(&[matrix, "--device", "cpu", "--precond", "amg"]);
+        assert!(status == 1 && error.contains(reason), "{matrix}: {status}: {error}");
+    }
+}
+
+#[test]
 fn multigrid_for_nodes_with_several_unknowns() {
     let body = "gen:elasticity3d:8";
     let with = |more: &[&str]| {
