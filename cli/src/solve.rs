@@ -20,15 +20,13 @@ use std::{
 
 use clap::Args;
 use measure::{DTypeName, MatrixReport, Outcome, TransportName, emit};
-use warpsparse::{
-    Amg, CastFrom, CsrMatrix, Device, Error, Preconditioner, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource,
-};
+use warpsparse::{CsrMatrix, Device, Error, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource};
 
 use self::{
     course::Course,
     history::{History, HistoryOut},
     method::{LaunchName, MethodName},
-    preconditioner::{Chosen, Kind, Multigrid, Setup, Wanted},
+    preconditioner::{Chosen, Element, Kind, Multigrid, Setup, Wanted},
     report::{Ended, Report, Tried},
     system::{Rhs, System},
 };
@@ -136,11 +134,7 @@ fn check_folder(path: &Path) -> Result<(), String> {
     }
 }
 
-fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome
-where
-    f32: CastFrom<T>,
-    Amg<f32>: Preconditioner<T>,
-{
+fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
     if let Some(why) = system::contradiction(&matrix, &b, options.tol).filter(|_| options.method != MethodName::Minres)
     {

@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, CastFrom, CsrMatrix, DType, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner,
-    Result, Scalar, Solver, SolverPreconditioner,
+    Amg, AmgInfo, AmgOptions, Attempt, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
+    Solver, SolverPreconditioner,
 };
 
 use super::{MethodName, Options, nodes::Nodes};
@@ -109,11 +109,30 @@ impl Multigrid {
     }
 }
 
-impl<T: Scalar> Chosen<T>
-where
-    f32: CastFrom<T>,
-    Amg<f32>: Preconditioner<T>,
-{
+/// An element type of systems.
+pub(super) trait Element: Scalar {
+    /// Multigrid in `f32`, with what it is, for systems of another type.
+    fn single(
+        multigrid: &Multigrid,
+        a: &DeviceMatrix<Self>,
+    ) -> Result<Option<(Box<dyn Preconditioner<Self>>, AmgInfo)>>;
+}
+
+impl Element for f32 {
+    fn single(_: &Multigrid, _: &DeviceMatrix<f32>) -> Result<Option<(Box<dyn Preconditioner<f32>>, AmgInfo)>> {
+        Ok(None)
+    }
+}
+
+impl Element for f64 {
+    fn single(multigrid: &Multigrid, a: &DeviceMatrix<f64>) -> Result<Option<(Box<dyn Preconditioner<f64>>, AmgInfo)>> {
+        let amg = multigrid.options().build(&a.cast::<f32>()?)?;
+        let info = amg.describe();
+        Ok(Some((Box::new(amg), info)))
+    }
+}
+
+impl<T: Element> Chosen<T> {
     pub(super) fn new(
         wanted: Wanted,
         method: MethodName,
@@ -182,15 +201,17 @@ where
     fn amg(a: &DeviceMatrix<T>, multigrid: &Multigrid, reason: String) -> Result<Self> {
         a.device().synchronize()?;
         let start = Instant::now();
-        let is_cast = multigrid.dtype == DTypeName::F32 && T::DTYPE == DType::F64;
-        let (made, info) = if is_cast {
-            let amg = multigrid.options().build(&a.cast::<f32>()?)?;
-            let info = amg.describe();
-            (Made::Preconditioner(Box::new(amg)), info)
-        } else {
-            let amg = multigrid.options().build(a)?;
-            let info = amg.describe();
-            (Made::Multigrid(Box::new(amg)), info)
+        let single = match multigrid.dtype {
+            DTypeName::F32 => T::single(multigrid, a)?,
+            DTypeName::F64 => None,
+        };
+        let (made, info) = match single {
+            Some((amg, info)) => (Made::Preconditioner(amg), info),
+            None => {
+                let amg = multigrid.options().build(a)?;
+                let info = amg.describe();
+                (Made::Multigrid(Box::new(amg)), info)
+            }
         };
         a.device().synchronize()?;
         let setup = Some(Setup::new(&info, multigrid.dtype, start.elapsed()));
