@@ -136,8 +136,7 @@ fn check_folder(path: &Path) -> Result<(), String> {
 
 fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
-    if let Some(why) = system::contradiction(&matrix, &b, options.tol).filter(|_| options.method != MethodName::Minres)
-    {
+    if let Some(why) = system::contradiction(&matrix, &b, options.tol) {
         return Err(NotConverged(why).into());
     }
     let first_guess = vec![T::default(); b.len()];
