@@ -61,7 +61,7 @@ pub(crate) enum Phase {
 
 /// A residual of `x` is accepted up to this multiple of the target, because it differs from the updated residual by
 /// rounding.
-const ACCEPTED: f64 = 1.01;
+pub(crate) const ACCEPTED: f64 = 1.01;
 
 /// A direction is kept if the replaced residual is at most this multiple of the updated one,
 const MAX_DRIFT: f64 = 2.0;

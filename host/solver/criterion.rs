@@ -60,6 +60,11 @@ impl Criterion {
         (self.tolerance.relative * b_norm).max(self.tolerance.absolute)
     }
 
+    /// Returns the relative tolerance.
+    pub(crate) fn relative(&self) -> f64 {
+        self.tolerance.relative
+    }
+
     /// Returns the maximum number of iterations for a system of this size.
     pub(crate) fn limit(&self, size: usize) -> usize {
         self.max_iterations.unwrap_or(10 * size)

@@ -22,6 +22,9 @@ pub struct SolveInfo {
 pub enum StopReason {
     /// The residual reached the tolerance.
     Converged,
+    /// The residual `r = b - A x` is small in no other sense than that `x` is the solution of the least squares problem:
+    /// `norm(A^T r) <= relative tolerance * norm(A) * norm(r)`. [`SolverMethod::Lsmr`](crate::SolverMethod::Lsmr) alone.
+    LeastSquares,
     /// The number of iterations reached its limit.
     MaxIterations,
     /// The element type is not precise enough for a smaller residual: the residual that the iteration updates reached

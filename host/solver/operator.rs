@@ -1,6 +1,6 @@
 //! Linear operators, which solvers accept in place of a matrix.
 
-use crate::{Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Result, Scalar};
+use crate::{Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar};
 
 /// A linear map: a matrix, or anything that computes a matrix-vector product.
 ///
@@ -50,6 +50,16 @@ pub trait LinearOperator<T: Scalar> {
     /// Any error ends the solve and is returned by it.
     fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()>;
 
+    /// Computes `x = A^T * y` on `x`'s stream, where `y` has [`nrows`](Self::nrows) and `x` has [`ncols`](Self::ncols)
+    /// elements. The old `x` may hold anything. [`SolverMethod::Lsmr`](crate::SolverMethod::Lsmr) alone needs it, and for
+    /// a [`DeviceMatrix`] it makes the transpose instead.
+    ///
+    /// # Errors
+    /// By default [`Unsupported`](Error::Unsupported). Any error ends the solve and is returned by it.
+    fn apply_transposed(&self, _y: DeviceSlice<'_, T>, _x: DeviceSliceMut<'_, T>) -> Result<()> {
+        Err(Error::Unsupported("products with the transpose of this operator".into()))
+    }
+
     /// Returns whether [`apply`](Self::apply) only queues operations on the device, always the same ones, without
     /// waiting or copying to or from the host. Solvers may then record it once and replay it. Otherwise, as by default,
     /// they call it for each product. If this returns true and `apply` does anything else, solving fails.
@@ -79,6 +89,10 @@ impl<T: Scalar> LinearOperator<T> for DeviceMatrix<T> {
 
     fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()> {
         self.spmv(T::from_f64(1.0), x, T::default(), y)
+    }
+
+    fn apply_transposed(&self, y: DeviceSlice<'_, T>, x: DeviceSliceMut<'_, T>) -> Result<()> {
+        self.spmv_transposed(T::from_f64(1.0), y, T::default(), x)
     }
 
     fn can_be_recorded(&self) -> bool {

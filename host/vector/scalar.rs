@@ -87,9 +87,14 @@ impl<T: Scalar> DeviceScalar<T> {
         self.vector.scale(factor)
     }
 
-    /// Takes the square root, without waiting.
-    pub(crate) fn root(&mut self) -> Result<()> {
-        self.vector.map(Map::Sqrt)
+    /// Adds a multiple of another scalar, without waiting.
+    pub(crate) fn axpy<'a>(&mut self, factor: impl IntoFactor<'a, T>, other: &Self) -> Result<()> {
+        self.vector.axpy(factor, &other.vector)
+    }
+
+    /// Applies a function, without waiting.
+    pub(crate) fn map(&mut self, map: Map<T>) -> Result<()> {
+        self.vector.map(map)
     }
 
     /// Returns `1 / self` as a factor.

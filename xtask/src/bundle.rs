@@ -31,6 +31,7 @@ const BUILT: &[&str] = &[
     "--test=graph",
     "--test=ilu",
     "--test=krylov",
+    "--test=least_squares",
     "--test=matrix_values",
     "--test=orders_on_device",
     "--test=own_kernel",

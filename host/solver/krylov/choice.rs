@@ -42,6 +42,7 @@ impl<'a, T: Scalar> Candidate<'a, T> {
 /// What has been found about the system.
 pub(super) struct Known<'a, T: Scalar> {
     matrix: Option<&'a DeviceMatrix<T>>,
+    is_square: bool,
     is_symmetric: bool,
     /// Whether there is a preconditioner to choose.
     chooses: bool,
@@ -55,24 +56,26 @@ pub(super) struct Known<'a, T: Scalar> {
 impl<'a, T: Scalar> Known<'a, T> {
     pub(super) fn new(solver: &Solver<'a, T>) -> Result<Self> {
         let matrix = solver.operator.as_matrix();
+        let is_square = matrix.is_none_or(|matrix| matrix.nrows() == matrix.ncols());
         let is_symmetric = match matrix {
             _ if solver.assume_symmetric => true,
-            None => false,
-            Some(matrix) => match symmetry::check(matrix) {
+            Some(matrix) if is_square => match symmetry::check(matrix) {
                 Ok(()) => true,
                 Err(Error::Breakdown { .. }) => false,
                 Err(error) => return Err(error),
             },
+            _ => false,
         };
         let (chooses, given) = (solver.chooses && matrix.is_some(), solver.preconditioner.clone());
-        Ok(Self { matrix, is_symmetric, chooses, given, jacobi: None, factors: None })
+        Ok(Self { matrix, is_square, is_symmetric, chooses, given, jacobi: None, factors: None })
     }
 
     /// What to try after so many attempts, of which the last has failed as told.
     pub(super) fn candidate(&mut self, attempts: usize, failure: &Failure) -> Result<Candidate<'a, T>> {
-        use SolverMethod::{BiCgStab, Cg, Gmres, Minres};
-        use SolverPreconditioner::{Ilu, Jacobi, None as Nothing};
+        use SolverMethod::{BiCgStab, Cg, Gmres, Lsmr, Minres};
+        use SolverPreconditioner::{Columns, Ilu, Jacobi, None as Nothing};
         let reason = match failure {
+            Failure::None if !self.is_square => "the matrix is not square".into(),
             Failure::None if self.is_symmetric => "the matrix is symmetric".into(),
             Failure::None if self.matrix.is_some() => "the matrix is not symmetric".into(),
             Failure::None => "the operator is no matrix, and may not be symmetric".into(),
@@ -82,6 +85,7 @@ impl<'a, T: Scalar> Known<'a, T> {
         let n = self.matrix.map_or(usize::MAX, DeviceMatrix::nrows);
         let gmres = Gmres { restart: if n <= SMALL { LONG_RESTART } else { RESTART } };
         let (method, kind) = match (self.is_symmetric, attempts) {
+            _ if !self.is_square => (Lsmr, Columns),
             (true, 0) => (Cg, Jacobi),
             (true, 1) if !self.chooses || matches!(failure, Failure::Breakdown(_)) => (Minres, Nothing),
             (true, 1) => (Cg, Ilu),
@@ -120,6 +124,7 @@ impl<'a, T: Scalar> Known<'a, T> {
                 }
             },
             SolverPreconditioner::Jacobi => Some(self.jacobi(matrix)?),
+            SolverPreconditioner::Columns => Some(Rc::new(Jacobi::of_columns(matrix)?) as Shared<'a, T>),
             _ => None,
         };
         Ok(Candidate { method, kind, preconditioner, reason })

@@ -4,7 +4,7 @@ use std::mem;
 
 use super::system::{NOT_FINITE, System, Tally};
 use crate::{
-    DeviceScalar, DeviceVec, Result, Scalar,
+    DeviceScalar, DeviceVec, Map, Result, Scalar,
     scalar::precision,
     solver::{
         StopReason,
@@ -112,7 +112,7 @@ impl<'s, T: Scalar> Minres<'s, T> {
         log.slice_mut(3 * place..=3 * place)?.fill(&*alpha)?;
         log.slice_mut(3 * place + 1..=3 * place + 1)?.fill(&*beta)?;
         // The root of a small negative number is that of rounding: the host looks at the square.
-        beta.root()
+        beta.map(Map::Sqrt)
     }
 
     /// The updates of as many of `count` iterations as count, and how the method ends after them, if it does.
@@ -242,7 +242,7 @@ impl<T: Scalar> Method for Minres<'_, T> {
         self.u[1].assign(&self.r)?;
         self.u[1].dot_into(self.system.precondition(&self.u[1], &mut self.z)?, &mut self.beta)?;
         let square = self.beta.get()?.to_f64();
-        self.beta.root()?;
+        self.beta.map(Map::Sqrt)?;
         self.w.iter_mut().try_for_each(|w| w.fill(T::default()))?;
         self.rotations = Rotations { cosine: -1.0, phi_bar: square.sqrt(), ..Rotations::default() };
         match () {

@@ -1,8 +1,11 @@
 //! Krylov methods for systems of every kind, behind one builder.
 
 mod bicgstab;
+mod bicgstab_l;
 mod choice;
 mod gmres;
+mod idr;
+mod lsmr;
 mod minres;
 mod system;
 
@@ -10,8 +13,11 @@ use std::{fmt, ops::ControlFlow, rc::Rc};
 
 use self::{
     bicgstab::BiCgStab,
+    bicgstab_l::BiCgStabL,
     choice::{Candidate, Failure, Known, Shared},
     gmres::Gmres,
+    idr::Idr,
+    lsmr::Lsmr,
     minres::Minres,
     system::System,
 };
@@ -21,7 +27,7 @@ use super::{
 };
 use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length};
 
-/// A solver for `A * x = b` with any square matrix or operator, and an optional preconditioner.
+/// A solver for `A * x = b` with any square matrix or operator, and an optional preconditioner; and for least squares with rectangular ones.
 ///
 /// ```
 /// use warpsparse::{CsrMatrix, Device, Jacobi, Solver, SolverMethod, Tolerance};
@@ -52,6 +58,7 @@ pub struct Solver<'a, T: Scalar> {
     chooses: bool,
     assume_symmetric: bool,
     criterion: Criterion,
+    damping: f64,
     method: SolverMethod,
     cg_method: CgMethod,
     callback: Option<Box<Callback<'a>>>,
@@ -74,6 +81,8 @@ pub enum SolverMethod {
     /// | 2 | MINRES after a breakdown, otherwise conjugate gradients with [`Ilu`](crate::Ilu) | GMRES with it | MINRES if symmetric, otherwise GMRES |
     /// | 3 | GMRES with [`Ilu`](crate::Ilu) | GMRES with [`Jacobi`](crate::Jacobi) | GMRES with more vectors |
     ///
+    /// Matrices that are not square are solved by LSMR with [`Jacobi::of_columns`](crate::Jacobi::of_columns).
+    ///
     /// Without incomplete factors, as where a pivot is 0, Jacobi's preconditioner takes their place, with 1 for elements of the diagonal that are 0.
     #[default]
     Auto,
@@ -83,6 +92,18 @@ pub enum SolverMethod {
     Minres,
     /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. 10 vectors.
     BiCgStab,
+    /// BiCGSTAB(l) (Sleijpen & Fokkema, 1993): any matrix. `2 * l` products an iteration, which minimises the residual over `l` dimensions at
+    /// once: it also suits matrices whose eigenvalues lie near the imaginary axis, as where convection dominates.
+    BiCgStabL {
+        /// The dimensions, at least 1; 2 is common. `3 * l + 6` vectors.
+        l: usize,
+    },
+    /// IDR(s) (Sonneveld & van Gijzen, 2008; in the biorthogonal form of 2011): any matrix. One product an iteration. It often takes as many
+    /// iterations as GMRES without restarts takes, or few more.
+    Idr {
+        /// The number of shadow vectors, at least 1; 4 is common, and more take fewer iterations, each of more operations. `3 * s + 4` vectors.
+        s: usize,
+    },
     /// GMRES (Saad & Schultz, 1986): any matrix. The residual never grows, but the method may stagnate if it is restarted too early. An
     /// iteration takes
     /// time in proportion to the iterations since the restart.
@@ -90,6 +111,16 @@ pub enum SolverMethod {
         /// The number of iterations between restarts, at least 1; `restart + 4` vectors.
         restart: usize,
     },
+    /// LSMR (Fong & Saunders, 2011): the least `norm(b - A x)` for any matrix, also one that is not square or whose columns depend on each
+    /// other; from a first guess of 0 the solution of the least norm. With [`Solver::damping`] the least `norm(b - A x)^2 + damping^2 norm(x)^2`.
+    /// `norm(A^T r)` never grows. The number of iterations is about that of conjugate gradients on `A^T A x = A^T b`, but the rounding errors are
+    /// smaller.
+    ///
+    /// Ends as the others do where the residual becomes small, and with [`StopReason::LeastSquares`] where it does not. A preconditioner `M` has
+    /// to be symmetric, and as large as `A` has columns; `norm(M A^T r)` and `norm(A M)` take the place of those without it, and the solution of
+    /// the least norm is that for `M^-1 x`. An iteration is a product and one with the transpose, which is made first: it takes as much memory as
+    /// the matrix. 9 vectors of `A`'s columns, 2 of its rows.
+    Lsmr,
     /// Flexible GMRES (Saad, 1993): GMRES with a preconditioner that may change from iteration to iteration.
     FlexibleGmres {
         /// The number of iterations between restarts, at least 1; `2 * restart + 4` vectors.
@@ -104,6 +135,9 @@ impl fmt::Display for SolverMethod {
             Self::Cg => f.write_str("conjugate gradients"),
             Self::Minres => f.write_str("MINRES"),
             Self::BiCgStab => f.write_str("BiCGSTAB"),
+            Self::BiCgStabL { l } => write!(f, "BiCGSTAB({l})"),
+            Self::Idr { s } => write!(f, "IDR({s})"),
+            Self::Lsmr => f.write_str("LSMR"),
             Self::Gmres { restart } => write!(f, "GMRES({restart})"),
             Self::FlexibleGmres { restart } => write!(f, "flexible GMRES({restart})"),
         }
@@ -122,6 +156,8 @@ pub enum SolverPreconditioner {
     Jacobi,
     /// [`Ilu`](crate::Ilu).
     Ilu,
+    /// [`Jacobi::of_columns`](crate::Jacobi::of_columns).
+    Columns,
 }
 
 impl fmt::Display for SolverPreconditioner {
@@ -131,6 +167,7 @@ impl fmt::Display for SolverPreconditioner {
             Self::Given => "the given preconditioner",
             Self::Jacobi => "Jacobi's preconditioner",
             Self::Ilu => "incomplete factors",
+            Self::Columns => "columns scaled to norm 1",
         })
     }
 }
@@ -161,6 +198,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
             chooses: true,
             assume_symmetric: false,
             criterion: Criterion::default(),
+            damping: 0.0,
             method: SolverMethod::Auto,
             cg_method: CgMethod::Auto,
             callback: None,
@@ -191,7 +229,16 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self
     }
 
-    /// Sets the maximum number of iterations of a method; the default is ten times the size of the system.
+    /// Sets the damping of [`SolverMethod::Lsmr`]; the default is 0, which is none. Other methods reject it.
+    ///
+    /// The residual norm is then that of the whole, the root of `norm(b - A x)^2 + damping^2 norm(x)^2`, in every report.
+    #[must_use]
+    pub fn damping(mut self, damping: f64) -> Self {
+        self.damping = damping;
+        self
+    }
+
+    /// Sets the maximum number of iterations of a method; the default is ten times the number of unknowns.
     #[must_use]
     pub fn max_iterations(mut self, iterations: usize) -> Self {
         (self.criterion.max_iterations, self.cg) = (Some(iterations), None);
@@ -244,15 +291,15 @@ impl<'a, T: Scalar> Solver<'a, T> {
         &self.attempts
     }
 
-    /// Solves `A * x = b`. `x` holds the initial guess, and on return the solution, or the last iterate. Waits for the result.
+    /// Solves `A * x = b`, or its least squares problem. `x` holds the initial guess, and on return the solution, or the last iterate. Waits for the result.
     ///
     /// With [`SolverMethod::Auto`], preconditioners are set up by each solve, each method begins at the initial guess, and the last result is returned if none converges.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch) for an operator that is not square, or vectors of another length;
-    /// [`DeviceMismatch`](Error::DeviceMismatch); [`InvalidOption`](Error::InvalidOption) for a restart after 0 iterations, and a tolerance
-    /// that is negative or not
-    /// finite; [`Breakdown`](Error::Breakdown), naming the iteration, if the method does not suit the system or numbers are not finite; the
+    /// [`LengthMismatch`](Error::LengthMismatch) for an operator that is not square, unless the method is LSMR or it is a matrix
+    /// and the method automatic, or vectors of another length;
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`InvalidOption`](Error::InvalidOption) for a restart after 0 iterations, an `l` or `s` of
+    /// 0, a damping with another method than LSMR, and a tolerance or damping that is negative or not finite; [`Breakdown`](Error::Breakdown), naming the iteration, if the method does not suit the system or numbers are not finite; the
     /// errors of the operator and the preconditioner; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         self.check(b, x)?;
@@ -270,6 +317,8 @@ impl<'a, T: Scalar> Solver<'a, T> {
             failure = match &result {
                 // The smallest residual that rounding allows is that of conjugate gradients; others may drift before.
                 Ok(info) if info.reason == StopReason::RoundingLimit && method == SolverMethod::Cg => return result,
+                // Nothing else suits a matrix that is not square.
+                _ if method == SolverMethod::Lsmr => return result,
                 Ok(info) if matches!(info.reason, StopReason::Converged | StopReason::Stopped) => return result,
                 Ok(_) => Failure::Unconverged(method),
                 Err(Error::Breakdown { .. }) => Failure::Breakdown(method),
@@ -283,16 +332,28 @@ impl<'a, T: Scalar> Solver<'a, T> {
     }
 
     fn check(&self, b: &DeviceVec<T>, x: &DeviceVec<T>) -> Result<()> {
-        let (n, device) = (self.operator.nrows(), self.operator.device());
-        check_length("the row of A", n, self.operator.ncols())?;
-        check_length("b", n, b.len())?;
-        check_length("x", n, x.len())?;
+        let (rows, cols, device) = (self.operator.nrows(), self.operator.ncols(), self.operator.device());
+        let chooses_lsmr = self.method == SolverMethod::Auto && self.operator.as_matrix().is_some();
+        if self.method != SolverMethod::Lsmr && !chooses_lsmr {
+            check_length("the row of A", rows, cols)?;
+        }
+        check_length("b", rows, b.len())?;
+        check_length("x", cols, x.len())?;
         device.check_same("b", b.device())?;
         device.check_same("x", x.device())?;
-        if let SolverMethod::Gmres { restart: 0 } | SolverMethod::FlexibleGmres { restart: 0 } = self.method {
-            return Err(Error::InvalidOption("GMRES with a restart after 0 iterations".into()));
-        }
-        self.criterion.check()
+        let problem = match self.method {
+            SolverMethod::Gmres { restart: 0 } | SolverMethod::FlexibleGmres { restart: 0 } => {
+                "GMRES with a restart after 0 iterations"
+            }
+            SolverMethod::BiCgStabL { l: 0 } => "BiCGSTAB(l) with an l of 0",
+            SolverMethod::Idr { s: 0 } => "IDR(s) with an s of 0",
+            _ if !(self.damping >= 0.0 && self.damping.is_finite()) => "a damping that is negative or not finite",
+            SolverMethod::Lsmr => return self.criterion.check(),
+            SolverMethod::Auto if rows != cols => return self.criterion.check(),
+            _ if self.damping != 0.0 => "a damping for a method other than LSMR",
+            _ => return self.criterion.check(),
+        };
+        Err(Error::InvalidOption(problem.into()))
     }
 
     fn attempt(&mut self, candidate: Candidate<'a, T>, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
@@ -325,6 +386,9 @@ impl<'a, T: Scalar> Solver<'a, T> {
             }
             SolverMethod::Minres => Box::new(Minres::new(system)?),
             SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
+            SolverMethod::BiCgStabL { l } => Box::new(BiCgStabL::new(system, l)?),
+            SolverMethod::Idr { s } => Box::new(Idr::new(system, s)?),
+            SolverMethod::Lsmr => Box::new(Lsmr::new(system, self.damping, self.criterion.relative())?),
             SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
             SolverMethod::FlexibleGmres { restart } => Box::new(Gmres::new(system, restart, true)?),
         };

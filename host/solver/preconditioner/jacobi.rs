@@ -4,7 +4,7 @@ use kernels_gpu::matrix_diagonal::{InvertArgs, Key, Operation, grid_size};
 
 use super::Preconditioner;
 use crate::{
-    DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar, Zip,
+    DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Map, Result, Scalar, Zip,
     device::{Backend, Buffer, check_length, launch},
 };
 
@@ -41,10 +41,31 @@ impl<T: Scalar> Jacobi<T> {
     /// As [`new`](Self::new), with 1 in place of elements that are missing or zero. Copies the diagonal to the host.
     pub(crate) fn of_nonzero(matrix: &DeviceMatrix<T>) -> Result<Self> {
         let mut diagonal = matrix.diagonal()?;
-        let mut elements = diagonal.to_vec()?;
-        elements.iter_mut().filter(|element| **element == T::default()).for_each(|element| *element = T::from_f64(1.0));
-        diagonal.copy_from(&elements)?;
+        ones_for_zeros(&mut diagonal)?;
         Self::of_diagonal(diagonal, 0)
+    }
+
+    /// Inverts the 2-norms of the columns of a matrix, which need not be square: the preconditioner for
+    /// [`SolverMethod::Lsmr`](crate::SolverMethod::Lsmr), with which all columns have the norm 1. Columns of zeros get 1. Duplicate entries are
+    /// summed. Makes two copies of the matrix on the way; waits for the result.
+    ///
+    /// # Errors
+    /// [`Breakdown`](Error::Breakdown), naming the first such column, if its norm is not finite, because squares overflow too, or has no finite
+    /// inverse; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn of_columns(matrix: &DeviceMatrix<T>) -> Result<Self> {
+        let (device, one) = (matrix.device(), T::from_f64(1.0));
+        let mut inverse = device.zeros(matrix.ncols())?;
+        let squares = matrix.hadamard(matrix)?.transpose()?;
+        squares.spmv(one, &device.filled(matrix.nrows(), one)?, T::default(), &mut inverse)?;
+        inverse.map(Map::Sqrt)?;
+        ones_for_zeros(&mut inverse)?;
+        match invert(&mut inverse)? {
+            None => Ok(Self { inverse }),
+            Some(column) => Err(Error::Breakdown {
+                iteration: 0,
+                problem: format!("column {column}: its norm is not finite, or has no finite inverse"),
+            }),
+        }
     }
 
     /// Inverts a diagonal whose first element is in the row `first`.
@@ -76,6 +97,13 @@ impl<T: Scalar> Preconditioner<T> for Jacobi<T> {
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {
         Some(&self.inverse)
     }
+}
+
+/// Replaces zeros by ones. Copies the elements to the host.
+fn ones_for_zeros<T: Scalar>(vector: &mut DeviceVec<T>) -> Result<()> {
+    let mut elements = vector.to_vec()?;
+    elements.iter_mut().filter(|element| **element == T::default()).for_each(|element| *element = T::from_f64(1.0));
+    vector.copy_from(&elements)
 }
 
 /// Inverts every element. Returns the first that is zero or not finite, or has no finite inverse.
