@@ -32,7 +32,7 @@ mod cuda {
         path::{Path, PathBuf},
     };
 
-    /// Writes `embedded.rs`, the table that host/ptx.rs includes. The files are compressed, a tenth of the size or less.
+    /// Writes what host/ptx.rs includes: `embedded.rs`, the table, and `text.rs`, which reads texts. The files are compressed, a tenth of the size or less.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
         let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
         let (root, out_dir) = (dir("CARGO_MANIFEST_DIR")?, dir("OUT_DIR")?);
@@ -49,6 +49,7 @@ mod cuda {
         }
         table += "];\n";
         fs::write(out_dir.join("embedded.rs"), table)?;
+        fs::write(out_dir.join("text.rs"), cuda_builder::TEXT_SOURCE)?;
         Ok(())
     }
 

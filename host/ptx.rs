@@ -9,6 +9,11 @@ pub(crate) use only::only;
 
 mod only;
 
+/// Reads the text of PTX from what is kept of it.
+mod text {
+    include!(concat!(env!("OUT_DIR"), "/text.rs"));
+}
+
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 /// One module.
@@ -18,8 +23,8 @@ pub(crate) struct EmbeddedModule {
     pub(crate) family: &'static str,
     /// The oldest device that runs it: ten times the major compute capability plus the minor one.
     pub(crate) arch: u32,
-    /// Its PTX, compressed; if it begins with an empty line, each empty line stands for the same line of the module of the
-    /// family for the next older architecture.
+    /// Its PTX, as `cuda_builder` keeps it; if its text begins with an empty line, it is the differences from that of the module of the family for
+    /// the next older architecture.
     ptx: &'static [u8],
     /// Its compressed machine code: a driver loads it in a millisecond, while compiling PTX takes tenths of a second.
     cubin: Option<&'static [u8]>,
@@ -28,14 +33,13 @@ pub(crate) struct EmbeddedModule {
 impl EmbeddedModule {
     /// Returns the PTX, without a NUL at the end.
     pub(crate) fn text(&self) -> String {
-        let text = String::from_utf8(decompress(self.ptx)).expect("PTX is text");
+        let text = text::with_registers(String::from_utf8(decompress(self.ptx)).expect("PTX is text"));
         if !text.starts_with('\n') {
             return text;
         }
         let older = EMBEDDED.iter().filter(|module| module.family == self.family && module.arch < self.arch);
-        let older = older.max_by_key(|module| module.arch).expect("the oldest one is whole").text();
-        let lines = text.lines().zip(older.lines());
-        lines.flat_map(|(line, same)| [if line.is_empty() { same } else { line }, "\n"]).collect()
+        let older = older.max_by_key(|module| module.arch).expect("the oldest one is whole");
+        text::whole(&text, &older.text())
     }
 
     /// Returns a function that decompresses the machine code, if a device of this major compute capability, and not a

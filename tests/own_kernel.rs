@@ -31,11 +31,22 @@ fn main() -> ExitCode {
     ])
 }
 
+/// What reads the text of PTX.
+#[allow(dead_code)] // `whole` is for newer architectures
+mod text {
+    include!(concat!(env!("OUT_DIR"), "/text.rs"));
+}
+
+/// The PTX that a file keeps.
+fn ptx(compressed: &[u8]) -> String {
+    let mut kept = String::new();
+    LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut kept).unwrap();
+    text::with_registers(kept)
+}
+
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.
 static SPMV: LazyLock<Kernel<spmv_csr_vector::Args<f32, u32>>> = LazyLock::new(|| {
-    let mut ptx = String::new();
-    let compressed: &[u8] = include_bytes!("../ptx/spmv_csr_vector.sm_75.ptx.lzma");
-    LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut ptx).unwrap();
+    let ptx = ptx(include_bytes!("../ptx/spmv_csr_vector.sm_75.ptx.lzma"));
     Kernel::new("spmv_csr_vector_f32_t2", spmv_csr_vector::spmv_csr_vector_f32_t2, spmv_csr_vector::BLOCK_SIZE)
         .with_ptx(ptx.leak())
 });
@@ -158,9 +169,7 @@ fn shared_memory(device: &Device) {
 
 /// An entry of this library as if it were one of the user's: with its PTX from the file, and with what is embedded.
 fn a_kernel_runs_from_its_entry(device: &Device) {
-    let mut ptx = String::new();
-    let compressed: &[u8] = include_bytes!("../ptx/vector_scale.sm_75.ptx.lzma");
-    LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut ptx).unwrap();
+    let ptx = ptx(include_bytes!("../ptx/vector_scale.sm_75.ptx.lzma"));
     let entry = vector_scale::Key { dtype: DType::F64 }.entry();
     let of_file = Kernel::<vector_scale::Args<f64>>::from_entry(entry).unwrap().with_ptx(ptx.leak());
     for scale in [of_file, Kernel::embedded(entry).unwrap()] {

@@ -1,5 +1,5 @@
-//! How PTX and machine code are kept: compressed by LZMA, whose window reaches back to similar entries as that of Deflate does not; and
-//! PTX that is almost that for an older architecture as the lines in which it differs.
+//! How PTX and machine code are kept: compressed by LZMA, whose window reaches back to similar entries as that of Deflate does not.
+//! PTX that is almost that for an older architecture is kept as the lines in which it differs, and registers as distances.
 
 use std::{
     fs,
@@ -9,7 +9,10 @@ use std::{
 
 use lzma_rust2::{LzmaOptions, LzmaReader, LzmaWriter};
 
-use crate::CudaBuilderError;
+use crate::{
+    CudaBuilderError,
+    text::{REGISTER_MARK, replace_registers, whole, with_registers},
+};
 
 /// The bytes that a file holds compressed; `None` where there is no such file, or it holds something else.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, CudaBuilderError> {
@@ -54,10 +57,25 @@ pub(crate) fn differences(text: &str, older: &str) -> Option<String> {
     (differences.starts_with('\n') && whole(&differences, older) == text).then_some(differences)
 }
 
-/// The text of which these are the [`differences`]. They begin with an empty line, as the PTX of a compiler does not.
-pub(crate) fn whole(differences: &str, older: &str) -> String {
-    let lines = differences.lines().zip(older.lines());
-    lines.flat_map(|(line, old)| [if line.is_empty() { old } else { line }, "\n"]).collect()
+/// The text that a file holds; `None` as for [`read`].
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>, CudaBuilderError> {
+    Ok(read(path)?.and_then(|bytes| String::from_utf8(bytes).ok()).map(with_registers))
+}
+
+/// Writes a text as [`write`] does, in less space.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), CudaBuilderError> {
+    write(path, without_registers(text).as_deref().unwrap_or(text).as_bytes())
+}
+
+/// The text with registers as distances, if [`with_registers`] makes the text of that again.
+fn without_registers(text: &str) -> Option<String> {
+    let distances = replace_registers(text, |last, after| {
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let number = after[..digits].parse::<i64>().ok()?;
+        Some((format!("{:+}", number.wrapping_sub(std::mem::replace(last, number))), digits))
+    });
+    let kept = format!("{REGISTER_MARK}{distances}");
+    (distances != text && with_registers(kept.clone()) == text).then_some(kept)
 }
 
 #[cfg(test)]
@@ -72,6 +90,19 @@ mod tests {
         let differences = differences(&new, OLD).unwrap();
         assert_eq!(differences, "\n\n.version 7.8\n.target sm_90\n\n\n\n");
         assert_eq!(whole(&differences, OLD), new);
+    }
+
+    #[test]
+    fn registers_are_distances_from_the_last_of_their_kind() {
+        let text = "add.s64 %rd7, %rd5, %r12; ld [%rd7+16], %r11; %tid.x %clock64 %SP+8 100%";
+        let kept = without_registers(text).unwrap();
+        assert_eq!(kept, "%add.s64 %rd+7, %rd-2, %r+12; ld [%rd+2+16], %r-1; %tid.x %clock+64 %SP+8 100%");
+        assert_eq!(with_registers(kept), text);
+        assert_eq!(with_registers(text.to_owned()), text);
+        for text in ["", " %r07", " %r+1", " %r-1", " %r1 %r+2", " %99", " %r99999999999999999999", " %r+", " %"] {
+            let kept = without_registers(text).unwrap_or(text.to_owned());
+            assert_eq!(with_registers(kept), text);
+        }
     }
 
     #[test]

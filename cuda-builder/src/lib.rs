@@ -37,6 +37,7 @@ mod manifest;
 mod prebuilt;
 mod ptx;
 mod sources;
+mod text;
 mod toolchain;
 
 pub use arch::Arch;
@@ -44,7 +45,7 @@ pub use builder::CudaBuilder;
 pub use error::CudaBuilderError;
 pub use faults::{Fault, Place, faults};
 pub use manifest::{CubinRecord, FileRecord, Manifest};
-pub use prebuilt::{Prebuilt, PtxFile, ReadyFile, Stale, StaleReason};
+pub use prebuilt::{Prebuilt, PtxFile, ReadyFile, Stale, StaleReason, TEXT_SOURCE};
 pub use ptx::PtxInfo;
 pub use sources::SourceTree;
 pub use toolchain::{KernelToolchain, Rejected};

@@ -11,6 +11,7 @@ use std::{
 use crate::{
     Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo, faults, kept,
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
+    text::whole,
 };
 
 /// A directory of prebuilt PTX: one compressed file per kernel family and architecture, and a manifest that records the
@@ -18,7 +19,7 @@ use crate::{
 ///
 /// At most a few lines of a family's PTX, apart from the header, depend on the architecture. So a text may be stored as
 /// its difference from that for the next older architecture: it then begins with an empty line, and each empty line
-/// stands for the same line there. [`text`](Self::text) returns the whole text.
+/// stands for the same line there. Registers may be stored as distances. [`text`](Self::text) returns the whole text.
 ///
 /// A family `foo` is `foo.rs` and the folder `foo`, anywhere below `src`; the crate's other files belong to all
 /// families. It is built with `cfg(kernel_family = "foo")`, and files of other families must not affect its PTX then. A
@@ -123,6 +124,10 @@ impl fmt::Display for Stale {
         write!(f, "{}: {reason}", self.file.name())
     }
 }
+
+/// Rust source of what reads the text of PTX from what [`Prebuilt`] keeps, for programs that embed it: a build script writes it to a file, and a
+/// module includes that. It depends on the standard library alone.
+pub const TEXT_SOURCE: &str = include_str!("text.rs");
 
 impl Prebuilt {
     /// Describes the PTX of a kernel crate, stored in `dir`.
@@ -423,9 +428,9 @@ impl Prebuilt {
         let mut texts = Texts::new();
         let mut older = None;
         for file in self.files_of(family) {
-            let text = kept::read(&file.ptx_in(&self.dir))?.and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = kept::read_text(&file.ptx_in(&self.dir))?;
             let text = match (text, older) {
-                (Some(text), older) if text.starts_with('\n') => older.map(|older| kept::whole(&text, older)),
+                (Some(text), older) if text.starts_with('\n') => older.map(|older| whole(&text, older)),
                 (text, _) => text,
             };
             older = match text {
@@ -444,7 +449,7 @@ impl Prebuilt {
             let text = texts.get(&file);
             if let Some(text) = text {
                 let differences = older.and_then(|older| kept::differences(text, older));
-                kept::write(&file.ptx_in(dir), differences.as_ref().unwrap_or(text).as_bytes())?;
+                kept::write_text(&file.ptx_in(dir), differences.as_ref().unwrap_or(text))?;
             }
             older = text;
         }
