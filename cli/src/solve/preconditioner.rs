@@ -18,7 +18,7 @@ pub(super) enum Wanted {
     Auto,
     /// No preconditioner.
     None,
-    /// The inverse of the diagonal.
+    /// The inverse of the diagonal; with lsmr of the norms of the columns.
     Jacobi,
     /// Incomplete factors without fill: ILU(0), and with cg and minres IC(0).
     Ilu,
@@ -32,6 +32,7 @@ pub(super) enum Wanted {
 pub(super) enum Kind {
     None,
     Jacobi,
+    Columns,
     Ilu,
     Amg,
 }
@@ -69,8 +70,14 @@ const OUTLIERS: f64 = 0.05;
 
 impl<T: Scalar> Chosen<T> {
     pub(super) fn new(wanted: Wanted, method: MethodName, matrix: &CsrMatrix<T>, a: &DeviceMatrix<T>) -> Result<Self> {
+        let is_lsmr = method == MethodName::Lsmr || a.nrows() != a.ncols();
         match wanted {
             Wanted::None => Ok(Self::none(asked_for())),
+            Wanted::Auto if is_lsmr => Self::columns(a, "the method is LSMR".into()),
+            Wanted::Jacobi if is_lsmr => Self::columns(a, asked_for()),
+            Wanted::Ilu | Wanted::Amg if is_lsmr => {
+                Err(Error::InvalidOption("a preconditioner of LSMR other than jacobi and none".into()))
+            }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::Ilu => Self::ilu(a, method),
             Wanted::Amg => Self::amg(a, asked_for()),
@@ -118,6 +125,7 @@ impl<T: Scalar> Chosen<T> {
         match attempt.preconditioner {
             SolverPreconditioner::Jacobi => Kind::Jacobi,
             SolverPreconditioner::Ilu => Kind::Ilu,
+            SolverPreconditioner::Columns => Kind::Columns,
             _ => self.kind,
         }
     }
@@ -125,6 +133,11 @@ impl<T: Scalar> Chosen<T> {
     fn jacobi(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
         let preconditioner = Some(Box::new(Jacobi::new(a)?) as Box<_>);
         Ok(Self { kind: Kind::Jacobi, reason, preconditioner, setup: None })
+    }
+
+    fn columns(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
+        let preconditioner = Some(Box::new(Jacobi::of_columns(a)?) as Box<_>);
+        Ok(Self { kind: Kind::Columns, reason, preconditioner, setup: None })
     }
 
     fn amg(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
