@@ -284,7 +284,7 @@ fn a_breakdown_leaves_what_there_is() {
 #[test]
 fn what_does_not_fit_is_a_failure_that_names_the_file() {
     let oblong = "gen:uniform:9:2:8";
-    let (status, error) = failure(&[oblong, "--device", "cpu"]);
+    let (status, error) = failure(&[oblong, "--device", "cpu", "--method", "cg"]);
     assert!(status == 1 && error.contains("gen:uniform:9:2:8: 9 x 8, and"), "{status}: {error}");
 
     let b = scratch("short.mtx");
