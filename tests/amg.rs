@@ -10,7 +10,8 @@ use std::{
 use common::{Random, on_cpu_and_gpu, on_every_device, other};
 use warpsparse::{
     Amg, AmgCycle, AmgSmoother, Cg, CgMethod, CooMatrix, CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Format,
-    Jacobi, NearNullSpace, Preconditioner, Scalar, StopReason, Tolerance, io::generate,
+    Jacobi, NearNullSpace, Preconditioner, Scalar, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
+    io::generate,
 };
 
 fn main() -> ExitCode {
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("graphs_with_heavy_rows", graphs_with_heavy_rows));
     trials.extend(on_every_device("solves_f64", solves::<f64>));
     trials.extend(on_every_device("solves_f32", solves::<f32>));
+    trials.extend(on_every_device("a_solver_with_all_methods", a_solver_with_all_methods));
     trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
     trials.extend(on_every_device("rigid_body_modes", rigid_body_modes));
     trials.extend(on_every_device("nodes_with_several_unknowns", nodes_with_several_unknowns));
@@ -508,6 +510,11 @@ fn products_by_diagonals<T: Scalar>(device: &Device) {
             (info.history, x.to_vec().unwrap())
         };
         let (history, x) = solution(amg.cg());
+        // A solver with all methods has the same bits.
+        let solver = amg.solver().tolerance(Tolerance::relative(0.0)).max_iterations(3);
+        let mut same = device.zeros(n).unwrap();
+        let info = solver.method(SolverMethod::Cg).solve(&b, &mut same).unwrap();
+        assert!((info.history, same.to_vec().unwrap()) == (history.clone(), x.clone()), "{n} rows");
         let (expected_history, expected) = solution(Cg::new(&there).preconditioner(&amg));
         let scale = expected.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max);
         for (found, expected) in x.iter().zip(&expected) {
@@ -696,6 +703,29 @@ fn solves<T: Scalar>(device: &Device) {
     let plain = solution(CgMethod::Plain);
     let difference = plain.iter().zip(&expected).map(|(a, b)| (a.to_f64() - b.to_f64()).abs()).fold(0.0, f64::max);
     assert!(difference < 1e-3 * expected.iter().map(|x| x.to_f64().abs()).fold(0.0, f64::max));
+}
+
+/// Without the method named, conjugate gradients come first, whether the hierarchy multiplies by diagonals or not; then others.
+fn a_solver_with_all_methods(device: &Device) {
+    for a in [poisson::<f64>(20), random_graph(400)] {
+        let a = device.upload(&a).unwrap();
+        let amg = Amg::options().coarse_rows(20).build(&a).unwrap();
+        let b = device.upload_vec(&Random(2).vector::<f64>(400)).unwrap();
+        let mut x = device.zeros(400).unwrap();
+        let mut solver = amg.solver().tolerance(Tolerance::relative(1e-8));
+        let info = solver.solve(&b, &mut x).unwrap();
+        assert!(info.reason == StopReason::Converged && info.iterations <= 28, "{info:?}");
+        let [attempt] = solver.attempts() else { panic!("{:?}", solver.attempts()) };
+        assert_eq!((attempt.method, attempt.preconditioner), (SolverMethod::Cg, SolverPreconditioner::Given));
+        assert_eq!(attempt.reason, "the matrix is symmetric");
+        let mut solver = amg.solver().tolerance(Tolerance::relative(1e-8)).max_iterations(2);
+        solver.solve(&b, &mut device.zeros(400).unwrap()).unwrap();
+        let methods: Vec<_> = solver.attempts().iter().map(|attempt| attempt.method).collect();
+        assert!(
+            matches!(methods[..], [SolverMethod::Cg, SolverMethod::Minres, SolverMethod::Gmres { .. }]),
+            "{methods:?}"
+        );
+    }
 }
 
 /// A hierarchy in `f32` for systems in `f64`.

@@ -3,6 +3,7 @@
 mod course;
 mod history;
 mod method;
+mod nodes;
 mod plot;
 mod preconditioner;
 mod report;
@@ -19,13 +20,13 @@ use std::{
 
 use clap::Args;
 use measure::{DTypeName, MatrixReport, Outcome, TransportName, emit};
-use warpsparse::{CsrMatrix, Device, Error, Scalar, SolveInfo, Solver, StopReason, Tolerance, io::MatrixSource};
+use warpsparse::{CsrMatrix, Device, Error, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource};
 
 use self::{
     course::Course,
     history::{History, HistoryOut},
     method::{LaunchName, MethodName},
-    preconditioner::{Chosen, Kind, Setup, Wanted},
+    preconditioner::{Chosen, Element, Kind, Multigrid, Setup, Wanted},
     report::{Ended, Report, Tried},
     system::{Rhs, System},
 };
@@ -63,6 +64,16 @@ pub(crate) struct Options {
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
+    /// The element type of multigrid: f32 takes less time and memory, also for systems in f64 [default: that of the system].
+    #[arg(long, value_enum, value_name = "DTYPE", conflicts_with = "devices")]
+    precond_dtype: Option<DTypeName>,
+    /// For multigrid, the unknowns of a node, 1 to 6, such as 3 for elasticity. They follow one another. [default: 1; 3 for gen:elasticity3d]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6), conflicts_with = "devices")]
+    unknowns: Option<u8>,
+    /// For multigrid, vectors that the matrix maps to almost 0, such as the motions of a rigid body: a Matrix Market file with up to 6
+    /// columns [default: for each unknown of a node the vector of its ones; the motions for gen:elasticity3d]
+    #[arg(long, value_name = "FILE", conflicts_with = "devices")]
+    near_null: Option<PathBuf>,
     /// How iterations of conjugate gradients are launched on a GPU.
     #[arg(long, value_enum, default_value = "auto")]
     launch: LaunchName,
@@ -136,8 +147,15 @@ fn check_folder(path: &Path) -> Result<(), String> {
     }
 }
 
-fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
+fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let System { matrix, b } = System::<T>::load(options)?;
+    let is_square = matrix.nrows() == matrix.ncols();
+    if is_square
+        && options.method != MethodName::Lsmr
+        && let Some(why) = system::contradiction(&matrix, &b, options.tol)
+    {
+        return Err(NotConverged(why).into());
+    }
     let first_guess = vec![T::default(); matrix.ncols()];
     // With a first guess of 0, the first residual is b.
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
@@ -147,20 +165,17 @@ fn solve<T: Scalar>(options: &Options, device: &Device) -> Outcome {
     let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
     let mut x = device.upload_vec(&first_guess)?;
     course.borrow_mut().begin("setting up");
-    let chosen = Chosen::new(options.precond, options.method, &matrix, &a)?;
+    let multigrid = Multigrid::new(options, matrix.nrows())?;
+    let chosen = Chosen::new(options.precond, options.method, &multigrid, &matrix, &a)?;
     course.borrow_mut().end();
-    let mut solver = Solver::new(&a)
+    let mut solver = chosen
+        .solver(&a, options.precond)
         .method(options.method.with(options.restart, options.dimensions))
         .damping(options.damping)
         .cg_method(options.launch.into())
         .tolerance(Tolerance::relative(options.tol))
         .max_iterations(limit)
         .callback(|progress| course.borrow_mut().hear(progress));
-    solver = match (&chosen.preconditioner, options.precond) {
-        (Some(preconditioner), _) => solver.preconditioner(&**preconditioner),
-        (None, Wanted::Auto) => solver,
-        (None, _) => solver.unpreconditioned(),
-    };
 
     course.borrow_mut().begin("solving");
     let solved = solver.solve(&b, &mut x);

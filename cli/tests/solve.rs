@@ -159,6 +159,12 @@ fn json_has_the_course_of_the_solution() {
     let setup = &multigrid["setup"];
     assert!(setup["levels"].as_array().unwrap().len() >= 3 && setup["levels"][0]["rows"] == 3600);
     assert!((1.1..1.6).contains(&number(setup, "operator_complexity")) && number(setup, "seconds") > 0.0);
+    assert_eq!((&setup["dtype"], &multigrid["tried"][0]["method"]), (&"f64".into(), &"conjugate gradients".into()));
+    // In single precision, for a solution that this precision does not have.
+    let mixed = solve(&["gen:poisson2d:60", "--precond", "amg", "--tol", "1e-12", "--precond-dtype", "f32"]);
+    assert!(mixed["dtype"] == "f64" && mixed["setup"]["dtype"] == "f32" && mixed["converged"] == true, "{mixed}");
+    assert!(number(&mixed, "iterations") <= 24.0 && number(&mixed, "relative_residual") < 1.1e-12, "{mixed}");
+    assert!(2.0 * number(&mixed["setup"], "bytes") < 1.6 * number(setup, "bytes"), "{mixed}");
 
     let single = solve(&["gen:poisson2d:20", "--dtype", "f32", "--tol", "1e-4", "--precond", "none"]);
     assert!(single["dtype"] == "f32" && single["preconditioner"] == "none" && single["converged"] == true);
@@ -311,12 +317,124 @@ fn what_does_not_fit_is_a_failure_that_names_the_file() {
 }
 
 #[test]
+fn multigrid_of_meshes_graphs_and_jumps() {
+    let laplacian = |name: &str| format!("gen:graphlap:{}", data(name));
+    // At most so many iterations, and times the entries of the matrix. Measured: 13, 11, 23, 22 and 21.
+    for (matrix, most, complexity) in [
+        (laplacian("4elt.mtx.gz"), 16.0, 1.5),
+        (laplacian("copter2.mtx.gz"), 16.0, 1.5),
+        (laplacian("pubmed.mtx.gz"), 30.0, 2.0),
+        ("gen:jump3d:20:1e6".into(), 30.0, 2.0),
+        ("gen:aniso2d:100:0.001".into(), 30.0, 2.0),
+    ] {
+        let report = solve(&[&matrix, "--precond", "amg", "--tol", "1e-8"]);
+        assert!(report["converged"] == true && number(&report, "relative_residual") < 1.1e-8, "{report}");
+        assert!(number(&report, "iterations") <= most, "{matrix}: {}", report["iterations"]);
+        assert!(number(&report["setup"], "operator_complexity") <= complexity, "{matrix}: {}", report["setup"]);
+    }
+    // What it does not suit: an error with the reason.
+    for (matrix, reason) in [
+        ("gen:convdiff2d:30:1000", "the matrix is not symmetric"),
+        ("gen:helmholtz2d:40:20", "the matrix is not positive definite"),
+        ("gen:stokes2d:12", "the matrix is not positive definite"),
+    ] {
+        let (status, error) = failure(&[matrix, "--device", "cpu", "--precond", "amg"]);
+        assert!(status == 1 && error.contains(reason), "{matrix}: {status}: {error}");
+    }
+}
+
+#[test]
+fn multigrid_for_nodes_with_several_unknowns() {
+    let body = "gen:elasticity3d:8";
+    let with = |more: &[&str]| {
+        let report = solve(&[&[body, "--tol", "1e-8"], more].concat());
+        assert!(report["converged"] == true && report["preconditioner"] == "amg", "{report}");
+        let notes = report["setup"]["notes"].as_array().unwrap();
+        let nodes = notes.iter().find_map(|note| note.as_str().unwrap().strip_prefix("Nodes of "));
+        (number(&report, "iterations"), nodes.unwrap_or("").split(" near").next().unwrap().to_owned())
+    };
+    // The generator's motions of a rigid body, the same from a file, constants, and the one constant vector.
+    let motions = with(&["--precond", "amg"]);
+    assert!(motions.0 <= 26.0 && motions.1 == "3 unknowns, and 6 vectors", "{motions:?}");
+    let file = scratch("motions.mtx");
+    let nodes = (0..512).map(|node| [node % 8, node / 8 % 8, node / 64].map(|at| f64::from(at) - 3.5));
+    let rows: Vec<[f64; 6]> = nodes
+        .flat_map(|[x, y, z]| [[1.0, 0.0, 0.0, -y, 0.0, z], [0.0, 1.0, 0.0, x, -z, 0.0], [0.0, 0.0, 1.0, 0.0, y, -x]])
+        .collect();
+    let write = |columns: usize| {
+        let elements = (0..columns).flat_map(|column| rows.iter().map(move |row| format!("{:?}\n", row[column % 6])));
+        let text: String = elements.collect();
+        fs::write(&file, format!("%%MatrixMarket matrix array real general\n1536 {columns}\n{text}")).unwrap();
+    };
+    write(6);
+    // Given vectors are used without being asked twice.
+    assert_eq!(with(&["--near-null", &file, "--unknowns", "3"]), motions);
+    let constants = with(&["--unknowns", "3"]);
+    assert!(constants.0 > 1.3 * motions.0 && constants.1 == "3 unknowns, and 3 vectors", "{constants:?}");
+    assert_eq!(with(&["--unknowns", "1"]).1, "1 unknowns, and 1 vectors");
+
+    let refused = |matrix: &str, more: &[&str], expected: &str| {
+        let (status, error) = failure(&[&[matrix, "--device", "cpu"], more].concat());
+        assert!(status == 1 && error.contains(expected), "{more:?}: {status}: {error}");
+    };
+    refused("gen:poisson2d:9", &["--near-null", &file], "1536 x 6, and vectors near the null space are 81 x 1 to 6");
+    refused("gen:poisson2d:9", &["--unknowns", "2"], "--unknowns 2: the matrix has 81 rows, which is no multiple");
+    for [option, value] in [["--unknowns", "3"], ["--near-null", &file], ["--precond-dtype", "f32"]] {
+        refused(body, &["--precond", "jacobi", option, value], "are for multigrid: --precond auto or amg");
+    }
+    refused(body, &["--dtype", "f32", "--precond-dtype", "f64"], "with --dtype f32 multigrid is in f32 too");
+    refused(body, &["--near-null", "no/such/file.mtx"], "no/such/file.mtx");
+    write(7);
+    refused(body, &["--near-null", &file], "1536 x 7, and vectors near the null space are 1536 x 1 to 6");
+    fs::write(&file, "%%MatrixMarket matrix coordinate real general\n1536 1 1\n7 1 inf\n").unwrap();
+    refused(body, &["--near-null", &file], "inf in row 6");
+}
+
+#[test]
+fn singular_systems_are_solved_or_refused_with_the_reason() {
+    // A path of 500 points that nothing holds.
+    let (neumann, b) = (scratch("neumann.mtx"), scratch("neumann_b.mtx"));
+    let entries = (1..=500).map(|i| {
+        let diagonal = if i == 1 || i == 500 { 1 } else { 2 };
+        format!("{i} {i} {diagonal}\n{}", if i > 1 { format!("{i} {} -1\n", i - 1) } else { String::new() })
+    });
+    let header = "%%MatrixMarket matrix coordinate real symmetric";
+    fs::write(&neumann, format!("{header}\n500 500 999\n{}", entries.collect::<String>())).unwrap();
+    fs::write(&b, "%%MatrixMarket matrix coordinate real general\n500 1 2\n1 1 1\n500 1 -1\n").unwrap();
+    for precond in ["amg", "auto"] {
+        let report = solve(&[&neumann, "--rhs", &b, "--precond", precond, "--tol", "1e-8"]);
+        assert!(report["converged"] == true && number(&report, "relative_residual") < 1.1e-8, "{report}");
+        if precond == "amg" {
+            let notes = report["setup"]["notes"].to_string();
+            assert!(notes.contains("the matrix is singular, to rounding") && number(&report, "iterations") <= 20.0);
+        }
+        let (status, error) = failure(&[&neumann, "--device", "cpu", "--precond", precond, "--dtype", "f32"]);
+        assert!(status == 3 && error.contains("adds up to 0, as in a problem with Neumann's boundary"), "{error}");
+        assert!(error.contains("b adds up to 500: no x has a relative residual below 1.00e0"), "{error}");
+    }
+    // The same with one point held.
+    let text = fs::read_to_string(&neumann).unwrap().replacen("1 1 1\n", "1 1 1.001\n", 1);
+    fs::write(&neumann, text).unwrap();
+    assert!(solve(&[&neumann, "--precond", "amg"])["converged"] == true);
+    // A row of zeros.
+    fs::write(&neumann, format!("{header}\n3 3 3\n1 1 2\n2 2 0\n3 3 4\n")).unwrap();
+    let (status, error) = failure(&[&neumann, "--device", "cpu"]);
+    let expected = "row 1 of the matrix is zero, and b is 1 there: no x has a relative residual below 5.77e-1";
+    assert!(status == 3 && error.contains(expected), "{status}: {error}");
+    let report = solve(&[&neumann, "--rhs", "sums", "--precond", "amg"]);
+    assert!(report["converged"] == true && report["setup"]["notes"].to_string().contains("Rows of zeros: 1."));
+}
+
+#[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 15] = [
         (&[], "MATRIX"),
         (&[grid, "--dimensions", "0"], "a whole number from 1 to 64"),
         (&[grid, "--damping", "-1"], "a damping is a number from 0 on"),
+        (&[grid, "--unknowns", "0"], "1..=6"),
+        (&[grid, "--precond-dtype", "f16"], "f32, f64"),
+        (&[grid, "--near-null", "motions.mtx", "--devices", "cpu:2"], "cannot be used with"),
         (&[grid, "--history", "h.png"], "ends in .csv or .svg"),
         (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),

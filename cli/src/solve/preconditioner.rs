@@ -1,15 +1,19 @@
 //! Which preconditioner, and why.
 
-use std::time::{Duration, Instant};
-
-use clap::ValueEnum;
-use serde::Serialize;
-use warpsparse::{
-    Amg, AmgInfo, Attempt, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
-    SolverPreconditioner,
+use std::{
+    error,
+    time::{Duration, Instant},
 };
 
-use super::MethodName;
+use clap::ValueEnum;
+use measure::DTypeName;
+use serde::Serialize;
+use warpsparse::{
+    Amg, AmgInfo, AmgOptions, Attempt, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
+    Solver, SolverPreconditioner,
+};
+
+use super::{MethodName, Options, nodes::Nodes};
 
 /// What the option asks for.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -41,14 +45,29 @@ pub(super) enum Kind {
 pub(super) struct Chosen<T: Scalar> {
     pub(super) kind: Kind,
     pub(super) reason: String,
-    pub(super) preconditioner: Option<Box<dyn Preconditioner<T>>>,
+    made: Made<T>,
     pub(super) setup: Option<Setup>,
+}
+
+enum Made<T: Scalar> {
+    Nothing,
+    Preconditioner(Box<dyn Preconditioner<T>>),
+    /// Of the system's type: it multiplies too.
+    Multigrid(Box<Amg<T>>),
+}
+
+/// How multigrid is set up, if it is.
+pub(super) struct Multigrid {
+    nodes: Option<Nodes>,
+    /// That of the system, or `f32`.
+    dtype: DTypeName,
 }
 
 /// What the setup of multigrid has made; in seconds and bytes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Setup {
     pub(super) seconds: f64,
+    dtype: DTypeName,
     levels: Vec<Level>,
     operator_complexity: f64,
     grid_complexity: f64,
@@ -68,8 +87,60 @@ const LARGE: usize = 200_000;
 /// The part of the rows that may lack diagonal dominance.
 const OUTLIERS: f64 = 0.05;
 
-impl<T: Scalar> Chosen<T> {
-    pub(super) fn new(wanted: Wanted, method: MethodName, matrix: &CsrMatrix<T>, a: &DeviceMatrix<T>) -> Result<Self> {
+impl Multigrid {
+    /// As the options specify, for a matrix with so many rows.
+    pub(super) fn new(options: &Options, rows: usize) -> std::result::Result<Self, Box<dyn error::Error>> {
+        let Options { precond, dtype, precond_dtype, near_null, unknowns, .. } = options;
+        let is_given = precond_dtype.is_some() || near_null.is_some() || unknowns.is_some();
+        if is_given && !matches!(precond, Wanted::Auto | Wanted::Amg) {
+            return Err("--precond-dtype, --near-null and --unknowns are for multigrid: --precond auto or amg".into());
+        }
+        if (*dtype, *precond_dtype) == (DTypeName::F32, Some(DTypeName::F64)) {
+            return Err("--precond-dtype f64: with --dtype f32 multigrid is in f32 too".into());
+        }
+        Ok(Self { nodes: Nodes::of(options, rows)?, dtype: precond_dtype.unwrap_or(*dtype) })
+    }
+
+    fn options<T: Scalar>(&self) -> AmgOptions<T> {
+        let options = Amg::options();
+        match &self.nodes {
+            Some(nodes) => options.near_null_space(nodes.space.clone()),
+            None => options,
+        }
+    }
+}
+
+/// An element type of systems.
+pub(super) trait Element: Scalar {
+    /// Multigrid in `f32`, with what it is, for systems of another type.
+    fn single(
+        multigrid: &Multigrid,
+        a: &DeviceMatrix<Self>,
+    ) -> Result<Option<(Box<dyn Preconditioner<Self>>, AmgInfo)>>;
+}
+
+impl Element for f32 {
+    fn single(_: &Multigrid, _: &DeviceMatrix<f32>) -> Result<Option<(Box<dyn Preconditioner<f32>>, AmgInfo)>> {
+        Ok(None)
+    }
+}
+
+impl Element for f64 {
+    fn single(multigrid: &Multigrid, a: &DeviceMatrix<f64>) -> Result<Option<(Box<dyn Preconditioner<f64>>, AmgInfo)>> {
+        let amg = multigrid.options().build(&a.cast::<f32>()?)?;
+        let info = amg.describe();
+        Ok(Some((Box::new(amg), info)))
+    }
+}
+
+impl<T: Element> Chosen<T> {
+    pub(super) fn new(
+        wanted: Wanted,
+        method: MethodName,
+        multigrid: &Multigrid,
+        matrix: &CsrMatrix<T>,
+        a: &DeviceMatrix<T>,
+    ) -> Result<Self> {
         let is_lsmr = method == MethodName::Lsmr || a.nrows() != a.ncols();
         match wanted {
             Wanted::None => Ok(Self::none(asked_for())),
@@ -80,10 +151,10 @@ impl<T: Scalar> Chosen<T> {
             }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::Ilu => Self::ilu(a, method),
-            Wanted::Amg => Self::amg(a, asked_for()),
-            Wanted::Auto => match suits(matrix) {
+            Wanted::Amg => Self::amg(a, multigrid, asked_for()),
+            Wanted::Auto => match suits(matrix, multigrid.nodes.as_ref()) {
                 Err(why) => Self::small(a, method, why),
-                Ok(why) => match Self::amg(a, why) {
+                Ok(why) => match Self::amg(a, multigrid, why) {
                     Err(Error::Breakdown { problem, .. }) => {
                         Self::small(a, method, format!("the setup of multigrid failed: {problem}"))
                     }
@@ -105,7 +176,7 @@ impl<T: Scalar> Chosen<T> {
     }
 
     fn none(reason: String) -> Self {
-        Self { kind: Kind::None, reason, preconditioner: None, setup: None }
+        Self { kind: Kind::None, reason, made: Made::Nothing, setup: None }
     }
 
     fn ilu(a: &DeviceMatrix<T>, method: MethodName) -> Result<Self> {
@@ -117,7 +188,7 @@ impl<T: Scalar> Chosen<T> {
             0.0 => asked_for(),
             shift => format!("{}, with the diagonal shifted by {shift} of itself", asked_for()),
         };
-        Ok(Self { kind: Kind::Ilu, reason, preconditioner: Some(Box::new(ilu)), setup: None })
+        Ok(Self { kind: Kind::Ilu, reason, made: Made::Preconditioner(Box::new(ilu)), setup: None })
     }
 
     /// What an attempt has used.
@@ -131,22 +202,43 @@ impl<T: Scalar> Chosen<T> {
     }
 
     fn jacobi(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
-        let preconditioner = Some(Box::new(Jacobi::new(a)?) as Box<_>);
-        Ok(Self { kind: Kind::Jacobi, reason, preconditioner, setup: None })
+        let made = Made::Preconditioner(Box::new(Jacobi::new(a)?));
+        Ok(Self { kind: Kind::Jacobi, reason, made, setup: None })
     }
 
     fn columns(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
-        let preconditioner = Some(Box::new(Jacobi::of_columns(a)?) as Box<_>);
-        Ok(Self { kind: Kind::Columns, reason, preconditioner, setup: None })
+        let made = Made::Preconditioner(Box::new(Jacobi::of_columns(a)?));
+        Ok(Self { kind: Kind::Columns, reason, made, setup: None })
     }
 
-    fn amg(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
+    fn amg(a: &DeviceMatrix<T>, multigrid: &Multigrid, reason: String) -> Result<Self> {
         a.device().synchronize()?;
         let start = Instant::now();
-        let amg = Amg::new(a)?;
+        let single = match multigrid.dtype {
+            DTypeName::F32 => T::single(multigrid, a)?,
+            DTypeName::F64 => None,
+        };
+        let (made, info) = match single {
+            Some((amg, info)) => (Made::Preconditioner(amg), info),
+            None => {
+                let amg = multigrid.options().build(a)?;
+                let info = amg.describe();
+                (Made::Multigrid(Box::new(amg)), info)
+            }
+        };
         a.device().synchronize()?;
-        let setup = Some(Setup::new(&amg.describe(), start.elapsed()));
-        Ok(Self { kind: Kind::Amg, reason, preconditioner: Some(Box::new(amg)), setup })
+        let setup = Some(Setup::new(&info, multigrid.dtype, start.elapsed()));
+        Ok(Self { kind: Kind::Amg, reason, made, setup })
+    }
+
+    /// A solver with it, for the matrix that it was set up for.
+    pub(super) fn solver<'a>(&'a self, a: &'a DeviceMatrix<T>, wanted: Wanted) -> Solver<'a, T> {
+        match &self.made {
+            Made::Multigrid(amg) => amg.solver(),
+            Made::Preconditioner(preconditioner) => Solver::new(a).preconditioner(&**preconditioner),
+            Made::Nothing if wanted == Wanted::Auto => Solver::new(a),
+            Made::Nothing => Solver::new(a).unpreconditioned(),
+        }
     }
 }
 
@@ -156,10 +248,16 @@ pub(super) fn asked_for() -> String {
 }
 
 /// Whether multigrid suits a matrix, or why not.
-fn suits<T: Scalar>(matrix: &CsrMatrix<T>) -> std::result::Result<String, String> {
+fn suits<T: Scalar>(matrix: &CsrMatrix<T>, nodes: Option<&Nodes>) -> std::result::Result<String, String> {
     let n = matrix.nrows();
+    if nodes.is_some_and(|nodes| nodes.is_given) {
+        return Ok("the options describe its nodes".into());
+    }
     if n < LARGE {
         return Err(format!("{n} rows, and multigrid pays off from {LARGE} on"));
+    }
+    if nodes.is_some() {
+        return Ok(format!("{n} rows of an elastic body"));
     }
     let is_dominant = |(row, (columns, values)): (usize, (&[u32], &[T]))| {
         let (mut diagonal, mut others) = (0.0, 0.0);
@@ -180,10 +278,11 @@ fn suits<T: Scalar>(matrix: &CsrMatrix<T>) -> std::result::Result<String, String
 }
 
 impl Setup {
-    fn new(info: &AmgInfo, time: Duration) -> Self {
+    fn new(info: &AmgInfo, dtype: DTypeName, time: Duration) -> Self {
         let level = |level: &warpsparse::AmgLevel| Level { rows: level.rows, entries: level.entries };
         Self {
             seconds: time.as_secs_f64(),
+            dtype,
             levels: info.levels.iter().map(level).collect(),
             operator_complexity: info.operator_complexity,
             grid_complexity: info.grid_complexity,
@@ -196,7 +295,8 @@ impl Setup {
     pub(super) fn lines(&self) -> Vec<String> {
         let (levels, complexity, megabytes) = (self.levels.len(), self.operator_complexity, self.bytes as f64 / 1e6);
         let first = format!(
-            "{levels} levels, operator complexity {complexity:.2}, {megabytes:.1} MB; set up in {:.3} ms",
+            "{levels} levels in {}, operator complexity {complexity:.2}, {megabytes:.1} MB; set up in {:.3} ms",
+            self.dtype,
             1e3 * self.seconds
         );
         [first].into_iter().chain(self.notes.iter().cloned()).collect()
@@ -205,25 +305,34 @@ impl Setup {
 
 #[cfg(test)]
 mod tests {
-    use warpsparse::{Device, io::generate};
+    use warpsparse::{Device, NearNullSpace, io::generate};
 
     use super::*;
 
     #[test]
     fn large_and_dominant_matrices_get_multigrid() {
         let small = generate::poisson2d::<f64>(10).unwrap();
-        assert!(suits(&small).unwrap_err().contains("100 rows, and multigrid pays off from"));
+        assert!(suits(&small, None).unwrap_err().contains("100 rows, and multigrid pays off from"));
         let large = generate::poisson2d::<f32>(450).unwrap();
-        assert_eq!(suits(&large).unwrap(), "202500 rows, of which 100% are diagonally dominant");
+        assert_eq!(suits(&large, None).unwrap(), "202500 rows, of which 100% are diagonally dominant");
         let halves = large.values().iter().map(|&value| if value > 0.0 { 0.5 * value } else { value }).collect();
         let (offsets, columns, _) = large.into_csr_data();
         let weak = CsrMatrix::try_from_csr_data(202_500, 202_500, offsets, columns, halves).unwrap();
-        assert!(suits(&weak).unwrap_err().contains("only 0% of the rows are diagonally dominant"));
+        assert!(suits(&weak, None).unwrap_err().contains("only 0% of the rows are diagonally dominant"));
         let a = Device::cpu().upload(&small).unwrap();
+        let mut multigrid = Multigrid { nodes: None, dtype: DTypeName::F64 };
         let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu]
-            .map(|wanted| Chosen::new(wanted, MethodName::Cg, &small, &a).unwrap().kind);
+            .map(|wanted| Chosen::new(wanted, MethodName::Cg, &multigrid, &small, &a).unwrap().kind);
         assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu]);
+        // Vectors near the null space that the user gives are used; those of a generator where multigrid pays off, dominant or not.
+        let mut nodes = Nodes { space: NearNullSpace::constants(50, 2).unwrap(), is_given: false };
+        assert!(suits(&small, Some(&nodes)).is_err());
+        assert_eq!(suits(&weak, Some(&nodes)).unwrap(), "202500 rows of an elastic body");
+        nodes.is_given = true;
+        multigrid.nodes = Some(nodes);
+        assert_eq!(Chosen::new(Wanted::Auto, MethodName::Auto, &multigrid, &small, &a).unwrap().kind, Kind::Amg);
+        multigrid.nodes = None;
         // Left to the solver.
-        assert_eq!(Chosen::new(Wanted::Auto, MethodName::Auto, &small, &a).unwrap().kind, Kind::None);
+        assert_eq!(Chosen::new(Wanted::Auto, MethodName::Auto, &multigrid, &small, &a).unwrap().kind, Kind::None);
     }
 }

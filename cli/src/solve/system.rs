@@ -9,7 +9,7 @@ use std::{
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use warpsparse::{CsrMatrix, Result, Scalar, io::MatrixMarketReader};
+use warpsparse::{CsrMatrix, DType, Result, Scalar, io::MatrixMarketReader};
 
 use super::{MethodName, Options};
 
@@ -76,6 +76,44 @@ impl<T: Scalar> System<T> {
         };
         Ok(Self { matrix, b })
     }
+}
+
+/// Why no `x` has a residual of so small a part of `b`, where sums of rows and columns show it: rows of zeros, and columns that each add up to 0, so that every `A x` does.
+pub(super) fn contradiction<T: Scalar>(matrix: &CsrMatrix<T>, b: &[T], tolerance: f64) -> Option<String> {
+    let squares = |b: &mut dyn Iterator<Item = f64>| b.map(|b| b * b).sum::<f64>();
+    let norm = squares(&mut b.iter().map(|b| b.to_f64())).sqrt();
+    let is_contradiction = |least: f64| least > tolerance * norm;
+    let (mut zero_rows, mut sums) = (Vec::new(), vec![(0.0, 0.0f64); b.len()]);
+    for (row, (columns, values)) in matrix.rows().enumerate() {
+        if values.iter().all(|value| value.to_f64() == 0.0) {
+            zero_rows.push(row);
+        }
+        for (&column, value) in columns.iter().zip(values) {
+            let (sum, magnitude) = &mut sums[column as usize];
+            (*sum, *magnitude) = (*sum + value.to_f64(), *magnitude + value.to_f64().abs());
+        }
+    }
+    let least = squares(&mut zero_rows.iter().map(|&row| b[row].to_f64())).sqrt();
+    if is_contradiction(least) {
+        let row = zero_rows.into_iter().find(|&row| b[row].to_f64() != 0.0)?;
+        let least = least / norm;
+        return Some(format!(
+            "row {row} of the matrix is zero, and b is {} there: no x has a relative residual below {least:.2e}",
+            b[row]
+        ));
+    }
+    // Elements are rounded, too.
+    let rounding = if T::DTYPE == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON };
+    let sum = b.iter().map(|b| b.to_f64()).sum::<f64>();
+    let least = sum.abs() / (b.len() as f64).sqrt();
+    let vanish = sums.iter().all(|(sum, magnitude)| sum.abs() <= 4.0 * rounding * magnitude);
+    (vanish && is_contradiction(least)).then(|| {
+        let least = least / norm;
+        format!(
+            "each column of the matrix adds up to 0, as in a problem with Neumann's boundary conditions, and b adds up to {sum}: no x has a relative residual \
+             below {least:.2e}. There can be a solution only if b adds up to 0, such as with its mean subtracted"
+        )
+    })
 }
 
 /// Reads a matrix with one column, in either Matrix Market layout: missing elements are 0, duplicates are summed.

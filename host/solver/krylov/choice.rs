@@ -57,10 +57,14 @@ impl<'a, T: Scalar> Known<'a, T> {
     pub(super) fn new(solver: &Solver<'a, T>) -> Result<Self> {
         let matrix = solver.operator.as_matrix();
         let is_square = matrix.is_none_or(|matrix| matrix.nrows() == matrix.ncols());
-        let is_symmetric = match matrix.filter(|_| is_square).map(symmetry::check) {
-            Some(Ok(())) => true,
-            None | Some(Err(Error::Breakdown { .. })) => false,
-            Some(Err(error)) => return Err(error),
+        let is_symmetric = match matrix {
+            _ if solver.assume_symmetric => true,
+            Some(matrix) if is_square => match symmetry::check(matrix) {
+                Ok(()) => true,
+                Err(Error::Breakdown { .. }) => false,
+                Err(error) => return Err(error),
+            },
+            _ => false,
         };
         let (chooses, given) = (solver.chooses && matrix.is_some(), solver.preconditioner.clone());
         Ok(Self { matrix, is_square, is_symmetric, chooses, given, jacobi: None, factors: None })

@@ -56,6 +56,7 @@ pub struct Solver<'a, T: Scalar> {
     preconditioner: Option<Shared<'a, T>>,
     /// Whether `Auto` chooses the preconditioner too.
     chooses: bool,
+    assume_symmetric: bool,
     criterion: Criterion,
     damping: f64,
     method: SolverMethod,
@@ -195,6 +196,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
             operator: a,
             preconditioner: None,
             chooses: true,
+            assume_symmetric: false,
             criterion: Criterion::default(),
             damping: 0.0,
             method: SolverMethod::Auto,
@@ -256,6 +258,13 @@ impl<'a, T: Scalar> Solver<'a, T> {
     pub fn unpreconditioned(mut self) -> Self {
         self.preconditioner = None;
         (self.chooses, self.cg) = (false, None);
+        self
+    }
+
+    /// Declares the operator symmetric: it is not checked, and [`SolverMethod::Auto`] begins with conjugate gradients for an operator that is no matrix too.
+    #[must_use]
+    pub fn assume_symmetric(mut self) -> Self {
+        (self.assume_symmetric, self.cg) = (true, None);
         self
     }
 
@@ -402,7 +411,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
             _ => {
                 let cg = Cg::of(self.operator, preconditioner.clone(), self.criterion).method(self.cg_method);
                 // The choice has checked it.
-                if self.method == SolverMethod::Auto { cg.assume_symmetric() } else { cg }
+                if self.assume_symmetric || self.method == SolverMethod::Auto { cg.assume_symmetric() } else { cg }
             }
         };
         cg.swap_callback(&mut self.callback);

@@ -23,7 +23,7 @@ pub use near_null_space::NearNullSpace;
 use super::Preconditioner;
 use crate::{
     Cg, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, LinearOperator, Result, Scalar, SolveInfo,
-    Tolerance,
+    Solver, Tolerance,
     device::{self, check_length},
 };
 use cycle::Workspace;
@@ -239,6 +239,13 @@ impl<T: Scalar> Amg<T> {
     pub fn cg(&self) -> Cg<'_, T> {
         // The setup has checked the symmetry.
         Cg::new(&self.hierarchy).preconditioner(self).assume_symmetric()
+    }
+
+    /// Returns a [`Solver`] with this preconditioner, for the matrix that it was set up for, multiplied as by [`cg`](Self::cg): with the default method, MINRES and GMRES
+    /// follow where conjugate gradients fail.
+    #[must_use]
+    pub fn solver(&self) -> Solver<'_, T> {
+        Solver::new(&self.hierarchy).preconditioner(self).assume_symmetric()
     }
 
     /// Solves `A * x = b` by [these](Self::cg) conjugate gradients. `x` holds the initial guess, and on return the solution.
