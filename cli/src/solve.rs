@@ -34,7 +34,7 @@ use crate::convert;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a square matrix.
+    /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a matrix, square except for lsmr.
     matrix: MatrixSource,
     /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), sums (of the rows, so that ones are a
     /// solution), or a Matrix Market file with one column.
@@ -49,7 +49,13 @@ pub(crate) struct Options {
     /// Iterations of gmres and fgmres between restarts.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = method::parse_restart)]
     restart: usize,
-    /// The maximum number of iterations of a method [default: ten times the number of rows].
+    /// The s of idr [default: 4] or the l of bicgstabl [default: 2].
+    #[arg(long, value_name = "N", value_parser = method::parse_dimensions)]
+    dimensions: Option<usize>,
+    /// The damping of lsmr, for the least |b - A x|^2 + damping^2 |x|^2.
+    #[arg(long, default_value_t = 0.0, value_parser = parse_damping, allow_negative_numbers = true)]
+    damping: f64,
+    /// The maximum number of iterations of a method [default: ten times the number of columns].
     #[arg(long, value_name = "N")]
     max_iters: Option<usize>,
     /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi or ilu, and says why.
@@ -90,6 +96,13 @@ pub(crate) struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+fn parse_damping(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(damping) if (0.0..f64::INFINITY).contains(&damping) => Ok(damping),
+        _ => Err("a damping is a number from 0 on".into()),
+    }
 }
 
 fn parse_tolerance(text: &str) -> Result<f64, String> {
@@ -135,15 +148,19 @@ fn check_folder(path: &Path) -> Result<(), String> {
 }
 
 fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
-    let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
-    if let Some(why) = system::contradiction(&matrix, &b, options.tol) {
+    let System { matrix, b } = System::<T>::load(options)?;
+    let is_square = matrix.nrows() == matrix.ncols();
+    if is_square
+        && options.method != MethodName::Lsmr
+        && let Some(why) = system::contradiction(&matrix, &b, options.tol)
+    {
         return Err(NotConverged(why).into());
     }
-    let first_guess = vec![T::default(); b.len()];
+    let first_guess = vec![T::default(); matrix.ncols()];
     // With a first guess of 0, the first residual is b.
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
     let course = RefCell::new(Course::new(first_norm));
-    let limit = options.max_iters.unwrap_or(10 * b.len());
+    let limit = options.max_iters.unwrap_or(10 * matrix.ncols());
 
     let (a, b) = (device.upload(&matrix)?, device.upload_vec(&b)?);
     let mut x = device.upload_vec(&first_guess)?;
@@ -153,7 +170,8 @@ fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     course.borrow_mut().end();
     let mut solver = chosen
         .solver(&a, options.precond)
-        .method(options.method.with_restart(options.restart))
+        .method(options.method.with(options.restart, options.dimensions))
+        .damping(options.damping)
         .cg_method(options.launch.into())
         .tolerance(Tolerance::relative(options.tol))
         .max_iterations(limit)
@@ -229,7 +247,7 @@ fn tell<T: Scalar>(
         max_iterations: limit,
         kernel,
         reason,
-        converged: info.reason == StopReason::Converged,
+        converged: matches!(info.reason, StopReason::Converged | StopReason::LeastSquares),
         ended: Ended::from(info.reason),
         iterations: info.iterations,
         residual_norm: info.residual_norm,

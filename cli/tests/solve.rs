@@ -290,7 +290,7 @@ fn a_breakdown_leaves_what_there_is() {
 #[test]
 fn what_does_not_fit_is_a_failure_that_names_the_file() {
     let oblong = "gen:uniform:9:2:8";
-    let (status, error) = failure(&[oblong, "--device", "cpu"]);
+    let (status, error) = failure(&[oblong, "--device", "cpu", "--method", "cg"]);
     assert!(status == 1 && error.contains("gen:uniform:9:2:8: 9 x 8, and"), "{status}: {error}");
 
     let b = scratch("short.mtx");
@@ -428,8 +428,10 @@ fn singular_systems_are_solved_or_refused_with_the_reason() {
 #[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 15] = [
         (&[], "MATRIX"),
+        (&[grid, "--dimensions", "0"], "a whole number from 1 to 64"),
+        (&[grid, "--damping", "-1"], "a damping is a number from 0 on"),
         (&[grid, "--unknowns", "0"], "1..=6"),
         (&[grid, "--precond-dtype", "f16"], "f32, f64"),
         (&[grid, "--near-null", "motions.mtx", "--devices", "cpu:2"], "cannot be used with"),
@@ -438,7 +440,7 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
         (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
         (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, amg"),
-        (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, gmres, fgmres"),
+        (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, bicgstabl, idr, gmres, fgmres, lsmr"),
         (&[grid, "--launch", "fast"], "auto, launches, graph, persistent"),
         (&[grid, "--restart", "0"], "at least 1"),
         (&[grid, "--device", "tpu"], "`tpu`"),
@@ -472,6 +474,9 @@ fn every_method_solves_what_it_is_for() {
         ("gen:poisson2d:9", "cg", "conjugate gradients"),
         ("gen:helmholtz2d:9:8", "minres", "MINRES"),
         ("gen:convdiff2d:9:3", "bicgstab", "BiCGSTAB"),
+        ("gen:convdiff2d:9:3", "bicgstabl", "BiCGSTAB(2)"),
+        ("gen:convdiff2d:9:3", "idr", "IDR(4)"),
+        ("gen:poisson2d:5", "lsmr", "LSMR"),
         ("gen:convdiff3d:5:3", "gmres", "GMRES(7)"),
         ("gen:convdiff2d:9:3", "fgmres", "flexible GMRES(7)"),
     ];
@@ -520,6 +525,34 @@ fn systems_that_are_not_positive_definite_are_solved() {
 
     let (status, text) = failure(&["gen:poisson2d:4", "--devices", "cpu:2", "--method", "gmres"]);
     assert!(status == 1 && text.contains("--method auto or cg"), "{status}: {text}");
+}
+
+#[test]
+fn rectangular_systems_are_least_squares() {
+    // The line c + d t through (0, 1), (1, 2), (2, 4): 5/6 + 3/2 t.
+    let (path, b, x) = (scratch("line.mtx"), scratch("line_b.mtx"), scratch("line_x.mtx"));
+    fs::write(&path, "%%MatrixMarket matrix coordinate real general\n3 2 5\n1 1 1\n2 1 1\n3 1 1\n2 2 1\n3 2 2\n")
+        .unwrap();
+    fs::write(&b, "%%MatrixMarket matrix array real general\n3 1\n1\n2\n4\n").unwrap();
+    for method in ["auto", "lsmr"] {
+        let report = solve(&[&path, "--rhs", &b, "--method", method, "--tol", "1e-10", "--x-out", &x]);
+        assert_eq!((tried(&report), &report["preconditioner"]), (vec!["LSMR"], &"columns".into()));
+        assert!(report["ended"] == "least_squares" && report["converged"] == true, "{report}");
+        assert!((number(&report, "residual_norm") - (1.0 / 6f64).sqrt()).abs() < 1e-10, "{report}");
+        assert!(vector(&x).iter().zip([5.0 / 6.0, 1.5]).all(|(x, expected)| (x - expected).abs() < 1e-8));
+    }
+    // (A'A + I) x = A'b.
+    solve(&[&path, "--rhs", &b, "--precond", "none", "--damping", "1", "--tol", "1e-10", "--x-out", &x]);
+    assert!(vector(&x).iter().zip([4.0 / 5.0, 19.0 / 15.0]).all(|(x, expected)| (x - expected).abs() < 1e-8));
+    let text = stdout(&["solve", &path, "--rhs", &b, "--device", "cpu"]);
+    assert!(text.contains("result     least squares, ") && text.contains("columns scaled to norm 1"), "{text}");
+
+    let (status, text) = failure(&[&path, "--method", "gmres", "--device", "cpu"]);
+    assert!(status == 1 && text.contains("3 x 2, and of the methods only lsmr"), "{status}: {text}");
+    let (status, text) = failure(&[&path, "--precond", "ilu", "--device", "cpu"]);
+    assert!(text.contains("a preconditioner of LSMR other than jacobi and none"), "{status}: {text}");
+    let (status, text) = failure(&["gen:poisson2d:4", "--damping", "1", "--device", "cpu"]);
+    assert!(text.contains("a damping for a method other than LSMR"), "{status}: {text}");
 }
 
 #[test]

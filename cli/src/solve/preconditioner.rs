@@ -22,7 +22,7 @@ pub(super) enum Wanted {
     Auto,
     /// No preconditioner.
     None,
-    /// The inverse of the diagonal.
+    /// The inverse of the diagonal; with lsmr of the norms of the columns.
     Jacobi,
     /// Incomplete factors without fill: ILU(0), and with cg and minres IC(0).
     Ilu,
@@ -36,6 +36,7 @@ pub(super) enum Wanted {
 pub(super) enum Kind {
     None,
     Jacobi,
+    Columns,
     Ilu,
     Amg,
 }
@@ -140,8 +141,14 @@ impl<T: Element> Chosen<T> {
         matrix: &CsrMatrix<T>,
         a: &DeviceMatrix<T>,
     ) -> Result<Self> {
+        let is_lsmr = method == MethodName::Lsmr || a.nrows() != a.ncols();
         match wanted {
             Wanted::None => Ok(Self::none(asked_for())),
+            Wanted::Auto if is_lsmr => Self::columns(a, "the method is LSMR".into()),
+            Wanted::Jacobi if is_lsmr => Self::columns(a, asked_for()),
+            Wanted::Ilu | Wanted::Amg if is_lsmr => {
+                Err(Error::InvalidOption("a preconditioner of LSMR other than jacobi and none".into()))
+            }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::Ilu => Self::ilu(a, method),
             Wanted::Amg => Self::amg(a, multigrid, asked_for()),
@@ -189,6 +196,7 @@ impl<T: Element> Chosen<T> {
         match attempt.preconditioner {
             SolverPreconditioner::Jacobi => Kind::Jacobi,
             SolverPreconditioner::Ilu => Kind::Ilu,
+            SolverPreconditioner::Columns => Kind::Columns,
             _ => self.kind,
         }
     }
@@ -196,6 +204,11 @@ impl<T: Element> Chosen<T> {
     fn jacobi(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
         let made = Made::Preconditioner(Box::new(Jacobi::new(a)?));
         Ok(Self { kind: Kind::Jacobi, reason, made, setup: None })
+    }
+
+    fn columns(a: &DeviceMatrix<T>, reason: String) -> Result<Self> {
+        let made = Made::Preconditioner(Box::new(Jacobi::of_columns(a)?));
+        Ok(Self { kind: Kind::Columns, reason, made, setup: None })
     }
 
     fn amg(a: &DeviceMatrix<T>, multigrid: &Multigrid, reason: String) -> Result<Self> {

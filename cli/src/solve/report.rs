@@ -84,6 +84,7 @@ impl fmt::Display for Tried {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ended {
     Converged,
+    LeastSquares,
     MaxIterations,
     RoundingLimit,
     Stopped,
@@ -93,6 +94,7 @@ impl From<StopReason> for Ended {
     fn from(reason: StopReason) -> Self {
         match reason {
             StopReason::Converged => Self::Converged,
+            StopReason::LeastSquares => Self::LeastSquares,
             StopReason::MaxIterations => Self::MaxIterations,
             StopReason::RoundingLimit => Self::RoundingLimit,
             _ => Self::Stopped,
@@ -110,7 +112,7 @@ impl Report {
     /// Why it did not converge, if it did not.
     pub(super) fn failure(&self) -> Option<String> {
         let why = match self.ended {
-            Ended::Converged => return None,
+            Ended::Converged | Ended::LeastSquares => return None,
             Ended::MaxIterations => format!("the iterations reached their limit, {}", self.max_iterations),
             Ended::RoundingLimit => format!("{} is not precise enough for a smaller residual", self.dtype),
             Ended::Stopped => "the method was stopped".into(),
@@ -139,6 +141,7 @@ impl fmt::Display for Report {
         let preconditioner = match self.preconditioner {
             Kind::None => "no preconditioner",
             Kind::Jacobi => "Jacobi's preconditioner",
+            Kind::Columns => "columns scaled to norm 1",
             Kind::Ilu => "incomplete factors",
             Kind::Amg => "multigrid",
         };
@@ -148,6 +151,7 @@ impl fmt::Display for Report {
         }
         let ended = match self.ended {
             Ended::Converged => "converged",
+            Ended::LeastSquares => "least squares, converged in A'r",
             Ended::MaxIterations | Ended::RoundingLimit | Ended::Stopped => "not converged",
         };
         writeln!(f, "result     {ended} after {iterations} iterations")?;

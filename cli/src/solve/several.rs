@@ -26,7 +26,7 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         Wanted::None => (Kind::None, asked_for()),
     };
     let ranks = Ranks::from_name(names, options.transport)?;
-    let System { matrix, b } = System::<T>::load(&options.matrix, &options.rhs)?;
+    let System { matrix, b } = System::<T>::load(options)?;
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
     let limit = options.max_iters.unwrap_or(10 * b.len());
     let program = |communicator: &Communicator| {

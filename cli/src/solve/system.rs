@@ -9,10 +9,9 @@ use std::{
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use warpsparse::{
-    CsrMatrix, DType, Result, Scalar,
-    io::{MatrixMarketReader, MatrixSource},
-};
+use warpsparse::{CsrMatrix, DType, Result, Scalar, io::MatrixMarketReader};
+
+use super::{MethodName, Options};
 
 /// The source of the right-hand side.
 #[derive(Clone)]
@@ -47,18 +46,23 @@ impl fmt::Display for Rhs {
     }
 }
 
-/// `A x = b`, with as many elements of `b` as `A` has rows, and columns.
+/// `A x = b`, with as many elements of `b` as `A` has rows.
 pub(super) struct System<T> {
     pub(super) matrix: CsrMatrix<T>,
     pub(super) b: Vec<T>,
 }
 
 impl<T: Scalar> System<T> {
-    pub(super) fn load(source: &MatrixSource, rhs: &Rhs) -> std::result::Result<Self, Box<dyn std::error::Error>> {
+    /// Loads the system that the options name.
+    pub(super) fn load(options: &Options) -> std::result::Result<Self, Box<dyn std::error::Error>> {
+        let Options { matrix: source, rhs, method, devices, .. } = options;
         let matrix = measure::load::<T>(source)?;
         let (rows, columns) = (matrix.nrows(), matrix.ncols());
-        if rows != columns {
-            let problem = format!("{source}: {rows} x {columns}, and solvers are for square matrices");
+        let allows_any = devices.is_none() && matches!(method, MethodName::Auto | MethodName::Lsmr);
+        if rows != columns && !allows_any {
+            let problem = format!(
+                "{source}: {rows} x {columns}, and of the methods only lsmr is for matrices that are not square"
+            );
             return Err(problem.into());
         }
         let b = match rhs {
