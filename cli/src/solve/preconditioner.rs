@@ -49,7 +49,7 @@ pub(super) struct Chosen<T: Scalar> {
     pub(super) setup: Option<Setup>,
 }
 
-enum Made<T: Scalar> {
+pub(super) enum Made<T: Scalar> {
     Nothing,
     Preconditioner(Box<dyn Preconditioner<T>>),
     /// Of the system's type: it multiplies too.
@@ -113,23 +113,20 @@ impl Multigrid {
 /// An element type of systems.
 pub(super) trait Element: Scalar {
     /// Multigrid in `f32`, with what it is, for systems of another type.
-    fn single(
-        multigrid: &Multigrid,
-        a: &DeviceMatrix<Self>,
-    ) -> Result<Option<(Box<dyn Preconditioner<Self>>, AmgInfo)>>;
+    fn single(multigrid: &Multigrid, a: &DeviceMatrix<Self>) -> Result<Option<(Made<Self>, AmgInfo)>>;
 }
 
 impl Element for f32 {
-    fn single(_: &Multigrid, _: &DeviceMatrix<f32>) -> Result<Option<(Box<dyn Preconditioner<f32>>, AmgInfo)>> {
+    fn single(_: &Multigrid, _: &DeviceMatrix<f32>) -> Result<Option<(Made<f32>, AmgInfo)>> {
         Ok(None)
     }
 }
 
 impl Element for f64 {
-    fn single(multigrid: &Multigrid, a: &DeviceMatrix<f64>) -> Result<Option<(Box<dyn Preconditioner<f64>>, AmgInfo)>> {
+    fn single(multigrid: &Multigrid, a: &DeviceMatrix<f64>) -> Result<Option<(Made<f64>, AmgInfo)>> {
         let amg = multigrid.options().build(&a.cast::<f32>()?)?;
         let info = amg.describe();
-        Ok(Some((Box::new(amg), info)))
+        Ok(Some((Made::Preconditioner(Box::new(amg)), info)))
     }
 }
 
@@ -219,7 +216,7 @@ impl<T: Element> Chosen<T> {
             DTypeName::F64 => None,
         };
         let (made, info) = match single {
-            Some((amg, info)) => (Made::Preconditioner(amg), info),
+            Some(single) => single,
             None => {
                 let amg = multigrid.options().build(a)?;
                 let info = amg.describe();
