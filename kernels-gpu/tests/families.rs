@@ -46,6 +46,17 @@ fn no_family_uses_another() {
     }
 }
 
+#[test]
+fn builds_leave_out_other_families() {
+    let text = fs::read_to_string(Path::new(SOURCE_DIR).join("lib.rs")).unwrap();
+    let lines: Vec<_> = text.lines().map(str::trim_start).filter(|line| !line.starts_with("#[path")).collect();
+    for family in FAMILIES {
+        let module = lines.iter().position(|line| *line == format!("pub mod {};", family.name)).unwrap();
+        let cfg = format!(r#"#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "{}"))]"#, family.name);
+        assert_eq!(lines[module - 1], cfg);
+    }
+}
+
 /// Where a key and the body beside it could tell different things, the name of the entry is their witness.
 #[test]
 fn names_are_those_of_the_keys() {
