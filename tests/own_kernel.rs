@@ -31,17 +31,11 @@ fn main() -> ExitCode {
     ])
 }
 
-/// What reads the text of PTX.
-#[allow(dead_code)] // `whole` is for newer architectures
-mod text {
-    include!(concat!(env!("OUT_DIR"), "/text.rs"));
-}
-
 /// The PTX that a file keeps.
 fn ptx(compressed: &[u8]) -> String {
     let mut kept = String::new();
     LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut kept).unwrap();
-    text::with_registers(kept)
+    cuda_builder::kept_text(kept)
 }
 
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.

@@ -45,7 +45,7 @@ pub use builder::CudaBuilder;
 pub use error::CudaBuilderError;
 pub use faults::{Fault, Place, faults};
 pub use manifest::{CubinRecord, FileRecord, Manifest};
-pub use prebuilt::{Prebuilt, PtxFile, ReadyFile, Stale, StaleReason, TEXT_SOURCE};
+pub use prebuilt::{Prebuilt, PtxFile, ReadyFile, Stale, StaleReason, TEXT_SOURCE, kept_text};
 pub use ptx::PtxInfo;
 pub use sources::SourceTree;
 pub use toolchain::{KernelToolchain, Rejected};

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo, faults, kept,
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
-    text::whole,
+    text::{whole, with_registers},
 };
 
 /// A directory of prebuilt PTX: one compressed file per kernel family and architecture, and a manifest that records the
@@ -128,6 +128,12 @@ impl fmt::Display for Stale {
 /// Rust source of what reads the text of PTX from what [`Prebuilt`] keeps, for programs that embed it: a build script writes it to a file, and a
 /// module includes that. It depends on the standard library alone.
 pub const TEXT_SOURCE: &str = include_str!("text.rs");
+
+/// Returns the text that a file of [`Prebuilt`] holds, from what decompressing it gives: PTX, or its difference from that for an older architecture.
+#[must_use]
+pub fn kept_text(decompressed: String) -> String {
+    with_registers(decompressed)
+}
 
 impl Prebuilt {
     /// Describes the PTX of a kernel crate, stored in `dir`.
