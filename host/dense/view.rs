@@ -169,7 +169,8 @@ impl<'a, T: Element> DenseRef<'a, T> {
         Ok(values)
     }
 
-    /// Returns the elements from the first to the last in memory order, gaps included, for your own kernels.
+    /// Returns the elements from the first to the last in memory order, gaps included: for your own kernels, and for
+    /// operations on one column as a vector.
     #[must_use]
     pub fn elements(&self) -> DeviceSlice<'a, T> {
         self.vec.slice(self.range()).expect("a vector holds its matrix")
@@ -212,7 +213,8 @@ impl<'a, T: Element> DenseMut<'a, T> {
         copy::assign(self.view_mut(), source.into())
     }
 
-    /// Returns the elements from the first to the last in memory order, gaps included, for your own kernels.
+    /// Returns the elements from the first to the last in memory order, gaps included: for your own kernels, and for
+    /// operations on one column as a vector.
     #[must_use]
     pub fn into_elements(self) -> DeviceSliceMut<'a, T> {
         let range = self.range();
