@@ -4,7 +4,12 @@ mod common;
 
 use std::{ops::ControlFlow, process::ExitCode};
 
-use common::{Random, matrices::from_rows, on_every_device, other};
+use common::{
+    Random,
+    direct::{doubles, norm, solved},
+    matrices::from_rows,
+    on_every_device, other,
+};
 use warpsparse::{
     Attempt, CgMethod, CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner,
     Result, Scalar, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
@@ -83,29 +88,7 @@ fn direct<T: Scalar>(a: &CsrMatrix<T>, b: &[T]) -> Vec<f64> {
     let mut rows = vec![vec![0.0; n + 1]; n];
     a.triplets().for_each(|(i, j, value)| rows[i][j] += value.to_f64());
     (0..n).for_each(|i| rows[i][n] = b[i].to_f64());
-    for k in 0..n {
-        let pivot = (k..n).max_by(|&i, &j| rows[i][k].abs().total_cmp(&rows[j][k].abs())).unwrap();
-        rows.swap(k, pivot);
-        let (above, below) = rows.split_at_mut(k + 1);
-        for row in below {
-            let factor = row[k] / above[k][k];
-            row[k..].iter_mut().zip(&above[k][k..]).for_each(|(x, y)| *x -= factor * y);
-        }
-    }
-    let mut x = vec![0.0; n];
-    for k in (0..n).rev() {
-        let sum: f64 = (k + 1..n).map(|j| rows[k][j] * x[j]).sum();
-        x[k] = (rows[k][n] - sum) / rows[k][k];
-    }
-    x
-}
-
-fn norm(x: &[f64]) -> f64 {
-    x.iter().map(|x| x * x).sum::<f64>().sqrt()
-}
-
-fn doubles<T: Scalar>(x: &[T]) -> Vec<f64> {
-    x.iter().map(|x| x.to_f64()).collect()
+    solved(rows)
 }
 
 fn residual<T: Scalar>(a: &CsrMatrix<T>, b: &[T], x: &[T]) -> f64 {

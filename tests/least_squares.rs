@@ -4,7 +4,12 @@ mod common;
 
 use std::{ops::ControlFlow, process::ExitCode};
 
-use common::{Random, matrices::from_rows, on_every_device};
+use common::{
+    Random,
+    direct::{doubles, norm, solved},
+    matrices::from_rows,
+    on_every_device,
+};
 use warpsparse::{
     CscMatrix, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Result,
     Scalar, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
@@ -44,26 +49,6 @@ fn sparse<T: Scalar>(rows: usize, cols: usize) -> CsrMatrix<T> {
     from_rows(cols, (0..rows).map(row).collect())
 }
 
-/// Gaussian elimination with partial pivoting.
-fn direct(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
-    let n = rows.len();
-    for k in 0..n {
-        let pivot = (k..n).max_by(|&i, &j| rows[i][k].abs().total_cmp(&rows[j][k].abs())).unwrap();
-        rows.swap(k, pivot);
-        let (above, below) = rows.split_at_mut(k + 1);
-        for row in below {
-            let factor = row[k] / above[k][k];
-            row[k..].iter_mut().zip(&above[k][k..]).for_each(|(x, y)| *x -= factor * y);
-        }
-    }
-    let mut x = vec![0.0; n];
-    for k in (0..n).rev() {
-        let sum: f64 = (k + 1..n).map(|j| rows[k][j] * x[j]).sum();
-        x[k] = (rows[k][n] - sum) / rows[k][k];
-    }
-    x
-}
-
 /// The solution of the least squares problem, from `r + A x = b` and `A^T r = damping^2 x`.
 fn least_squares<T: Scalar>(a: &CsrMatrix<T>, b: &[T], damping: f64) -> Vec<f64> {
     let (m, n) = (a.nrows(), a.ncols());
@@ -76,7 +61,7 @@ fn least_squares<T: Scalar>(a: &CsrMatrix<T>, b: &[T], damping: f64) -> Vec<f64>
         (rows[i][i], rows[i][m + n]) = (1.0, b[i].to_f64());
     }
     (0..n).for_each(|j| rows[m + j][m + j] = -damping * damping);
-    direct(rows)[m..].to_vec()
+    solved(rows)[m..].to_vec()
 }
 
 /// The solution of the least norm, from `x = A^T t` and `A x = b`.
@@ -89,15 +74,7 @@ fn least_norm<T: Scalar>(a: &CsrMatrix<T>, b: &[T]) -> Vec<f64> {
     }
     (0..n).for_each(|j| rows[j][j] = 1.0);
     (0..m).for_each(|i| rows[n + i][m + n] = b[i].to_f64());
-    direct(rows)[..n].to_vec()
-}
-
-fn norm(x: &[f64]) -> f64 {
-    x.iter().map(|x| x * x).sum::<f64>().sqrt()
-}
-
-fn doubles<T: Scalar>(x: &[T]) -> Vec<f64> {
-    x.iter().map(|x| x.to_f64()).collect()
+    solved(rows)[..n].to_vec()
 }
 
 fn distance<T: Scalar>(x: &[T], y: &[f64]) -> f64 {

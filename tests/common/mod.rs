@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test binary uses a part
 
 pub(crate) mod dense;
+pub(crate) mod direct;
 pub(crate) mod extremes;
 pub(crate) mod integers;
 pub(crate) mod matrices;
