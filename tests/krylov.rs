@@ -41,6 +41,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("limits_and_callbacks", limits));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", misfits));
     trials.extend(on_every_device("same_input_same_bits", same_bits));
+    trials.extend(on_every_device("one_dimension_of_bicgstab_l_is_bicgstab", one_dimension));
     common::run(trials)
 }
 
@@ -99,6 +100,21 @@ fn residual<T: Scalar>(a: &CsrMatrix<T>, b: &[T], x: &[T]) -> f64 {
 
 fn tolerance<T>() -> f64 {
     if size_of::<T>() == 4 { 1e-5 } else { 1e-11 }
+}
+
+/// BiCGSTAB(1) takes the steps of BiCGSTAB, but for rounding errors, which grow.
+fn one_dimension(device: &Device) {
+    let matrix = convection::<f64>(9, 0.3);
+    let (a, b) = (device.upload(&matrix).unwrap(), device.upload_vec(&Random(5).vector(81)).unwrap());
+    let history = |method| {
+        let mut solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-10));
+        solver.solve(&b, &mut device.zeros(81).unwrap()).unwrap().history
+    };
+    let (one, plain) = (history(SolverMethod::BiCgStabL { l: 1 }), history(SolverMethod::BiCgStab));
+    assert!(plain.len() > 6);
+    for (i, (one, plain)) in one.iter().zip(&plain).take(7).enumerate() {
+        assert!((one - plain).abs() <= 1e-8 * plain, "{i}: {one:e}, {plain:e}");
+    }
 }
 
 /// Solves from a guess that is not 0, with and without Jacobi's preconditioner, and compares with the direct solution.
