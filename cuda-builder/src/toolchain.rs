@@ -155,7 +155,7 @@ fn rustup_toolchain(sysroot: &Path) -> Option<String> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::{fs, os::unix::fs::PermissionsExt};
+    use std::fs;
 
     use tempfile::TempDir;
 
@@ -169,11 +169,14 @@ mod tests {
             Self(TempDir::new().unwrap())
         }
 
+        /// A child process writes the script. If this process did, a child that another test starts meanwhile would inherit the
+        /// open file, and the script could not run until that child has executed its program ("text file busy").
         fn script(&self, path: &str, body: &str) -> PathBuf {
             let path = self.0.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let write = r#"printf '#!/bin/sh\n%s\n' "$1" >"$0" && chmod 755 "$0""#;
+            let written = Command::new("sh").args(["-c", write]).arg(&path).arg(body).status().unwrap();
+            assert!(written.success(), "{}", path.display());
             path
         }
 
