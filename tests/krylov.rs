@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("degenerate_systems", degenerate));
     trials.extend(on_every_device("systems_without_a_solution", without_a_solution));
     trials.extend(on_every_device("attempts", attempts));
+    trials.extend(on_every_device("residuals_do_not_grow_without_limit", growth));
     trials.extend(on_every_device("limits_and_callbacks", limits));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", misfits));
     trials.extend(on_every_device("same_input_same_bits", same_bits));
@@ -332,11 +333,11 @@ fn attempts(device: &Device) {
     assert!(of_indefinite[1].1.starts_with("Converged after "), "{of_indefinite:?}");
     assert_eq!(methods(&solve(&convection(8, 1.0))), [SolverMethod::BiCgStab]);
     reasons(device);
-    // A rotation by a right angle: r . A r is 0, so that BiCGSTAB divides by it.
+    // A rotation by a right angle: r . A r is 0, so that BiCGSTAB divides by it, and BiCGSTAB(2) too.
     let n = 16;
     let row = |i: usize| vec![(i ^ 1, [1.0, -1.0][i % 2])];
     let of_rotation = solve(&from_rows(n, (0..n).map(row).collect()));
-    assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::Gmres { restart: 400 }]);
+    assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::BiCgStabL { l: 2 }, SolverMethod::Gmres { restart: 400 }]);
     assert!(of_rotation[0].1.contains("try GMRES"), "{of_rotation:?}");
 }
 
@@ -427,6 +428,25 @@ fn limits(device: &Device) {
         assert!((left - info.history[info.iterations]).abs() <= 1e-11, "{method}: {left}");
         assert_eq!(seen, info.history.iter().copied().enumerate().skip(1).take(6).collect::<Vec<_>>(), "{method}");
     }
+}
+
+/// Powers of this matrix grow by orders of magnitude before they shrink, and so do the residuals of IDR(1), without limit.
+fn growth(device: &Device) {
+    let n = 60;
+    let row = |i: usize| if i + 1 < n { vec![(i, 1.0), (i + 1, 1e3)] } else { vec![(i, 1.0)] };
+    let a = device.upload(&from_rows::<f64>(n, (0..n).map(row).collect())).unwrap();
+    let b = device.upload_vec(&Random(8).vector(n)).unwrap();
+    let (mut most, mut x) = (0.0f64, device.zeros(n).unwrap());
+    let mut solver =
+        Solver::new(&a).method(SolverMethod::Idr { s: 1 }).max_iterations(100_000).callback(|progress| {
+            most = most.max(progress.residual_norm);
+            ControlFlow::Continue(())
+        });
+    let error = solver.solve(&b, &mut x).unwrap_err();
+    drop(solver);
+    assert!(matches!(&error, Error::Breakdown { problem, .. } if problem.contains("has grown")), "{error}");
+    let limit = norm(&b.to_vec().unwrap()) / f64::EPSILON;
+    assert!((limit..1e3 * limit).contains(&most), "{most:e} {limit:e}");
 }
 
 /// Not a matrix, and not square.

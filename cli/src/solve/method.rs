@@ -7,7 +7,7 @@ use warpsparse::{CgMethod, SolverMethod};
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum MethodName {
-    /// For symmetric matrices cg, then minres or cg with ilu, then gmres; for others bicgstab, then gmres; lsmr for rectangular ones.
+    /// For symmetric matrices cg, then minres or cg with ilu, then gmres; for others bicgstab, then bicgstabl, then gmres; lsmr for rectangular ones.
     Auto,
     /// Conjugate gradients, for symmetric positive definite matrices.
     Cg,

@@ -1,6 +1,8 @@
 //! BiCGSTAB: short recurrences for matrices that are not symmetric.
 
-use super::system::{System, Tally};
+use std::mem;
+
+use super::system::{Batch, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Result, Scalar,
     scalar::precision,
@@ -50,6 +52,7 @@ pub(super) struct BiCgStab<'s, T: Scalar> {
     log: DeviceVec<T>,
     /// `x`, `r`, `p` and `rho` before these iterations, to undo what does not count.
     saved: ([DeviceVec<T>; 3], DeviceScalar<T>),
+    batch: Batch,
     shadow_norm: f64,
     /// Whether the next iteration is the first with its shadow residual.
     is_fresh: bool,
@@ -85,6 +88,7 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
             norm: scalar()?,
             log: system.a.device().zeros(NUMBERS * AT_A_TIME)?,
             saved: ([vector()?, vector()?, vector()?], scalar()?),
+            batch: system.batch(),
             shadow_norm: 0.0,
             is_fresh: true,
             tally: Tally::default(),
@@ -137,6 +141,17 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
         self.log.slice_mut(first + 2..=first + 2)?.fill(&self.rho)
     }
 
+    /// Queues iterations that can be undone.
+    fn queue(&mut self) -> Result<()> {
+        let mut batch = mem::take(&mut self.batch);
+        let queued = batch.queue(&self.r.device().clone(), || {
+            self.save()?;
+            (0..AT_A_TIME).try_for_each(|place| self.iterate(place))
+        });
+        self.batch = batch;
+        queued
+    }
+
     fn save(&mut self) -> Result<()> {
         let ([x, r, p], rho) = &mut self.saved;
         x.assign(&*self.system.x)?;
@@ -185,15 +200,13 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin(round);
+        self.tally.begin::<T>(round, self.norm.get()?.to_f64());
         self.restart()
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        let count = AT_A_TIME.min(self.tally.round.limit - done);
-        self.save()?;
-        (0..count).try_for_each(|place| self.iterate(place))?;
-        let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
+        self.queue()?;
+        let log = self.log.to_vec()?;
         for (i, numbers) in log.chunks(NUMBERS).enumerate() {
             let goes_on = match self.look(numbers) {
                 Found::Norm(norm, goes_on) => {
@@ -219,7 +232,7 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
                 }
             };
             if self.tally.end.is_some() || !goes_on {
-                if i + 1 < count {
+                if i + 1 < AT_A_TIME {
                     self.redo(i + 1)?;
                 }
                 return if self.tally.end.is_some() { Ok(()) } else { self.restart() };

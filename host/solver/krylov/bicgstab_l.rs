@@ -1,6 +1,8 @@
 //! BiCGSTAB(l): BiCGSTAB with residuals minimised over several dimensions at once.
 
-use super::system::{NOT_FINITE, System, Tally};
+use std::mem;
+
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Reduction, Result, Scalar,
     scalar::precision,
@@ -42,6 +44,7 @@ pub(super) struct BiCgStabL<'s, T: Scalar> {
     norm: DeviceScalar<T>,
     /// The norm of `r[0]` after each step of BiCG and after the minimisation, and then `r^ . r[0]` and the norm of `y`.
     log: DeviceVec<T>,
+    batch: Batch,
     shadow_norm: f64,
     /// Whether no iteration has counted since the last restart.
     is_fresh: bool,
@@ -84,6 +87,7 @@ impl<'s, T: Scalar> BiCgStabL<'s, T> {
             minimum,
             norm: system.scalar()?,
             log: system.a.device().zeros(l + 3)?,
+            batch: system.batch(),
             shadow_norm: 0.0,
             is_fresh: true,
             tally: Tally::default(),
@@ -105,6 +109,18 @@ impl<'s, T: Scalar> BiCgStabL<'s, T> {
             .try_for_each(|scalar| scalar.set(T::from_f64(1.0)))?;
         *is_fresh = true;
         Ok(())
+    }
+
+    /// Queues an iteration.
+    fn queue(&mut self) -> Result<()> {
+        let l = self.minimum.squares.len();
+        let mut batch = mem::take(&mut self.batch);
+        let queued = batch.queue(&self.shadow.device().clone(), || {
+            (0..l).try_for_each(|j| self.step(j))?;
+            self.minimise()
+        });
+        self.batch = batch;
+        queued
     }
 
     /// Step `j` of BiCG.
@@ -172,6 +188,12 @@ impl<'s, T: Scalar> BiCgStabL<'s, T> {
         log.slice_mut(l + 2..=l + 2)?.fill(&*norm)
     }
 
+    /// Makes `y[place]` that of the next iteration. The vectors do not trade places, because recorded iterations would not see it.
+    fn keep(&mut self, place: usize) -> Result<()> {
+        let (before, after) = self.y.split_at_mut(place);
+        before[0].assign(&after[0])
+    }
+
     /// Adds `M y[place]` to `x`.
     fn update(&mut self, place: usize) -> Result<()> {
         let Self { system, y, z, .. } = self;
@@ -204,21 +226,19 @@ impl<T: Scalar> Method for BiCgStabL<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin(round);
+        self.tally.begin::<T>(round, self.norm.get()?.to_f64());
         self.restart()
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
         let l = self.minimum.squares.len();
-        (0..l).try_for_each(|j| self.step(j))?;
-        self.minimise()?;
+        self.queue()?;
         let log: Vec<f64> = self.log.to_vec()?.into_iter().map(Scalar::to_f64).collect();
         // What comes after a step with a small residual may divide by 0, or by rounding errors.
         if let Some(j) = log[..l].iter().position(|norm| *norm <= self.tally.round.target) {
             self.tally.norms.push(log[j]);
             self.tally.end = Some(Ok(StopReason::Converged));
-            self.y.swap(0, j + 1);
-            return Ok(());
+            return self.keep(j + 1);
         }
         let (norm, rho) = (log[l], log[l + 1]);
         let is_broken = log[l..].iter().any(|number| !number.is_finite());
@@ -227,7 +247,7 @@ impl<T: Scalar> Method for BiCgStabL<'_, T> {
             return Ok(());
         }
         if !is_broken {
-            self.y.swap(0, l + 1);
+            self.keep(l + 1)?;
             self.is_fresh = false;
             self.tally.end = self.tally.count(norm, done + 1);
         }

@@ -72,7 +72,7 @@ impl<'a, T: Scalar> Known<'a, T> {
 
     /// What to try after so many attempts, of which the last has failed as told.
     pub(super) fn candidate(&mut self, attempts: usize, failure: &Failure) -> Result<Candidate<'a, T>> {
-        use SolverMethod::{BiCgStab, Cg, Gmres, Lsmr, Minres};
+        use SolverMethod::{BiCgStab, BiCgStabL, Cg, Gmres, Lsmr, Minres};
         use SolverPreconditioner::{Columns, Ilu, Jacobi, None as Nothing};
         let reason = match failure {
             Failure::None if !self.is_square => "the matrix is not square".into(),
@@ -90,10 +90,10 @@ impl<'a, T: Scalar> Known<'a, T> {
             (true, 1) if !self.chooses || matches!(failure, Failure::Breakdown(_)) => (Minres, Nothing),
             (true, 1) => (Cg, Ilu),
             (false, 0) => (BiCgStab, Ilu),
-            (_, 1) => (gmres, Ilu),
+            (false, 1) => (BiCgStabL { l: 2 }, Ilu),
             (_, _) if !self.chooses => (Gmres { restart: 4 * RESTART }, Nothing),
-            (true, _) => (gmres, Ilu),
-            (false, _) => (gmres, Jacobi),
+            (false, _) if matches!(failure, Failure::Breakdown(_)) => (gmres, Jacobi),
+            (_, _) => (gmres, Ilu),
         };
         match self.matrix {
             Some(matrix) if self.chooses => self.prepared(matrix, method, kind, reason),

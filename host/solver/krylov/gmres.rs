@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::system::{NOT_FINITE, System, Tally};
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceSlice, DeviceVec, Reduction, Result, Scalar,
     scalar::precision,
@@ -14,6 +14,9 @@ use crate::{
 
 /// Iterations that are queued before the host reads their part of the Hessenberg matrix.
 const AT_A_TIME: usize = 4;
+
+/// Longer cycles are not recorded: their graphs would have tens of thousands of operations, and would rarely be used twice.
+const MAX_RECORDED: usize = 64;
 
 /// GMRES with restarts (Saad & Schultz, 1986), preconditioned from the right, so that the residual is that of the system itself. Flexible
 /// GMRES (Saad, 1993) also stores the preconditioned basis, and allows a preconditioner that changes from iteration to iteration.
@@ -36,6 +39,8 @@ pub(super) struct Gmres<'s, T: Scalar> {
     /// Dots, by turns: the next one is computed while the factor is the one before.
     dots: [DeviceScalar<T>; 2],
     cycle: Cycle,
+    /// One for each [`AT_A_TIME`] vectors of a cycle.
+    batches: Vec<Batch>,
     tally: Tally,
 }
 
@@ -57,6 +62,9 @@ impl<'s, T: Scalar> Gmres<'s, T> {
             norm: system.scalar()?,
             dots: [system.scalar()?, system.scalar()?],
             cycle: Cycle::default(),
+            batches: (0..restart.div_ceil(AT_A_TIME))
+                .map(|_| if restart <= MAX_RECORDED { system.batch() } else { Batch::default() })
+                .collect(),
             tally: Tally::default(),
             system,
         })
@@ -67,6 +75,15 @@ impl<'s, T: Scalar> Gmres<'s, T> {
         self.cycle = Cycle { right: vec![norm], ..Cycle::default() };
         let n = self.system.size();
         self.basis.slice_mut(..n)?.axpby(self.norm.recip(), &self.r, T::default())
+    }
+
+    /// Queues `count` basis vectors after vector `known`.
+    fn queue(&mut self, known: usize, count: usize) -> Result<()> {
+        let mut batch = mem::take(&mut self.batches[known / AT_A_TIME]);
+        let queued = batch
+            .queue(&self.w.device().clone(), || (known..known + count).try_for_each(|j| self.extend(j)));
+        self.batches[known / AT_A_TIME] = batch;
+        queued
     }
 
     /// Queues the basis vector after vector `j`, and column `j` of the Hessenberg matrix.
@@ -167,8 +184,8 @@ impl<T: Scalar> Method for Gmres<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin(round);
         let norm = self.norm.get()?.to_f64();
+        self.tally.begin::<T>(round, norm);
         self.first_vector(norm)
     }
 
@@ -179,8 +196,8 @@ impl<T: Scalar> Method for Gmres<'_, T> {
             self.first_vector(norm)?;
         }
         let known = self.cycle.columns.len();
-        let count = AT_A_TIME.min(self.restart - known).min(self.tally.round.limit - done);
-        (known..known + count).try_for_each(|j| self.extend(j))?;
+        let count = AT_A_TIME.min(self.restart - known);
+        self.queue(known, count)?;
         self.tally.end = self.look(count, done)?;
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! IDR(s): residuals in spaces that shrink.
 
-use super::system::{NOT_FINITE, System, Tally};
+use std::mem;
+
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Map, Reduction, Result, Scalar,
     solver::course::{Method, Phase, Round, breakdown},
@@ -52,6 +54,7 @@ pub(super) struct Idr<'s, T: Scalar> {
     norm: DeviceScalar<T>,
     /// The norm of `r` after each iteration of a cycle, and the length of its step.
     log: DeviceVec<T>,
+    batch: Batch,
     /// Whether no iteration has counted since the last restart.
     is_fresh: bool,
     tally: Tally,
@@ -82,6 +85,7 @@ impl<'s, T: Scalar> Idr<'s, T> {
             tt: system.scalar()?,
             norm: system.scalar()?,
             log: system.a.device().zeros(NUMBERS * (s + 1))?,
+            batch: system.batch(),
             is_fresh: true,
             tally: Tally::default(),
             system,
@@ -102,6 +106,18 @@ impl<'s, T: Scalar> Idr<'s, T> {
     /// `f = P^T r`.
     fn project(&mut self) -> Result<()> {
         self.shadow.iter().zip(&mut self.f).try_for_each(|(p, f)| p.dot_into(&self.r, f))
+    }
+
+    /// Queues a cycle.
+    fn queue(&mut self) -> Result<()> {
+        let s = self.shadow.len();
+        let mut batch = mem::take(&mut self.batch);
+        let queued = batch.queue(&self.r.device().clone(), || {
+            (0..s).try_for_each(|k| self.step(k))?;
+            self.enter()
+        });
+        self.batch = batch;
+        queued
     }
 
     /// Iteration `k` of a cycle within its space.
@@ -176,15 +192,14 @@ impl<T: Scalar> Method for Idr<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin(round);
+        self.tally.begin::<T>(round, self.norm.get()?.to_f64());
         self.restart()
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
         let s = self.shadow.len();
-        let count = (s + 1).min(self.tally.round.limit - done);
-        (0..count).try_for_each(|k| if k < s { self.step(k) } else { self.enter() })?;
-        let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
+        self.queue()?;
+        let log = self.log.to_vec()?;
         for (k, numbers) in log.chunks(NUMBERS).enumerate() {
             let norm = numbers[0].to_f64();
             if !norm.is_finite() || !numbers[1].to_f64().is_finite() {

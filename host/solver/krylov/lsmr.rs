@@ -301,7 +301,7 @@ impl<T: Scalar> Method for Lsmr<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin(round);
+        self.tally.begin::<T>(round, self.beta.get()?.to_f64());
         // A residual that no column can make smaller.
         if self.restart()? == 0.0 {
             self.y.fill(T::default())?;

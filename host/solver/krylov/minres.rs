@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::system::{NOT_FINITE, System, Tally};
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Map, Result, Scalar,
     scalar::precision,
@@ -40,9 +40,10 @@ pub(super) struct Minres<'s, T: Scalar> {
     old_beta: DeviceScalar<T>,
     /// `alpha`, `beta^2` and the norm of the residual of each iteration that the host has not read yet.
     log: DeviceVec<T>,
+    batch: Batch,
     rotations: Rotations,
-    /// Iterations since the first residual of the round.
-    iterations: usize,
+    /// Whether the next iteration is the first of the round.
+    is_first: bool,
     tally: Tally,
 }
 
@@ -87,11 +88,28 @@ impl<'s, T: Scalar> Minres<'s, T> {
             beta: system.scalar()?,
             old_beta: system.scalar()?,
             log: system.a.device().zeros(3 * AT_A_TIME)?,
+            batch: system.batch(),
             rotations: Rotations::default(),
-            iterations: 0,
+            is_first: true,
             tally: Tally::default(),
             system,
         })
+    }
+
+    /// Queues some iterations of Lanczos' method.
+    fn queue(&mut self) -> Result<()> {
+        if mem::take(&mut self.is_first) {
+            return (0..AT_A_TIME).try_for_each(|place| self.lanczos(place, place == 0));
+        }
+        let mut batch = mem::take(&mut self.batch);
+        let queued = batch.queue(&self.z.device().clone(), || {
+            // The vectors do not trade places, because recorded iterations would not see it.
+            let (before, newest) = self.u.split_at_mut(AT_A_TIME);
+            before.iter_mut().zip(&*newest).try_for_each(|(before, newest)| before.assign(newest))?;
+            (0..AT_A_TIME).try_for_each(|place| self.lanczos(place, false))
+        });
+        self.batch = batch;
+        queued
     }
 
     /// An iteration of Lanczos' method, the `place`-th of a batch: `v`, the next `u`, `z = M u`, `alpha` and `beta`.
@@ -115,11 +133,11 @@ impl<'s, T: Scalar> Minres<'s, T> {
         beta.map(Map::Sqrt)
     }
 
-    /// The updates of as many of `count` iterations as count, and how the method ends after them, if it does.
-    fn look(&mut self, count: usize, done: usize) -> Result<(Vec<Update>, Option<Result<StopReason>>)> {
-        let log = self.log.slice(..3 * count)?.to_vec()?;
-        let mut updates = Vec::with_capacity(count);
-        let mut norms = Vec::with_capacity(count);
+    /// The updates of those iterations that count, and how the method ends after them, if it does.
+    fn look(&mut self, done: usize) -> Result<(Vec<Update>, Option<Result<StopReason>>)> {
+        let log = self.log.to_vec()?;
+        let mut updates = Vec::with_capacity(AT_A_TIME);
+        let mut norms = Vec::with_capacity(AT_A_TIME);
         let mut end = None;
         for (i, numbers) in log.chunks(3).enumerate() {
             let (alpha, square) = (numbers[0].to_f64(), numbers[1].to_f64());
@@ -237,8 +255,8 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin(round);
-        self.iterations = 0;
+        self.tally.begin::<T>(round, self.norm.get()?.to_f64());
+        self.is_first = true;
         self.u[1].assign(&self.r)?;
         self.u[1].dot_into(self.system.precondition(&self.u[1], &mut self.z)?, &mut self.beta)?;
         let square = self.beta.get()?.to_f64();
@@ -257,13 +275,9 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        let count = AT_A_TIME.min(self.tally.round.limit - done);
-        (0..count).try_for_each(|place| self.lanczos(place, self.iterations + place == 0))?;
-        let (updates, end) = self.look(count, done)?;
+        self.queue()?;
+        let (updates, end) = self.look(done)?;
         self.update(&updates)?;
-        self.u.swap(0, count);
-        self.u.swap(1, count + 1);
-        self.iterations += count;
         self.tally.end = end;
         Ok(())
     }

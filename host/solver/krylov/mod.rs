@@ -78,8 +78,8 @@ pub enum SolverMethod {
     /// | attempt | symmetric matrix | other matrix | operator, or where the preconditioner is given or there is to be none |
     /// |---|---|---|---|
     /// | 1 | conjugate gradients with [`Jacobi`](crate::Jacobi) | BiCGSTAB with [`Ilu`](crate::Ilu) | conjugate gradients if symmetric, otherwise BiCGSTAB |
-    /// | 2 | MINRES after a breakdown, otherwise conjugate gradients with [`Ilu`](crate::Ilu) | GMRES with it | MINRES if symmetric, otherwise GMRES |
-    /// | 3 | GMRES with [`Ilu`](crate::Ilu) | GMRES with [`Jacobi`](crate::Jacobi) | GMRES with more vectors |
+    /// | 2 | MINRES after a breakdown, otherwise conjugate gradients with [`Ilu`](crate::Ilu) | BiCGSTAB(2) with it | MINRES if symmetric, otherwise BiCGSTAB(2) |
+    /// | 3 | GMRES with [`Ilu`](crate::Ilu) | GMRES with [`Jacobi`](crate::Jacobi) after a breakdown, otherwise with [`Ilu`](crate::Ilu) | GMRES |
     ///
     /// Matrices that are not square are solved by LSMR with [`Jacobi::of_columns`](crate::Jacobi::of_columns).
     ///

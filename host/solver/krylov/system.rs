@@ -1,26 +1,35 @@
 //! What every method has: an operator, a preconditioner and vectors.
 
 use crate::{
-    DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar,
-    solver::{Phase, Round, StopReason},
+    Device, DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar,
+    device::{Recording, anew},
+    scalar::precision,
+    solver::{Phase, Round, StopReason, course::breakdown},
 };
 
 /// How a method breaks down on numbers that are not finite.
 pub(super) const NOT_FINITE: &str =
     "a number is not finite: the matrix or the preconditioner holds NaN or infinity, or numbers overflow";
 
+/// How a method breaks down whose residuals leave no digit of the solution.
+const DIVERGED: &str = "the residual has grown beyond what the precision allows to undo: the method or the preconditioner does not suit the \
+                        system; try GMRES or BiCGSTAB(2)";
+
 /// What the host keeps of the iterations of a round.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) round: Round,
+    /// The norm up to which the residual may grow.
+    most: f64,
     /// Norms that have not been reported yet.
     pub(super) norms: Vec<f64>,
     pub(super) end: Option<Result<StopReason>>,
 }
 
 impl Tally {
-    pub(super) fn begin(&mut self, round: Round) {
-        *self = Self { round, ..Self::default() };
+    /// Begins a round at a residual of this norm.
+    pub(super) fn begin<T: Scalar>(&mut self, round: Round, norm: f64) {
+        *self = Self { round, most: norm / precision::<T>(), ..Self::default() };
     }
 
     /// Counts an iteration that leaves a residual of this norm. Returns how the method ends with it, if it does.
@@ -28,6 +37,7 @@ impl Tally {
         self.norms.push(norm);
         match () {
             () if norm <= self.round.target => Some(Ok(StopReason::Converged)),
+            () if norm > self.most => Some(Err(breakdown(iteration, DIVERGED))),
             () if iteration >= self.round.limit => Some(Ok(StopReason::MaxIterations)),
             () => None,
         }
@@ -37,6 +47,38 @@ impl Tally {
     pub(super) fn report(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
         history.append(&mut self.norms);
         Ok(self.end.take().map_or(Phase::Idle, Phase::Ended))
+    }
+}
+
+/// Operations that a method repeats, always the same ones on the same memory. A GPU records them as a graph when they are queued for the
+/// second time, so that a short solve does not pay for it.
+#[derive(Default)]
+pub(super) enum Batch {
+    /// The operator or the preconditioner cannot be recorded.
+    #[default]
+    Unrecorded,
+    New,
+    Queued,
+    Recorded(Recording),
+}
+
+impl Batch {
+    /// Queues the operations.
+    pub(super) fn queue(&mut self, device: &Device, mut operations: impl FnMut() -> Result<()>) -> Result<()> {
+        if let Self::Queued = self
+            && let Some(recording) = device.recorded(&mut operations)?
+        {
+            *self = Self::Recorded(recording);
+        }
+        match self {
+            Self::Unrecorded => operations(),
+            Self::Recorded(recording) => recording.launch(),
+            Self::New | Self::Queued => {
+                *self = Self::Queued;
+                // What a graph would reject is rejected everywhere.
+                anew(operations)
+            }
+        }
     }
 }
 
@@ -63,6 +105,12 @@ impl<T: Scalar> System<'_, T> {
 
     pub(super) fn scalar(&self) -> Result<DeviceScalar<T>> {
         DeviceScalar::zero(self.a.device())
+    }
+
+    /// Operations with the operator and the preconditioner.
+    pub(super) fn batch(&self) -> Batch {
+        let can_be_recorded = self.a.can_be_recorded() && self.m.is_none_or(|m| m.can_be_recorded());
+        if can_be_recorded { Batch::New } else { Batch::Unrecorded }
     }
 
     /// `r = b - A x`, and its norm, which is returned too.
