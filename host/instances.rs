@@ -5,10 +5,10 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Amg, Cg, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix,
-    Diagonal, Element, EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset,
-    Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions,
-    Tolerance, Triangle, TriangularSolver, Weights, Zip,
+    Amg, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec,
+    DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map,
+    Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions,
+    SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
     distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
     gemm_autotune, gemm_choice, gemm_with,
 };
@@ -158,6 +158,9 @@ fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     amg.update_values(a)?;
     let _ = (amg.describe(), amg.solve(&b, x, Tolerance::relative(1.0))?);
     amg.apply((&b).into(), (&mut *x).into())?;
+    let chebyshev = Chebyshev::with_eigenvalues(a, Chebyshev::new(a, 1)?.degree(), (1.0, 2.0))?;
+    let _ = chebyshev.eigenvalues();
+    chebyshev.apply((&b).into(), (&mut *x).into())?;
     let mut ilu = Ilu::symmetric(a)?;
     ilu.update_values(a)?;
     let _ = (ilu.factors()?, ilu.levels());

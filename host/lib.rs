@@ -124,9 +124,9 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Ilu, Jacobi, LinearOperator,
-    NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason,
-    Tolerance,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Chebyshev, Ilu, Jacobi,
+    LinearOperator, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner,
+    StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

@@ -337,7 +337,10 @@ fn attempts(device: &Device) {
     let n = 16;
     let row = |i: usize| vec![(i ^ 1, [1.0, -1.0][i % 2])];
     let of_rotation = solve(&from_rows(n, (0..n).map(row).collect()));
-    assert_eq!(methods(&of_rotation), [SolverMethod::BiCgStab, SolverMethod::BiCgStabL { l: 2 }, SolverMethod::Gmres { restart: 400 }]);
+    assert_eq!(
+        methods(&of_rotation),
+        [SolverMethod::BiCgStab, SolverMethod::BiCgStabL { l: 2 }, SolverMethod::Gmres { restart: 400 }]
+    );
     assert!(of_rotation[0].1.contains("try GMRES"), "{of_rotation:?}");
 }
 
@@ -437,11 +440,10 @@ fn growth(device: &Device) {
     let a = device.upload(&from_rows::<f64>(n, (0..n).map(row).collect())).unwrap();
     let b = device.upload_vec(&Random(8).vector(n)).unwrap();
     let (mut most, mut x) = (0.0f64, device.zeros(n).unwrap());
-    let mut solver =
-        Solver::new(&a).method(SolverMethod::Idr { s: 1 }).max_iterations(100_000).callback(|progress| {
-            most = most.max(progress.residual_norm);
-            ControlFlow::Continue(())
-        });
+    let mut solver = Solver::new(&a).method(SolverMethod::Idr { s: 1 }).max_iterations(100_000).callback(|progress| {
+        most = most.max(progress.residual_norm);
+        ControlFlow::Continue(())
+    });
     let error = solver.solve(&b, &mut x).unwrap_err();
     drop(solver);
     assert!(matches!(&error, Error::Breakdown { problem, .. } if problem.contains("has grown")), "{error}");

@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// The preconditioner; auto is amg for large matrices that suit it, otherwise jacobi or ilu, and says why.
     #[arg(long, value_enum, default_value = "auto")]
     precond: Wanted,
+    /// The degree of chebyshev, 1 to 64.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    degree: u32,
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
@@ -166,7 +169,7 @@ fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let mut x = device.upload_vec(&first_guess)?;
     course.borrow_mut().begin("setting up");
     let multigrid = Multigrid::new(options, matrix.nrows())?;
-    let chosen = Chosen::new(options.precond, options.method, &multigrid, &matrix, &a)?;
+    let chosen = Chosen::new(options.precond, options.method, options.degree, &multigrid, &matrix, &a)?;
     course.borrow_mut().end();
     let mut solver = chosen
         .solver(&a, options.precond)

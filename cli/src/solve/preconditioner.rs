@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
+    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
     Solver, SolverPreconditioner,
 };
 
@@ -26,6 +26,8 @@ pub(super) enum Wanted {
     Jacobi,
     /// Incomplete factors without fill: ILU(0), and with cg and minres IC(0).
     Ilu,
+    /// Chebyshev's polynomial, for symmetric positive definite matrices.
+    Chebyshev,
     /// Algebraic multigrid by smoothed aggregation.
     Amg,
 }
@@ -38,6 +40,7 @@ pub(super) enum Kind {
     Jacobi,
     Columns,
     Ilu,
+    Chebyshev,
     Amg,
 }
 
@@ -134,6 +137,7 @@ impl<T: Element> Chosen<T> {
     pub(super) fn new(
         wanted: Wanted,
         method: MethodName,
+        degree: u32,
         multigrid: &Multigrid,
         matrix: &CsrMatrix<T>,
         a: &DeviceMatrix<T>,
@@ -143,11 +147,12 @@ impl<T: Element> Chosen<T> {
             Wanted::None => Ok(Self::none(asked_for())),
             Wanted::Auto if is_lsmr => Self::columns(a, "the method is LSMR".into()),
             Wanted::Jacobi if is_lsmr => Self::columns(a, asked_for()),
-            Wanted::Ilu | Wanted::Amg if is_lsmr => {
+            Wanted::Ilu | Wanted::Chebyshev | Wanted::Amg if is_lsmr => {
                 Err(Error::InvalidOption("a preconditioner of LSMR other than jacobi and none".into()))
             }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::Ilu => Self::ilu(a, method),
+            Wanted::Chebyshev => Self::chebyshev(a, degree),
             Wanted::Amg => Self::amg(a, multigrid, asked_for()),
             Wanted::Auto => match suits(matrix, multigrid.nodes.as_ref()) {
                 Err(why) => Self::small(a, method, why),
@@ -186,6 +191,13 @@ impl<T: Element> Chosen<T> {
             shift => format!("{}, with the diagonal shifted by {shift} of itself", asked_for()),
         };
         Ok(Self { kind: Kind::Ilu, reason, made: Made::Preconditioner(Box::new(ilu)), setup: None })
+    }
+
+    fn chebyshev(a: &DeviceMatrix<T>, degree: u32) -> Result<Self> {
+        let chebyshev = Chebyshev::new(a, degree)?;
+        let (smallest, largest) = chebyshev.eigenvalues();
+        let reason = format!("{}, of degree {degree}, for eigenvalues from {smallest:.2e} to {largest:.2}", asked_for());
+        Ok(Self { kind: Kind::Chebyshev, reason, made: Made::Preconditioner(Box::new(chebyshev)), setup: None })
     }
 
     /// What an attempt has used.
@@ -318,18 +330,19 @@ mod tests {
         assert!(suits(&weak, None).unwrap_err().contains("only 0% of the rows are diagonally dominant"));
         let a = Device::cpu().upload(&small).unwrap();
         let mut multigrid = Multigrid { nodes: None, dtype: DTypeName::F64 };
-        let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu]
-            .map(|wanted| Chosen::new(wanted, MethodName::Cg, &multigrid, &small, &a).unwrap().kind);
-        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu]);
+        let kind = |wanted, method, multigrid| Chosen::new(wanted, method, 3, multigrid, &small, &a).unwrap().kind;
+        let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu, Wanted::Chebyshev]
+            .map(|wanted| kind(wanted, MethodName::Cg, &multigrid));
+        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu, Kind::Chebyshev]);
         // Vectors near the null space that the user gives are used; those of a generator where multigrid pays off, dominant or not.
         let mut nodes = Nodes { space: NearNullSpace::constants(50, 2).unwrap(), is_given: false };
         assert!(suits(&small, Some(&nodes)).is_err());
         assert_eq!(suits(&weak, Some(&nodes)).unwrap(), "202500 rows of an elastic body");
         nodes.is_given = true;
         multigrid.nodes = Some(nodes);
-        assert_eq!(Chosen::new(Wanted::Auto, MethodName::Auto, &multigrid, &small, &a).unwrap().kind, Kind::Amg);
+        assert_eq!(kind(Wanted::Auto, MethodName::Auto, &multigrid), Kind::Amg);
         multigrid.nodes = None;
         // Left to the solver.
-        assert_eq!(Chosen::new(Wanted::Auto, MethodName::Auto, &multigrid, &small, &a).unwrap().kind, Kind::None);
+        assert_eq!(kind(Wanted::Auto, MethodName::Auto, &multigrid), Kind::None);
     }
 }

@@ -143,6 +143,7 @@ impl fmt::Display for Report {
             Kind::Jacobi => "Jacobi's preconditioner",
             Kind::Columns => "columns scaled to norm 1",
             Kind::Ilu => "incomplete factors",
+            Kind::Chebyshev => "Chebyshev's polynomial",
             Kind::Amg => "multigrid",
         };
         writeln!(f, "           {preconditioner}: {}", self.preconditioner_reason)?;

@@ -80,8 +80,7 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     /// Queues `count` basis vectors after vector `known`.
     fn queue(&mut self, known: usize, count: usize) -> Result<()> {
         let mut batch = mem::take(&mut self.batches[known / AT_A_TIME]);
-        let queued = batch
-            .queue(&self.w.device().clone(), || (known..known + count).try_for_each(|j| self.extend(j)));
+        let queued = batch.queue(&self.w.device().clone(), || (known..known + count).try_for_each(|j| self.extend(j)));
         self.batches[known / AT_A_TIME] = batch;
         queued
     }

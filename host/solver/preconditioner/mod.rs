@@ -1,10 +1,12 @@
 //! Preconditioners.
 
 mod amg;
+mod chebyshev;
 mod ilu;
 mod jacobi;
 
 pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, NearNullSpace};
+pub use chebyshev::Chebyshev;
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;
 

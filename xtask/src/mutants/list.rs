@@ -966,14 +966,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
     ),
     mutant(
-        "ilu",
+        "preconditioners",
         "triangular/ilu.rs",
         "a row does not wait for another",
         "while atomic_load_u32_device(args.done.add(other), Acquire) == 0 {}",
         "",
     ),
     mutant(
-        "ilu",
+        "preconditioners",
         "triangular/ilu.rs",
         "lanes read the row before it is updated",
         "            warp::sync_warp(u32::MAX);\n            entry += 1;",

@@ -4,7 +4,7 @@ use super::{
     setup::{Hierarchy, Last, Level},
     sweep::Smoothed,
 };
-use crate::{CastFrom, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar, device::paused, vector};
+use crate::{CastFrom, Device, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar, device::paused, vector};
 
 /// The vectors of a cycle.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Workspace<T> {
 
 /// The iterates of the smoother on a level: the last first, then those before it.
 #[derive(Debug)]
-struct Iterates<T>([DeviceVec<T>; 3]);
+pub(in super::super) struct Iterates<T>([DeviceVec<T>; 3]);
 
 /// Where a visit of a level begins.
 #[derive(Clone, Copy, PartialEq)]
@@ -39,14 +39,7 @@ impl<T: Scalar> Workspace<T> {
     pub(super) fn new(hierarchy: &Hierarchy<T>) -> Result<Self> {
         let device = hierarchy.finest().device();
         let levels = hierarchy.levels.iter().map(|level| Some(&level.smoothed)).chain([hierarchy.last.smoothed()]);
-        let iterates = |smoothed: Option<&Smoothed<T>>| {
-            // A step needs two vectors, several steps with the residual three.
-            let room = |number: usize| match smoothed {
-                Some(smoothed) if number < 2 || smoothed.factors.len() > 1 => smoothed.a.nrows(),
-                _ => 0,
-            };
-            Ok(Iterates([device.zeros(room(0))?, device.zeros(room(1))?, device.zeros(room(2))?]))
-        };
+        let iterates = |smoothed: Option<&Smoothed<T>>| Iterates::new(device, smoothed);
         let ends = |level: &Level<T>| Ok(Ends { b: device.zeros(level.r.nrows())?, x: device.zeros(level.r.nrows())? });
         Ok(Self {
             iterates: levels.map(iterates).collect::<Result<_>>()?,
@@ -72,6 +65,30 @@ impl<T: Scalar> Last<T> {
 }
 
 impl<T: Scalar> Iterates<T> {
+    /// Room for the iterates of a smoother, if there is one.
+    pub(in super::super) fn new(device: &Device, smoothed: Option<&Smoothed<T>>) -> Result<Self> {
+        // A step needs two vectors, several steps with the residual three.
+        let room = |number: usize| match smoothed {
+            Some(smoothed) if number < 2 || smoothed.factors.len() > 1 => smoothed.a.nrows(),
+            _ => 0,
+        };
+        Ok(Self([device.zeros(room(0))?, device.zeros(room(1))?, device.zeros(room(2))?]))
+    }
+
+    /// The steps from 0; the last one goes to `result`.
+    pub(in super::super) fn polynomial(
+        &mut self,
+        smoothed: &Smoothed<T>,
+        b: DeviceSlice<'_, T>,
+        result: DeviceSliceMut<'_, T>,
+    ) -> Result<()> {
+        let steps = smoothed.factors.len();
+        let Some(&last) = smoothed.factors[1..].last() else { return smoothed.first(b, result) };
+        self.start(smoothed, steps - 1, b, None)?;
+        let [x, older, _] = &self.0;
+        smoothed.step(last, b, x.as_slice(), (steps > 2).then(|| older.as_slice()), result)
+    }
+
     /// The next iterate from the others. Then it is the first.
     fn advance(
         &mut self,
@@ -85,14 +102,15 @@ impl<T: Scalar> Iterates<T> {
         Ok(())
     }
 
-    /// Steps from a guess, or from 0.
+    /// Some steps from a guess, or from 0.
     fn start(
         &mut self,
         smoothed: &Smoothed<T>,
+        steps: usize,
         b: DeviceSlice<'_, T>,
         guess: Option<DeviceSlice<'_, T>>,
     ) -> Result<()> {
-        for (step, &factors) in smoothed.factors.iter().enumerate() {
+        for (step, &factors) in smoothed.factors[..steps].iter().enumerate() {
             self.advance(|x, older, y| match (step, guess) {
                 (0, None) => smoothed.first(b, y),
                 (0, Some(guess)) => smoothed.step(factors, b, guess, None, y),
@@ -165,7 +183,7 @@ impl<T: Scalar> Hierarchy<T> {
         let (Some((level, levels)), Some((coarse, ends))) = (levels.split_first(), ends.split_first_mut()) else {
             return self.solve_last(own, b, x);
         };
-        own.start(&level.smoothed, b, (guess == Guess::X).then(|| x.as_slice()))?;
+        own.start(&level.smoothed, level.smoothed.factors.len(), b, (guess == Guess::X).then(|| x.as_slice()))?;
         // Not an iterate: the last one stays the first.
         let [iterate, second, third] = &mut own.0;
         let residual = if third.is_empty() { second } else { third };
@@ -179,13 +197,10 @@ impl<T: Scalar> Hierarchy<T> {
         own.smooth(&level.smoothed, b, x)
     }
 
-    fn solve_last(&self, own: &mut Iterates<T>, b: DeviceSlice<'_, T>, mut x: DeviceSliceMut<'_, T>) -> Result<()> {
+    fn solve_last(&self, own: &mut Iterates<T>, b: DeviceSlice<'_, T>, x: DeviceSliceMut<'_, T>) -> Result<()> {
         match &self.last {
             Last::Direct(direct) => direct.inverse.spmv(T::from_f64(1.0), b, T::default(), x),
-            Last::Smoothed(smoothed) => {
-                own.start(smoothed, b, None)?;
-                x.assign(&own.0[0])
-            }
+            Last::Smoothed(smoothed) => own.polynomial(smoothed, b, x),
         }
     }
 }

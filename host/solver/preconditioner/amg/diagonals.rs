@@ -23,7 +23,7 @@ const MOST: f64 = 0.6;
 
 /// The diagonals of a matrix on a GPU or in the emulator.
 #[derive(Debug)]
-pub(super) struct Diagonals<T> {
+pub(in super::super) struct Diagonals<T> {
     rows: u32,
     /// Column minus row, from 0 on.
     offsets: DeviceVec<u32>,
@@ -51,7 +51,7 @@ pub(super) struct Sweep<'a, T> {
 
 impl<T: Scalar> Diagonals<T> {
     /// Of a canonical square matrix, if it has few diagonals, mostly full, and equals its transpose. Waits for the answer.
-    pub(super) fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
+    pub(in super::super) fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
         let Csr::Device(arrays) = csr(a) else { return Ok(None) };
         let Some(offsets) = offsets(arrays)? else { return Ok(None) };
         let (rows, offsets) = (arrays.nrows, arrays.device.upload_vec(&offsets)?);

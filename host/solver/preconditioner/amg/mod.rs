@@ -20,6 +20,12 @@ use std::{
 pub use info::{AmgInfo, AmgLevel};
 pub use near_null_space::NearNullSpace;
 
+pub(super) use cycle::Iterates;
+pub(super) use diagonals::Diagonals;
+pub(super) use spectrum::extremes;
+pub(super) use strength::Strength;
+pub(super) use sweep::{Smoothed, chebyshev};
+
 use super::Preconditioner;
 use crate::{
     Cg, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, LinearOperator, Result, Scalar, SolveInfo,

@@ -1,4 +1,4 @@
-//! The largest eigenvalue of `D^-1 A`.
+//! The extreme eigenvalues of `D^-1 A`.
 
 use crate::{DeviceMatrix, DeviceVec, Map, Result, Scalar, Zip};
 
@@ -19,13 +19,26 @@ const SAFETY: f64 = 1.05;
 pub(super) fn largest<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>, bound: f64) -> Result<f64> {
     // Rounding may have left a little more than 2.
     let is_tight = bound <= 2.0 + 1e-5 && a.nnz() <= SHORT_ROW * a.nrows();
-    let found = if is_tight { bound.min(2.0) } else { bound.min(SAFETY * lanczos(a, inverse)?) };
-    // At least 1, the mean eigenvalue where no row is of zeros.
-    Ok(((found * 64.0).ceil() / 64.0).max(1.0))
+    Ok(rounded(if is_tight { bound.min(2.0) } else { bound.min(SAFETY * lanczos(a, inverse)?.1) }))
 }
 
-/// The largest Ritz value of `D^-1/2 A D^-1/2` (Lanczos, 1950).
-fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<f64> {
+/// About the smallest eigenvalue of `D^-1 A`, often much too large, but never too small, and an upper bound as by [`largest`].
+pub(in super::super) fn extremes<T: Scalar>(
+    a: &DeviceMatrix<T>,
+    inverse: &DeviceVec<T>,
+    bound: f64,
+) -> Result<(f64, f64)> {
+    let (smallest, largest) = lanczos(a, inverse)?;
+    Ok((smallest, rounded(bound.min(SAFETY * largest))))
+}
+
+/// At least 1, the mean eigenvalue where no row is of zeros.
+fn rounded(bound: f64) -> f64 {
+    ((bound * 64.0).ceil() / 64.0).max(1.0)
+}
+
+/// The smallest and the largest Ritz value of `D^-1/2 A D^-1/2` (Lanczos, 1950).
+fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<(f64, f64)> {
     let (device, n) = (a.device(), a.nrows());
     let (zero, one) = (T::default(), T::from_f64(1.0));
     let vector = || device.zeros::<T>(n);
@@ -62,7 +75,9 @@ fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<f64
         }
         off_diagonal.push(pair[1]);
     }
-    Ok(largest_of_tridiagonal(&diagonal, &off_diagonal))
+    let largest = largest_of_tridiagonal(&diagonal, &off_diagonal);
+    diagonal.iter_mut().for_each(|number| *number = -*number);
+    Ok((-largest_of_tridiagonal(&diagonal, &off_diagonal), largest))
 }
 
 /// By bisection, with Sturm's sequences.
@@ -108,6 +123,8 @@ mod tests {
             let found = largest(&a, &inverse, 100.0).unwrap();
             assert!((20.5..20.5 * 1.06).contains(&found), "{found}");
             assert_eq!(largest(&a, &inverse, 21.0).unwrap(), 21.0);
+            let (smallest, of_both) = extremes(&a, &inverse, 100.0).unwrap();
+            assert!((smallest - 0.5).abs() < 1e-6 && of_both == found, "{smallest} {of_both}");
         }
     }
 }

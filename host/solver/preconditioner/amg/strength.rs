@@ -14,17 +14,17 @@ use crate::{
 };
 
 /// What a matrix is like, row by row.
-pub(super) struct Strength<T> {
+pub(in super::super) struct Strength<T> {
     pub(super) threshold: f64,
     diagonal: DeviceVec<T>,
     /// What entries are compared with: `t`, see the kernels.
     scales: DeviceVec<T>,
     /// Of the diagonal; 0 for rows of zeros.
-    pub(super) inverse: DeviceVec<T>,
+    pub(in super::super) inverse: DeviceVec<T>,
     /// Entries of each row of the smoothing matrix: the strong ones and the diagonal; none for rows of zeros.
     counts: DeviceVec<u32>,
     /// No eigenvalue of `D^-1 A` is greater (Gershgorin).
-    pub(super) bound: f64,
+    pub(in super::super) bound: f64,
     pub(super) zero_rows: usize,
 }
 
@@ -34,7 +34,7 @@ impl<T: Scalar> Strength<T> {
     /// # Errors
     /// [`Breakdown`](Error::Breakdown), naming the first row whose diagonal is not positive, though there are other entries, or that has a number that is
     /// not finite.
-    pub(super) fn of(a: &DeviceMatrix<T>, threshold: f64) -> Result<Self> {
+    pub(in super::super) fn of(a: &DeviceMatrix<T>, threshold: f64) -> Result<Self> {
         let (device, n) = (a.device(), a.nrows());
         let (diagonal, mut scales, mut counts) = (a.diagonal()?, device.scratch(n)?, device.scratch(n)?);
         let (mut inverse, mut bounds) = (device.scratch(n)?, device.scratch(n)?);

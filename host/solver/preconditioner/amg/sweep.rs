@@ -18,9 +18,9 @@ const LONG_ROW: usize = 1024;
 
 /// The factors of a step: `x + alpha D (b - A x) + beta (x - older)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Factors {
-    pub(super) alpha: f64,
-    pub(super) beta: f64,
+pub(in super::super) struct Factors {
+    pub(in super::super) alpha: f64,
+    pub(in super::super) beta: f64,
 }
 
 impl Factors {
@@ -29,7 +29,7 @@ impl Factors {
 }
 
 /// The factors of Chebyshev's iteration of this degree for eigenvalues in `[low, high]` (Saad, 2003, algorithm 12.1).
-pub(super) fn chebyshev(degree: u32, low: f64, high: f64) -> Vec<Factors> {
+pub(in super::super) fn chebyshev(degree: u32, low: f64, high: f64) -> Vec<Factors> {
     let (centre, radius) = (0.5 * (high + low), 0.5 * (high - low));
     let sigma = centre / radius;
     let mut rho = 1.0 / sigma;
@@ -44,19 +44,19 @@ pub(super) fn chebyshev(degree: u32, low: f64, high: f64) -> Vec<Factors> {
 
 /// A matrix as the smoother sees it.
 #[derive(Debug)]
-pub(super) struct Smoothed<T> {
-    pub(super) a: DeviceMatrix<T>,
+pub(in super::super) struct Smoothed<T> {
+    pub(in super::super) a: DeviceMatrix<T>,
     /// In place of the matrix in sweeps.
     pub(super) diagonals: Option<Diagonals<T>>,
     /// The inverse of the diagonal; 0 for rows of zeros.
     pub(super) inverse: DeviceVec<T>,
     /// Of the kernel that goes over the matrix; none if its rows are too different, and a product and operations on vectors take its place.
     pub(super) lanes: Option<u32>,
-    pub(super) factors: Vec<Factors>,
+    pub(in super::super) factors: Vec<Factors>,
 }
 
 impl<T: Scalar> Smoothed<T> {
-    pub(super) fn new(
+    pub(in super::super) fn new(
         a: DeviceMatrix<T>,
         diagonals: Option<Diagonals<T>>,
         inverse: DeviceVec<T>,

@@ -1,30 +1,28 @@
 //! Incomplete factors: their bits against a factorisation of dense rows, and what they do for solvers.
 
-mod common;
-
-use std::process::ExitCode;
-
-use common::{
-    Random,
-    matrices::{from_rows, stencil},
-    on_every_device, other,
-};
+use libtest_mimic::Trial;
 use warpsparse::{
     Cg, CooMatrix, CsrMatrix, Device, Error, Ilu, Jacobi, Preconditioner, Scalar, Solver, SolverMethod, StopReason,
     Tolerance,
 };
 
-fn main() -> ExitCode {
+use crate::common::{
+    Random,
+    matrices::{from_rows, stencil},
+    on_every_device, other,
+};
+
+pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    trials.extend(on_every_device("factors_f32", factors::<f32>));
-    trials.extend(on_every_device("factors_f64", factors::<f64>));
+    trials.extend(on_every_device("ilu_factors_f32", factors::<f32>));
+    trials.extend(on_every_device("ilu_factors_f64", factors::<f64>));
     trials.extend(on_every_device("complete_factors_are_exact", complete));
-    trials.extend(on_every_device("degenerate", degenerate));
-    trials.extend(on_every_device("symmetric", symmetric));
-    trials.extend(on_every_device("solvers", solvers));
-    trials.extend(on_every_device("new_values", new_values));
+    trials.extend(on_every_device("ilu_of_degenerate_matrices", degenerate));
+    trials.extend(on_every_device("ilu_of_symmetric_matrices", symmetric));
+    trials.extend(on_every_device("ilu_in_solvers", solvers));
+    trials.extend(on_every_device("ilu_of_new_values", new_values));
     trials.extend(on_every_device("what_cannot_be_factored", refused));
-    common::run(trials)
+    trials
 }
 
 /// About `per_row` entries in a row, at random places, and a diagonal that is not small. No row is like another.

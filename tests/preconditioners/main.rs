@@ -1,0 +1,15 @@
+//! Preconditioners against references on the host.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod chebyshev;
+mod ilu;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut trials = ilu::trials();
+    trials.extend(chebyshev::trials());
+    common::run(trials)
+}
