@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result, Scalar,
-    Solver, SolverPreconditioner,
+    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result,
+    Scalar, Solver, SolverPreconditioner,
 };
 
 use super::{MethodName, Options, nodes::Nodes};
@@ -196,7 +196,8 @@ impl<T: Element> Chosen<T> {
     fn chebyshev(a: &DeviceMatrix<T>, degree: u32) -> Result<Self> {
         let chebyshev = Chebyshev::new(a, degree)?;
         let (smallest, largest) = chebyshev.eigenvalues();
-        let reason = format!("{}, of degree {degree}, for eigenvalues from {smallest:.2e} to {largest:.2}", asked_for());
+        let reason =
+            format!("{}, of degree {degree}, for eigenvalues from {smallest:.2e} to {largest:.2}", asked_for());
         Ok(Self { kind: Kind::Chebyshev, reason, made: Made::Preconditioner(Box::new(chebyshev)), setup: None })
     }
 
@@ -330,7 +331,8 @@ mod tests {
         assert!(suits(&weak, None).unwrap_err().contains("only 0% of the rows are diagonally dominant"));
         let a = Device::cpu().upload(&small).unwrap();
         let mut multigrid = Multigrid { nodes: None, dtype: DTypeName::F64 };
-        let kind = |wanted, method, multigrid| Chosen::new(wanted, method, 3, multigrid, &small, &a).unwrap().kind;
+        let kind =
+            |wanted, method, multigrid: &Multigrid| Chosen::new(wanted, method, 3, multigrid, &small, &a).unwrap().kind;
         let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu, Wanted::Chebyshev]
             .map(|wanted| kind(wanted, MethodName::Cg, &multigrid));
         assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu, Kind::Chebyshev]);

@@ -19,7 +19,9 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
     }
     let (kind, why) = match options.precond {
         Wanted::Amg | Wanted::Ilu | Wanted::Chebyshev => {
-            return Err("--precond amg, ilu and chebyshev are for one device: with --devices there are jacobi and none".into());
+            return Err(
+                "--precond amg, ilu and chebyshev are for one device: with --devices there are jacobi and none".into(),
+            );
         }
         Wanted::Auto => (Kind::Jacobi, "multigrid is for one device".into()),
         Wanted::Jacobi => (Kind::Jacobi, asked_for()),
