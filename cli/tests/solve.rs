@@ -439,10 +439,11 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
         (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
         (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
-        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, amg"),
+        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, chebyshev, amg"),
         (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, bicgstabl, idr, gmres, fgmres, lsmr"),
         (&[grid, "--launch", "fast"], "auto, launches, graph, persistent"),
         (&[grid, "--restart", "0"], "at least 1"),
+        (&[grid, "--precond", "chebyshev", "--degree", "65"], "1..=64"),
         (&[grid, "--device", "tpu"], "`tpu`"),
     ];
     for (arguments, expected) in cases {
@@ -508,6 +509,13 @@ fn systems_that_are_not_positive_definite_are_solved() {
         solve(&["gen:convdiff2d:20:1000", "--precond", "ilu", "--method", "gmres", "--rhs", "sums", "--x-out", &x]);
     assert!(report["preconditioner"] == "ilu" && number(&report, "iterations") <= 30.0, "{report}");
     assert!(vector(&x).iter().all(|x| (x - 1.0).abs() < 1e-4));
+
+    let plain = solve(&["gen:poisson2d:40", "--precond", "none", "--rhs", "random"]);
+    let report =
+        solve(&["gen:poisson2d:40", "--precond", "chebyshev", "--degree", "6", "--rhs", "random", "--x-out", &x]);
+    assert!(report["preconditioner"] == "chebyshev", "{report}");
+    assert!(report["preconditioner_reason"].as_str().unwrap().contains("degree 6, for eigenvalues from "), "{report}");
+    assert!(3.0 * number(&report, "iterations") < number(&plain, "iterations"), "{report}");
 
     // Conjugate gradients fail first, and the report and the history are those of the method after them.
     let csv = scratch("indefinite.csv");

@@ -102,7 +102,7 @@ impl<T: Scalar> Hierarchy<T> {
         loop {
             let is_finest = levels.is_empty();
             // Also of a matrix that is solved directly: for its checks.
-            let strength = Strength::of(&a, theta)?;
+            let strength = Strength::of(&a, theta).map_err(|error| on_level(levels.len(), error))?;
             if is_finest {
                 zero_rows = strength.zero_rows;
             }
@@ -189,7 +189,7 @@ impl<T: Scalar> Hierarchy<T> {
         }
         let (mut levels, mut zero_rows) = (Vec::new(), 0);
         for (number, level) in self.levels.iter().enumerate() {
-            let strength = Strength::of(&a, level.about.theta)?;
+            let strength = Strength::of(&a, level.about.theta).map_err(|error| on_level(number, error))?;
             if levels.is_empty() {
                 zero_rows = strength.zero_rows;
             }
@@ -202,7 +202,7 @@ impl<T: Scalar> Hierarchy<T> {
             levels.push(Level { smoothed, p, r, is_visited_twice: level.is_visited_twice, about });
             a = coarse;
         }
-        let strength = Strength::of(&a, 0.0)?;
+        let strength = Strength::of(&a, 0.0).map_err(|error| on_level(levels.len(), error))?;
         if levels.is_empty() {
             zero_rows = strength.zero_rows;
         }
@@ -258,6 +258,20 @@ impl<T: Scalar> Last<T> {
             Self::Direct(direct) => &direct.a,
             Self::Smoothed(smoothed) => &smoothed.a,
         }
+    }
+}
+
+/// What is wrong with the matrix of a level, of which the first is the user's.
+fn on_level(level: usize, error: Error) -> Error {
+    match (level, error) {
+        (0, Error::Breakdown { iteration, problem }) => {
+            Error::Breakdown { iteration, problem: format!("multigrid, {problem}") }
+        }
+        (_, Error::Breakdown { iteration, problem }) => {
+            let problem = format!("multigrid, level {level}, {problem}: coarse matrices inherit it from the first");
+            Error::Breakdown { iteration, problem }
+        }
+        (_, error) => error,
     }
 }
 

@@ -167,8 +167,7 @@ fn bad_row<T: Scalar>(a: &DeviceMatrix<T>, row: usize, diagonal: &DeviceVec<T>) 
         }
         Ok(_) => "a number is not finite, or the diagonal has no finite inverse".into(),
     };
-    let problem = format!("multigrid, row {row} of {}: {problem}", a.nrows());
-    Error::Breakdown { iteration: 0, problem }
+    Error::Breakdown { iteration: 0, problem: format!("row {row} of {}: {problem}", a.nrows()) }
 }
 
 /// What is found of each row.
