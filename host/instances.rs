@@ -6,8 +6,8 @@
 
 use crate::{
     Amg, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec,
-    DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map,
-    Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions,
+    DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi,
+    Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions,
     SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
     distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
     gemm_autotune, gemm_choice, gemm_with,
@@ -161,6 +161,9 @@ fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let chebyshev = Chebyshev::with_eigenvalues(a, Chebyshev::new(a, 1)?.degree(), (1.0, 2.0))?;
     let _ = chebyshev.eigenvalues();
     chebyshev.apply((&b).into(), (&mut *x).into())?;
+    let fsai = Fsai::with_power(a, 1)?;
+    let _ = fsai.factor();
+    fsai.apply((&b).into(), (&mut *x).into())?;
     let mut ilu = Ilu::symmetric(a)?;
     ilu.update_values(a)?;
     let _ = (ilu.factors()?, ilu.levels());

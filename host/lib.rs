@@ -124,7 +124,7 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Chebyshev, Ilu, Jacobi,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Chebyshev, Fsai, Ilu, Jacobi,
     LinearOperator, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner,
     StopReason, Tolerance,
 };

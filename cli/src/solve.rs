@@ -26,7 +26,7 @@ use self::{
     course::Course,
     history::{History, HistoryOut},
     method::{LaunchName, MethodName},
-    preconditioner::{Chosen, Element, Kind, Multigrid, Setup, Wanted},
+    preconditioner::{Chosen, Element, Kind, Multigrid, Numbers, Setup, Wanted},
     report::{Ended, Report, Tried},
     system::{Rhs, System},
 };
@@ -64,6 +64,9 @@ pub(crate) struct Options {
     /// The degree of chebyshev, 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     degree: u32,
+    /// The power of the matrix whose pattern fsai has, 1 to 4.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
+    power: u32,
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
@@ -169,7 +172,14 @@ fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let mut x = device.upload_vec(&first_guess)?;
     course.borrow_mut().begin("setting up");
     let multigrid = Multigrid::new(options, matrix.nrows())?;
-    let chosen = Chosen::new(options.precond, options.method, options.degree, &multigrid, &matrix, &a)?;
+    let chosen = Chosen::new(
+        options.precond,
+        options.method,
+        Numbers { degree: options.degree, power: options.power },
+        &multigrid,
+        &matrix,
+        &a,
+    )?;
     course.borrow_mut().end();
     let mut solver = chosen
         .solver(&a, options.precond)

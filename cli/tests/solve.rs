@@ -428,7 +428,7 @@ fn singular_systems_are_solved_or_refused_with_the_reason() {
 #[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 16] = [
         (&[], "MATRIX"),
         (&[grid, "--dimensions", "0"], "a whole number from 1 to 64"),
         (&[grid, "--damping", "-1"], "a damping is a number from 0 on"),
@@ -439,7 +439,7 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
         (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
         (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
-        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, chebyshev, amg"),
+        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, chebyshev, fsai, amg"),
         (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, bicgstabl, idr, gmres, fgmres, lsmr"),
         (&[grid, "--launch", "fast"], "auto, launches, graph, persistent"),
         (&[grid, "--restart", "0"], "at least 1"),
@@ -516,6 +516,11 @@ fn systems_that_are_not_positive_definite_are_solved() {
     assert!(report["preconditioner"] == "chebyshev", "{report}");
     assert!(report["preconditioner_reason"].as_str().unwrap().contains("degree 6, for eigenvalues from "), "{report}");
     assert!(3.0 * number(&report, "iterations") < number(&plain, "iterations"), "{report}");
+
+    let report = solve(&["gen:poisson2d:40", "--precond", "fsai", "--power", "2", "--rhs", "random"]);
+    assert!(report["preconditioner"] == "fsai", "{report}");
+    assert!(report["preconditioner_reason"].as_str().unwrap().contains("the pattern of A^2, "), "{report}");
+    assert!(1.5 * number(&report, "iterations") < number(&plain, "iterations"), "{report}");
 
     // Conjugate gradients fail first, and the report and the history are those of the method after them.
     let csv = scratch("indefinite.csv");

@@ -79,7 +79,7 @@ fn apply<T: Scalar>(chebyshev: &Chebyshev<T>, r: &[T], device: &Device) -> Vec<T
 fn values<T: Scalar>(device: &Device) {
     let bound = if size_of::<T>() == 4 { 3e-6 } else { 5e-15 };
     // Of equal diagonals, of rows of other lengths, and with few rows.
-    for matrix in [stencil(40).cast::<T>(), uneven(150), uneven(30)] {
+    for matrix in [stencil(18).cast::<T>(), uneven(120), uneven(30)] {
         let n = matrix.nrows();
         let r: Vec<T> = Random(4).vector(n);
         let doubles: Vec<f64> = r.iter().map(|r| r.to_f64()).collect();
@@ -134,11 +134,11 @@ fn symmetry(device: &Device) {
 
 /// Iterations fall with the degree.
 fn in_cg(device: &Device) {
-    let matrix = stencil(40);
+    let matrix = stencil(24);
     let a = device.upload(&matrix).unwrap();
-    let b: Vec<f64> = Random(3).vector(1600);
+    let b: Vec<f64> = Random(3).vector(576);
     let iterations = |preconditioner: Option<Chebyshev<f64>>| {
-        let (right, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(1600).unwrap());
+        let (right, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(576).unwrap());
         let cg = Cg::new(&a).tolerance(Tolerance::relative(1e-8));
         let mut cg = match preconditioner {
             Some(own) => cg.preconditioner(own),

@@ -4,6 +4,7 @@
 mod common;
 
 mod chebyshev;
+mod fsai;
 mod ilu;
 
 use std::process::ExitCode;
@@ -11,5 +12,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let mut trials = ilu::trials();
     trials.extend(chebyshev::trials());
+    trials.extend(fsai::trials());
     common::run(trials)
 }

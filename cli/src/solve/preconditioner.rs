@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Ilu, Jacobi, Preconditioner, Result,
-    Scalar, Solver, SolverPreconditioner,
+    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Fsai, Ilu, Jacobi, Preconditioner,
+    Result, Scalar, Solver, SolverPreconditioner,
 };
 
 use super::{MethodName, Options, nodes::Nodes};
@@ -28,6 +28,8 @@ pub(super) enum Wanted {
     Ilu,
     /// Chebyshev's polynomial, for symmetric positive definite matrices.
     Chebyshev,
+    /// A factorised sparse approximate inverse, for symmetric positive definite matrices.
+    Fsai,
     /// Algebraic multigrid by smoothed aggregation.
     Amg,
 }
@@ -41,6 +43,7 @@ pub(super) enum Kind {
     Columns,
     Ilu,
     Chebyshev,
+    Fsai,
     Amg,
 }
 
@@ -57,6 +60,15 @@ pub(super) enum Made<T: Scalar> {
     Preconditioner(Box<dyn Preconditioner<T>>),
     /// Of the system's type: it multiplies too.
     Multigrid(Box<Amg<T>>),
+}
+
+/// What preconditioners with a number are set up with.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers {
+    /// Of Chebyshev's polynomial.
+    pub(super) degree: u32,
+    /// Of the matrix whose pattern the approximate inverse has.
+    pub(super) power: u32,
 }
 
 /// How multigrid is set up, if it is.
@@ -137,7 +149,7 @@ impl<T: Element> Chosen<T> {
     pub(super) fn new(
         wanted: Wanted,
         method: MethodName,
-        degree: u32,
+        numbers: Numbers,
         multigrid: &Multigrid,
         matrix: &CsrMatrix<T>,
         a: &DeviceMatrix<T>,
@@ -147,12 +159,13 @@ impl<T: Element> Chosen<T> {
             Wanted::None => Ok(Self::none(asked_for())),
             Wanted::Auto if is_lsmr => Self::columns(a, "the method is LSMR".into()),
             Wanted::Jacobi if is_lsmr => Self::columns(a, asked_for()),
-            Wanted::Ilu | Wanted::Chebyshev | Wanted::Amg if is_lsmr => {
+            Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai | Wanted::Amg if is_lsmr => {
                 Err(Error::InvalidOption("a preconditioner of LSMR other than jacobi and none".into()))
             }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::Ilu => Self::ilu(a, method),
-            Wanted::Chebyshev => Self::chebyshev(a, degree),
+            Wanted::Chebyshev => Self::chebyshev(a, numbers.degree),
+            Wanted::Fsai => Self::fsai(a, numbers.power),
             Wanted::Amg => Self::amg(a, multigrid, asked_for()),
             Wanted::Auto => match suits(matrix, multigrid.nodes.as_ref()) {
                 Err(why) => Self::small(a, method, why),
@@ -199,6 +212,12 @@ impl<T: Element> Chosen<T> {
         let reason =
             format!("{}, of degree {degree}, for eigenvalues from {smallest:.2e} to {largest:.2}", asked_for());
         Ok(Self { kind: Kind::Chebyshev, reason, made: Made::Preconditioner(Box::new(chebyshev)), setup: None })
+    }
+
+    fn fsai(a: &DeviceMatrix<T>, power: u32) -> Result<Self> {
+        let fsai = Fsai::with_power(a, power)?;
+        let reason = format!("{}, with the pattern of A^{power}, {} entries", asked_for(), fsai.factor().nnz());
+        Ok(Self { kind: Kind::Fsai, reason, made: Made::Preconditioner(Box::new(fsai)), setup: None })
     }
 
     /// What an attempt has used.
@@ -331,11 +350,13 @@ mod tests {
         assert!(suits(&weak, None).unwrap_err().contains("only 0% of the rows are diagonally dominant"));
         let a = Device::cpu().upload(&small).unwrap();
         let mut multigrid = Multigrid { nodes: None, dtype: DTypeName::F64 };
-        let kind =
-            |wanted, method, multigrid: &Multigrid| Chosen::new(wanted, method, 3, multigrid, &small, &a).unwrap().kind;
-        let kinds = [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu, Wanted::Chebyshev]
-            .map(|wanted| kind(wanted, MethodName::Cg, &multigrid));
-        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu, Kind::Chebyshev]);
+        let kind = |wanted, method, multigrid: &Multigrid| {
+            Chosen::new(wanted, method, Numbers { degree: 3, power: 2 }, multigrid, &small, &a).unwrap().kind
+        };
+        let kinds =
+            [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu, Wanted::Chebyshev, Wanted::Fsai]
+                .map(|wanted| kind(wanted, MethodName::Cg, &multigrid));
+        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu, Kind::Chebyshev, Kind::Fsai]);
         // Vectors near the null space that the user gives are used; those of a generator where multigrid pays off, dominant or not.
         let mut nodes = Nodes { space: NearNullSpace::constants(50, 2).unwrap(), is_given: false };
         assert!(suits(&small, Some(&nodes)).is_err());

@@ -144,6 +144,7 @@ impl fmt::Display for Report {
             Kind::Columns => "columns scaled to norm 1",
             Kind::Ilu => "incomplete factors",
             Kind::Chebyshev => "Chebyshev's polynomial",
+            Kind::Fsai => "approximate inverse",
             Kind::Amg => "multigrid",
         };
         writeln!(f, "           {preconditioner}: {}", self.preconditioner_reason)?;

@@ -2,11 +2,13 @@
 
 mod amg;
 mod chebyshev;
+mod fsai;
 mod ilu;
 mod jacobi;
 
 pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, NearNullSpace};
 pub use chebyshev::Chebyshev;
+pub use fsai::Fsai;
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;
 
