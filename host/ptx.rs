@@ -104,7 +104,7 @@ mod tests {
         let manifest: Manifest = serde_json::from_str(include_str!("../ptx/manifest.json")).unwrap();
         for module in EMBEDDED {
             let name = format!("{}.sm_{}.ptx", module.family, module.arch);
-            assert!(manifest.files[&name].is_of(&module.text()), "{name}: run `cargo xtask ptx` and commit ptx/");
+            assert!(manifest.files[&name].is_of(&module.text()), "{name}: run `cargo xtask kernels` and commit ptx/");
         }
     }
 

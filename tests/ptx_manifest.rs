@@ -15,7 +15,7 @@ fn prebuilt() -> Prebuilt {
 #[test]
 fn the_manifest_and_the_files_match_the_sources() {
     let problems = prebuilt().verify().unwrap();
-    assert!(problems.is_empty(), "run `cargo xtask ptx` and commit ptx/:\n  {}", problems.join("\n  "));
+    assert!(problems.is_empty(), "run `cargo xtask kernels` and commit ptx/:\n  {}", problems.join("\n  "));
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn machine_code_is_kept_for_two_architectures() {
     let expected: Vec<Vec<String>> = ["sm_80", "sm_90"].map(names).into();
     for name in expected.concat() {
         let record = &manifest.files[&name];
-        assert!(record.cubin.is_some(), "{name}: run `cargo xtask ptxas --update` and commit ptx/");
+        assert!(record.cubin.is_some(), "{name}: run `cargo xtask kernels` and commit ptx/");
     }
 }
 
@@ -37,7 +37,7 @@ fn the_entries_are_those_of_the_tables() {
         let family = kernels_gpu::FAMILIES.iter().find(|family| family.name == file.family).unwrap();
         let expected: BTreeMap<_, _> =
             family.entries.iter().map(|entry| (entry.name.to_owned(), entry.args_bytes as u32)).collect();
-        assert_eq!(info.entries, expected, "{}: run `cargo xtask ptx` and commit ptx/", file.name());
+        assert_eq!(info.entries, expected, "{}: run `cargo xtask kernels` and commit ptx/", file.name());
     }
 }
 

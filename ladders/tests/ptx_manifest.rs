@@ -16,7 +16,7 @@ use ladder_kernels::{
 #[test]
 fn the_manifest_and_the_files_match_the_sources() {
     let problems = prebuilt::prebuilt(Path::new(env!("CARGO_MANIFEST_DIR"))).verify().unwrap();
-    assert!(problems.is_empty(), "run `cargo xtask ptx` and commit ladders/ptx/:\n  {}", problems.join("\n  "));
+    assert!(problems.is_empty(), "run `cargo xtask kernels` and commit ladders/ptx/:\n  {}", problems.join("\n  "));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn the_entries_are_those_of_the_tables() {
         let family = FAMILIES.iter().find(|family| family.name == file.family).unwrap();
         let expected: BTreeMap<_, _> =
             family.entries.iter().map(|entry| (entry.name.to_owned(), entry.args_bytes as u32)).collect();
-        assert_eq!(info.entries, expected, "{}: run `cargo xtask ptx` and commit ladders/ptx/", file.name());
+        assert_eq!(info.entries, expected, "{}: run `cargo xtask kernels` and commit ladders/ptx/", file.name());
     }
 }
 

@@ -129,7 +129,7 @@ fn check(prebuilt: &Prebuilt, selected: &[PtxFile]) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{} is not what the sources give:\n  {}\nrun `cargo xtask ptx` and commit the result",
+        "{} is not what the sources give:\n  {}\nrun `cargo xtask kernels` and commit the result",
         prebuilt.dir().display(),
         problems.join("\n  ")
     )

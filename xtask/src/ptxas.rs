@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 
 fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, version: &str, update: bool) -> Result<()> {
     if update && !prebuilt.stale()?.is_empty() {
-        bail!("{} is not what the sources give: run `cargo xtask ptx` first", prebuilt.dir().display());
+        bail!("{} is not what the sources give: run `cargo xtask kernels` first", prebuilt.dir().display());
     }
     let path = prebuilt.dir().join("registers.json");
     let ceilings = if update { BTreeMap::new() } else { read_ceilings(&path)?.registers };
@@ -94,7 +94,10 @@ fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, versio
         fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
     }
     if !problems.is_empty() {
-        bail!("{}\nif that is meant, record it with `cargo xtask ptxas --update`", problems.join("\n"));
+        bail!(
+            "{}\n`cargo xtask kernels` records machine code and, if you accept it, the use of more registers; no kernel may spill registers or use the stack",
+            problems.join("\n")
+        );
     }
     Ok(())
 }

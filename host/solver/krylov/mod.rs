@@ -47,7 +47,7 @@ use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length
 ///
 /// Preconditioners act from the right, except in conjugate gradients and MINRES, so that the residual that decides is that of the system
 /// itself. A few iterations are
-/// queued before the host reads their numbers. Dot products accumulate in `f64` in a fixed order: the same input on the same device gives
+/// queued before the host reads their numbers; on a GPU they are recorded as a graph if the operator and the preconditioner allow it. Dot products accumulate in `f64` in a fixed order: the same input on the same device gives
 /// the same bits.
 ///
 /// For symmetric positive definite systems, [`Cg`] has more options and faster kernels.

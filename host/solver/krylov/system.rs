@@ -73,11 +73,12 @@ impl Batch {
         match self {
             Self::Unrecorded => operations(),
             Self::Recorded(recording) => recording.launch(),
-            Self::New | Self::Queued => {
+            Self::New => {
                 *self = Self::Queued;
-                // What a graph would reject is rejected everywhere.
-                anew(operations)
+                operations()
             }
+            // Without a GPU: what a graph would reject is rejected everywhere.
+            Self::Queued => anew(operations),
         }
     }
 }
