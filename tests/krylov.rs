@@ -11,8 +11,8 @@ use common::{
     on_every_device, other,
 };
 use warpsparse::{
-    Attempt, CgMethod, CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Preconditioner,
-    Result, Scalar, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
+    Attempt, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator,
+    Preconditioner, Result, Scalar, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
 };
 
 const UNSYMMETRIC: [SolverMethod; 8] = [
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("attempts", attempts));
     trials.extend(on_every_device("residuals_do_not_grow_without_limit", growth));
     trials.extend(on_every_device("limits_and_callbacks", limits));
+    trials.extend(on_every_device("operators_that_cannot_be_recorded", unrecordable));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", misfits));
     trials.extend(on_every_device("same_input_same_bits", same_bits));
     trials.extend(on_every_device("one_dimension_of_bicgstab_l_is_bicgstab", one_dimension));
@@ -449,6 +450,52 @@ fn growth(device: &Device) {
     assert!(matches!(&error, Error::Breakdown { problem, .. } if problem.contains("has grown")), "{error}");
     let limit = norm(&b.to_vec().unwrap()) / f64::EPSILON;
     assert!((limit..1e3 * limit).contains(&most), "{most:e} {limit:e}");
+}
+
+/// Copies to the host, and claims that it does not, or says so.
+struct Copying<'a> {
+    a: &'a DeviceMatrix<f64>,
+    claims: bool,
+}
+
+impl LinearOperator<f64> for Copying<'_> {
+    fn nrows(&self) -> usize {
+        self.a.nrows()
+    }
+    fn ncols(&self) -> usize {
+        self.a.ncols()
+    }
+    fn device(&self) -> &Device {
+        self.a.device()
+    }
+    fn apply(&self, x: DeviceSlice<'_, f64>, y: DeviceSliceMut<'_, f64>) -> Result<()> {
+        self.a.spmv(1.0, x, 0.0, y)?;
+        x.to_vec().map(drop)
+    }
+    fn can_be_recorded(&self) -> bool {
+        self.claims
+    }
+}
+
+/// The iterations of a longer solve are recorded.
+fn unrecordable(device: &Device) {
+    let a = device.upload(&shifted::<f64>(16, 0.0)).unwrap();
+    let b = device.upload_vec(&Random(3).vector::<f64>(256)).unwrap();
+    let of_all = [SolverMethod::Minres, SolverMethod::Gmres { restart: 4 }, SolverMethod::FlexibleGmres { restart: 6 }];
+    for method in of_all.into_iter().chain(UNSYMMETRIC) {
+        if method == (SolverMethod::Gmres { restart: 40 }) {
+            // One cycle suffices.
+            continue;
+        }
+        let solve = |claims| {
+            let (operator, mut x) = (Copying { a: &a, claims }, device.zeros(256).unwrap());
+            let mut solver = Solver::new(&operator).method(method).tolerance(Tolerance::relative(1e-10));
+            solver.solve(&b, &mut x).map(|info| info.reason)
+        };
+        assert_eq!(solve(false).unwrap(), StopReason::Converged, "{method}");
+        let error = solve(true).unwrap_err();
+        assert!(matches!(&error, Error::InvalidOption(problem) if problem.contains("recorded")), "{method}: {error}");
+    }
 }
 
 /// Not a matrix, and not square.

@@ -171,6 +171,19 @@ impl CudaBuilder {
         ]
     }
 
+    /// That part of the profile which a workspace may set for this package alone, as for its build on the host: such settings are stronger than the
+    /// profile's.
+    fn codegen(&self) -> [String; 5] {
+        let (checks, opt_level) = if self.release { ("off", 3) } else { ("on", 1) };
+        [
+            format!("-Copt-level={opt_level}"),
+            "-Ccodegen-units=1".to_owned(),
+            "-Cdebuginfo=0".to_owned(),
+            format!("-Cdebug-assertions={checks}"),
+            format!("-Coverflow-checks={checks}"),
+        ]
+    }
+
     /// Cargo does not rewrite the output of a fresh build, so each crate and set of arguments has its own file.
     fn file_name(&self, krate: &Path) -> String {
         let mut hash = Sha256::new();
@@ -229,7 +242,13 @@ impl CudaBuilder {
         for setting in self.profile() {
             cargo.arg("--config").arg(format!("profile.release.{setting}"));
         }
-        cargo.args(&self.build_args).arg("--").args(RUSTC_ARGS).args(&self.cfgs).arg(emit("asm", ptx));
+        cargo
+            .args(&self.build_args)
+            .arg("--")
+            .args(self.codegen())
+            .args(RUSTC_ARGS)
+            .args(&self.cfgs)
+            .arg(emit("asm", ptx));
         if self.emit_llvm_ir {
             cargo.arg(emit("llvm-ir", &ptx.with_extension("ll")));
         }

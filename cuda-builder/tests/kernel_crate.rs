@@ -27,6 +27,13 @@ lto = "off"
 debug = 2
 overflow-checks = true
 
+[profile.release.package.tiny-kernels]
+opt-level = 0
+codegen-units = 4
+debug = 2
+debug-assertions = true
+overflow-checks = true
+
 [workspace]
 "#;
 

@@ -27,8 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn uneven<T: Scalar>(n: usize) -> CsrMatrix<T> {
     let mut dense = vec![vec![0.0; n]; n];
     let mut random = Random(11);
-    for i in 0..n {
-        let reach = if i == 5 { n } else { 3 };
+    for (i, reach) in (0..n).map(|i| (i, if i == 5 { n } else { 3 })) {
         for _ in 0..reach {
             let j = random.next_below(n);
             if i != j && i != 20 && j != 20 {
@@ -37,8 +36,8 @@ fn uneven<T: Scalar>(n: usize) -> CsrMatrix<T> {
             }
         }
     }
-    for i in 0..n {
-        dense[i][i] = if i == 20 { 0.0 } else { 0.1 - dense[i].iter().sum::<f64>() };
+    for (i, row) in dense.iter_mut().enumerate() {
+        row[i] = if i == 20 { 0.0 } else { 0.1 - row.iter().sum::<f64>() };
     }
     let entries = |row: &Vec<f64>| row.iter().copied().enumerate().filter(|(_, value)| *value != 0.0).collect();
     from_rows(n, dense.iter().map(entries).collect())

@@ -25,11 +25,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Symmetric and diagonally dominant, with entries at random places and of either sign.
 fn random<T: Scalar>(n: usize, per_row: usize) -> CsrMatrix<T> {
     let (mut dense, mut random) = (vec![vec![0.0; n]; n], Random(17));
-    for i in 0..n {
-        for _ in 0..per_row {
-            let (j, value) = (random.next_below(n), random.next_unit() - 0.5);
-            (dense[i][j], dense[j][i]) = (value, value);
-        }
+    for i in (0..n).flat_map(|i| vec![i; per_row]) {
+        let (j, value) = (random.next_below(n), random.next_unit() - 0.5);
+        (dense[i][j], dense[j][i]) = (value, value);
     }
     for (i, row) in dense.iter_mut().enumerate() {
         row[i] = 0.0;
