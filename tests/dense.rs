@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         parts_of_matrices,
         parts_are_written_alone,
         elements_are_those_from_the_first_to_the_last,
+        slices_are_matrices,
         dense_products,
         sparse_products_in_any_order,
         reductions_in_any_order,
@@ -132,7 +133,7 @@ fn parts_are_written_alone(device: &Device) {
     for layout in layouts(6, 4) {
         let mut a = counting(device, layout, 6, 4);
         let b = device.upload_dense((2, 3), &[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]).unwrap();
-        a.view_mut().rows(2..4).unwrap().columns(1..).unwrap().assign(&b).unwrap();
+        a.rows_mut(2..4).unwrap().columns(1..).unwrap().assign(&b).unwrap();
         a.view_mut()
             .transpose()
             .rows(..1)
@@ -146,6 +147,10 @@ fn parts_are_written_alone(device: &Device) {
         expected[13..16].copy_from_slice(&[-4.0, -5.0, -6.0]);
         expected[20] = -1.0;
         assert_eq!(a.to_vec().unwrap(), expected, "{layout:?}");
+        a.columns_mut(..1).unwrap().assign(&b).unwrap_err();
+        a.columns_mut(2..3).unwrap().rows(4..).unwrap().assign(b.columns(1..2).unwrap()).unwrap();
+        (expected[18], expected[22]) = (-2.0, -5.0);
+        assert_eq!(a.to_vec().unwrap(), expected, "{layout:?}");
     }
 }
 
@@ -158,6 +163,25 @@ fn elements_are_those_from_the_first_to_the_last(device: &Device) {
     assert!(vec.matrix(layout).unwrap().rows(3..).unwrap().elements().is_empty());
     vec.matrix_mut(layout).unwrap().into_elements().fill(-1.0).unwrap();
     let expected = (0..20).map(|k| if (4..16).contains(&k) { -1.0 } else { f64::from(k) });
+    assert_eq!(vec.to_vec().unwrap(), expected.collect::<Vec<_>>());
+}
+
+/// A matrix of a slice has its elements, and no others.
+fn slices_are_matrices(device: &Device) {
+    let mut vec = device.upload_vec(&(0..20).map(f64::from).collect::<Vec<_>>()).unwrap();
+    let layout = DenseLayout::column_major(3, 2).leading_dimension(4).offset(1);
+    let slice = vec.slice(5..13).unwrap();
+    let matrix = slice.matrix(layout).unwrap();
+    assert_eq!((matrix.offset(), matrix.to_vec().unwrap()), (6, vec![6.0, 10.0, 7.0, 11.0, 8.0, 12.0]));
+    // The vector has an element more, the slice has not.
+    let error = vec.slice(5..12).unwrap().matrix(layout).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { expected: 8, found: 7, .. }), "{error}");
+    let error = vec.slice_mut(5..12).unwrap().matrix_mut(layout).unwrap_err();
+    assert!(matches!(error, Error::LengthMismatch { expected: 8, found: 7, .. }), "{error}");
+    let mut within = vec.slice_mut(4..).unwrap();
+    let ones = device.upload_dense((3, 2), &[-1.0; 6]).unwrap();
+    within.slice_mut(1..9).unwrap().matrix_mut(layout).unwrap().assign(&ones).unwrap();
+    let expected = (0..20).map(|k| if [6, 7, 8, 10, 11, 12].contains(&k) { -1.0 } else { f64::from(k) });
     assert_eq!(vec.to_vec().unwrap(), expected.collect::<Vec<_>>());
 }
 

@@ -11,8 +11,9 @@ use common::{
     on_every_device, other,
 };
 use warpsparse::{
-    Attempt, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator,
-    Preconditioner, Result, Scalar, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
+    Attempt, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Jacobi,
+    LinearOperator, Preconditioner, Result, Scalar, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason,
+    Tolerance,
 };
 
 const UNSYMMETRIC: [SolverMethod; 8] = [
@@ -477,6 +478,18 @@ impl LinearOperator<f64> for Copying<'_> {
     }
 }
 
+fn solved_by(
+    method: SolverMethod,
+    operator: &impl LinearOperator<f64>,
+    b: &DeviceVec<f64>,
+) -> Result<(SolveInfo, Vec<f64>)> {
+    let mut x = operator.device().zeros(b.len())?;
+    let mut solver = Solver::new(operator).method(method).tolerance(Tolerance::relative(1e-10));
+    let info = solver.solve(b, &mut x)?;
+    drop(solver);
+    Ok((info, x.to_vec()?))
+}
+
 /// The iterations of a longer solve are recorded.
 fn unrecordable(device: &Device) {
     let a = device.upload(&shifted::<f64>(16, 0.0)).unwrap();
@@ -487,13 +500,25 @@ fn unrecordable(device: &Device) {
             // One cycle suffices.
             continue;
         }
-        let solve = |claims| {
-            let (operator, mut x) = (Copying { a: &a, claims }, device.zeros(256).unwrap());
-            let mut solver = Solver::new(&operator).method(method).tolerance(Tolerance::relative(1e-10));
-            solver.solve(&b, &mut x).map(|info| info.reason)
-        };
-        assert_eq!(solve(false).unwrap(), StopReason::Converged, "{method}");
-        let error = solve(true).unwrap_err();
+        let (info, x) = solved_by(method, &Copying { a: &a, claims: false }, &b).unwrap();
+        assert_eq!(info.reason, StopReason::Converged, "{method}");
+        // What is recorded has the same bits.
+        let (of_matrix, found) = solved_by(method, &a, &b).unwrap();
+        // Three batches at least.
+        let least = if matches!(method, SolverMethod::BiCgStabL { .. }) { 3 } else { 13 };
+        assert!(info.iterations >= least && (&info, &x) == (&of_matrix, &found), "{method}: {info:?} {of_matrix:?}");
+        // Nor are `x` and a preconditioner on a stream of their own.
+        let stream = device.new_stream().unwrap();
+        let own = Jacobi::new(&stream.upload(&shifted::<f64>(16, 0.0)).unwrap()).unwrap();
+        let mut elsewhere = stream.zeros(256).unwrap();
+        let solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-10)).preconditioner(own);
+        let by_others = { solver }.solve(&b, &mut elsewhere).unwrap();
+        let own = Jacobi::new(&a).unwrap();
+        let mut here = device.zeros(256).unwrap();
+        let solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-10)).preconditioner(own);
+        let by_own = { solver }.solve(&b, &mut here).unwrap();
+        assert_eq!((by_others, elsewhere.to_vec().unwrap()), (by_own, here.to_vec().unwrap()), "{method}");
+        let error = solved_by(method, &Copying { a: &a, claims: true }, &b).unwrap_err();
         assert!(matches!(&error, Error::InvalidOption(problem) if problem.contains("recorded")), "{method}: {error}");
     }
 }

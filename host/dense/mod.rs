@@ -140,6 +140,22 @@ impl<T: Element> DeviceDense<T> {
         self.view().columns(range)
     }
 
+    /// Returns a range of rows, to write them.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows).
+    pub fn rows_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DenseMut<'_, T>> {
+        self.view_mut().rows(range)
+    }
+
+    /// Returns a range of columns, to write them.
+    ///
+    /// # Errors
+    /// As [`columns`](Self::columns).
+    pub fn columns_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DenseMut<'_, T>> {
+        self.view_mut().columns(range)
+    }
+
     /// Returns all elements in the order of the layout, including gaps, for elementwise operations and reductions.
     #[must_use]
     pub fn elements(&self) -> DeviceSlice<'_, T> {

@@ -62,6 +62,46 @@ impl<T: Element> DeviceVec<T> {
     }
 }
 
+impl<'a, T: Element> DeviceSlice<'a, T> {
+    /// Views the elements as a dense matrix: see [`DeviceVec::matrix`].
+    ///
+    /// ```
+    /// use warpsparse::{DenseLayout, Device, gemm};
+    ///
+    /// // A basis of vectors of 4 elements, one after another, and the dot products of the first two with a third.
+    /// let device = Device::auto();
+    /// let basis = device.upload_vec(&[1.0f64, 0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 5.0])?;
+    /// let first_two = basis.slice(..8)?.matrix(DenseLayout::column_major(4, 2))?;
+    /// let mut dots = device.zeros(2)?;
+    /// let third = basis.slice(8..)?.matrix((4, 1))?;
+    /// gemm(1.0, first_two.transpose(), third, 0.0, dots.matrix_mut((2, 1))?)?;
+    /// assert_eq!(dots.to_vec()?, [8.0, 8.0]);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`DeviceVec::matrix`].
+    pub fn matrix(self, layout: impl Into<DenseLayout>) -> Result<DenseRef<'a, T>> {
+        let layout = layout.into();
+        layout.check(self.len())?;
+        let (vec, first) = self.parts();
+        Ok(DenseRef { vec, layout: layout.offset(first + layout.offset) })
+    }
+}
+
+impl<'a, T: Element> DeviceSliceMut<'a, T> {
+    /// Views the elements as a mutable dense matrix: see [`DeviceVec::matrix`].
+    ///
+    /// # Errors
+    /// As [`DeviceVec::matrix`].
+    pub fn matrix_mut(self, layout: impl Into<DenseLayout>) -> Result<DenseMut<'a, T>> {
+        let layout = layout.into();
+        layout.check(self.len())?;
+        let (vec, first) = self.into_vector();
+        Ok(DenseMut { vec, layout: layout.offset(first + layout.offset) })
+    }
+}
+
 macro_rules! accessors {
     ($($matrix:ident),*) => {$(
         impl<T: Element> $matrix<'_, T> {

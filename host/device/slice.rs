@@ -188,6 +188,11 @@ impl<T: Element> DeviceSliceMut<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
+    /// Returns the vector and the index of the slice's first element in it.
+    pub(crate) fn into_vector(self) -> (&'a mut DeviceVec<T>, usize) {
+        (self.vector, self.first)
+    }
+
     /// Returns the stream, the vector's memory, and the index of the slice's first element in it.
     pub(crate) fn into_parts(self) -> (&'a Device, &'a mut Buffer<T>, usize) {
         let (queue, buffer) = self.vector.parts_mut();

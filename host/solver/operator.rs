@@ -62,7 +62,8 @@ pub trait LinearOperator<T: Scalar> {
 
     /// Returns whether [`apply`](Self::apply) only queues operations on the device, always the same ones, without
     /// waiting or copying to or from the host. Solvers may then record it once and replay it. Otherwise, as by default,
-    /// they call it for each product. If this returns true and `apply` does anything else, solving fails.
+    /// they call it for each product. If this returns true and `apply` does anything else, solving fails
+    /// once iterations are recorded, which may be the second few.
     fn can_be_recorded(&self) -> bool {
         false
     }

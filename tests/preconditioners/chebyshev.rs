@@ -118,8 +118,32 @@ fn eigenvalues(device: &Device) {
     assert!(lows[0] == 0.5 * largest && lows[0] > 2.0 * lows[1] && lows[1] > 2.0 * lows[2], "{lows:?}");
 }
 
-/// `u . M v = v . M u`, and `v . M v` is positive.
+/// `M` is symmetric, and has a Cholesky factor, also where one eigenvalue is far from the others.
 fn symmetry(device: &Device) {
+    let n = 24;
+    let arrow = |i: usize| match i {
+        0 => (0..n).map(|j| (j, if j == 0 { 1.0 } else { -0.04 })).collect(),
+        _ => vec![(0, -0.04), (i, 1.0)],
+    };
+    for matrix in [from_rows::<f64>(n, (0..n).map(arrow).collect()), stencil(5)] {
+        let (a, n) = (device.upload(&matrix).unwrap(), matrix.nrows());
+        for degree in [1, 2, 4, 8, 16] {
+            let chebyshev = Chebyshev::new(&a, degree).unwrap();
+            let unit = |i: usize| (0..n).map(|j| f64::from(u8::from(i == j))).collect::<Vec<_>>();
+            let mut m: Vec<_> = (0..n).map(|i| apply(&chebyshev, &unit(i), device)).collect();
+            for i in 0..n {
+                assert!((0..i).all(|j| (m[i][j] - m[j][i]).abs() < 1e-13), "degree {degree}, row {i}");
+            }
+            for k in 0..n {
+                assert!(m[k][k] > 1e-3, "degree {degree}, pivot {k}: {}", m[k][k]);
+                let (done, rest) = m.split_at_mut(k + 1);
+                for row in rest {
+                    let factor = row[k] / done[k][k];
+                    row.iter_mut().zip(&done[k]).for_each(|(x, y)| *x -= factor * y);
+                }
+            }
+        }
+    }
     let a = device.upload(&uneven::<f64>(90)).unwrap();
     let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     for degree in [1, 2, 5, 16] {

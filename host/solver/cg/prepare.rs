@@ -71,7 +71,10 @@ impl<'a, T: Scalar> Cg<'a, T> {
         self.check_lanes()?;
         // The kernels contain the diagonal.
         let own = self.preconditioner.as_ref().filter(|_| diagonal.is_none());
-        let can_be_recorded = self.operator.can_be_recorded() && own.is_none_or(|own| own.can_be_recorded());
+        let is_here = |own: &Rc<dyn Preconditioner<T> + 'a>| own.device().is_none_or(|own| own.is_same_stream(device));
+        let can_be_recorded = self.operator.can_be_recorded()
+            && self.preconditioner.as_ref().is_none_or(is_here)
+            && own.is_none_or(|own| own.can_be_recorded());
         let form = match self.is_plain(device, can_be_recorded || is_mixed)? {
             true => Form::Plain,
             false => {

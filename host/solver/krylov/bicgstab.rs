@@ -24,7 +24,7 @@ const NUMBERS: usize = 3;
 /// rv = r^ . v, alpha = rho / rv      with v = A M p
 /// s = r - alpha v
 /// omega = t . s / t . t              with t = A M s
-/// x = x + alpha M p + omega M s
+/// x = x + alpha M p + omega M s     kept as x and y
 /// r = s - omega t
 /// beta = (r^ . r / rv) (t . t / t . s)
 /// p = r + beta (p - omega v)
@@ -32,6 +32,8 @@ const NUMBERS: usize = 3;
 /// The shadow residual `r^` is the first residual. Where `r` has become orthogonal to it, the method begins again with the `r` of then.
 pub(super) struct BiCgStab<'s, T: Scalar> {
     system: System<'s, T>,
+    /// What the iterations of the round have added to `x`, which may be on another stream and is not recorded.
+    y: DeviceVec<T>,
     r: DeviceVec<T>,
     shadow: DeviceVec<T>,
     p: DeviceVec<T>,
@@ -50,7 +52,7 @@ pub(super) struct BiCgStab<'s, T: Scalar> {
     norm: DeviceScalar<T>,
     /// The norms of `s` and of `r`, and `r^ . r`, of each iteration that the host has not read yet.
     log: DeviceVec<T>,
-    /// `x`, `r`, `p` and `rho` before these iterations, to undo what does not count.
+    /// `y`, `r`, `p` and `rho` before these iterations, to undo what does not count.
     saved: ([DeviceVec<T>; 3], DeviceScalar<T>),
     batch: Batch,
     shadow_norm: f64,
@@ -73,6 +75,7 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
     pub(super) fn new(system: System<'s, T>) -> Result<Self> {
         let (vector, scalar) = (|| system.vector(), || system.scalar());
         Ok(Self {
+            y: vector()?,
             r: vector()?,
             shadow: vector()?,
             p: vector()?,
@@ -116,13 +119,13 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
 
     /// The rest of the iteration.
     fn second_half(&mut self) -> Result<()> {
-        let Self { system, r, shadow, p, v, t, mp, ms, rho, rv, ts, tt, beta, norm, .. } = self;
+        let Self { system, y, r, shadow, p, v, t, mp, ms, rho, rv, ts, tt, beta, norm, .. } = self;
         system.a.apply(system.precondition(r, ms)?.into(), (&mut *t).into())?;
         t.dot_into(&*r, ts)?;
         t.dot_into(&*t, tt)?;
         let (mp, ms) = (system.preconditioned(p, mp), system.preconditioned(r, ms));
-        system.x.axpy(&*rho / &*rv, mp)?;
-        system.x.axpy(&*ts / &*tt, ms)?;
+        y.axpy(&*rho / &*rv, mp)?;
+        y.axpy(&*ts / &*tt, ms)?;
         r.axpby_norm(-(&*ts / &*tt), &*t, T::from_f64(1.0), norm)?;
         shadow.dot_into(&*r, rho)?;
         // Quotients of numbers of similar size, which neither overflow nor underflow where their products would.
@@ -142,19 +145,19 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
     }
 
     /// Queues iterations that can be undone.
-    fn queue(&mut self) -> Result<()> {
+    fn queue(&mut self, count: usize) -> Result<()> {
         let mut batch = mem::take(&mut self.batch);
-        let queued = batch.queue(&self.r.device().clone(), || {
+        let queued = batch.queue(&self.r.device().clone(), count == AT_A_TIME, || {
             self.save()?;
-            (0..AT_A_TIME).try_for_each(|place| self.iterate(place))
+            (0..count).try_for_each(|place| self.iterate(place))
         });
         self.batch = batch;
         queued
     }
 
     fn save(&mut self) -> Result<()> {
-        let ([x, r, p], rho) = &mut self.saved;
-        x.assign(&*self.system.x)?;
+        let ([y, r, p], rho) = &mut self.saved;
+        y.assign(&self.y)?;
         r.assign(&self.r)?;
         p.assign(&self.p)?;
         rho.set(&self.rho)
@@ -162,8 +165,8 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
 
     /// Returns to the saved state, and repeats some iterations.
     fn redo(&mut self, count: usize) -> Result<()> {
-        let ([x, r, p], rho) = &self.saved;
-        self.system.x.assign(x)?;
+        let ([y, r, p], rho) = &self.saved;
+        self.y.assign(y)?;
         self.r.assign(r)?;
         self.p.assign(p)?;
         self.rho.set(rho)?;
@@ -201,12 +204,14 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
 
     fn begin(&mut self, round: Round) -> Result<()> {
         self.tally.begin::<T>(round, self.norm.get()?.to_f64());
+        self.y.fill(T::default())?;
         self.restart()
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        self.queue()?;
-        let log = self.log.to_vec()?;
+        let count = AT_A_TIME.min(self.tally.round.limit - done);
+        self.queue(count)?;
+        let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
         for (i, numbers) in log.chunks(NUMBERS).enumerate() {
             let goes_on = match self.look(numbers) {
                 Found::Norm(norm, goes_on) => {
@@ -217,7 +222,7 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
                     self.redo(i)?;
                     self.first_half()?;
                     let mp = self.system.preconditioned(&self.p, &self.mp);
-                    self.system.x.axpy(&self.rho / &self.rv, mp)?;
+                    self.y.axpy(&self.rho / &self.rv, mp)?;
                     self.tally.norms.push(norm);
                     self.tally.end = Some(Ok(StopReason::Converged));
                     return Ok(());
@@ -232,7 +237,7 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
                 }
             };
             if self.tally.end.is_some() || !goes_on {
-                if i + 1 < AT_A_TIME {
+                if i + 1 < count {
                     self.redo(i + 1)?;
                 }
                 return if self.tally.end.is_some() { Ok(()) } else { self.restart() };
@@ -247,6 +252,6 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
     }
 
     fn finish(&mut self) -> Result<()> {
-        Ok(())
+        self.system.x.axpy(T::from_f64(1.0), &self.y)
     }
 }

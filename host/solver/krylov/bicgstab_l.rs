@@ -115,7 +115,7 @@ impl<'s, T: Scalar> BiCgStabL<'s, T> {
     fn queue(&mut self) -> Result<()> {
         let l = self.minimum.squares.len();
         let mut batch = mem::take(&mut self.batch);
-        let queued = batch.queue(&self.shadow.device().clone(), || {
+        let queued = batch.queue(&self.shadow.device().clone(), true, || {
             (0..l).try_for_each(|j| self.step(j))?;
             self.minimise()
         });

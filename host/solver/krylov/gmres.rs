@@ -78,9 +78,10 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     }
 
     /// Queues `count` basis vectors after vector `known`.
-    fn queue(&mut self, known: usize, count: usize) -> Result<()> {
+    fn queue(&mut self, known: usize, count: usize, is_whole: bool) -> Result<()> {
         let mut batch = mem::take(&mut self.batches[known / AT_A_TIME]);
-        let queued = batch.queue(&self.w.device().clone(), || (known..known + count).try_for_each(|j| self.extend(j)));
+        let queued =
+            batch.queue(&self.w.device().clone(), is_whole, || (known..known + count).try_for_each(|j| self.extend(j)));
         self.batches[known / AT_A_TIME] = batch;
         queued
     }
@@ -195,8 +196,9 @@ impl<T: Scalar> Method for Gmres<'_, T> {
             self.first_vector(norm)?;
         }
         let known = self.cycle.columns.len();
-        let count = AT_A_TIME.min(self.restart - known);
-        self.queue(known, count)?;
+        let batch = AT_A_TIME.min(self.restart - known);
+        let count = batch.min(self.tally.round.limit - done);
+        self.queue(known, count, count == batch)?;
         self.tally.end = self.look(count, done)?;
         Ok(())
     }

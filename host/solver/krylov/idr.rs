@@ -108,13 +108,12 @@ impl<'s, T: Scalar> Idr<'s, T> {
         self.shadow.iter().zip(&mut self.f).try_for_each(|(p, f)| p.dot_into(&self.r, f))
     }
 
-    /// Queues a cycle.
-    fn queue(&mut self) -> Result<()> {
+    /// Queues a cycle, or its first iterations.
+    fn queue(&mut self, count: usize) -> Result<()> {
         let s = self.shadow.len();
         let mut batch = mem::take(&mut self.batch);
-        let queued = batch.queue(&self.r.device().clone(), || {
-            (0..s).try_for_each(|k| self.step(k))?;
-            self.enter()
+        let queued = batch.queue(&self.r.device().clone(), count == s + 1, || {
+            (0..count).try_for_each(|k| if k < s { self.step(k) } else { self.enter() })
         });
         self.batch = batch;
         queued
@@ -198,8 +197,9 @@ impl<T: Scalar> Method for Idr<'_, T> {
 
     fn advance(&mut self, done: usize) -> Result<()> {
         let s = self.shadow.len();
-        self.queue()?;
-        let log = self.log.to_vec()?;
+        let count = (s + 1).min(self.tally.round.limit - done);
+        self.queue(count)?;
+        let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
         for (k, numbers) in log.chunks(NUMBERS).enumerate() {
             let norm = numbers[0].to_f64();
             if !norm.is_finite() || !numbers[1].to_f64().is_finite() {

@@ -15,6 +15,9 @@ use crate::{
 /// Iterations of Lanczos' method that are queued before the host reads their numbers.
 const AT_A_TIME: usize = 8;
 
+/// `beta` and `old_beta` trade places in every iteration: after a batch they are where they were, as recorded iterations need.
+const _: () = assert!(AT_A_TIME.is_multiple_of(2));
+
 /// MINRES (Paige & Saunders, 1975) for symmetric matrices, definite or not, with a symmetric positive definite preconditioner `M`.
 ///
 /// The device runs Lanczos' method some iterations ahead, and keeps their vectors. The host reads the tridiagonal matrix, computes its
@@ -97,16 +100,16 @@ impl<'s, T: Scalar> Minres<'s, T> {
     }
 
     /// Queues some iterations of Lanczos' method.
-    fn queue(&mut self) -> Result<()> {
+    fn queue(&mut self, count: usize) -> Result<()> {
         if mem::take(&mut self.is_first) {
-            return (0..AT_A_TIME).try_for_each(|place| self.lanczos(place, place == 0));
+            return (0..count).try_for_each(|place| self.lanczos(place, place == 0));
         }
         let mut batch = mem::take(&mut self.batch);
-        let queued = batch.queue(&self.z.device().clone(), || {
+        let queued = batch.queue(&self.z.device().clone(), count == AT_A_TIME, || {
             // The vectors do not trade places, because recorded iterations would not see it.
             let (before, newest) = self.u.split_at_mut(AT_A_TIME);
             before.iter_mut().zip(&*newest).try_for_each(|(before, newest)| before.assign(newest))?;
-            (0..AT_A_TIME).try_for_each(|place| self.lanczos(place, false))
+            (0..count).try_for_each(|place| self.lanczos(place, false))
         });
         self.batch = batch;
         queued
@@ -133,11 +136,11 @@ impl<'s, T: Scalar> Minres<'s, T> {
         beta.map(Map::Sqrt)
     }
 
-    /// The updates of those iterations that count, and how the method ends after them, if it does.
-    fn look(&mut self, done: usize) -> Result<(Vec<Update>, Option<Result<StopReason>>)> {
-        let log = self.log.to_vec()?;
-        let mut updates = Vec::with_capacity(AT_A_TIME);
-        let mut norms = Vec::with_capacity(AT_A_TIME);
+    /// The updates of as many of `count` iterations as count, and how the method ends after them, if it does.
+    fn look(&mut self, count: usize, done: usize) -> Result<(Vec<Update>, Option<Result<StopReason>>)> {
+        let log = self.log.slice(..3 * count)?.to_vec()?;
+        let mut updates = Vec::with_capacity(count);
+        let mut norms = Vec::with_capacity(count);
         let mut end = None;
         for (i, numbers) in log.chunks(3).enumerate() {
             let (alpha, square) = (numbers[0].to_f64(), numbers[1].to_f64());
@@ -275,8 +278,9 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        self.queue()?;
-        let (updates, end) = self.look(done)?;
+        let count = AT_A_TIME.min((self.tally.round.limit - done).next_multiple_of(2));
+        self.queue(count)?;
+        let (updates, end) = self.look(count, done)?;
         self.update(&updates)?;
         self.tally.end = end;
         Ok(())

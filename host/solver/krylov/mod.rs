@@ -90,7 +90,7 @@ pub enum SolverMethod {
     Cg,
     /// MINRES (Paige & Saunders, 1975): symmetric matrices, definite or not, and a symmetric positive definite preconditioner. 22 vectors.
     Minres,
-    /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. 10 vectors.
+    /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. 11 vectors.
     BiCgStab,
     /// BiCGSTAB(l) (Sleijpen & Fokkema, 1993): any matrix. `2 * l` products an iteration, which minimises the residual over `l` dimensions at
     /// once: it also suits matrices whose eigenvalues lie near the imaginary axis, as where convection dominates.

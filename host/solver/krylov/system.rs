@@ -4,7 +4,7 @@ use crate::{
     Device, DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar,
     device::{Recording, anew},
     scalar::precision,
-    solver::{Phase, Round, StopReason, course::breakdown},
+    solver::{Phase, Round, StopReason, course::breakdown, preconditioner::can_be_recorded_on},
 };
 
 /// How a method breaks down on numbers that are not finite.
@@ -13,7 +13,7 @@ pub(super) const NOT_FINITE: &str =
 
 /// How a method breaks down whose residuals leave no digit of the solution.
 const DIVERGED: &str = "the residual has grown beyond what the precision allows to undo: the method or the preconditioner does not suit the \
-                        system; try GMRES or BiCGSTAB(2)";
+                        system; GMRES keeps residuals from growing";
 
 /// What the host keeps of the iterations of a round.
 #[derive(Default)]
@@ -50,8 +50,8 @@ impl Tally {
     }
 }
 
-/// Operations that a method repeats, always the same ones on the same memory. A GPU records them as a graph when they are queued for the
-/// second time, so that a short solve does not pay for it.
+/// Operations that a method repeats, always the same ones on the same memory, which is the method's own. A GPU records them as a graph when they are
+/// queued for the second time, so that a short solve does not pay for it.
 #[derive(Default)]
 pub(super) enum Batch {
     /// The operator or the preconditioner cannot be recorded.
@@ -63,8 +63,16 @@ pub(super) enum Batch {
 }
 
 impl Batch {
-    /// Queues the operations.
-    pub(super) fn queue(&mut self, device: &Device, mut operations: impl FnMut() -> Result<()>) -> Result<()> {
+    /// Queues the operations; if they are not all of a batch, as at the limit of iterations, plainly.
+    pub(super) fn queue(
+        &mut self,
+        device: &Device,
+        is_whole: bool,
+        mut operations: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        if !is_whole {
+            return operations();
+        }
         if let Self::Queued = self
             && let Some(recording) = device.recorded(&mut operations)?
         {
@@ -110,8 +118,8 @@ impl<T: Scalar> System<'_, T> {
 
     /// Operations with the operator and the preconditioner.
     pub(super) fn batch(&self) -> Batch {
-        let can_be_recorded = self.a.can_be_recorded() && self.m.is_none_or(|m| m.can_be_recorded());
-        if can_be_recorded { Batch::New } else { Batch::Unrecorded }
+        let by_m = self.m.is_none_or(|m| can_be_recorded_on(m, self.a.device()));
+        if self.a.can_be_recorded() && by_m { Batch::New } else { Batch::Unrecorded }
     }
 
     /// `r = b - A x`, and its norm, which is returned too.

@@ -7,7 +7,7 @@ use super::{
     amg::{Diagonals, Iterates, Smoothed, Strength, chebyshev, extremes},
 };
 use crate::{
-    DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
+    Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
     device::{self, check_length},
 };
 
@@ -34,7 +34,7 @@ const DAMPING: f64 = 3.0;
 /// ```
 ///
 /// A polynomial of degree `k` takes `k - 1` products, and conjugate gradients then take up to `k` times fewer iterations: hardly fewer products, but fewer
-/// reductions, over which the devices of a distributed system wait for each other.
+/// dot products, each of which is a point of synchronisation.
 ///
 /// Memory: the diagonal, three vectors, and a copy of the matrix unless it is in CSR, sorted and without duplicates.
 #[derive(Debug)]
@@ -45,9 +45,9 @@ pub struct Chebyshev<T> {
 }
 
 impl<T: Scalar> Chebyshev<T> {
-    /// The polynomial of this degree, 1 to 64, for an interval of eigenvalues that is found by twelve steps of Lanczos's method: up to a little more than
-    /// the largest one, and down to the smallest one that the degree resolves. It is not checked that the matrix is symmetric. Duplicate entries are summed.
-    /// `O(nnz)` work; waits for the result.
+    /// The polynomial of this degree, 1 to 64, for an interval of eigenvalues from Lanczos's method (12 steps, or 3 for each degree if that is more): up to 1.05 times
+    /// the largest that it finds, or Gershgorin's bound if that is less, and down to the smallest one that the degree resolves. It is not checked that the matrix is
+    /// symmetric. Duplicate entries are summed. `O(nnz)` work for each step; waits for the result.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown), naming the first such row, for an element
@@ -58,8 +58,8 @@ impl<T: Scalar> Chebyshev<T> {
         Self::of(a, degree, None)
     }
 
-    /// As [`new`](Self::new), for these smallest and largest eigenvalues of `D^-1 A`. Smaller eigenvalues do no harm, larger ones make the polynomial
-    /// indefinite.
+    /// As [`new`](Self::new), for these smallest and largest eigenvalues of `D^-1 A`. Smaller eigenvalues do no harm. Larger ones make the
+    /// polynomial indefinite if its degree is even.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`InvalidOption`](Error::InvalidOption) unless `0 < smallest < largest`, both finite.
@@ -89,7 +89,7 @@ impl<T: Scalar> Chebyshev<T> {
         let interval = match interval {
             Some(interval) => interval,
             None => {
-                let (smallest, largest) = extremes(&a, &strength.inverse, strength.bound)?;
+                let (smallest, largest) = extremes(&a, &strength.inverse, strength.bound, degree)?;
                 (smallest.max(resolved(degree) * largest).min(0.5 * largest), largest)
             }
         };
@@ -134,6 +134,10 @@ impl<T: Scalar> Preconditioner<T> for Chebyshev<T> {
 
     fn can_be_recorded(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<&Device> {
+        Some(self.smoothed.a.device())
     }
 
     fn is_expensive(&self) -> bool {

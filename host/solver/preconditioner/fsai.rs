@@ -7,7 +7,7 @@ use std::sync::{
 
 use super::Preconditioner;
 use crate::{
-    CsrMatrix, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar,
+    CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar,
     algebra::Operand,
     device::{self, check_length},
     formats::rows::from_rows,
@@ -34,12 +34,12 @@ const PIVOT: f64 = 16.0 * f64::EPSILON;
 /// let jacobi = Cg::new(&a).preconditioner(Jacobi::new(&a)?).solve(&b, &mut x)?.iterations;
 /// x.fill(0.0)?;
 /// let info = Cg::new(&a).preconditioner(Fsai::with_power(&a, 2)?).solve(&b, &mut x)?;
-/// assert!(2 * info.iterations < jacobi);
+/// assert!(3 * info.iterations < 2 * jacobi);
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// An application is two sparse products, without the levels of a triangular solve: on a GPU it takes far less time than [`Ilu`](crate::Ilu), which takes fewer
-/// iterations. Every row of `G` solves a small dense system, all in parallel, on the host, in `f64`: the factor has the same bits on every device.
+/// An application is two sparse products, without the dependent levels of a triangular solve; it usually takes more iterations than [`Ilu`](crate::Ilu). Every row of `G`
+/// solves a small dense system, all in parallel, on the host, in `f64`: the factor has the same bits on every device.
 ///
 /// Memory: `G` and its transpose, together as large as the pattern, and a vector.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl<T: Scalar> Fsai<T> {
     /// A factor with the pattern of the lower triangle of the matrix. It is not checked that the matrix is symmetric: its lower triangle is read. Duplicate
     /// entries are summed. `O(n m^3)` work for `m` entries in a row of the triangle, on the host, to which the matrix is copied; waits for the result.
     ///
-    /// Of more than 64 entries in a row of the pattern, those with the largest numbers are kept.
+    /// A row of `G` has at most 64 entries: the diagonal and the 63 largest others, by magnitude in the matrix, or in its power.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square; [`Breakdown`](Error::Breakdown), naming the first such row, if a part of the
@@ -111,6 +111,10 @@ impl<T: Scalar> Preconditioner<T> for Fsai<T> {
 
     fn can_be_recorded(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<&Device> {
+        Some(self.g.device())
     }
 }
 

@@ -6,7 +6,7 @@ use kernels_gpu::ilu::{Args, Key, grid_size, is_bad};
 
 use super::Preconditioner;
 use crate::{
-    CsrMatrix, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
+    CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
     algebra::{Operand, copy_of},
     device::{self, Buffer, check_length, launch},
     memory,
@@ -159,6 +159,13 @@ impl<T: Scalar> Preconditioner<T> for Ilu<T> {
 
     fn can_be_recorded(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<&Device> {
+        match &self.factors {
+            Operand::Host(_) => None,
+            Operand::Device(arrays) => Some(&arrays.device),
+        }
     }
 
     fn is_expensive(&self) -> bool {

@@ -4,7 +4,7 @@ use kernels_gpu::matrix_diagonal::{InvertArgs, Key, Operation, grid_size};
 
 use super::Preconditioner;
 use crate::{
-    DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Map, Result, Scalar, Zip,
+    Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Map, Result, Scalar, Zip,
     device::{Backend, Buffer, check_length, launch},
 };
 
@@ -92,6 +92,10 @@ impl<T: Scalar> Preconditioner<T> for Jacobi<T> {
 
     fn can_be_recorded(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<&Device> {
+        Some(self.inverse.device())
     }
 
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {

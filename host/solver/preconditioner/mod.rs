@@ -12,7 +12,7 @@ pub use fsai::Fsai;
 pub use ilu::Ilu;
 pub use jacobi::Jacobi;
 
-use crate::{DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
+use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar};
 
 /// A linear map that approximates the inverse of the matrix. For [`Cg`](crate::Cg) it must be symmetric positive
 /// definite.
@@ -27,6 +27,11 @@ pub trait Preconditioner<T: Scalar> {
     /// [`LinearOperator::can_be_recorded`](crate::LinearOperator::can_be_recorded).
     fn can_be_recorded(&self) -> bool {
         false
+    }
+
+    /// Returns the stream of the preconditioner's data, if it has any: solvers record [`apply`](Self::apply) on no other. By default none.
+    fn device(&self) -> Option<&Device> {
+        None
     }
 
     /// Returns whether [`apply`](Self::apply) takes much longer than a product with the matrix. Solvers then queue fewer iterations ahead, since those
@@ -51,6 +56,10 @@ impl<T: Scalar, P: Preconditioner<T> + ?Sized> Preconditioner<T> for &P {
         (**self).can_be_recorded()
     }
 
+    fn device(&self) -> Option<&Device> {
+        (**self).device()
+    }
+
     fn is_expensive(&self) -> bool {
         (**self).is_expensive()
     }
@@ -58,4 +67,9 @@ impl<T: Scalar, P: Preconditioner<T> + ?Sized> Preconditioner<T> for &P {
     fn as_diagonal(&self) -> Option<&DeviceVec<T>> {
         (**self).as_diagonal()
     }
+}
+
+/// Whether a solver can record the preconditioner on this stream.
+pub(crate) fn can_be_recorded_on<T: Scalar>(m: &(impl Preconditioner<T> + ?Sized), stream: &Device) -> bool {
+    m.can_be_recorded() && m.device().is_none_or(|own| own.is_same_stream(stream))
 }

@@ -350,6 +350,10 @@ impl<T: Scalar> Preconditioner<T> for Amg<T> {
         true
     }
 
+    fn device(&self) -> Option<&Device> {
+        Some(self.hierarchy.finest().device())
+    }
+
     fn is_expensive(&self) -> bool {
         true
     }
@@ -381,6 +385,10 @@ impl Preconditioner<f64> for Amg<f32> {
 
     fn can_be_recorded(&self) -> bool {
         true
+    }
+
+    fn device(&self) -> Option<&Device> {
+        Some(self.hierarchy.finest().device())
     }
 
     fn is_expensive(&self) -> bool {

@@ -268,7 +268,7 @@ fn on_level(level: usize, error: Error) -> Error {
             Error::Breakdown { iteration, problem: format!("multigrid, {problem}") }
         }
         (_, Error::Breakdown { iteration, problem }) => {
-            let problem = format!("multigrid, level {level}, {problem}: coarse matrices inherit it from the first");
+            let problem = format!("multigrid, level {level}, {problem}");
             Error::Breakdown { iteration, problem }
         }
         (_, error) => error,

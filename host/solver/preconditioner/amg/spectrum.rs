@@ -19,17 +19,20 @@ const SAFETY: f64 = 1.05;
 pub(super) fn largest<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>, bound: f64) -> Result<f64> {
     // Rounding may have left a little more than 2.
     let is_tight = bound <= 2.0 + 1e-5 && a.nnz() <= SHORT_ROW * a.nrows();
-    Ok(rounded(if is_tight { bound.min(2.0) } else { bound.min(SAFETY * lanczos(a, inverse)?.1) }))
+    Ok(rounded(if is_tight { bound.min(2.0) } else { bound.min(SAFETY * lanczos(a, inverse, STEPS)?.1) }))
 }
 
-/// About the smallest eigenvalue of `D^-1 A`, often much too large, but never too small, and an upper bound as by [`largest`].
+/// About the smallest eigenvalue of `D^-1 A`, often much too large, but never too small, and an upper bound as by [`largest`], for a polynomial of this
+/// degree: the higher it is, the faster it grows beyond the bound, and the more steps Lanczos's method takes.
 pub(in super::super) fn extremes<T: Scalar>(
     a: &DeviceMatrix<T>,
     inverse: &DeviceVec<T>,
     bound: f64,
+    degree: u32,
 ) -> Result<(f64, f64)> {
-    let (smallest, largest) = lanczos(a, inverse)?;
-    Ok((smallest, rounded(bound.min(SAFETY * largest))))
+    let (smallest, largest) = lanczos(a, inverse, STEPS.max(3 * degree as usize))?;
+    let is_tight = bound <= 2.0 + 1e-5;
+    Ok((smallest, rounded(if is_tight { bound.min(2.0) } else { bound.min(SAFETY * largest) })))
 }
 
 /// At least 1, the mean eigenvalue where no row is of zeros.
@@ -38,16 +41,16 @@ fn rounded(bound: f64) -> f64 {
 }
 
 /// The smallest and the largest Ritz value of `D^-1/2 A D^-1/2` (Lanczos, 1950).
-fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>) -> Result<(f64, f64)> {
+fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>, steps: usize) -> Result<(f64, f64)> {
     let (device, n) = (a.device(), a.nrows());
     let (zero, one) = (T::default(), T::from_f64(1.0));
     let vector = || device.zeros::<T>(n);
     let (mut roots, mut v, mut before, mut scaled, mut w) = (vector()?, vector()?, vector()?, vector()?, vector()?);
-    let (mut log, unit) = (device.zeros::<T>(2 * STEPS)?, device.scalar(one)?);
+    let (mut log, unit) = (device.zeros::<T>(2 * steps)?, device.scalar(one)?);
     roots.map_from(Map::Sqrt, inverse)?;
     w.fill_uniform(1, T::from_f64(-1.0), one)?;
     let mut beta = w.norm2()?;
-    for step in 0..STEPS {
+    for step in 0..steps {
         v.axpby(&unit / &beta, &w, zero)?;
         scaled.zip_from(Zip::Mul, &roots, &v)?;
         a.spmv(one, &scaled, zero, &mut w)?;
@@ -123,7 +126,7 @@ mod tests {
             let found = largest(&a, &inverse, 100.0).unwrap();
             assert!((20.5..20.5 * 1.06).contains(&found), "{found}");
             assert_eq!(largest(&a, &inverse, 21.0).unwrap(), 21.0);
-            let (smallest, of_both) = extremes(&a, &inverse, 100.0).unwrap();
+            let (smallest, of_both) = extremes(&a, &inverse, 100.0, 1).unwrap();
             assert!((smallest - 0.5).abs() < 1e-6 && of_both == found, "{smallest} {of_both}");
         }
     }
