@@ -484,7 +484,7 @@ fn solved_by(
     b: &DeviceVec<f64>,
 ) -> Result<(SolveInfo, Vec<f64>)> {
     let mut x = operator.device().zeros(b.len())?;
-    let mut solver = Solver::new(operator).method(method).tolerance(Tolerance::relative(1e-10));
+    let mut solver = Solver::new(operator).method(method).tolerance(Tolerance::relative(1e-13)).max_iterations(26);
     let info = solver.solve(b, &mut x)?;
     drop(solver);
     Ok((info, x.to_vec()?))
@@ -492,8 +492,8 @@ fn solved_by(
 
 /// The iterations of a longer solve are recorded.
 fn unrecordable(device: &Device) {
-    let a = device.upload(&shifted::<f64>(16, 0.0)).unwrap();
-    let b = device.upload_vec(&Random(3).vector::<f64>(256)).unwrap();
+    let a = device.upload(&shifted::<f64>(9, 0.0)).unwrap();
+    let b = device.upload_vec(&Random(3).vector::<f64>(81)).unwrap();
     let of_all = [SolverMethod::Minres, SolverMethod::Gmres { restart: 4 }, SolverMethod::FlexibleGmres { restart: 6 }];
     for method in of_all.into_iter().chain(UNSYMMETRIC) {
         if method == (SolverMethod::Gmres { restart: 40 }) {
@@ -501,7 +501,6 @@ fn unrecordable(device: &Device) {
             continue;
         }
         let (info, x) = solved_by(method, &Copying { a: &a, claims: false }, &b).unwrap();
-        assert_eq!(info.reason, StopReason::Converged, "{method}");
         // What is recorded has the same bits.
         let (of_matrix, found) = solved_by(method, &a, &b).unwrap();
         // Three batches at least.
@@ -509,13 +508,15 @@ fn unrecordable(device: &Device) {
         assert!(info.iterations >= least && (&info, &x) == (&of_matrix, &found), "{method}: {info:?} {of_matrix:?}");
         // Nor are `x` and a preconditioner on a stream of their own.
         let stream = device.new_stream().unwrap();
-        let own = Jacobi::new(&stream.upload(&shifted::<f64>(16, 0.0)).unwrap()).unwrap();
-        let mut elsewhere = stream.zeros(256).unwrap();
-        let solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-10)).preconditioner(own);
+        let own = Jacobi::new(&stream.upload(&shifted::<f64>(9, 0.0)).unwrap()).unwrap();
+        let mut elsewhere = stream.zeros(81).unwrap();
+        let solver =
+            Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-13)).max_iterations(26).preconditioner(own);
         let by_others = { solver }.solve(&b, &mut elsewhere).unwrap();
         let own = Jacobi::new(&a).unwrap();
-        let mut here = device.zeros(256).unwrap();
-        let solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-10)).preconditioner(own);
+        let mut here = device.zeros(81).unwrap();
+        let solver =
+            Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-13)).max_iterations(26).preconditioner(own);
         let by_own = { solver }.solve(&b, &mut here).unwrap();
         assert_eq!((by_others, elsewhere.to_vec().unwrap()), (by_own, here.to_vec().unwrap()), "{method}");
         let error = solved_by(method, &Copying { a: &a, claims: true }, &b).unwrap_err();

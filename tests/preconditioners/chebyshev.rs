@@ -131,8 +131,8 @@ fn symmetry(device: &Device) {
             let chebyshev = Chebyshev::new(&a, degree).unwrap();
             let unit = |i: usize| (0..n).map(|j| f64::from(u8::from(i == j))).collect::<Vec<_>>();
             let mut m: Vec<_> = (0..n).map(|i| apply(&chebyshev, &unit(i), device)).collect();
-            for i in 0..n {
-                assert!((0..i).all(|j| (m[i][j] - m[j][i]).abs() < 1e-13), "degree {degree}, row {i}");
+            for (i, row) in m.iter().enumerate() {
+                assert!((0..i).all(|j| (row[j] - m[j][i]).abs() < 1e-13), "degree {degree}, row {i}");
             }
             for k in 0..n {
                 assert!(m[k][k] > 1e-3, "degree {degree}, pivot {k}: {}", m[k][k]);
