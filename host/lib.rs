@@ -2,7 +2,7 @@
 //!
 //! The crate multiplies sparse matrices in six formats by vectors, `y = alpha * A * x + beta * y`, and CSR matrices by dense
 //! matrices, `C = alpha * A * B + beta * C`. It multiplies dense matrices, has the usual vector operations, and solves
-//! `A * x = b` by conjugate gradients; all in `f32` and `f64`.
+//! `A * x = b` by Krylov methods and multigrid; all in `f32` and `f64`.
 //!
 //! ```
 //! use warpsparse::{CsrMatrix, Device};
@@ -36,6 +36,7 @@
 //! - [`Device::record`] records any number of operations once, as a [`Graph`] that queues them many times.
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix or your own [`LinearOperator`], preconditioned by
 //!   [`Jacobi`] or your own [`Preconditioner`]. [`Tolerance`] sets the stopping criterion, [`SolveInfo`] reports the result.
+//! - [`Solver`] solves any square system, by MINRES, BiCGSTAB, IDR(s), GMRES and others, and least squares by LSMR. [`Amg`] is algebraic multigrid.
 //! - The module [`distributed`] divides a system among several devices: matrices, vectors, products and conjugate gradients.
 //! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
 //!   device.

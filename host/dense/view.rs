@@ -13,7 +13,7 @@ use crate::{
 
 /// A read-only dense matrix in a vector.
 ///
-/// Created by [`DeviceVec::matrix`] and [`DeviceDense::view`]. Functions that take `impl Into<DenseRef>` also accept a
+/// Created by [`DeviceVec::matrix`], [`DeviceSlice::matrix`] and [`DeviceDense::view`]. Functions that take `impl Into<DenseRef>` also accept a
 /// `&DeviceDense`.
 #[derive(Debug)]
 pub struct DenseRef<'a, T> {
@@ -31,7 +31,7 @@ impl<T> Copy for DenseRef<'_, T> {}
 
 /// A mutable dense matrix in a vector. Writing it leaves the elements between its rows (columns) unchanged.
 ///
-/// Created by [`DeviceVec::matrix_mut`] and [`DeviceDense::view_mut`]. Functions that take `impl Into<DenseMut>` also
+/// Created by [`DeviceVec::matrix_mut`], [`DeviceSliceMut::matrix_mut`] and [`DeviceDense::view_mut`]. Functions that take `impl Into<DenseMut>` also
 /// accept a `&mut DeviceDense`.
 #[derive(Debug)]
 pub struct DenseMut<'a, T> {

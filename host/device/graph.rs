@@ -179,7 +179,8 @@ impl Device {
     /// # Ok::<(), warpsparse::Error>(())
     /// ```
     ///
-    /// The states may be vectors, or tuples or structs of vectors. [`record`](Self::record) says what `step` may do.
+    /// The states may be vectors, or tuples or structs of vectors; `step` gets them as `&mut`: pass `&*x` and `&mut *y` to operations. To stop by a norm, write it
+    /// into a scalar in a [`RefCell`](std::cell::RefCell). [`record`](Self::record) says what `step` may do.
     ///
     /// # Errors
     /// As [`record`](Self::record).

@@ -22,7 +22,7 @@ pub struct SolveInfo {
 pub enum StopReason {
     /// The residual reached the tolerance.
     Converged,
-    /// The residual `r = b - A x` is small in no other sense than that `x` is the solution of the least squares problem:
+    /// The residual `r = b - A x` is not small, but `x` solves the least squares problem:
     /// `norm(A^T r) <= relative tolerance * norm(A) * norm(r)`. [`SolverMethod::Lsmr`](crate::SolverMethod::Lsmr) alone.
     LeastSquares,
     /// The number of iterations reached its limit.

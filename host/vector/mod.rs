@@ -212,8 +212,8 @@ macro_rules! reading_methods {
         /// same alignment to 16 bytes give the same bits.
         ///
         /// Methods without `_into` allocate their result on this vector's stream. Methods with `_into` write an existing
-        /// scalar, on its stream (`max_into` and `min_into` on that of `value`), and can be recorded in a
-        /// [`Graph`](crate::Graph). A stream's first reduction allocates 128 KiB, which the stream keeps, and waits until
+        /// scalar, on its stream (`max_into` and `min_into` on that of `value`). Both can be recorded in a
+        /// [`Graph`](crate::Graph): those with `_into` for results that the host or the next launch reads. A stream's first reduction allocates 128 KiB, which the stream keeps, and waits until
         /// they are cleared.
         ///
         /// All fail with [`DeviceMismatch`](Error::DeviceMismatch) if an argument is on another device,
