@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Device, DeviceMatrix, Error, Lanes, Preconditioner, Result, Scalar, SolveInfo,
     device::{self, Backend, check_length},
-    solver::symmetry,
+    solver::{preconditioner::lives_on, symmetry},
 };
 
 /// The data shared by all solves of systems of one size.
@@ -71,9 +71,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
         self.check_lanes()?;
         // The kernels contain the diagonal.
         let own = self.preconditioner.as_ref().filter(|_| diagonal.is_none());
-        let is_here = |own: &Rc<dyn Preconditioner<T> + 'a>| own.device().is_none_or(|own| own.is_same_stream(device));
         let can_be_recorded = self.operator.can_be_recorded()
-            && self.preconditioner.as_ref().is_none_or(is_here)
+            && self.preconditioner.as_ref().is_none_or(|own| lives_on(&**own, device))
             && own.is_none_or(|own| own.can_be_recorded());
         let form = match self.is_plain(device, can_be_recorded || is_mixed)? {
             true => Form::Plain,

@@ -4,7 +4,7 @@ use crate::{
     Device, DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar,
     device::{Recording, anew},
     scalar::precision,
-    solver::{Phase, Round, StopReason, course::breakdown, preconditioner::can_be_recorded_on},
+    solver::{Phase, Round, StopReason, course::breakdown, preconditioner::lives_on},
 };
 
 /// How a method breaks down on numbers that are not finite.
@@ -118,7 +118,7 @@ impl<T: Scalar> System<'_, T> {
 
     /// Operations with the operator and the preconditioner.
     pub(super) fn batch(&self) -> Batch {
-        let by_m = self.m.is_none_or(|m| can_be_recorded_on(m, self.a.device()));
+        let by_m = self.m.is_none_or(|m| m.can_be_recorded() && lives_on(m, self.a.device()));
         if self.a.can_be_recorded() && by_m { Batch::New } else { Batch::Unrecorded }
     }
 

@@ -69,7 +69,7 @@ impl<T: Scalar, P: Preconditioner<T> + ?Sized> Preconditioner<T> for &P {
     }
 }
 
-/// Whether a solver can record the preconditioner on this stream.
-pub(crate) fn can_be_recorded_on<T: Scalar>(m: &(impl Preconditioner<T> + ?Sized), stream: &Device) -> bool {
-    m.can_be_recorded() && m.device().is_none_or(|own| own.is_same_stream(stream))
+/// Whether the data of the preconditioner, if any, are on this stream.
+pub(crate) fn lives_on<T: Scalar>(m: &dyn Preconditioner<T>, stream: &Device) -> bool {
+    m.device().is_none_or(|own| own.is_same_stream(stream))
 }
