@@ -206,6 +206,16 @@ impl ErrorKind {
 }
 
 impl Error {
+    /// Says in what a breakdown happened; other errors stay.
+    pub(crate) fn within(self, what: &str) -> Self {
+        match self {
+            Self::Breakdown { iteration, problem } => {
+                Self::Breakdown { iteration, problem: format!("{what}, {problem}") }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -80,12 +80,7 @@ impl<T: Scalar> Chebyshev<T> {
             )));
         }
         let a = a.operand()?.into_matrix(a.device()).canonical()?;
-        let strength = Strength::of(&a, 0.0).map_err(|error| match error {
-            Error::Breakdown { iteration, problem } => {
-                Error::Breakdown { iteration, problem: format!("Chebyshev's polynomial, {problem}") }
-            }
-            error => error,
-        })?;
+        let strength = Strength::of(&a, 0.0).map_err(|error| error.within("Chebyshev's polynomial"))?;
         let interval = match interval {
             Some(interval) => interval,
             None => {

@@ -263,15 +263,9 @@ impl<T: Scalar> Last<T> {
 
 /// What is wrong with the matrix of a level, of which the first is the user's.
 fn on_level(level: usize, error: Error) -> Error {
-    match (level, error) {
-        (0, Error::Breakdown { iteration, problem }) => {
-            Error::Breakdown { iteration, problem: format!("multigrid, {problem}") }
-        }
-        (_, Error::Breakdown { iteration, problem }) => {
-            let problem = format!("multigrid, level {level}, {problem}");
-            Error::Breakdown { iteration, problem }
-        }
-        (_, error) => error,
+    match level {
+        0 => error.within("multigrid"),
+        _ => error.within(&format!("multigrid, level {level}")),
     }
 }
 

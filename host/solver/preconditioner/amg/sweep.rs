@@ -19,8 +19,8 @@ const LONG_ROW: usize = 1024;
 /// The factors of a step: `x + alpha D (b - A x) + beta (x - older)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in super::super) struct Factors {
-    pub(in super::super) alpha: f64,
-    pub(in super::super) beta: f64,
+    pub(super) alpha: f64,
+    pub(super) beta: f64,
 }
 
 impl Factors {
