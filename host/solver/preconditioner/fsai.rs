@@ -8,7 +8,6 @@ use std::sync::{
 use super::Preconditioner;
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar,
-    algebra::Operand,
     device::{self, check_length},
     formats::rows::from_rows,
 };
@@ -77,7 +76,7 @@ impl<T: Scalar> Fsai<T> {
             return Err(Error::InvalidOption(problem));
         }
         let own = a.operand()?.into_matrix(a.device()).canonical()?;
-        let matrix = on_host(&own)?;
+        let matrix = own.download()?.into_csr()?;
         let pattern = match power {
             1 => None,
             _ => {
@@ -85,7 +84,7 @@ impl<T: Scalar> Fsai<T> {
                 for _ in 2..power {
                     product = product.multiply(&own)?;
                 }
-                Some(on_host(&product.canonical()?)?)
+                Some(product.canonical()?.download()?.into_csr()?)
             }
         };
         let g = a.device().upload(&factor(&matrix, pattern.as_ref().unwrap_or(&matrix))?)?;
@@ -115,14 +114,6 @@ impl<T: Scalar> Preconditioner<T> for Fsai<T> {
 
     fn device(&self) -> Option<&Device> {
         Some(self.g.device())
-    }
-}
-
-/// A canonical matrix on the host.
-fn on_host<T: Scalar>(a: &DeviceMatrix<T>) -> Result<CsrMatrix<T>> {
-    match a.operand()? {
-        Operand::Host(matrix) => Ok(matrix),
-        Operand::Device(arrays) => DeviceMatrix::of_csr(arrays).download()?.into_csr(),
     }
 }
 
