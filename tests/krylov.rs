@@ -153,11 +153,11 @@ fn unsymmetric<T: Scalar>(device: &Device) {
 }
 
 fn indefinite<T: Scalar>(device: &Device) {
-    // Eigenvalues are 4 - 2 cos - 2 cos - shift: some are negative, none is near 0.
+    // Eigenvalues are 4 - 2 cos - 2 cos - shift: 12 of them are negative, none is near 0.
     solves(
         device,
-        &shifted::<T>(9, 1.03),
-        &[SolverMethod::Minres, SolverMethod::Gmres { restart: 90 }],
+        &shifted::<T>(12, 1.03),
+        &[SolverMethod::Minres, SolverMethod::Gmres { restart: 150 }],
         &[false, true],
     );
 }
@@ -180,8 +180,8 @@ fn histories(device: &Device) {
             let on_device = device.upload_vec(&b).unwrap();
             let mut norms = Vec::new();
             // The iterations of BiCGSTAB(2) are twice as many.
-            let most = if method == (SolverMethod::BiCgStabL { l: 2 }) { 10 } else { 17 };
-            for limit in [1, 2, 3, 4, 5, 7, 8, 10, 13, 17].into_iter().filter(|limit| *limit <= most) {
+            let limits = if method == (SolverMethod::BiCgStabL { l: 2 }) { 10 } else { 17 };
+            for limit in 1..=limits {
                 let mut x = device.zeros(matrix.nrows()).unwrap();
                 let mut solver =
                     Solver::new(&a).method(method).max_iterations(limit).tolerance(Tolerance::relative(1e-13));
@@ -294,7 +294,7 @@ fn without_a_solution(device: &Device) {
         let mut b = vec![1.0; n];
         b[3] = 0.0;
         let mut x = device.zeros(n).unwrap();
-        let solver = || Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-9)).max_iterations(60);
+        let solver = || Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-9)).max_iterations(200);
         let info = solver().solve(&device.upload_vec(&b).unwrap(), &mut x).unwrap();
         assert_eq!(info.reason, StopReason::Converged, "{method}");
         let mut x = device.zeros(n).unwrap();
@@ -435,7 +435,7 @@ fn limits(device: &Device) {
     }
 }
 
-/// Powers of this matrix grow by orders of magnitude before they shrink, and so do the residuals of IDR(1), without limit.
+/// IDR(1) diverges on this matrix, whose powers grow by orders of magnitude before they decay.
 fn growth(device: &Device) {
     let n = 60;
     let row = |i: usize| if i + 1 < n { vec![(i, 1.0), (i + 1, 1e3)] } else { vec![(i, 1.0)] };

@@ -24,7 +24,7 @@ const NUMBERS: usize = 3;
 /// rv = r^ . v, alpha = rho / rv      with v = A M p
 /// s = r - alpha v
 /// omega = t . s / t . t              with t = A M s
-/// x = x + alpha M p + omega M s     kept as x and y
+/// x = x + alpha M p + omega M s
 /// r = s - omega t
 /// beta = (r^ . r / rv) (t . t / t . s)
 /// p = r + beta (p - omega v)
