@@ -155,9 +155,12 @@ impl CudaBuilder {
         recipe
     }
 
+    fn level_and_checks(&self) -> (u8, bool) {
+        if self.release { (3, false) } else { (1, true) }
+    }
+
     fn profile(&self) -> [String; 9] {
-        let checks = !self.release;
-        let opt_level = if self.release { 3 } else { 1 };
+        let (opt_level, checks) = self.level_and_checks();
         [
             "lto=\"fat\"".to_owned(),
             "codegen-units=1".to_owned(),
@@ -174,7 +177,7 @@ impl CudaBuilder {
     /// That part of the profile which a workspace may set for this package alone, as for its build on the host: such settings are stronger than the
     /// profile's.
     fn codegen(&self) -> [String; 5] {
-        let (checks, opt_level) = if self.release { ("off", 3) } else { ("on", 1) };
+        let (opt_level, checks) = self.level_and_checks();
         [
             format!("-Copt-level={opt_level}"),
             "-Ccodegen-units=1".to_owned(),
