@@ -126,8 +126,8 @@ pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
     Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Chebyshev, Fsai, Ilu, Jacobi,
-    LinearOperator, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod, SolverPreconditioner,
-    StopReason, Tolerance,
+    LinearOperator, MixedAmg, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod,
+    SolverPreconditioner, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

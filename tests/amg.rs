@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("solves_f32", solves::<f32>));
     trials.extend(on_every_device("a_solver_with_all_methods", a_solver_with_all_methods));
     trials.extend(on_every_device("a_hierarchy_in_single_precision", a_hierarchy_in_single_precision));
+    trials.extend(on_every_device("mixed_precision", mixed_precision));
     trials.extend(on_every_device("rigid_body_modes", rigid_body_modes));
     trials.extend(on_every_device("nodes_with_several_unknowns", nodes_with_several_unknowns));
     trials.extend(on_every_device("dependent_vectors_f32", dependent_vectors::<f32>));
@@ -484,11 +485,23 @@ fn on_gpus(device: &Device, diagonals: usize) -> usize {
     if device.to_string() == "cpu" { 0 } else { diagonals }
 }
 
+/// Edges to the vertices so far behind.
+fn neighbours(n: usize, offsets: &[usize], weight: f64) -> Vec<(usize, usize, f64)> {
+    let edges = |i| {
+        offsets.iter().filter(move |&offset| i + offset < n).map(move |offset| (i, i + offset, weight + i as f64 % 7.0))
+    };
+    (0..n).flat_map(edges).collect()
+}
+
 /// Of the conjugate gradients that a hierarchy comes with: the same iterates as by the matrix.
 fn products_by_diagonals<T: Scalar>(device: &Device) {
     let tridiagonal = laplacian(333, (0..332).map(|i| (i, i + 1, 1.1 + i as f64)), |_| 0.5);
     let pair = laplacian(2, [(0, 1, 1.0)], |_| 0.5);
     let thirds = laplacian(400, grid(20, [1.0 / 3.0, 0.7]), |i| 0.1 * dirichlet(20)(i));
+    // Far enough apart for threads that take several rows: a wide grid, a box, and chains side by side.
+    let wide = laplacian(2600, neighbours(2600, &[1, 520], 1.0), |_| 0.5);
+    let box_of_thirds = laplacian(2760, neighbours(2760, &[1, 23, 552], 1.0 / 3.0), |_| 0.1);
+    let chains = laplacian(2000, neighbours(2000, &[600], 0.75), |_| 0.25);
     let cases = [
         (tridiagonal, 2),
         (pair, 0),
@@ -496,12 +509,15 @@ fn products_by_diagonals<T: Scalar>(device: &Device) {
         (nine_point(17), 5),
         (thirds.clone(), 3),
         (random_graph(150), 0),
+        (wide, 3),
+        (box_of_thirds.clone(), 4),
+        (chains, 2),
     ];
     for (a, diagonals) in cases {
         let n = a.nrows();
         let there = device.upload(&a).unwrap();
         let amg = Amg::options().coarse_rows(10).build(&there).unwrap();
-        let is_long = size_of::<T>() == 8 && (a == thirds || n == 333);
+        let is_long = size_of::<T>() == 8 && (a == thirds || a == box_of_thirds || n == 333);
         assert_eq!(sweeps_over(&amg), (on_gpus(device, diagonals), is_long && on_gpus(device, diagonals) > 0));
         let b = device.upload_vec(&Random(8).vector::<T>(n)).unwrap();
         let solution = |cg: Cg<'_, T>| {
@@ -757,6 +773,49 @@ fn a_hierarchy_in_single_precision(device: &Device) {
     let mut z64 = device.zeros::<f64>(576).unwrap();
     amg.apply((&r64).into(), (&mut z64).into()).unwrap();
     assert_eq!(z64.to_vec().unwrap(), z32.to_vec().unwrap().iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
+}
+
+/// The system in `f64` and the hierarchy in `f32`, of a matrix that `f32` holds, and of one that it does not; for new values too.
+fn mixed_precision(device: &Device) {
+    let exact = laplacian::<f64>(2600, neighbours(2600, &[1, 520], 1.0), |_| 0.5);
+    let rounded = laplacian::<f64>(400, grid(20, [1.0 / 3.0, 0.7]), |i| 0.1 * dirichlet(20)(i));
+    for matrix in [exact, rounded, random_graph(150)] {
+        let (a, n) = (device.upload(&matrix).unwrap(), matrix.nrows());
+        let mut amg = Amg::options().coarse_rows(20).build_mixed(&a).unwrap();
+        let mut single = Amg::options().coarse_rows(20).build(&a.cast::<f32>().unwrap()).unwrap();
+        assert!(amg.describe().bytes > amg.hierarchy().describe().bytes);
+        let b = Random(4).vector::<f64>(n);
+        let b_there = device.upload_vec(&b).unwrap();
+        for factor in [1.0, 1.7] {
+            let scaled: Vec<_> = matrix.values().iter().map(|value| factor * value).collect();
+            let (offsets, columns, _) = matrix.clone().into_csr_data();
+            let matrix = CsrMatrix::try_from_csr_data(n, n, offsets, columns, scaled).unwrap();
+            let a = device.upload(&matrix).unwrap();
+            if factor != 1.0 {
+                amg.update_values(&a).unwrap();
+                single.update_values(&a.cast().unwrap()).unwrap();
+            }
+            let solution = |cg: Cg<'_, f64>| {
+                let mut x = device.zeros(n).unwrap();
+                let info = cg.tolerance(Tolerance::relative(1e-12)).solve(&b_there, &mut x).unwrap();
+                assert_eq!(info.reason, StopReason::Converged);
+                assert!(residual(&matrix, &b, &x) < 1.1e-12, "{n} rows");
+                info.iterations
+            };
+            let expected = solution(Cg::new(&a).preconditioner(&single));
+            assert!(solution(amg.cg()).abs_diff(expected) <= 1, "{n} rows");
+            let mut x = device.zeros(n).unwrap();
+            let info = amg.solve(&b_there, &mut x, Tolerance::relative(1e-12)).unwrap();
+            assert!(info.iterations.abs_diff(expected) <= 1 && residual(&matrix, &b, &x) < 1.1e-12, "{n} rows");
+            let info = amg.solver().tolerance(Tolerance::relative(1e-12)).solve(&b_there, &mut x).unwrap();
+            assert_eq!(info.iterations, 0, "{n} rows");
+        }
+    }
+    // What `f32` cannot hold.
+    let huge = device.upload(&laplacian::<f64>(3, [(0, 1, 1e39), (1, 2, 1e39)], |_| 1e38)).unwrap();
+    assert!(matches!(Amg::options().build_mixed(&huge), Err(Error::Breakdown { .. })));
+    let wide = CsrMatrix::<f64>::try_from_csr_data(1, 2, vec![0u32, 0], vec![], vec![]).unwrap();
+    assert!(Amg::options().build_mixed(&device.upload(&wide).unwrap()).is_err());
 }
 
 /// The nodes of a cube, `x` first.

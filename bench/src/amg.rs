@@ -6,8 +6,8 @@ use clap::Args;
 use measure::{Clock, DTypeName, Outcome, Spread};
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, Result, Scalar, SolveInfo, StopReason, Tolerance,
-    io::MatrixSource,
+    Amg, AmgInfo, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, MixedAmg, Result, Scalar, SolveInfo, StopReason,
+    Tolerance, io::MatrixSource,
 };
 
 use super::{
@@ -77,12 +77,9 @@ struct Solution {
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     let mut report = options.settings.run(&BENCHMARK, Suite::Diffusion, |session, source, dtype| match dtype {
-        DTypeName::F32 => options.system(session, source, dtype, set_up::<f32>, Amg::update_values, own::<f32>),
-        DTypeName::F64 if options.single => {
-            let set_up = |a: &DeviceMatrix<f64>, smoother| set_up(&a.cast::<f32>()?, smoother);
-            options.system(session, source, dtype, set_up, |amg, a| amg.update_values(&a.cast()?), mixed)
-        }
-        DTypeName::F64 => options.system(session, source, dtype, set_up::<f64>, Amg::update_values, own::<f64>),
+        DTypeName::F32 => options.system::<f32, Amg<f32>>(session, source, dtype),
+        DTypeName::F64 if options.single => options.system::<f64, MixedAmg>(session, source, dtype),
+        DTypeName::F64 => options.system::<f64, Amg<f64>>(session, source, dtype),
     })?;
     let smoother = match options.chebyshev {
         None => "One damped Jacobi iteration smooths before and after each correction".into(),
@@ -106,18 +103,48 @@ pub(super) fn measure(options: &Options) -> Outcome<Finished> {
     Ok(Finished::new(&report, markdown(&report), check(&report))?)
 }
 
-fn set_up<T: Scalar>(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Amg<T>> {
-    Amg::options().smoother(smoother).build(a)
+/// Multigrid for systems of `T`.
+trait Multigrid<T: Scalar>: Sized {
+    fn set_up(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Self>;
+    fn update(&mut self, a: &DeviceMatrix<T>) -> Result<()>;
+    fn cg(&self) -> Cg<'_, T>;
+    fn info(&self) -> AmgInfo;
 }
 
-/// The conjugate gradients that a hierarchy comes with.
-fn own<'a, T: Scalar>(_: &'a DeviceMatrix<T>, amg: &'a Amg<T>) -> Cg<'a, T> {
-    amg.cg()
+impl<T: Scalar> Multigrid<T> for Amg<T> {
+    fn set_up(a: &DeviceMatrix<T>, smoother: AmgSmoother) -> Result<Self> {
+        Amg::options().smoother(smoother).build(a)
+    }
+
+    fn update(&mut self, a: &DeviceMatrix<T>) -> Result<()> {
+        self.update_values(a)
+    }
+
+    fn cg(&self) -> Cg<'_, T> {
+        self.cg()
+    }
+
+    fn info(&self) -> AmgInfo {
+        self.describe()
+    }
 }
 
-/// Conjugate gradients in f64 with a hierarchy in f32.
-fn mixed<'a>(a: &'a DeviceMatrix<f64>, amg: &'a Amg<f32>) -> Cg<'a, f64> {
-    Cg::new(a).preconditioner(amg)
+impl Multigrid<f64> for MixedAmg {
+    fn set_up(a: &DeviceMatrix<f64>, smoother: AmgSmoother) -> Result<Self> {
+        Amg::options().smoother(smoother).build_mixed(a)
+    }
+
+    fn update(&mut self, a: &DeviceMatrix<f64>) -> Result<()> {
+        self.update_values(a)
+    }
+
+    fn cg(&self) -> Cg<'_, f64> {
+        self.cg()
+    }
+
+    fn info(&self) -> AmgInfo {
+        self.describe()
+    }
 }
 
 /// Of a matrix in CSR.
@@ -126,15 +153,11 @@ fn matrix_bytes(rows: usize, entries: usize, size: usize) -> usize {
 }
 
 impl Options {
-    /// With a hierarchy of `M`.
-    fn system<T: Scalar, M: Scalar>(
+    fn system<T: Scalar, M: Multigrid<T>>(
         &self,
         session: &Session<'_>,
         source: &MatrixSource,
         dtype: DTypeName,
-        set_up: impl Fn(&DeviceMatrix<T>, AmgSmoother) -> Result<Amg<M>>,
-        update: impl Fn(&mut Amg<M>, &DeviceMatrix<T>) -> Result<()>,
-        solver: impl for<'a> Fn(&'a DeviceMatrix<T>, &'a Amg<M>) -> Cg<'a, T>,
     ) -> Result<[System; 1]> {
         let matrix = session.load(|| source.load::<T>())?;
         let (rows, entries) = (matrix.nrows(), matrix.nnz());
@@ -142,15 +165,15 @@ impl Options {
         let b = session.device.upload_vec(&vec![T::from_f64(1.0); rows])?;
         drop(matrix);
         let smoother = self.chebyshev.map_or(AmgSmoother::Jacobi, AmgSmoother::Chebyshev);
-        let set_up = || set_up(&a, smoother);
+        let set_up = || M::set_up(&a, smoother);
         // Kernels are loaded by the first one.
         drop(set_up()?);
         let (mut amg, peak_bytes) = peak_bytes(session.device, set_up)?;
         let setup_us = wall_times(session, || set_up().map(drop))?;
-        let update_us = wall_times(session, || update(&mut amg, &a))?;
-        let multigrid = self.solution(session, &b, solver(&a, &amg))?;
+        let update_us = wall_times(session, || amg.update(&a))?;
+        let multigrid = self.solution(session, &b, amg.cg())?;
         let jacobi = self.solution(session, &b, Cg::new(&a).preconditioner(Jacobi::new(&a)?))?;
-        let info = amg.describe();
+        let info = amg.info();
         Ok([System {
             name: suite::name(source),
             dtype,
@@ -159,8 +182,7 @@ impl Options {
             levels: info.levels.iter().map(|level| level.rows).collect(),
             operator_complexity: info.operator_complexity,
             grid_complexity: info.grid_complexity,
-            bytes: info.bytes
-                + if size_of::<M>() == size_of::<T>() { 0 } else { matrix_bytes(rows, entries, size_of::<M>()) },
+            bytes: info.bytes,
             peak_bytes,
             matrix_bytes: matrix_bytes(rows, entries, size_of::<T>()),
             notes: info.notes,

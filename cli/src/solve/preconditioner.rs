@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Fsai, Ilu, Jacobi, Preconditioner,
-    Result, Scalar, Solver, SolverPreconditioner,
+    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Fsai, Ilu, Jacobi, MixedAmg,
+    Preconditioner, Result, Scalar, Solver, SolverPreconditioner,
 };
 
 use super::{MethodName, Options, nodes::Nodes};
@@ -58,8 +58,25 @@ pub(super) struct Chosen<T: Scalar> {
 pub(super) enum Made<T: Scalar> {
     Nothing,
     Preconditioner(Box<dyn Preconditioner<T>>),
-    /// Of the system's type: it multiplies too.
-    Multigrid(Box<Amg<T>>),
+    /// With a solver, whose products it may know faster.
+    Multigrid(Box<dyn Multiplies<T>>),
+}
+
+/// Multigrid that multiplies too.
+pub(super) trait Multiplies<T: Scalar> {
+    fn solver(&self) -> Solver<'_, T>;
+}
+
+impl<T: Scalar> Multiplies<T> for Amg<T> {
+    fn solver(&self) -> Solver<'_, T> {
+        self.solver()
+    }
+}
+
+impl Multiplies<f64> for MixedAmg {
+    fn solver(&self) -> Solver<'_, f64> {
+        self.solver()
+    }
 }
 
 /// What preconditioners with a number are set up with.
@@ -139,9 +156,9 @@ impl Element for f32 {
 
 impl Element for f64 {
     fn single(multigrid: &Multigrid, a: &DeviceMatrix<f64>) -> Result<Option<(Made<f64>, AmgInfo)>> {
-        let amg = multigrid.options().build(&a.cast::<f32>()?)?;
+        let amg = multigrid.options().build_mixed(a)?;
         let info = amg.describe();
-        Ok(Some((Made::Preconditioner(Box::new(amg)), info)))
+        Ok(Some((Made::Multigrid(Box::new(amg)), info)))
     }
 }
 

@@ -95,6 +95,12 @@ impl<'a, T: Scalar> Cg<'a, T> {
     /// Creates a solver for systems with this matrix or operator.
     #[must_use]
     pub fn new(a: &'a impl LinearOperator<T>) -> Self {
+        Self::new_dyn(a)
+    }
+
+    /// As [`new`](Self::new), for an operator whose type is chosen at run time.
+    #[must_use]
+    pub fn new_dyn(a: &'a dyn LinearOperator<T>) -> Self {
         Self::of(a, None, Criterion::default())
     }
 

@@ -192,6 +192,24 @@ impl<'a, T: Scalar> Solver<'a, T> {
     /// Creates a solver for systems with this matrix or operator.
     #[must_use]
     pub fn new(a: &'a impl LinearOperator<T>) -> Self {
+        Self::new_dyn(a)
+    }
+
+    /// As [`new`](Self::new), for an operator whose type is chosen at run time.
+    ///
+    /// ```
+    /// use warpsparse::{CsrMatrix, Device, LinearOperator, Solver, Tolerance};
+    ///
+    /// let a = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![4.0f64, 1.0, 2.0, 3.0])?;
+    /// let device = Device::auto();
+    /// let a: Box<dyn LinearOperator<f64>> = Box::new(device.upload(&a)?);
+    /// let (b, mut x) = (device.upload_vec(&[6.0, 8.0])?, device.zeros(2)?);
+    /// let info = Solver::new_dyn(&*a).tolerance(Tolerance::relative(1e-12)).solve(&b, &mut x)?;
+    /// assert!(info.relative_residual < 1e-12);
+    /// # Ok::<(), warpsparse::Error>(())
+    /// ```
+    #[must_use]
+    pub fn new_dyn(a: &'a dyn LinearOperator<T>) -> Self {
         Self {
             operator: a,
             preconditioner: None,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     Preconditioner,
-    amg::{Diagonals, Iterates, Smoothed, Strength, chebyshev, extremes},
+    amg::{Iterates, Operator, Smoothed, Strength, chebyshev, extremes},
 };
 use crate::{
     Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
@@ -88,10 +88,10 @@ impl<T: Scalar> Chebyshev<T> {
                 (smallest.max(resolved(degree) * largest).min(0.5 * largest), largest)
             }
         };
-        let diagonals = Diagonals::of(&a)?;
+        let operator = Operator::of(a)?;
         let factors = chebyshev(degree, interval.0, interval.1);
-        let smoothed = Smoothed::new(a, diagonals, strength.inverse, factors);
-        let iterates = Arc::new(Mutex::new(Iterates::new(smoothed.a.device(), Some(&smoothed))?));
+        let smoothed = Smoothed::new(operator, strength.inverse, factors);
+        let iterates = Arc::new(Mutex::new(Iterates::new(smoothed.operator.a.device(), Some(&smoothed))?));
         Ok(Self { smoothed, iterates, interval })
     }
 
@@ -116,7 +116,7 @@ fn resolved(degree: u32) -> f64 {
 
 impl<T: Scalar> Preconditioner<T> for Chebyshev<T> {
     fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()> {
-        let (n, device) = (self.smoothed.a.nrows(), self.smoothed.a.device());
+        let (n, device) = (self.smoothed.operator.a.nrows(), self.smoothed.operator.a.device());
         check_length("r", n, r.len())?;
         check_length("z", n, z.len())?;
         z.device().check_same("the preconditioner", device)?;
@@ -132,7 +132,7 @@ impl<T: Scalar> Preconditioner<T> for Chebyshev<T> {
     }
 
     fn device(&self) -> Option<&Device> {
-        Some(self.smoothed.a.device())
+        Some(self.smoothed.operator.a.device())
     }
 
     fn is_expensive(&self) -> bool {

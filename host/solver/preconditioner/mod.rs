@@ -6,7 +6,7 @@ mod fsai;
 mod ilu;
 mod jacobi;
 
-pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, NearNullSpace};
+pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, MixedAmg, NearNullSpace};
 pub use chebyshev::Chebyshev;
 pub use fsai::Fsai;
 pub use ilu::Ilu;

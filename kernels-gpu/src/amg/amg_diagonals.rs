@@ -17,9 +17,12 @@
 //!
 //! # Rows and threads
 //! ```text
-//! a thread per row     row i    v[i-d2] x[i-d2]   v[i-d1] x[i-d1]   v[i] x[i]   v[i] x[i+d1]   v[i] x[i+d2]      STEP loads before the first is used
-//!                                diagonal 2        1                 0           1              2
+//! sweep    a thread per row      row i    v[i-d2] x[i-d2]   v[i-d1] x[i-d1]   v[i] x[i]   v[i] x[i+d1]   v[i] x[i+d2]      STEP loads before the first is used
+//!                                         diagonal 2        1                 0           1              2
+//! march    rows d2 apart         row i    v[i-d2] x[i-d2] have been loaded two rows before, x[i] one row before
 //! ```
+//! Of a grid a thread that marches goes from line to line, or from plane to plane: what its rows share stays in registers, where threads of a `sweep` have it from the
+//! L2 cache, once each.
 //!
 //! # Bytes moved
 //! A sweep: a value for each row and diagonal, `x`, `b`, `y` once each; in a step `D`, and with `beta` `older`. What rows share comes from the caches. `fill`:
@@ -31,11 +34,12 @@
 //!    launch; but `differs` has words that all threads count in.
 //! 2. `offsets` starts with 0, ascends strictly, and is below `rows`; `leading_dimension` is at least `rows`.
 //! 3. `row_offsets` starts at 0, never falls and ends at `entries`; columns are below `rows`, and ascend strictly in a row.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] or, for `march`, [`march_grid_size`] blocks.
+//! 5. For `march` there are 2 to [`MARCHED`] diagonals, the last offset is `distance`, and `steps` is not 0.
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{atomic::atomic_fetch_add_u32_device, mem};
+use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, thread};
 
 use crate::{DType, Scalar, args::args, csr_rows::first_not_below, family::family, grid::thread_index, unroll::unroll};
 
@@ -44,6 +48,9 @@ pub const BLOCK_SIZE: u32 = 512;
 
 /// Entries of a row that are loaded before the first is used: all of a 7-point stencil. Not measured yet.
 const STEP: u32 = 7;
+
+/// Diagonals of a matrix that threads march over, at most: those of a 7-point stencil.
+pub const MARCHED: u32 = 4;
 
 args! {
     /// The matrix.
@@ -88,6 +95,10 @@ args! {
         value alpha: T,
         /// The factor of the last step.
         value beta: T,
+        /// For `march`, from each row of a thread to its next.
+        value distance: u32,
+        /// For `march`, the rows of a thread.
+        value steps: u32,
         /// The inverse of the diagonal; null for the residual and the product.
         read inverse: T [null or matrix.rows as usize],
         /// The right-hand side; null for the product.
@@ -112,6 +123,8 @@ pub enum Operation {
     Check,
     /// With [`SweepArgs`].
     Sweep,
+    /// With [`SweepArgs`], of few diagonals.
+    March,
 }
 
 family! {
@@ -135,12 +148,21 @@ family! {
     amg_diagonals_sweep_f32(Operation::Sweep, DType::F32, DType::F32): SweepArgs<f32, f32> => sweep::<f32, f32>;
     amg_diagonals_sweep_f64_of_f32(Operation::Sweep, DType::F64, DType::F32): SweepArgs<f64, f32> => sweep::<f64, f32>;
     amg_diagonals_sweep_f64(Operation::Sweep, DType::F64, DType::F64): SweepArgs<f64, f64> => sweep::<f64, f64>;
+    amg_diagonals_march_f32(Operation::March, DType::F32, DType::F32): SweepArgs<f32, f32> => march::<f32, f32>;
+    amg_diagonals_march_f64_of_f32(Operation::March, DType::F64, DType::F32): SweepArgs<f64, f32> => march::<f64, f32>;
+    amg_diagonals_march_f64(Operation::March, DType::F64, DType::F64): SweepArgs<f64, f64> => march::<f64, f64>;
 }
 
 /// Blocks for so many rows.
 #[must_use]
 pub const fn grid_size(rows: u32) -> u32 {
     rows.div_ceil(BLOCK_SIZE)
+}
+
+/// Blocks that march over so many rows.
+#[must_use]
+pub const fn march_grid_size(rows: u32, distance: u32, steps: u32) -> u32 {
+    distance.div_ceil(BLOCK_SIZE) * rows.div_ceil(distance).div_ceil(steps)
 }
 
 /// # Safety
@@ -220,7 +242,7 @@ unsafe fn check<T: Scalar, V: Scalar>(args: FillArgs<T, V>) {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn sweep<T: Scalar, V: Scalar>(args: SweepArgs<T, V>) {
-    let SweepArgs { alpha, beta, inverse, b, x, older, y, matrix } = args;
+    let (x, matrix) = (args.x, args.matrix);
     let row = thread_index::<BLOCK_SIZE>();
     if row >= u64::from(matrix.rows) {
         return;
@@ -254,22 +276,101 @@ unsafe fn sweep<T: Scalar, V: Scalar>(args: SweepArgs<T, V>) {
         });
         first += STEP;
     }
-    let row = row as usize;
     // SAFETY: row < rows, and each thread has a row of its own.
+    unsafe { finish(&args, row as usize, sum, mem::load_readonly(x.add(row as usize))) }
+}
+
+/// The result of a row, from its product and its `x`.
+///
+/// # Safety
+/// The rules at the head of this module; `row` is below `rows`, and no other thread has it.
+#[inline(always)]
+unsafe fn finish<T: Scalar, V: Scalar>(args: &SweepArgs<T, V>, row: usize, sum: T, x: T) {
+    // SAFETY: the caller's promise.
     unsafe {
         let mut result = sum;
-        if !b.is_null() {
-            result = mem::load_readonly(b.add(row)) - sum;
+        if !args.b.is_null() {
+            result = mem::load_readonly(args.b.add(row)) - sum;
         }
-        if !inverse.is_null() {
-            let x = mem::load_readonly(x.add(row));
-            let mut step = alpha * (mem::load_readonly(inverse.add(row)) * result);
-            if beta != T::ZERO {
-                let last = if older.is_null() { x } else { x - mem::load_readonly(older.add(row)) };
-                step = beta.mul_add(last, step);
+        if !args.inverse.is_null() {
+            let mut step = args.alpha * (mem::load_readonly(args.inverse.add(row)) * result);
+            if args.beta != T::ZERO {
+                let last = if args.older.is_null() { x } else { x - mem::load_readonly(args.older.add(row)) };
+                step = args.beta.mul_add(last, step);
             }
             result = x + step;
         }
-        mem::store(y.add(row), result);
+        mem::store(args.y.add(row), result);
+    }
+}
+
+/// An entry of the matrix, and the element of `x` that it is multiplied by.
+#[derive(Clone, Copy)]
+struct Pair<T, V> {
+    value: V,
+    element: T,
+}
+
+impl<T: Scalar, V: Scalar> Pair<T, V> {
+    const NONE: Self = Self { value: V::ZERO, element: T::ZERO };
+
+    #[inline(always)]
+    fn add_to(self, sum: T) -> T {
+        T::narrow(self.value.widen()).mul_add(self.element, sum)
+    }
+}
+
+/// # Safety
+/// The rules at the head of this module.
+#[inline(always)]
+unsafe fn march<T: Scalar, V: Scalar>(args: SweepArgs<T, V>) {
+    let (x, matrix, distance) = (args.x, args.matrix, args.distance);
+    let blocks = distance.div_ceil(BLOCK_SIZE);
+    let (line, block) = (thread::block_idx_x() / blocks * args.steps, thread::block_idx_x() % blocks);
+    let column = block * BLOCK_SIZE + thread::thread_idx_x();
+    let start = u64::from(line) * u64::from(distance) + u64::from(column);
+    if column >= distance || start >= u64::from(matrix.rows) {
+        return;
+    }
+    let (mut row, mut steps, outer) = (start as u32, args.steps, matrix.diagonals - 1);
+    // SAFETY: rows below `rows`, columns that exist, slots for each diagonal and row, and each thread has rows of its own.
+    unsafe {
+        // The inner diagonals; beyond all columns those that do not exist.
+        let offset = |k: u32| if k < outer { mem::load_readonly(matrix.offsets.add(k as usize)) } else { u32::MAX };
+        let near = [offset(1), offset(2)];
+        let values = |k: u32| matrix.values.add((u64::from(k) * matrix.leading_dimension) as usize);
+        let (main, inner, outer) = (values(0), [values(1), values(2)], values(outer));
+        let pair = |values: *const V, slot: u32, column: u32| Pair {
+            value: mem::load_readonly(values.add(slot as usize)),
+            element: mem::load_readonly(x.add(column as usize)),
+        };
+        let mut below = if row >= distance { pair(outer, row - distance, row - distance) } else { Pair::NONE };
+        let mut here = mem::load_readonly(x.add(row as usize));
+        loop {
+            let next = row + distance;
+            let (mut above, mut before, mut after) = (Pair::NONE, [Pair::NONE; 2], [Pair::NONE; 2]);
+            if next < matrix.rows {
+                above = pair(outer, row, next);
+            }
+            unroll!(K in [0, 1] {
+                let (values, offset) = (inner[K as usize], near[K as usize]);
+                if row >= offset {
+                    before[K as usize] = pair(values, row - offset, row - offset);
+                }
+                if offset < matrix.rows - row {
+                    after[K as usize] = pair(values, row, row + offset);
+                }
+            });
+            let own = Pair { value: mem::load_readonly(main.add(row as usize)), element: here };
+            let mut sum = before[0].add_to(before[1].add_to(below.add_to(T::ZERO)));
+            sum = above.add_to(after[1].add_to(after[0].add_to(own.add_to(sum))));
+            finish(&args, row as usize, sum, here);
+            steps -= 1;
+            if steps == 0 || next >= matrix.rows {
+                return;
+            }
+            below = Pair { value: above.value, element: here };
+            (row, here) = (next, above.element);
+        }
     }
 }

@@ -69,7 +69,7 @@ impl<T: Scalar> Iterates<T> {
     pub(in super::super) fn new(device: &Device, smoothed: Option<&Smoothed<T>>) -> Result<Self> {
         // A step needs two vectors, several steps with the residual three.
         let room = |number: usize| match smoothed {
-            Some(smoothed) if number < 2 || smoothed.factors.len() > 1 => smoothed.a.nrows(),
+            Some(smoothed) if number < 2 || smoothed.factors.len() > 1 => smoothed.operator.a.nrows(),
             _ => 0,
         };
         Ok(Self([device.zeros(room(0))?, device.zeros(room(1))?, device.zeros(room(2))?]))

@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use kernels_gpu::amg_diagonals::{self, FillArgs, Key, Operation, SweepArgs, grid_size};
+use kernels_gpu::amg_diagonals::{
+    self, BLOCK_SIZE, FillArgs, Key, MARCHED, Operation, SweepArgs, grid_size, march_grid_size,
+};
 
 use super::{strength::csr, sweep::Factors};
 use crate::{
-    DType, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar,
+    DType, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, LinearOperator, Result, Scalar,
     device::{KernelLaunch, Readable, Writable, launch},
     formats::padded::leading_dimension,
     stored::{Csr, CsrArrays},
@@ -21,13 +23,42 @@ const MAX_ROW: u32 = 64;
 /// The bytes of the diagonals are at most so many times those of the entries in CSR. 7-point stencils have 0.38 in `f64`.
 const MOST: f64 = 0.6;
 
+/// Threads march over rows that are at least so far apart: a block of them has work.
+const MIN_DISTANCE: u32 = BLOCK_SIZE;
+
+/// Blocks that a march is to have, if the rows are enough. Not measured yet.
+const BLOCKS: u32 = 1024;
+
+/// The rows of a thread that marches, at most. Not measured yet.
+const MAX_STEPS: u32 = 16;
+
 /// The diagonals of a matrix on a GPU or in the emulator.
 #[derive(Debug)]
-pub(in super::super) struct Diagonals<T> {
+pub(super) struct Diagonals<T> {
     rows: u32,
     /// Column minus row, from 0 on.
     offsets: DeviceVec<u32>,
     values: Values<T>,
+    /// How threads march over the rows, if they do.
+    march: Option<March>,
+}
+
+/// A thread's rows.
+#[derive(Clone, Copy, Debug)]
+struct March {
+    distance: u32,
+    steps: u32,
+}
+
+impl March {
+    fn new(rows: u32, offsets: &[u32]) -> Option<Self> {
+        let distance = *offsets.last()?;
+        if !(2..=MARCHED as usize).contains(&offsets.len()) || distance < MIN_DISTANCE {
+            return None;
+        }
+        let steps = march_grid_size(rows, distance, 1) / BLOCKS;
+        Some(Self { distance, steps: steps.clamp(2, MAX_STEPS) })
+    }
 }
 
 /// Numbers of a matrix of `T`.
@@ -36,6 +67,51 @@ enum Values<T> {
     /// They are all numbers of `f32`.
     Short(DeviceVec<f32>),
     Own(DeviceVec<T>),
+}
+
+/// A canonical matrix, and its diagonals where they pay.
+#[derive(Debug)]
+pub(in super::super) struct Operator<T> {
+    pub(in super::super) a: DeviceMatrix<T>,
+    /// In place of the matrix in products and sweeps.
+    pub(super) diagonals: Option<Diagonals<T>>,
+}
+
+impl<T: Scalar> Operator<T> {
+    pub(in super::super) fn of(a: DeviceMatrix<T>) -> Result<Self> {
+        let diagonals = Diagonals::of(&a)?;
+        Ok(Self { a, diagonals })
+    }
+}
+
+impl<T: Scalar> LinearOperator<T> for Operator<T> {
+    fn nrows(&self) -> usize {
+        self.a.nrows()
+    }
+
+    fn ncols(&self) -> usize {
+        self.a.ncols()
+    }
+
+    fn device(&self) -> &Device {
+        self.a.device()
+    }
+
+    fn apply(&self, x: DeviceSlice<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()> {
+        match &self.diagonals {
+            Some(diagonals) => diagonals.product(x, y),
+            None => self.a.apply(x, y),
+        }
+    }
+
+    fn can_be_recorded(&self) -> bool {
+        true
+    }
+
+    /// None by its diagonals.
+    fn as_matrix(&self) -> Option<&DeviceMatrix<T>> {
+        self.diagonals.is_none().then_some(&self.a)
+    }
 }
 
 /// What a sweep computes.
@@ -51,9 +127,10 @@ pub(super) struct Sweep<'a, T> {
 
 impl<T: Scalar> Diagonals<T> {
     /// Of a canonical square matrix, if it has few diagonals, mostly full, and equals its transpose. Waits for the answer.
-    pub(in super::super) fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
+    fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
         let Csr::Device(arrays) = csr(a) else { return Ok(None) };
         let Some(offsets) = offsets(arrays)? else { return Ok(None) };
+        let march = March::new(arrays.nrows, &offsets);
         let (rows, offsets) = (arrays.nrows, arrays.device.upload_vec(&offsets)?);
         let values = match filled::<T, f32>(arrays, &offsets)? {
             Filled::Exactly(values) => Values::Short(values),
@@ -63,7 +140,7 @@ impl<T: Scalar> Diagonals<T> {
             },
             Filled::Differs => return Ok(None),
         };
-        Ok(Some(Self { rows, offsets, values }))
+        Ok(Some(Self { rows, offsets, values, march }))
     }
 
     /// How many are stored.
@@ -104,21 +181,28 @@ impl<T: Scalar> Diagonals<T> {
     /// `y = A x`, `y = b - A x`, or a step from `x`.
     pub(super) fn sweep(&self, sweep: Sweep<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()> {
         match &self.values {
-            Values::Short(values) => sweep_over((self.rows, &self.offsets, values), sweep, y),
-            Values::Own(values) => sweep_over((self.rows, &self.offsets, values), sweep, y),
+            Values::Short(values) => sweep_over((self.rows, &self.offsets, values), self.march, sweep, y),
+            Values::Own(values) => sweep_over((self.rows, &self.offsets, values), self.march, sweep, y),
         }
     }
 }
 
 fn sweep_over<T: Scalar, V: Scalar>(
     (rows, offsets, values): (u32, &DeviceVec<u32>, &DeviceVec<V>),
+    march: Option<March>,
     Sweep { factors, inverse, b, x, older }: Sweep<'_, T>,
     y: DeviceSliceMut<'_, T>,
 ) -> Result<()> {
     let (queue, y) = y.into_writable();
+    let (operation, blocks, March { distance, steps }) = match march {
+        None => (Operation::Sweep, grid_size(rows), March { distance: 0, steps: 0 }),
+        Some(march) => (Operation::March, march_grid_size(rows, march.distance, march.steps), march),
+    };
     let args = SweepArgs {
         alpha: T::from_f64(factors.alpha),
         beta: T::from_f64(factors.beta),
+        distance,
+        steps,
         inverse: inverse.map(DeviceSlice::readable).unwrap_or_default(),
         b: b.map(DeviceSlice::readable).unwrap_or_default(),
         x: x.readable(),
@@ -126,9 +210,9 @@ fn sweep_over<T: Scalar, V: Scalar>(
         y,
         matrix: arguments(rows, offsets, values.readable()),
     };
-    let entry = Key { operation: Operation::Sweep, dtype: T::DTYPE, stored: V::DTYPE }.entry();
-    // SAFETY: valid diagonals, and vectors of the matrix's size, of which `y` is borrowed mutably; the entry is for `T` and `V`.
-    unsafe { launch(queue, entry, grid_size(rows), args) }
+    let entry = Key { operation, dtype: T::DTYPE, stored: V::DTYPE }.entry();
+    // SAFETY: valid diagonals, and vectors of the matrix's size, of which `y` is borrowed mutably; the entry is for `T` and `V`; a march is by the last offset of few.
+    unsafe { launch(queue, entry, blocks, args) }
 }
 
 fn arguments<'a, V: Scalar>(

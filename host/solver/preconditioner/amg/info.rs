@@ -55,7 +55,7 @@ impl<T: Scalar> Hierarchy<T> {
             .levels
             .iter()
             .map(|level| {
-                let a = &level.smoothed.a;
+                let a = &level.smoothed.operator.a;
                 AmgLevel {
                     rows: a.nrows(),
                     entries: a.nnz(),
@@ -76,7 +76,7 @@ impl<T: Scalar> Hierarchy<T> {
         let per_finest =
             |of: fn(&AmgLevel) -> usize| levels.iter().map(of).sum::<usize>() as f64 / of(&levels[0]).max(1) as f64;
         let matrices = self.levels.iter().flat_map(|level| [&*level.p, &*level.r]);
-        let coarse = self.levels.iter().skip(1).map(|level| &level.smoothed.a).chain(
+        let coarse = self.levels.iter().skip(1).map(|level| &level.smoothed.operator.a).chain(
             // The only level shares the arrays of the matrix.
             (!self.levels.is_empty()).then_some(last),
         );

@@ -6,14 +6,16 @@ use super::{
     AmgCycle, AmgOptions, AmgSmoother,
     aggregates::Aggregates,
     coarsest,
-    diagonals::Diagonals,
+    diagonals::{Diagonals, Operator},
     info::Coarsest,
     nodes::{self, Space},
     spectrum,
     strength::{Strength, csr},
     sweep::{Factors, Smoothed, chebyshev},
 };
-use crate::{DeviceMatrix, DeviceVec, Error, Result, Scalar, scalar::precision, solver::symmetry, stored::Csr};
+use crate::{
+    DeviceMatrix, DeviceVec, Error, LinearOperator, Result, Scalar, scalar::precision, solver::symmetry, stored::Csr,
+};
 
 /// Levels, at most.
 const MAX_LEVELS: usize = 30;
@@ -96,7 +98,7 @@ pub(super) struct Direct<T> {
 
 impl<T: Scalar> Hierarchy<T> {
     pub(super) fn new(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Self> {
-        let (mut a, mut diagonals) = own(a, options)?;
+        let Operator { mut a, mut diagonals } = own(a, options)?;
         let (mut levels, mut zero_rows, mut theta) = (Vec::new(), 0, options.theta);
         let mut space = options.near_null_space.as_ref().map(|space| Space::upload(a.device(), space)).transpose()?;
         loop {
@@ -157,12 +159,18 @@ impl<T: Scalar> Hierarchy<T> {
             if coarse.nrows() <= options.coarse_rows && a.nrows() <= MAX_DIRECT && is_rounding(&coarse, &a)? {
                 return Ok(Self { levels, last: Last::direct(a, dependent()?)?, zero_rows, end: End::Small });
             }
-            let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
+            let smoothed = Smoothed::new(
+                Operator { a, diagonals: diagonals.take() },
+                strength.inverse,
+                factors(options.smoother, rho),
+            );
             p.choose_kernels()?;
             r.choose_kernels()?;
-            let above: Vec<_> =
-                levels.iter().map(|level: &Level<T>| (level.smoothed.a.nnz(), level.is_visited_twice)).collect();
-            let is_visited_twice = visits_twice(options.cycle, smoothed.a.nnz(), &above);
+            let above: Vec<_> = levels
+                .iter()
+                .map(|level: &Level<T>| (level.smoothed.operator.a.nnz(), level.is_visited_twice))
+                .collect();
+            let is_visited_twice = visits_twice(options.cycle, smoothed.operator.a.nnz(), &above);
             levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), is_visited_twice, about });
             (a, theta, space) = (coarse, 0.5 * theta, next);
         }
@@ -181,7 +189,7 @@ impl<T: Scalar> Hierarchy<T> {
             );
             return Err(Error::InvalidOption(problem));
         }
-        let (mut a, mut diagonals) = own(a, options)?;
+        let Operator { mut a, mut diagonals } = own(a, options)?;
         if !has_pattern_of(&a, finest)? {
             let problem =
                 format!("a matrix of {} entries: the hierarchy is for another pattern, of {}", a.nnz(), finest.nnz());
@@ -196,7 +204,11 @@ impl<T: Scalar> Hierarchy<T> {
             let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
             let next = self.matrix(number + 1).expect("a level has a coarser one");
             let coarse = level.r.multiply_on(&a.multiply(&level.p)?, next)?;
-            let smoothed = Smoothed::new(a, diagonals.take(), strength.inverse, factors(options.smoother, rho));
+            let smoothed = Smoothed::new(
+                Operator { a, diagonals: diagonals.take() },
+                strength.inverse,
+                factors(options.smoother, rho),
+            );
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             let about = About { rho, ..level.about };
             levels.push(Level { smoothed, p, r, is_visited_twice: level.is_visited_twice, about });
@@ -216,18 +228,23 @@ impl<T: Scalar> Hierarchy<T> {
         Ok(Self { levels, last, zero_rows, end: self.end })
     }
 
+    /// The finest matrix, as products go over it.
+    pub(super) fn operator(&self) -> &dyn LinearOperator<T> {
+        self.levels.first().map_or_else(|| self.last.matrix() as _, |level| &level.smoothed.operator as _)
+    }
+
     pub(super) fn finest(&self) -> &DeviceMatrix<T> {
-        self.levels.first().map_or_else(|| self.last.matrix(), |level| &level.smoothed.a)
+        self.levels.first().map_or_else(|| self.last.matrix(), |level| &level.smoothed.operator.a)
     }
 
     /// The finest matrix by its diagonals, where that pays.
     pub(super) fn diagonals(&self) -> Option<&Diagonals<T>> {
-        self.levels.first()?.smoothed.diagonals.as_ref()
+        self.levels.first()?.smoothed.operator.diagonals.as_ref()
     }
 
     pub(super) fn matrix(&self, level: usize) -> Option<&DeviceMatrix<T>> {
         match self.levels.get(level) {
-            Some(level) => Some(&level.smoothed.a),
+            Some(level) => Some(&level.smoothed.operator.a),
             None => (level == self.levels.len()).then(|| self.last.matrix()),
         }
     }
@@ -250,13 +267,17 @@ impl<T: Scalar> Last<T> {
 
     /// By steps of the smoother, for eigenvalues up to `rho`.
     fn by_steps(a: DeviceMatrix<T>, inverse: DeviceVec<T>, rho: f64) -> Self {
-        Self::Smoothed(Box::new(Smoothed::new(a, None, inverse, chebyshev(COARSEST_DEGREE, rho / 30.0, rho))))
+        Self::Smoothed(Box::new(Smoothed::new(
+            Operator { a, diagonals: None },
+            inverse,
+            chebyshev(COARSEST_DEGREE, rho / 30.0, rho),
+        )))
     }
 
     pub(super) fn matrix(&self) -> &DeviceMatrix<T> {
         match self {
             Self::Direct(direct) => &direct.a,
-            Self::Smoothed(smoothed) => &smoothed.a,
+            Self::Smoothed(smoothed) => &smoothed.operator.a,
         }
     }
 }
@@ -287,13 +308,12 @@ fn is_rounding<T: Scalar>(coarse: &DeviceMatrix<T>, a: &DeviceMatrix<T>) -> Resu
 
 /// The matrix as the hierarchy keeps it: canonical, in CSR. Its arrays are shared where that is how it is stored. And its diagonals, where they pay: then it is
 /// symmetric.
-fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<(DeviceMatrix<T>, Option<Diagonals<T>>)> {
-    let own = a.operand()?.into_matrix(a.device()).canonical()?;
-    let diagonals = Diagonals::of(&own)?;
-    if diagonals.is_none() && !options.assume_symmetric {
-        symmetry::check(&own)?;
+pub(super) fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Operator<T>> {
+    let own = Operator::of(a.operand()?.into_matrix(a.device()).canonical()?)?;
+    if own.diagonals.is_none() && !options.assume_symmetric {
+        symmetry::check(&own.a)?;
     }
-    Ok((own, diagonals))
+    Ok(own)
 }
 
 /// Whether the entries of two matrices of the hierarchy's kind are at the same places.

@@ -3,7 +3,7 @@
 use kernels_gpu::amg_sweep::{Args, FirstArgs, Key, Operation, grid_size};
 
 use super::{
-    diagonals::{Diagonals, Sweep},
+    diagonals::{Operator, Sweep},
     strength::csr,
 };
 use crate::{
@@ -45,9 +45,7 @@ pub(in super::super) fn chebyshev(degree: u32, low: f64, high: f64) -> Vec<Facto
 /// A matrix as the smoother sees it.
 #[derive(Debug)]
 pub(in super::super) struct Smoothed<T> {
-    pub(in super::super) a: DeviceMatrix<T>,
-    /// In place of the matrix in sweeps.
-    pub(super) diagonals: Option<Diagonals<T>>,
+    pub(in super::super) operator: Operator<T>,
     /// The inverse of the diagonal; 0 for rows of zeros.
     pub(super) inverse: DeviceVec<T>,
     /// Of the kernel that goes over the matrix; none if its rows are too different, and a product and operations on vectors take its place.
@@ -56,15 +54,10 @@ pub(in super::super) struct Smoothed<T> {
 }
 
 impl<T: Scalar> Smoothed<T> {
-    pub(in super::super) fn new(
-        a: DeviceMatrix<T>,
-        diagonals: Option<Diagonals<T>>,
-        inverse: DeviceVec<T>,
-        factors: Vec<Factors>,
-    ) -> Self {
+    pub(in super::super) fn new(operator: Operator<T>, inverse: DeviceVec<T>, factors: Vec<Factors>) -> Self {
         // With diagonals the matrix need not be analysed.
-        let lanes = if diagonals.is_none() { lanes(&a) } else { None };
-        Self { a, diagonals, inverse, lanes, factors }
+        let lanes = if operator.diagonals.is_none() { lanes(&operator.a) } else { None };
+        Self { operator, inverse, lanes, factors }
     }
 
     /// `y = alpha D b`, the first step from 0.
@@ -91,14 +84,14 @@ impl<T: Scalar> Smoothed<T> {
         x: DeviceSlice<'_, T>,
         mut y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
-        if let Some(diagonals) = &self.diagonals {
+        if let Some(diagonals) = &self.operator.diagonals {
             return diagonals.residual(b, x, y);
         }
         if let Some(lanes) = self.lanes {
             return self.sweep(lanes, Factors::NONE, None, b, x, None, y);
         }
         y.assign(b)?;
-        self.a.spmv(T::from_f64(-1.0), x, T::from_f64(1.0), y)
+        self.operator.a.spmv(T::from_f64(-1.0), x, T::from_f64(1.0), y)
     }
 
     /// `y = x + alpha D (b - A x) + beta (x - older)`; no `older` is 0.
@@ -111,7 +104,7 @@ impl<T: Scalar> Smoothed<T> {
         mut y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
         let inverse = Some(self.inverse.as_slice());
-        if let Some(diagonals) = &self.diagonals {
+        if let Some(diagonals) = &self.operator.diagonals {
             return diagonals.sweep(Sweep { factors, inverse, b: Some(b), x, older }, y);
         }
         if let Some(lanes) = self.lanes {
@@ -138,7 +131,7 @@ impl<T: Scalar> Smoothed<T> {
         mut y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
         let (alpha, beta) = (T::from_f64(alpha), T::from_f64(beta));
-        let arrays = match csr(&self.a) {
+        let arrays = match csr(&self.operator.a) {
             Csr::Device(arrays) => arrays,
             Csr::Host(matrix) => {
                 let (b, x) = (b.on_cpu(), x.on_cpu());
