@@ -23,15 +23,6 @@ const MAX_ROW: u32 = 64;
 /// The bytes of the diagonals are at most so many times those of the entries in CSR. 7-point stencils have 0.38 in `f64`.
 const MOST: f64 = 0.6;
 
-/// Threads march over rows that are at least so far apart: a block of them has work.
-const MIN_DISTANCE: u32 = BLOCK_SIZE;
-
-/// Blocks that a march is to have, if the rows are enough. Not measured yet.
-const BLOCKS: u32 = 1024;
-
-/// The rows of a thread that marches, at most. Not measured yet.
-const MAX_STEPS: u32 = 16;
-
 /// The diagonals of a matrix on a GPU or in the emulator.
 #[derive(Debug)]
 pub(super) struct Diagonals<T> {
@@ -39,26 +30,8 @@ pub(super) struct Diagonals<T> {
     /// Column minus row, from 0 on.
     offsets: DeviceVec<u32>,
     values: Values<T>,
-    /// How threads march over the rows, if they do.
-    march: Option<March>,
-}
-
-/// A thread's rows.
-#[derive(Clone, Copy, Debug)]
-struct March {
-    distance: u32,
-    steps: u32,
-}
-
-impl March {
-    fn new(rows: u32, offsets: &[u32]) -> Option<Self> {
-        let distance = *offsets.last()?;
-        if !(2..=MARCHED as usize).contains(&offsets.len()) || distance < MIN_DISTANCE {
-            return None;
-        }
-        let steps = march_grid_size(rows, distance, 1) / BLOCKS;
-        Some(Self { distance, steps: steps.clamp(2, MAX_STEPS) })
-    }
+    /// How far apart the rows of a thread are, if it has several.
+    distance: Option<u32>,
 }
 
 /// Numbers of a matrix of `T`.
@@ -130,7 +103,7 @@ impl<T: Scalar> Diagonals<T> {
     fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
         let Csr::Device(arrays) = csr(a) else { return Ok(None) };
         let Some(offsets) = offsets(arrays)? else { return Ok(None) };
-        let march = March::new(arrays.nrows, &offsets);
+        let distance = marched(&offsets);
         let (rows, offsets) = (arrays.nrows, arrays.device.upload_vec(&offsets)?);
         let values = match filled::<T, f32>(arrays, &offsets)? {
             Filled::Exactly(values) => Values::Short(values),
@@ -140,7 +113,7 @@ impl<T: Scalar> Diagonals<T> {
             },
             Filled::Differs => return Ok(None),
         };
-        Ok(Some(Self { rows, offsets, values, march }))
+        Ok(Some(Self { rows, offsets, values, distance }))
     }
 
     /// How many are stored.
@@ -181,28 +154,27 @@ impl<T: Scalar> Diagonals<T> {
     /// `y = A x`, `y = b - A x`, or a step from `x`.
     pub(super) fn sweep(&self, sweep: Sweep<'_, T>, y: DeviceSliceMut<'_, T>) -> Result<()> {
         match &self.values {
-            Values::Short(values) => sweep_over((self.rows, &self.offsets, values), self.march, sweep, y),
-            Values::Own(values) => sweep_over((self.rows, &self.offsets, values), self.march, sweep, y),
+            Values::Short(values) => sweep_over((self.rows, &self.offsets, values), self.distance, sweep, y),
+            Values::Own(values) => sweep_over((self.rows, &self.offsets, values), self.distance, sweep, y),
         }
     }
 }
 
 fn sweep_over<T: Scalar, V: Scalar>(
     (rows, offsets, values): (u32, &DeviceVec<u32>, &DeviceVec<V>),
-    march: Option<March>,
+    distance: Option<u32>,
     Sweep { factors, inverse, b, x, older }: Sweep<'_, T>,
     y: DeviceSliceMut<'_, T>,
 ) -> Result<()> {
     let (queue, y) = y.into_writable();
-    let (operation, blocks, March { distance, steps }) = match march {
-        None => (Operation::Sweep, grid_size(rows), March { distance: 0, steps: 0 }),
-        Some(march) => (Operation::March, march_grid_size(rows, march.distance, march.steps), march),
+    let (operation, blocks) = match distance {
+        None => (Operation::Sweep, grid_size(rows)),
+        Some(distance) => (Operation::March, march_grid_size(rows, distance)),
     };
     let args = SweepArgs {
         alpha: T::from_f64(factors.alpha),
         beta: T::from_f64(factors.beta),
-        distance,
-        steps,
+        distance: distance.unwrap_or_default(),
         inverse: inverse.map(DeviceSlice::readable).unwrap_or_default(),
         b: b.map(DeviceSlice::readable).unwrap_or_default(),
         x: x.readable(),
@@ -260,6 +232,11 @@ fn filled<T: Scalar, V: Scalar>(arrays: &CsrArrays<T, u32>, offsets: &DeviceVec<
         [0, _] => Filled::Rounded,
         _ => Filled::Differs,
     })
+}
+
+/// The last of these offsets, if threads are to march by it: far enough for each thread of a block to have a row.
+fn marched(offsets: &[u32]) -> Option<u32> {
+    offsets.last().copied().filter(|&last| (2..=MARCHED as usize).contains(&offsets.len()) && last >= BLOCK_SIZE)
 }
 
 /// The offsets of the diagonals that entries of some rows are on, from 0 on, unless they are too many to pay.
