@@ -7,8 +7,15 @@ use kernels_gpu::trsv::{BLOCK_SIZE, LANES};
 use super::{Diagonal, Triangle, bad_diagonal};
 use crate::{CsrMatrix, Device, DeviceVec, Result, Scalar, algebra::Operand, memory};
 
-/// Up to so many entries of a row in the mean, a row gets so many lanes. Not measured yet.
-const MEAN_OF_LANES: [(u32, u32); 2] = [(6, LANES[0]), (64, LANES[1])];
+/// Up to so many entries of a row in the mean, a row gets so many lanes: those load twice as many at a time, so that few rows wait twice. Rows of one lane need no
+/// exchange of sums, and those of stencils differ little in length. Not measured yet.
+const MEAN_OF_LANES: [(u32, u32); 4] = [(3, LANES[0]), (8, LANES[1]), (16, LANES[2]), (32, LANES[3])];
+
+/// Blocks look for elements of `x` from so many levels of mean width before their own. In a cube the widest are about twice as wide as the mean. Not measured yet.
+const REACH_OF_LEVELS: u32 = 4;
+
+/// They do so at least from so many tiles before: one for each multiprocessor, about. Not measured yet.
+const LEAST_REACH: u32 = 128;
 
 /// The rows of a triangle by level.
 #[derive(Debug)]
@@ -29,6 +36,8 @@ pub(super) struct OnDevice {
     /// The first place of each tile in that order, and the end of the last.
     pub(super) tiles: DeviceVec<u32>,
     pub(super) lanes: u32,
+    /// So many tiles before its own, a block begins to look for elements of `x`.
+    pub(super) reach: u32,
 }
 
 impl Schedule {
@@ -155,11 +164,18 @@ impl OnDevice {
             tiles.extend((level[0]..level[1]).step_by(step as usize));
         }
         tiles.push(n as u32);
+        let reach = reach(tiles.len() as u32 - 1, first_places.len() as u32 - 1);
         Ok(Self {
             order: device.upload_vec(&order)?,
             spans: device.upload_vec(&spans)?,
             tiles: device.upload_vec(&tiles)?,
             lanes,
+            reach,
         })
     }
+}
+
+/// For so many tiles of so many levels.
+fn reach(tiles: u32, levels: u32) -> u32 {
+    (REACH_OF_LEVELS * tiles.div_ceil(levels.max(1))).max(LEAST_REACH)
 }

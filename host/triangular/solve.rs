@@ -128,6 +128,7 @@ impl Schedule {
                 (Diagonal::Stored, Triangle::Lower) => AFTER,
                 (Diagonal::Stored, Triangle::Upper) => BEFORE,
             },
+            reach: on_device.reach,
             b_row: b_strides.row as u64,
             b_column: b_strides.column as u64,
             x_row,

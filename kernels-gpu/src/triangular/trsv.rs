@@ -18,9 +18,15 @@
 //! All levels are one launch. A block takes the number of its tile from a counter, so that the tiles before it belong to blocks that have begun: waiting for
 //! their rows ends, in whatever order a GPU starts its blocks (as in `tile_prefix`). The rows of a tile do not wait for one another.
 //!
+//! A level takes as long as its slowest row from the moment when that row's last element of `x` appears. So everything else is loaded before: the entries, `b`
+//! and the diagonal. All elements that a lane misses are looked for at a time. And only blocks that will soon be needed look for them: one thread of each block waits
+//! for a row of the tile [`Args::reach`] tiles before, so that blocks further on take no bandwidth from those that others wait for.
+//!
 //! An element of `x` carries its own flag: before the solve it is a NaN that no kernel computes, and a lane reads it until it is anything else. So relaxed accesses
 //! suffice, without fences (after Liu, Li, Hogg, Duff & Vinter, "A synchronization-free algorithm for parallel sparse triangular solves", 2016, who count
-//! dependencies). The order of the additions is always the same.
+//! dependencies).
+//!
+//! The order of the additions is always the same: lane `l` adds up the entries `l`, `l + LANES` and so on of its row, and the lanes' sums form a tree.
 //!
 //! # Bytes moved
 //! The triangle, 12 bytes a row for its order, `b` and `x`, and `x` once more to clear it.
@@ -35,7 +41,7 @@
 //! A solve also:
 //! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend,
 //!    end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each.
-//! 5. `x` and `ticket` are as `clear` leaves them.
+//! 5. `x` and `ticket` are as `clear` leaves them. `reach` is not 0.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -52,7 +58,7 @@ use crate::{DType, Scalar, args::args, family::family, grid::thread_index, row_s
 /// Threads per block. Not measured yet.
 pub const BLOCK_SIZE: u32 = 128;
 
-/// Entries that a lane loads before it waits for the first element of `x`. Not measured yet.
+/// Entries that a lane loads before it waits for elements of `x`. Not measured yet.
 const AHEAD: u32 = 4;
 
 args! {
@@ -86,6 +92,8 @@ args! {
         value columns: u32,
         /// Where the elements of the diagonal are: [`UNIT`], [`AFTER`] or [`BEFORE`].
         value diagonal: u32,
+        /// So many tiles before its own, a block looks whether its turn will come soon.
+        value reach: u32,
         /// The distance of rows in `b`.
         value b_row: u64,
         /// The distance of columns in `b`.
@@ -130,7 +138,7 @@ pub enum Operation {
 }
 
 /// The numbers of lanes that there are entries for.
-pub const LANES: [u32; 3] = [1, 8, 32];
+pub const LANES: [u32; 5] = [1, 4, 8, 16, 32];
 
 family! {
     "trsv", blocks of BLOCK_SIZE;
@@ -145,10 +153,14 @@ family! {
     trsv_clear_f32(Operation::Clear, DType::F32): ClearArgs<f32> => clear::<f32>;
     trsv_clear_f64(Operation::Clear, DType::F64): ClearArgs<f64> => clear::<f64>;
     trsv_f32_t1(Operation::Solve(1), DType::F32): Args<f32> => solve::<f32, 1>;
+    trsv_f32_t4(Operation::Solve(4), DType::F32): Args<f32> => solve::<f32, 4>;
     trsv_f32_t8(Operation::Solve(8), DType::F32): Args<f32> => solve::<f32, 8>;
+    trsv_f32_t16(Operation::Solve(16), DType::F32): Args<f32> => solve::<f32, 16>;
     trsv_f32_t32(Operation::Solve(32), DType::F32): Args<f32> => solve::<f32, 32>;
     trsv_f64_t1(Operation::Solve(1), DType::F64): Args<f64> => solve::<f64, 1>;
+    trsv_f64_t4(Operation::Solve(4), DType::F64): Args<f64> => solve::<f64, 4>;
     trsv_f64_t8(Operation::Solve(8), DType::F64): Args<f64> => solve::<f64, 8>;
+    trsv_f64_t16(Operation::Solve(16), DType::F64): Args<f64> => solve::<f64, 16>;
     trsv_f64_t32(Operation::Solve(32), DType::F64): Args<f64> => solve::<f64, 32>;
 }
 
@@ -251,47 +263,62 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
         let ours = place < mem::load_readonly(args.tiles_of_rows.add(tile + 1));
         let b = args.b.wrapping_add((column * args.b_column) as usize);
         let x = args.x.wrapping_add((column * args.x_column) as usize);
-        let (mut row, mut begin, mut length) = (0, 0, 0);
-        let mut sum = T::ZERO;
+        let (mut begin, mut length) = (0, 0);
+        let mut out = x;
+        let (mut right, mut divisor) = (T::ZERO, T::ONE);
         if ours {
-            row = u64::from(mem::load_readonly(args.order.add(place as usize)));
+            let row = u64::from(mem::load_readonly(args.order.add(place as usize)));
             let span = mem::load_readonly(args.spans.add(place as usize));
             (begin, length) = ((span >> 32) as u32, span as u32);
-            let mut entry = lane;
-            while entry < length {
-                let mut values = [T::ZERO; AHEAD as usize];
-                let mut at = [x.cast_const(); AHEAD as usize];
-                let mut found = [T::ZERO; AHEAD as usize];
+            out = x.add((row * args.x_row) as usize);
+            if lane == 0 {
+                right = mem::load_readonly(b.add((row * args.b_row) as usize));
+                if args.diagonal != UNIT {
+                    let at = if args.diagonal == AFTER { begin + length } else { begin - 1 };
+                    divisor = mem::load_readonly(args.values.add(at as usize));
+                }
+            }
+        }
+        if thread::thread_idx_x() == 0 && tile >= args.reach as usize {
+            let first = mem::load_readonly(args.tiles_of_rows.add(tile - args.reach as usize));
+            let row = u64::from(mem::load_readonly(args.order.add(first as usize)));
+            while T::look(x.add((row * args.x_row) as usize)).is_missing() {}
+        }
+        thread::sync_threads();
+        let mut sum = T::ZERO;
+        let mut entry = lane;
+        while entry < length {
+            let mut values = [T::ZERO; AHEAD as usize];
+            let mut at = [x.cast_const(); AHEAD as usize];
+            let mut found = [T::ZERO; AHEAD as usize];
+            unroll!(K in [0, 1, 2, 3] {
+                let own = entry + K * LANES;
+                if own < length {
+                    let own = (begin + own) as usize;
+                    let other = u64::from(mem::load_readonly(args.col_indices.add(own)));
+                    values[K as usize] = mem::load_readonly(args.values.add(own));
+                    at[K as usize] = x.add((other * args.x_row) as usize);
+                    found[K as usize] = T::look(at[K as usize]);
+                }
+            });
+            while found[0].is_missing() | found[1].is_missing() | found[2].is_missing() | found[3].is_missing() {
                 unroll!(K in [0, 1, 2, 3] {
-                    let own = entry + K * LANES;
-                    if own < length {
-                        let own = (begin + own) as usize;
-                        let other = u64::from(mem::load_readonly(args.col_indices.add(own)));
-                        values[K as usize] = mem::load_readonly(args.values.add(own));
-                        at[K as usize] = x.add((other * args.x_row) as usize);
+                    if found[K as usize].is_missing() {
                         found[K as usize] = T::look(at[K as usize]);
                     }
                 });
-                unroll!(K in [0, 1, 2, 3] {
-                    if entry + K * LANES < length {
-                        while found[K as usize].is_missing() {
-                            found[K as usize] = T::look(at[K as usize]);
-                        }
-                        sum = values[K as usize].mul_add(found[K as usize], sum);
-                    }
-                });
-                entry += AHEAD * LANES;
             }
+            unroll!(K in [0, 1, 2, 3] {
+                if entry + K * LANES < length {
+                    sum = values[K as usize].mul_add(found[K as usize], sum);
+                }
+            });
+            entry += AHEAD * LANES;
         }
         sum_of_group!(sum, LANES);
         if ours && lane == 0 {
-            let rest = mem::load_readonly(b.add((row * args.b_row) as usize)) - sum;
-            let value = match args.diagonal {
-                UNIT => rest,
-                AFTER => rest / mem::load_readonly(args.values.add((begin + length) as usize)),
-                _ => rest / mem::load_readonly(args.values.add((begin - 1) as usize)),
-            };
-            T::publish(x.add((row * args.x_row) as usize), value);
+            let rest = right - sum;
+            T::publish(out, if args.diagonal == UNIT { rest } else { rest / divisor });
         }
     }
 }
