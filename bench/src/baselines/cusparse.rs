@@ -9,6 +9,7 @@ mod matrix;
 mod product;
 mod spgemm;
 mod spmm;
+mod spsv;
 
 use cudarc::cusparse::sys::cusparseSpMVAlg_t as Algorithm;
 use measure::{
@@ -20,7 +21,7 @@ use warpsparse::{CooMatrix, CsrMatrix, Scalar};
 use self::library::find_preprocess;
 use super::Run;
 
-pub(crate) use self::spgemm::spgemm_runs;
+pub(crate) use self::{spgemm::spgemm_runs, spsv::spsv_run};
 pub(super) use self::{
     library::{Handle, describe},
     matrix::Number,
