@@ -2,7 +2,7 @@
 
 use kernels_gpu::trsv::{AFTER, Args, BEFORE, ClearArgs, Key, Operation, UNIT, clear_grid_size, grid_size};
 
-use super::{Diagonal, Rows, Schedule, Triangle, levels::OnDevice};
+use super::{Diagonal, Rows, Schedule, Triangle, analysis::OnDevice};
 use crate::{
     CsrMatrix, DenseMut, DenseRef, DeviceSlice, DeviceSliceMut, Error, Order, Result, Scalar,
     algebra::Operand,

@@ -39,8 +39,8 @@
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`clear_grid_size`] or [`grid_size`] blocks.
 //!
 //! A solve also:
-//! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend,
-//!    end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each.
+//! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend until
+//!    they end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each; empty tiles may follow.
 //! 5. `x` and `ticket` are as `clear` leaves them. `reach` is not 0.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -279,7 +279,7 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
                 }
             }
         }
-        if thread::thread_idx_x() == 0 && tile >= args.reach as usize {
+        if ours && thread::thread_idx_x() == 0 && tile >= args.reach as usize {
             let first = mem::load_readonly(args.tiles_of_rows.add(tile - args.reach as usize));
             let row = u64::from(mem::load_readonly(args.order.add(first as usize)));
             while T::look(x.add((row * args.x_row) as usize)).is_missing() {}
@@ -298,6 +298,10 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
                     let other = u64::from(mem::load_readonly(args.col_indices.add(own)));
                     values[K as usize] = mem::load_readonly(args.values.add(own));
                     at[K as usize] = x.add((other * args.x_row) as usize);
+                }
+            });
+            unroll!(K in [0, 1, 2, 3] {
+                if entry + K * LANES < length {
                     found[K as usize] = T::look(at[K as usize]);
                 }
             });
@@ -318,7 +322,11 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
         sum_of_group!(sum, LANES);
         if ours && lane == 0 {
             let rest = right - sum;
-            T::publish(out, if args.diagonal == UNIT { rest } else { rest / divisor });
+            // Not a choice of values, for which a GPU would divide in either case.
+            match args.diagonal {
+                UNIT => T::publish(out, rest),
+                _ => T::publish(out, rest / divisor),
+            }
         }
     }
 }

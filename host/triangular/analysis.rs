@@ -1,0 +1,251 @@
+//! The analysis of a triangle on a GPU or in the emulator.
+
+use kernels_gpu::{
+    row_levels::{
+        ANYTHING, COUNTS, CountArgs, DIVISORS, ENTRIES, FROM_BAD_ROW, FindArgs, Key, LEVELS, PlaceArgs, STORED, Step,
+        TileArgs, grid_size,
+    },
+    trsv::{BLOCK_SIZE, LANES},
+};
+
+use super::{Diagonal, Triangle, bad_diagonal};
+use crate::{
+    DeviceVec, Result, Scalar,
+    algebra::{bits_below, sort_pairs},
+    device::launch,
+    stored::CsrArrays,
+};
+
+/// Up to so many entries of a row in the mean, a row gets so many lanes: those load twice as many at a time, so that few rows wait twice. Rows of one lane need no
+/// exchange of sums, and those of stencils differ little in length. Not measured yet.
+const MEAN_OF_LANES: [(u32, u32); 4] = [(3, LANES[0]), (8, LANES[1]), (16, LANES[2]), (32, LANES[3])];
+
+/// Blocks look for elements of `x` from so many levels of mean width before their own. In a cube the widest are about twice as wide as the mean. Not measured yet.
+const REACH_OF_LEVELS: u32 = 4;
+
+/// They do so at least from so many tiles before: one for each multiprocessor, about. Not measured yet.
+const LEAST_REACH: u32 = 128;
+
+/// What kernels know of a schedule.
+#[derive(Debug)]
+pub(super) struct OnDevice {
+    /// The rows by level; those of a level ascend.
+    pub(super) order: DeviceVec<u32>,
+    /// Of each row in that order, the first entry of its part without the diagonal, in the upper half, and their number.
+    pub(super) spans: DeviceVec<u64>,
+    /// The first place of each tile in that order, and the end of the last. The last tiles may be empty: their number is a bound, so that nobody waits for it.
+    pub(super) tiles: DeviceVec<u32>,
+    pub(super) lanes: u32,
+    /// So many tiles before its own, a block begins to look for elements of `x`.
+    pub(super) reach: u32,
+}
+
+/// The number of levels of a triangle, and the rest. Waits once, for that number.
+pub(super) fn analyse<T: Scalar>(
+    matrix: &CsrArrays<T, u32>,
+    (triangle, diagonal): (Triangle, Diagonal),
+    divides: bool,
+    diagonals: Option<&mut DeviceVec<u32>>,
+) -> Result<(usize, OnDevice)> {
+    let (device, rows) = (&matrix.device, matrix.nrows);
+    let mut depths = device.zeros::<u32>(rows as usize)?;
+    let (mut spans, mut numbers) = (device.scratch::<u64>(rows as usize)?, device.scratch::<u32>(rows as usize)?);
+    let mut counts = device.zeros::<u32>(COUNTS)?;
+    if rows > 0 {
+        let values = matrix.values.read();
+        let args = FindArgs {
+            rows,
+            entries: matrix.nnz,
+            upper: u32::from(triangle == Triangle::Upper),
+            diagonal: match (diagonal, divides) {
+                (Diagonal::Unit, _) => ANYTHING,
+                (Diagonal::Stored, false) => STORED,
+                (Diagonal::Stored, true) => DIVISORS,
+            },
+            row_offsets: matrix.row_offsets.readable(device),
+            col_indices: matrix.col_indices.readable(device),
+            values: values.readable(),
+            depths: depths.writable(),
+            spans: spans.writable(),
+            numbers: numbers.writable(),
+            diagonals: diagonals.map(DeviceVec::writable).unwrap_or_default(),
+            counts: counts.writable(),
+        };
+        // SAFETY: a square, canonical matrix, and new arrays, of which depths and counts are zeros; the entry is for `T`.
+        unsafe { launch(device, Key { step: Step::Find(T::DTYPE) }.entry(), grid_size(rows), args) }?;
+    }
+    let counts = counts.to_vec()?;
+    if counts[FROM_BAD_ROW] > 0 {
+        return Err(bad_diagonal((rows - counts[FROM_BAD_ROW]) as usize));
+    }
+    let mean = counts[ENTRIES].div_ceil(rows.max(1));
+    let lanes = MEAN_OF_LANES.iter().find(|(most, _)| mean <= *most).map_or(LANES[4], |(_, lanes)| *lanes);
+    let levels = counts[LEVELS];
+    let (order, spans, tiles) = place((depths, numbers), &spans, levels, BLOCK_SIZE / lanes)?;
+    let per_level = (tiles.len() as u32 - 1).div_ceil(levels.max(1));
+    let reach = (REACH_OF_LEVELS * per_level).max(LEAST_REACH);
+    Ok((levels as usize, OnDevice { order, spans, tiles, lanes, reach }))
+}
+
+/// The rows by depth, their spans, and the tiles of so many rows, from the depths of the rows, their numbers and spans.
+fn place(
+    (depths, numbers): (DeviceVec<u32>, DeviceVec<u32>),
+    spans: &DeviceVec<u64>,
+    levels: u32,
+    rows_per_tile: u32,
+) -> Result<(DeviceVec<u32>, DeviceVec<u64>, DeviceVec<u32>)> {
+    let (device, rows) = (depths.device().clone(), depths.len() as u32);
+    if rows == 0 {
+        return Ok((device.zeros(0)?, device.zeros(0)?, device.zeros(1)?));
+    }
+    let (depths, order) = sort_pairs(depths, numbers, 0..bits_below(levels + 1))?;
+    let mut placed_spans = device.scratch::<u64>(rows as usize)?;
+    let mut firsts = device.scratch::<u32>(levels as usize + 1)?;
+    let args = PlaceArgs {
+        rows,
+        levels,
+        depths: depths.readable(),
+        order: order.readable(),
+        spans: spans.readable(),
+        placed_spans: placed_spans.writable(),
+        firsts: firsts.writable(),
+    };
+    // SAFETY: depths in their order, of which each from 1 to `levels` is there, and the rows in that order; new arrays.
+    unsafe { launch(&device, Key { step: Step::Place }.entry(), grid_size(rows), args) }?;
+
+    let mut tiles = device.scratch::<u32>(levels as usize + 1)?;
+    let args = CountArgs { levels, rows_per_tile, firsts: firsts.readable(), tiles: tiles.writable() };
+    // SAFETY: as above.
+    unsafe { launch(&device, Key { step: Step::Count }.entry(), grid_size(levels + 1), args) }?;
+    let first_tiles = tiles.exclusive_scan()?;
+
+    // Every tile has a row, and every level less than one tile that is not full.
+    let bound = rows.min((rows / rows_per_tile).saturating_add(levels));
+    let mut tiles_of_rows = device.scratch::<u32>(bound as usize + 1)?;
+    let args = TileArgs {
+        rows,
+        levels,
+        rows_per_tile,
+        tiles: bound,
+        depths: depths.readable(),
+        firsts: firsts.readable(),
+        first_tiles: first_tiles.readable(),
+        tiles_of_rows: tiles_of_rows.writable(),
+    };
+    // SAFETY: as above; there are no more tiles than `bound`.
+    unsafe { launch(&device, Key { step: Step::Tile }.entry(), grid_size(rows.max(bound + 1)), args) }?;
+    Ok((order, placed_spans, tiles_of_rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CsrMatrix, Device, algebra::Operand, triangular::Rows};
+
+    /// A matrix of ones with these columns in each row.
+    fn pattern(rows: &[Vec<usize>]) -> CsrMatrix<f32> {
+        let mut offsets = vec![0u32];
+        offsets.extend(rows.iter().scan(0, |end, row| {
+            *end += row.len() as u32;
+            Some(*end)
+        }));
+        let columns: Vec<u32> = rows.iter().flatten().map(|&column| column as u32).collect();
+        let values = vec![1.0; columns.len()];
+        CsrMatrix::try_from_csr_data(rows.len(), rows.len(), offsets, columns, values).unwrap()
+    }
+
+    fn rows_of(n: usize, has: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+        (0..n).map(|row| (0..n).filter(|&column| has(row, column)).collect()).collect()
+    }
+
+    /// A number that depends on two others in no apparent way.
+    fn mixed(row: usize, column: usize) -> usize {
+        (row * 100_003 + column + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
+    }
+
+    /// Order, spans and tiles as a host finds them, one row after another.
+    fn expected(matrix: &CsrMatrix<f32>, triangle: Triangle, rows_per_tile: usize) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
+        let rows = Rows::on_cpu(matrix);
+        let levels = rows.levels(triangle).unwrap();
+        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        order.sort_by_key(|&row| levels[row as usize]);
+        let span = |&row: &u32| {
+            let span = rows.span(row as usize, triangle);
+            (span.start as u64) << 32 | span.len() as u64
+        };
+        let mut tiles = vec![];
+        for (place, &row) in order.iter().enumerate() {
+            let level = levels[row as usize];
+            let first = order.partition_point(|&other| levels[other as usize] < level);
+            if (place - first).is_multiple_of(rows_per_tile) {
+                tiles.push(place as u32);
+            }
+        }
+        tiles.push(rows.len() as u32);
+        (order.clone(), order.iter().map(span).collect(), tiles)
+    }
+
+    fn check(what: &str, rows: &[Vec<usize>]) {
+        let matrix = pattern(rows);
+        for device in [Device::emulated(0), Device::emulated(1), Device::emulated(2)] {
+            let Operand::Device(arrays) = device.upload(&matrix).unwrap().operand().unwrap() else {
+                panic!("the emulator's memory")
+            };
+            for triangle in [Triangle::Lower, Triangle::Upper] {
+                let mut diagonals = device.upload_vec(&vec![u32::MAX; rows.len()]).unwrap();
+                let (levels, found) =
+                    analyse(&arrays, (triangle, Diagonal::Unit), false, Some(&mut diagonals)).unwrap();
+                let of_rows = Rows::on_cpu(&matrix).levels(triangle).unwrap();
+                assert_eq!(levels, of_rows.iter().max().map_or(0, |&level| level as usize + 1), "{what}, {triangle:?}");
+                let (order, spans, tiles) = expected(&matrix, triangle, (BLOCK_SIZE / found.lanes) as usize);
+                assert_eq!(found.order.to_vec().unwrap(), order, "{what}, {triangle:?}");
+                assert_eq!(found.spans.to_vec().unwrap(), spans, "{what}, {triangle:?}");
+                let found_tiles = found.tiles.to_vec().unwrap();
+                let (first, rest) = found_tiles.split_at(tiles.len());
+                assert_eq!(first, tiles, "{what}, {triangle:?}");
+                assert!(rest.iter().all(|&end| end == rows.len() as u32), "{what}, {triangle:?}: {rest:?}");
+                for (row, &entry) in diagonals.to_vec().unwrap().iter().enumerate() {
+                    let split = Rows::on_cpu(&matrix).split(row) as u32;
+                    let expected = if rows[row].contains(&row) { split } else { u32::MAX };
+                    assert_eq!(entry, expected, "{what}, {triangle:?}, row {row}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn order_and_tiles_are_those_of_the_host() {
+        for n in 0..4 {
+            check("dense and small", &rows_of(n, |_, _| true));
+            check("no entries", &rows_of(n, |_, _| false));
+        }
+        check("a diagonal", &rows_of(400, |row, column| row == column));
+        check("no entries, more than a tile", &rows_of(130, |_, _| false));
+        check("a dense matrix", &rows_of(150, |_, _| true));
+        check("a chain", &rows_of(300, |row, column| row.abs_diff(column) <= 1));
+        check("every second row", &rows_of(200, |row, column| row.abs_diff(column) == 2));
+        check("a grid", &rows_of(240, |row, column| matches!(row.abs_diff(column), 0 | 1 | 16)));
+        for seldom in [3, 9, 40, 160] {
+            check("random", &rows_of(330, |row, column| mixed(row, column).is_multiple_of(seldom)));
+        }
+        // The last row and the last column are full.
+        check("an arrow", &rows_of(280, |row, column| row == column || row == 279 || column == 279));
+    }
+
+    #[test]
+    fn the_first_bad_row_is_named() {
+        let mut rows = rows_of(200, |row, column| row == column);
+        rows[70] = vec![69, 71];
+        rows[150] = vec![];
+        let device = Device::emulated(1);
+        let Operand::Device(arrays) = device.upload(&pattern(&rows)).unwrap().operand().unwrap() else {
+            panic!("the emulator's memory")
+        };
+        for triangle in [Triangle::Lower, Triangle::Upper] {
+            for divides in [false, true] {
+                let error = analyse(&arrays, (triangle, Diagonal::Stored), divides, None).unwrap_err().to_string();
+                assert!(error.contains("row 70 of a triangle"), "{error}");
+            }
+        }
+    }
+}
