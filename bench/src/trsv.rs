@@ -194,7 +194,8 @@ fn check(report: &Report<Solved>) -> std::result::Result<(), String> {
 fn markdown(report: &Report<Solved>) -> String {
     let row = |solved: &Solved| {
         let rival = solved.cusparse.as_ref();
-        let ratio = |of: fn(&Solved, &Rival) -> f64| rival.map_or_else(none, |rival| format!("{:.2}", of(solved, rival)));
+        let ratio =
+            |of: fn(&Solved, &Rival) -> f64| rival.map_or_else(none, |rival| format!("{:.2}", of(solved, rival)));
         let time = |timing: &Timing| match timing.clock {
             Clock::Held => format!("{} (no graph)", us(timing.time_us.median)),
             _ => us(timing.time_us.median),
@@ -270,7 +271,8 @@ mod tests {
     fn an_error_is_seen() {
         // 2 7
         // 1 4
-        let matrix = CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![2.0f64, 7.0, 1.0, 4.0]);
+        let matrix =
+            CsrMatrix::try_from_csr_data(2, 2, vec![0u32, 2, 4], vec![0, 1, 0, 1], vec![2.0f64, 7.0, 1.0, 4.0]);
         let (matrix, lower) = (matrix.unwrap(), (Triangle::Lower, Diagonal::Stored));
         assert_eq!(error(&matrix, lower, &[6.0, 11.0], &[3.0, 2.0]), 0.0);
         assert!(error(&matrix, lower, &[6.0, 11.0], &[3.0, 2.0 + 1e-9]) > 1e3);

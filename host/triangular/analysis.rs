@@ -1,18 +1,20 @@
 //! The analysis of a triangle on a GPU or in the emulator.
 
+use std::env;
+
 use kernels_gpu::{
     row_levels::{
         ANYTHING, COUNTS, CountArgs, DIVISORS, ENTRIES, FROM_BAD_ROW, FindArgs, Key, LEVELS, PlaceArgs, STORED, Step,
-        TileArgs, grid_size,
+        TileArgs, Tiling, grid_size,
     },
-    trsv::{BLOCK_SIZE, LANES},
+    trsv::{BLOCK_SIZE, LANES, NARROW_BLOCK_SIZE},
 };
 
 use super::{Diagonal, Triangle, bad_diagonal};
 use crate::{
     DeviceVec, Result, Scalar,
     algebra::{bits_below, sort_pairs},
-    device::launch,
+    device::{Writable, launch},
     stored::CsrArrays,
 };
 
@@ -26,6 +28,18 @@ const REACH_OF_LEVELS: u32 = 4;
 /// They do so at least from so many tiles before: one for each multiprocessor, about. Not measured yet.
 const LEAST_REACH: u32 = 128;
 
+/// The same for tiles of several levels, which follow one another. Not measured yet.
+const LEAST_NARROW_REACH: u32 = 8;
+
+/// Of the rows that a tile of several levels has room for, it gets so many in the mean: others have wider levels. Not measured yet.
+const FILLED: (u64, u64) = (2, 3);
+
+/// Replaces the levels of a tile, for measurements: with 1 no tile holds several.
+const LEVELS_PER_TILE: &str = "WARPSPARSE_LEVELS_PER_TILE";
+
+/// Replaces the reach, for measurements.
+const REACH: &str = "WARPSPARSE_REACH";
+
 /// What kernels know of a schedule.
 #[derive(Debug)]
 pub(super) struct OnDevice {
@@ -36,8 +50,19 @@ pub(super) struct OnDevice {
     /// The first place of each tile in that order, and the end of the last. The last tiles may be empty: their number is a bound, so that nobody waits for it.
     pub(super) tiles: DeviceVec<u32>,
     pub(super) lanes: u32,
+    /// Of tiles that hold several levels.
+    pub(super) narrow: Option<Narrow>,
     /// So many tiles before its own, a block begins to look for elements of `x`.
     pub(super) reach: u32,
+}
+
+/// What only their kernel knows.
+#[derive(Debug)]
+pub(super) struct Narrow {
+    /// The place of each row.
+    pub(super) places: DeviceVec<u32>,
+    /// One more than the level of the row in each place.
+    pub(super) depths: DeviceVec<u32>,
 }
 
 /// The number of levels of a triangle, and the rest. Waits once, for that number.
@@ -81,60 +106,76 @@ pub(super) fn analyse<T: Scalar>(
     let mean = counts[ENTRIES].div_ceil(rows.max(1));
     let lanes = MEAN_OF_LANES.iter().find(|(most, _)| mean <= *most).map_or(LANES[4], |(_, lanes)| *lanes);
     let levels = counts[LEVELS];
-    let (order, spans, tiles) = place((depths, numbers), &spans, levels, BLOCK_SIZE / lanes)?;
-    let per_level = (tiles.len() as u32 - 1).div_ceil(levels.max(1));
-    let reach = (REACH_OF_LEVELS * per_level).max(LEAST_REACH);
-    Ok((levels as usize, OnDevice { order, spans, tiles, lanes, reach }))
+    let levels_per_tile = measured(LEVELS_PER_TILE).unwrap_or_else(|| levels_per_tile(rows, levels, lanes));
+    Ok((levels as usize, place((depths, numbers), &spans, levels, (lanes, levels_per_tile))?))
 }
 
-/// The rows by depth, their spans, and the tiles of so many rows, from the depths of the rows, their numbers and spans.
+/// How many levels of mean width a tile holds; 1 if they are not narrow.
+fn levels_per_tile(rows: u32, levels: u32, lanes: u32) -> u32 {
+    let room = u64::from(NARROW_BLOCK_SIZE / lanes) * FILLED.0 * u64::from(levels) / FILLED.1;
+    (room / u64::from(rows.max(1))).max(1) as u32
+}
+
+/// What the environment sets, for measurements.
+fn measured(name: &str) -> Option<u32> {
+    env::var(name).ok()?.parse().ok().filter(|&value| value > 0)
+}
+
+/// The rows by depth, with all that depends on it, from the depths of the rows, their numbers and spans.
 fn place(
     (depths, numbers): (DeviceVec<u32>, DeviceVec<u32>),
     spans: &DeviceVec<u64>,
     levels: u32,
-    rows_per_tile: u32,
-) -> Result<(DeviceVec<u32>, DeviceVec<u64>, DeviceVec<u32>)> {
-    let (device, rows) = (depths.device().clone(), depths.len() as u32);
-    if rows == 0 {
-        return Ok((device.zeros(0)?, device.zeros(0)?, device.zeros(1)?));
-    }
+    (lanes, levels_per_tile): (u32, u32),
+) -> Result<OnDevice> {
+    let (device, rows, is_narrow) = (depths.device().clone(), depths.len() as u32, levels_per_tile > 1);
+    let rows_per_tile = if is_narrow { NARROW_BLOCK_SIZE } else { BLOCK_SIZE } / lanes;
     let (depths, order) = sort_pairs(depths, numbers, 0..bits_below(levels + 1))?;
     let mut placed_spans = device.scratch::<u64>(rows as usize)?;
-    let mut firsts = device.scratch::<u32>(levels as usize + 1)?;
-    let args = PlaceArgs {
-        rows,
-        levels,
-        depths: depths.readable(),
-        order: order.readable(),
-        spans: spans.readable(),
-        placed_spans: placed_spans.writable(),
-        firsts: firsts.writable(),
-    };
-    // SAFETY: depths in their order, of which each from 1 to `levels` is there, and the rows in that order; new arrays.
-    unsafe { launch(&device, Key { step: Step::Place }.entry(), grid_size(rows), args) }?;
+    let mut places = device.scratch::<u32>(if is_narrow { rows as usize } else { 0 })?;
+    let mut firsts = device.zeros::<u32>(levels as usize + 1)?;
+    if rows > 0 {
+        let args = PlaceArgs {
+            rows,
+            levels,
+            depths: depths.readable(),
+            order: order.readable(),
+            spans: spans.readable(),
+            placed_spans: placed_spans.writable(),
+            places: if is_narrow { places.writable() } else { Writable::default() },
+            firsts: firsts.writable(),
+        };
+        // SAFETY: depths in their order, of which each from 1 to `levels` is there, and the rows in that order; new arrays.
+        unsafe { launch(&device, Key { step: Step::Place }.entry(), grid_size(rows), args) }?;
+    }
 
-    let mut tiles = device.scratch::<u32>(levels as usize + 1)?;
-    let args = CountArgs { levels, rows_per_tile, firsts: firsts.readable(), tiles: tiles.writable() };
-    // SAFETY: as above.
-    unsafe { launch(&device, Key { step: Step::Count }.entry(), grid_size(levels + 1), args) }?;
+    let groups = levels.div_ceil(levels_per_tile);
+    let mut tiles = device.scratch::<u32>(groups as usize + 1)?;
+    let tiling = Tiling { levels, rows_per_tile, levels_per_tile, firsts: firsts.readable() };
+    let args = CountArgs { tiling, groups, tiles: tiles.writable() };
+    // SAFETY: where levels begin, and a new array.
+    unsafe { launch(&device, Key { step: Step::Count }.entry(), grid_size(groups + 1), args) }?;
     let first_tiles = tiles.exclusive_scan()?;
 
-    // Every tile has a row, and every level less than one tile that is not full.
+    // A tile has a row at least. Of a group there is one tile, or each of its levels has less than one tile that is not full.
     let bound = rows.min((rows / rows_per_tile).saturating_add(levels));
-    let mut tiles_of_rows = device.scratch::<u32>(bound as usize + 1)?;
+    let mut tiles = device.scratch::<u32>(bound as usize + 1)?;
     let args = TileArgs {
+        tiling: Tiling { levels, rows_per_tile, levels_per_tile, firsts: firsts.readable() },
+        groups,
         rows,
-        levels,
-        rows_per_tile,
         tiles: bound,
         depths: depths.readable(),
-        firsts: firsts.readable(),
         first_tiles: first_tiles.readable(),
-        tiles_of_rows: tiles_of_rows.writable(),
+        tiles_of_rows: tiles.writable(),
     };
     // SAFETY: as above; there are no more tiles than `bound`.
     unsafe { launch(&device, Key { step: Step::Tile }.entry(), grid_size(rows.max(bound + 1)), args) }?;
-    Ok((order, placed_spans, tiles_of_rows))
+
+    let least = if is_narrow { LEAST_NARROW_REACH } else { LEAST_REACH };
+    let reach = (rows / rows_per_tile).div_ceil(levels.max(1)).saturating_mul(REACH_OF_LEVELS).max(least);
+    let narrow = is_narrow.then_some(Narrow { places, depths });
+    Ok(OnDevice { order, spans: placed_spans, tiles, lanes, narrow, reach: measured(REACH).unwrap_or(reach) })
 }
 
 #[cfg(test)]
@@ -164,7 +205,11 @@ mod tests {
     }
 
     /// Order, spans and tiles as a host finds them, one row after another.
-    fn expected(matrix: &CsrMatrix<f32>, triangle: Triangle, rows_per_tile: usize) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
+    fn expected(
+        matrix: &CsrMatrix<f32>,
+        triangle: Triangle,
+        (rows_per_tile, levels_per_tile): (usize, u32),
+    ) -> (Vec<u32>, Vec<u64>, Vec<u32>) {
         let rows = Rows::on_cpu(matrix);
         let levels = rows.levels(triangle).unwrap();
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
@@ -176,8 +221,10 @@ mod tests {
         let mut tiles = vec![];
         for (place, &row) in order.iter().enumerate() {
             let level = levels[row as usize];
-            let first = order.partition_point(|&other| levels[other as usize] < level);
-            if (place - first).is_multiple_of(rows_per_tile) {
+            let first_of = |level: u32| order.partition_point(|&other| levels[other as usize] < level);
+            let begin = level / levels_per_tile * levels_per_tile;
+            let is_one = first_of(begin + levels_per_tile) - first_of(begin) <= rows_per_tile;
+            if (place - first_of(if is_one { begin } else { level })).is_multiple_of(rows_per_tile) {
                 tiles.push(place as u32);
             }
         }
@@ -196,8 +243,19 @@ mod tests {
                 let (levels, found) =
                     analyse(&arrays, (triangle, Diagonal::Unit), false, Some(&mut diagonals)).unwrap();
                 let of_rows = Rows::on_cpu(&matrix).levels(triangle).unwrap();
-                assert_eq!(levels, of_rows.iter().max().map_or(0, |&level| level as usize + 1), "{what}, {triangle:?}");
-                let (order, spans, tiles) = expected(&matrix, triangle, (BLOCK_SIZE / found.lanes) as usize);
+                let number = of_rows.iter().max().map_or(0, |&level| level as usize + 1);
+                assert_eq!(levels, number, "{what}, {triangle:?}");
+                let block = if found.narrow.is_some() { NARROW_BLOCK_SIZE } else { BLOCK_SIZE };
+                let levels_per_tile = levels_per_tile(rows.len() as u32, levels as u32, found.lanes);
+                let tiling = ((block / found.lanes) as usize, levels_per_tile);
+                let (order, spans, tiles) = expected(&matrix, triangle, tiling);
+                if let Some(Narrow { places, depths }) = found.narrow {
+                    let (places, depths) = (places.to_vec().unwrap(), depths.to_vec().unwrap());
+                    for (place, &row) in order.iter().enumerate() {
+                        let depth = of_rows[row as usize] + 1;
+                        assert_eq!((places[row as usize], depths[place]), (place as u32, depth), "{what}, row {row}");
+                    }
+                }
                 assert_eq!(found.order.to_vec().unwrap(), order, "{what}, {triangle:?}");
                 assert_eq!(found.spans.to_vec().unwrap(), spans, "{what}, {triangle:?}");
                 let found_tiles = found.tiles.to_vec().unwrap();

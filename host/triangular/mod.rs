@@ -71,7 +71,7 @@ pub enum Diagonal {
 /// for all levels (after one that clears `x`); rows of a level are solved at the same time, and the more levels there are, the longer it takes. On the CPU rows
 /// are solved one after another. The same input on the same device gives the same bits.
 ///
-/// Memory on a GPU: 12 bytes a row, and a copy of the matrix if it is not in CSR with 32-bit offsets and ascending columns.
+/// Memory on a GPU: 12 bytes a row, 20 where levels have few rows, and a copy of the matrix if it is not in CSR with 32-bit offsets and ascending columns.
 #[derive(Debug)]
 pub struct TriangularSolver<'a, T> {
     operand: Operand<T>,

@@ -138,13 +138,19 @@ impl Schedule {
             order: on_device.order.readable(),
             spans: on_device.spans.readable(),
             tiles_of_rows: on_device.tiles.readable(),
+            places: on_device.narrow.as_ref().map(|narrow| narrow.places.readable()).unwrap_or_default(),
+            depths: on_device.narrow.as_ref().map(|narrow| narrow.depths.readable()).unwrap_or_default(),
             b: b.readable(),
             x: out,
             ticket: ticket.writable(),
         };
         let blocks = grid_size(tiles, columns) as u32;
+        let operation = match on_device.narrow {
+            None => Operation::Solve(on_device.lanes),
+            Some(_) => Operation::SolveNarrow(on_device.lanes),
+        };
         // SAFETY: the schedule of this matrix's pattern, whose rows wait for those of earlier tiles; `b` and `x` have an element for each row and column, and `x` is
         // borrowed mutably and cleared; the entry is for `T`.
-        unsafe { launch(queue, entry(Operation::Solve(on_device.lanes)), blocks, args) }
+        unsafe { launch(queue, entry(operation), blocks, args) }
     }
 }

@@ -21,13 +21,13 @@ use warpsparse::{CooMatrix, CsrMatrix, Scalar};
 use self::library::find_preprocess;
 use super::Run;
 
-pub(crate) use self::{spgemm::spgemm_runs, spsv::spsv_run};
 pub(super) use self::{
     library::{Handle, describe},
     matrix::Number,
     product::{Product, Set},
     spmm::dense_runs,
 };
+pub(crate) use self::{spgemm::spgemm_runs, spsv::spsv_run};
 
 /// A format that cuSPARSE multiplies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

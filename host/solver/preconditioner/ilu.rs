@@ -40,7 +40,7 @@ const LAST_SHIFT: f64 = 100.0;
 /// [`TriangularSolver`](crate::TriangularSolver). Factors and applications have the same bits in every run, and the factors on every device. Applications queue
 /// operations without waiting and can be recorded.
 ///
-/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row.
+/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row, up to 44 where levels have few rows.
 #[derive(Debug)]
 pub struct Ilu<T> {
     /// L without its diagonal of ones, and U.

@@ -18,23 +18,25 @@
 //! so their rows: those that others wait for belong to blocks that have begun. A depth is 0 until it is known, so relaxed accesses suffice. All lanes of a warp share a
 //! row of more than [`LONG`] entries.
 //!
-//! Then the host sorts the rows by depth. `place` finds where each level begins, `count` how many tiles it has, and `tile` where each of them begins.
+//! Then the host sorts the rows by depth, and `place` finds where each level begins. A tile has at most so many rows. It holds a group of `levels_per_tile` levels in
+//! succession, the first of which has a number that this divides; but where these have more rows together, each tile holds rows of one of them. `count` finds how many
+//! tiles a group has, and `tile` where each of them begins.
 //!
 //! # Bytes moved
-//! `find` reads the columns of the triangle, those of the depths from the caches, and writes 16 or 20 bytes a row. `place` reads 16 bytes a row and writes 8; `tile` reads 4.
+//! `find` reads the columns of the triangle, those of the depths from the caches, and writes 16 or 20 bytes a row. `place` reads 16 bytes a row and writes 8 or 12; `tile` reads 4.
 //!
 //! # Safety
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says. What is written overlaps no other array, and nothing else accesses it during the launch;
 //!    nothing writes what is read.
-//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks: of rows, of rows, of levels and one, of rows or tiles and one,
+//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks: of rows, of rows, of groups and one, of rows or tiles and one,
 //!    whichever are more.
 //!
 //! `find` also:
 //! 3. `row_offsets` and `col_indices` are a square matrix with ascending columns. `depths` and `counts` are zeros.
 //!
 //! The others:
-//! 4. `depths` ascend from 1 to `levels` without a gap, and `order` has each row once. `firsts` is what `place` has found, and `first_tiles` the tiles before each level,
+//! 4. `depths` ascend from 1 to `levels` without a gap, and `order` has each row once. `firsts` is what `place` has found, and `first_tiles` the tiles before each group,
 //!    and in all.
 
 use core::sync::atomic::Ordering::Relaxed;
@@ -121,42 +123,54 @@ args! {
         read spans: u64 [rows as usize],
         /// The spans in that order.
         write placed_spans: u64 [rows as usize],
+        /// The place of each row in that order, or null.
+        write places: u32 [null or rows as usize],
         /// The first place of each level in that order, and the end of the last.
         write firsts: u32 [levels as usize + 1],
     }
 }
 
 args! {
-    /// The arguments of `count`.
-    pub struct CountArgs {
+    /// How levels are divided into tiles.
+    pub struct Tiling {
         /// Levels.
         value levels: u32,
         /// The most rows of a tile.
         value rows_per_tile: u32,
+        /// The levels of a tile, where these have no more rows.
+        value levels_per_tile: u32,
         /// The first place of each level, and the end of the last.
         read firsts: u32 [levels as usize + 1],
-        /// The tiles of each level, and 0.
-        write tiles: u32 [levels as usize + 1],
+    }
+}
+
+args! {
+    /// The arguments of `count`.
+    pub struct CountArgs {
+        /// How levels are divided.
+        part tiling: Tiling<A>,
+        /// Groups of levels.
+        value groups: u32,
+        /// The tiles of each group, and 0.
+        write tiles: u32 [groups as usize + 1],
     }
 }
 
 args! {
     /// The arguments of `tile`.
     pub struct TileArgs {
+        /// How levels are divided.
+        part tiling: Tiling<A>,
+        /// Groups of levels.
+        value groups: u32,
         /// Rows.
         value rows: u32,
-        /// Levels.
-        value levels: u32,
-        /// The most rows of a tile.
-        value rows_per_tile: u32,
         /// At least so many tiles as there are.
         value tiles: u32,
         /// The depths in their order.
         read depths: u32 [rows as usize],
-        /// The first place of each level, and the end of the last.
-        read firsts: u32 [levels as usize + 1],
-        /// The tiles before each level, and all.
-        read first_tiles: u32 [levels as usize + 1],
+        /// The tiles before each group, and all.
+        read first_tiles: u32 [groups as usize + 1],
         /// The first place of each tile, and from the end of the last on, `rows`.
         write tiles_of_rows: u32 [tiles as usize + 1],
     }
@@ -396,6 +410,9 @@ unsafe fn place(args: PlaceArgs) {
     unsafe {
         let row = mem::load_readonly(args.order.add(i)) as usize;
         mem::store(args.placed_spans.add(i), mem::load_readonly(args.spans.add(row)));
+        if !args.places.is_null() {
+            mem::store(args.places.add(row), i as u32);
+        }
         let depth = mem::load_readonly(args.depths.add(i));
         if i == 0 || mem::load_readonly(args.depths.add(i - 1)) != depth {
             mem::store(args.firsts.add(depth as usize - 1), i as u32);
@@ -406,23 +423,61 @@ unsafe fn place(args: PlaceArgs) {
     }
 }
 
+impl Tiling {
+    /// Where a level begins, or the last one ends.
+    ///
+    /// # Safety
+    /// The rules at the head of this module, for a level or their number.
+    #[inline(always)]
+    unsafe fn first(&self, level: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { mem::load_readonly(self.firsts.add(level as usize)) }
+    }
+
+    /// The tiles of the levels from `begin` to `end` if each tile holds rows of one level.
+    ///
+    /// # Safety
+    /// As for [`first`](Self::first).
+    #[inline(always)]
+    unsafe fn tiles_of(&self, begin: u32, end: u32) -> u32 {
+        let (mut level, mut tiles) = (begin, 0);
+        while level < end {
+            // SAFETY: the caller's promise.
+            tiles += unsafe { self.first(level + 1) - self.first(level) }.div_ceil(self.rows_per_tile);
+            level += 1;
+        }
+        tiles
+    }
+
+    /// The levels of a group, and whether one tile holds them.
+    ///
+    /// # Safety
+    /// The rules at the head of this module, for a group.
+    #[inline(always)]
+    unsafe fn group(&self, group: u32) -> (u32, u32, bool) {
+        let begin = group * self.levels_per_tile;
+        let end = self.levels.min(begin.saturating_add(self.levels_per_tile));
+        // SAFETY: levels.
+        (begin, end, unsafe { self.first(end) - self.first(begin) } <= self.rows_per_tile)
+    }
+}
+
 /// # Safety
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn count(args: CountArgs) {
     let i = thread_index::<BLOCK_SIZE>();
-    if i > u64::from(args.levels) {
+    if i > u64::from(args.groups) {
         return;
     }
-    let i = i as usize;
-    // SAFETY: i is a level, or their number.
+    // SAFETY: i is a group, or their number.
     unsafe {
         let mut tiles = 0;
-        if (i as u32) < args.levels {
-            let rows = mem::load_readonly(args.firsts.add(i + 1)) - mem::load_readonly(args.firsts.add(i));
-            tiles = rows.div_ceil(args.rows_per_tile);
+        if (i as u32) < args.groups {
+            let (begin, end, is_one) = args.tiling.group(i as u32);
+            tiles = if is_one { 1 } else { args.tiling.tiles_of(begin, end) };
         }
-        mem::store(args.tiles.add(i), tiles);
+        mem::store(args.tiles.add(i as usize), tiles);
     }
 }
 
@@ -431,17 +486,22 @@ unsafe fn count(args: CountArgs) {
 #[inline(always)]
 unsafe fn tile(args: TileArgs) {
     let i = thread_index::<BLOCK_SIZE>();
-    // SAFETY: i is a place, if it is a row's; each tile begins at one place, and those after the last are no level's.
+    // SAFETY: i is a place, if it is a row's; each tile begins at one place, and those after the last are of no group.
     unsafe {
         if i < u64::from(args.rows) {
-            let level = mem::load_readonly(args.depths.add(i as usize)) as usize - 1;
-            let number = i as u32 - mem::load_readonly(args.firsts.add(level));
-            if number.is_multiple_of(args.rows_per_tile) {
-                let tile = mem::load_readonly(args.first_tiles.add(level)) + number / args.rows_per_tile;
+            let tiling = &args.tiling;
+            let level = mem::load_readonly(args.depths.add(i as usize)) - 1;
+            let group = level / tiling.levels_per_tile;
+            let (begin, _, is_one) = tiling.group(group);
+            let number = i as u32 - tiling.first(if is_one { begin } else { level });
+            if number.is_multiple_of(tiling.rows_per_tile) {
+                let before = if is_one { 0 } else { tiling.tiles_of(begin, level) + number / tiling.rows_per_tile };
+                let tile = mem::load_readonly(args.first_tiles.add(group as usize)) + before;
                 mem::store(args.tiles_of_rows.add(tile as usize), i as u32);
             }
         }
-        if i <= u64::from(args.tiles) && i >= u64::from(mem::load_readonly(args.first_tiles.add(args.levels as usize))) {
+        if i <= u64::from(args.tiles) && i >= u64::from(mem::load_readonly(args.first_tiles.add(args.groups as usize)))
+        {
             mem::store(args.tiles_of_rows.add(i as usize), args.rows);
         }
     }

@@ -28,6 +28,9 @@
 //!
 //! The order of the additions is always the same: lane `l` adds up the entries `l`, `l + LANES` and so on of its row, and the lanes' sums form a tree.
 //!
+//! # Narrow levels
+//! Where levels have few rows, a tile of a larger block holds several whole levels, and elements of `x` go through shared memory from one to the next (`trsv/narrow.rs`).
+//!
 //! # Bytes moved
 //! The triangle, 12 bytes a row for its order, `b` and `x`, and `x` once more to clear it.
 //!
@@ -36,27 +39,33 @@
 //! 1. `args` describes live global memory, each array as long as its field says. `x` and `ticket` overlap no other array, and nothing else accesses them during the launch;
 //!    nothing writes what is read.
 //! 2. `b` has an element at `row * b_row + column * b_column` for each row and column, and likewise `x`, each at a place of its own.
-//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`clear_grid_size`] or [`grid_size`] blocks.
+//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of narrow levels [`NARROW_BLOCK_SIZE`], and the grid has [`clear_grid_size`] or [`grid_size`] blocks.
 //!
 //! A solve also:
 //! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend until
 //!    they end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each; empty tiles may follow.
 //! 5. `x` and `ticket` are as `clear` leaves them. `reach` is not 0.
+//!
+//! A solve of narrow levels has up to `NARROW_BLOCK_SIZE / LANES` rows in a tile, which are rows of one level, or all rows of some; then columns may be rows of the same tile
+//! in levels before. `places` says where each row is in `order`, and `depths` ascend with the levels.
+
+#[path = "trsv/narrow.rs"]
+mod narrow;
+#[path = "trsv/parts.rs"]
+mod parts;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{
-    atomic::{
-        atomic_fetch_add_u32_device, atomic_load_f32_device, atomic_load_f64_device, atomic_store_f32_device,
-        atomic_store_f64_device,
-    },
-    mem, shared_array, thread, warp,
-};
+use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, shared_array, thread, warp};
 
-use crate::{DType, Scalar, args::args, family::family, grid::thread_index, row_sum::sum_of_group, unroll::unroll};
+use self::parts::{Batch, Flagged, Row, Tile};
+use crate::{DType, args::args, family::family, grid::thread_index, row_sum::sum_of_group};
 
 /// Threads per block. Not measured yet.
 pub const BLOCK_SIZE: u32 = 128;
+
+/// Threads per block where a tile holds several levels: with twice as many, a thread has too few registers. Not measured yet.
+pub const NARROW_BLOCK_SIZE: u32 = 512;
 
 /// Entries that a lane loads before it waits for elements of `x`. Not measured yet.
 const AHEAD: u32 = 4;
@@ -112,6 +121,10 @@ args! {
         read spans: u64 [rows as usize],
         /// The first place of each tile in that order, and the end of the last.
         read tiles_of_rows: u32 [tiles as usize + 1],
+        /// The place of each row in the order, for narrow levels, or null.
+        read places: u32 [null or rows as usize],
+        /// The depths of the rows in that order, one more than their levels, for narrow levels, or null.
+        read depths: u32 [null or rows as usize],
         /// The right-hand sides.
         read b: T,
         /// The solutions.
@@ -135,6 +148,8 @@ pub enum Operation {
     Clear,
     /// Solves, with so many lanes a row.
     Solve(u32),
+    /// Solves with tiles of several levels, with so many lanes a row.
+    SolveNarrow(u32),
 }
 
 /// The numbers of lanes that there are entries for.
@@ -157,11 +172,21 @@ family! {
     trsv_f32_t8(Operation::Solve(8), DType::F32): Args<f32> => solve::<f32, 8>;
     trsv_f32_t16(Operation::Solve(16), DType::F32): Args<f32> => solve::<f32, 16>;
     trsv_f32_t32(Operation::Solve(32), DType::F32): Args<f32> => solve::<f32, 32>;
+    trsv_narrow_f32_t1(Operation::SolveNarrow(1), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 1>;
+    trsv_narrow_f32_t4(Operation::SolveNarrow(4), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 4>;
+    trsv_narrow_f32_t8(Operation::SolveNarrow(8), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 8>;
+    trsv_narrow_f32_t16(Operation::SolveNarrow(16), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 16>;
+    trsv_narrow_f32_t32(Operation::SolveNarrow(32), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 32>;
     trsv_f64_t1(Operation::Solve(1), DType::F64): Args<f64> => solve::<f64, 1>;
     trsv_f64_t4(Operation::Solve(4), DType::F64): Args<f64> => solve::<f64, 4>;
     trsv_f64_t8(Operation::Solve(8), DType::F64): Args<f64> => solve::<f64, 8>;
     trsv_f64_t16(Operation::Solve(16), DType::F64): Args<f64> => solve::<f64, 16>;
     trsv_f64_t32(Operation::Solve(32), DType::F64): Args<f64> => solve::<f64, 32>;
+    trsv_narrow_f64_t1(Operation::SolveNarrow(1), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 1>;
+    trsv_narrow_f64_t4(Operation::SolveNarrow(4), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 4>;
+    trsv_narrow_f64_t8(Operation::SolveNarrow(8), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 8>;
+    trsv_narrow_f64_t16(Operation::SolveNarrow(16), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 16>;
+    trsv_narrow_f64_t32(Operation::SolveNarrow(32), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 32>;
 }
 
 /// Blocks that clear so many elements.
@@ -174,55 +199,6 @@ pub const fn clear_grid_size(elements: u64) -> u64 {
 #[must_use]
 pub const fn grid_size(tiles: u32, columns: u32) -> u64 {
     tiles as u64 * columns as u64
-}
-
-/// An element that carries its own flag.
-trait Flagged: Scalar {
-    /// The NaN of ones only. The NaNs of a GPU's operations have other bits.
-    const MISSING: Self;
-
-    fn is_missing(self) -> bool;
-
-    /// # Safety
-    /// Global memory that is accessed by atomics alone.
-    unsafe fn look(at: *const Self) -> Self;
-
-    /// # Safety
-    /// As for [`look`](Self::look).
-    unsafe fn publish(at: *mut Self, value: Self);
-}
-
-macro_rules! flagged {
-    ($($T:ident $Bits:ident $load:ident $store:ident;)*) => {$(
-        impl Flagged for $T {
-            const MISSING: Self = $T::from_bits($Bits::MAX);
-
-            #[inline(always)]
-            fn is_missing(self) -> bool {
-                self.to_bits() == $Bits::MAX
-            }
-
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            unsafe fn look(at: *const Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $load(at, Relaxed) }
-            }
-
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            unsafe fn publish(at: *mut Self, value: Self) {
-                // A NaN that came with the input.
-                let value = if value.is_missing() { $T::NAN } else { value };
-                // SAFETY: the caller's promise.
-                unsafe { $store(at, Relaxed, value) }
-            }
-        }
-    )*};
-}
-flagged! {
-    f32 u32 atomic_load_f32_device atomic_store_f32_device;
-    f64 u64 atomic_load_f64_device atomic_store_f64_device;
 }
 
 /// # Safety
@@ -257,76 +233,22 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
             ticket.store(0, atomic_fetch_add_u32_device(args.ticket, Relaxed, 1));
         }
         thread::sync_threads();
-        let number = ticket.load(0);
-        let (tile, column) = ((number / args.columns) as usize, u64::from(number % args.columns));
-        let place = mem::load_readonly(args.tiles_of_rows.add(tile)) + group;
-        let ours = place < mem::load_readonly(args.tiles_of_rows.add(tile + 1));
-        let b = args.b.wrapping_add((column * args.b_column) as usize);
-        let x = args.x.wrapping_add((column * args.x_column) as usize);
-        let (mut begin, mut length) = (0, 0);
-        let mut out = x;
-        let (mut right, mut divisor) = (T::ZERO, T::ONE);
-        if ours {
-            let row = u64::from(mem::load_readonly(args.order.add(place as usize)));
-            let span = mem::load_readonly(args.spans.add(place as usize));
-            (begin, length) = ((span >> 32) as u32, span as u32);
-            out = x.add((row * args.x_row) as usize);
-            if lane == 0 {
-                right = mem::load_readonly(b.add((row * args.b_row) as usize));
-                if args.diagonal != UNIT {
-                    let at = if args.diagonal == AFTER { begin + length } else { begin - 1 };
-                    divisor = mem::load_readonly(args.values.add(at as usize));
-                }
-            }
-        }
-        if ours && thread::thread_idx_x() == 0 && tile >= args.reach as usize {
-            let first = mem::load_readonly(args.tiles_of_rows.add(tile - args.reach as usize));
-            let row = u64::from(mem::load_readonly(args.order.add(first as usize)));
-            while T::look(x.add((row * args.x_row) as usize)).is_missing() {}
+        let tile = Tile::of(&args, ticket.load(0));
+        let row = Row::of(&args, &tile, tile.begin + group, lane == 0);
+        if thread::thread_idx_x() == 0 {
+            tile.wait(&args);
         }
         thread::sync_threads();
         let mut sum = T::ZERO;
         let mut entry = lane;
-        while entry < length {
-            let mut values = [T::ZERO; AHEAD as usize];
-            let mut at = [x.cast_const(); AHEAD as usize];
-            let mut found = [T::ZERO; AHEAD as usize];
-            unroll!(K in [0, 1, 2, 3] {
-                let own = entry + K * LANES;
-                if own < length {
-                    let own = (begin + own) as usize;
-                    let other = u64::from(mem::load_readonly(args.col_indices.add(own)));
-                    values[K as usize] = mem::load_readonly(args.values.add(own));
-                    at[K as usize] = x.add((other * args.x_row) as usize);
-                }
-            });
-            unroll!(K in [0, 1, 2, 3] {
-                if entry + K * LANES < length {
-                    found[K as usize] = T::look(at[K as usize]);
-                }
-            });
-            while found[0].is_missing() | found[1].is_missing() | found[2].is_missing() | found[3].is_missing() {
-                unroll!(K in [0, 1, 2, 3] {
-                    if found[K as usize].is_missing() {
-                        found[K as usize] = T::look(at[K as usize]);
-                    }
-                });
-            }
-            unroll!(K in [0, 1, 2, 3] {
-                if entry + K * LANES < length {
-                    sum = values[K as usize].mul_add(found[K as usize], sum);
-                }
-            });
+        while entry < row.length {
+            let batch = Batch::load::<false>(&args, &tile, &row, entry, LANES);
+            sum = batch.add_to(sum, |_| T::ZERO);
             entry += AHEAD * LANES;
         }
         sum_of_group!(sum, LANES);
-        if ours && lane == 0 {
-            let rest = right - sum;
-            // Not a choice of values, for which a GPU would divide in either case.
-            match args.diagonal {
-                UNIT => T::publish(out, rest),
-                _ => T::publish(out, rest / divisor),
-            }
+        if row.exists && lane == 0 {
+            row.finish(&args, sum, |value| T::publish(row.x, value));
         }
     }
 }

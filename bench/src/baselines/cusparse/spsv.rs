@@ -73,7 +73,8 @@ pub(crate) fn spsv_run<T: Scalar + Number, P>(
     let solve = |_| solver.solve::<T>().map_err(library_error);
     let solves = measurement.times(&queue.device, 1, solve).map_err(|error| error.to_string())?;
     let workspace = solver.workspace.len();
-    drop((solver, system));
+    drop(solver);
+    drop(system);
     let x = stream.clone_dtoh(&x).map_err(driver("copying from the device"))?;
     Ok(SpsvRun { solves, analyses, workspace, x })
 }
