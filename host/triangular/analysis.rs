@@ -18,9 +18,12 @@ use crate::{
     stored::CsrArrays,
 };
 
-/// Up to so many entries of a row in the mean, a row gets so many lanes: those load twice as many at a time, so that few rows wait twice. Rows of one lane need no
-/// exchange of sums, and those of stencils differ little in length. Not measured yet.
-const MEAN_OF_LANES: [(u32, u32); 4] = [(3, LANES[0]), (8, LANES[1]), (16, LANES[2]), (32, LANES[3])];
+/// Up to so many entries of a row in the mean, a row gets the number of lanes in that place of [`LANES`], otherwise the last: these load twice as many at a time, so that
+/// few rows wait twice. Rows of one lane need no exchange of sums, and those of stencils differ little in length. Not measured yet.
+const MEANS: [u32; 4] = [3, 8, 16, 32];
+
+/// The same for tiles of several levels, whose lanes load half as many more. Not measured yet.
+const NARROW_MEANS: [u32; 4] = [4, 16, 32, 64];
 
 /// Blocks look for elements of `x` from so many levels of mean width before their own. In a cube the widest are about twice as wide as the mean. Not measured yet.
 const REACH_OF_LEVELS: u32 = 4;
@@ -103,11 +106,20 @@ pub(super) fn analyse<T: Scalar>(
     if counts[FROM_BAD_ROW] > 0 {
         return Err(bad_diagonal((rows - counts[FROM_BAD_ROW]) as usize));
     }
-    let mean = counts[ENTRIES].div_ceil(rows.max(1));
-    let lanes = MEAN_OF_LANES.iter().find(|(most, _)| mean <= *most).map_or(LANES[4], |(_, lanes)| *lanes);
     let levels = counts[LEVELS];
-    let levels_per_tile = measured(LEVELS_PER_TILE).unwrap_or_else(|| levels_per_tile(rows, levels, lanes));
-    Ok((levels as usize, place((depths, numbers), &spans, levels, (lanes, levels_per_tile))?))
+    let tiling = lanes_and_levels(rows, counts[ENTRIES], levels);
+    Ok((levels as usize, place((depths, numbers), &spans, levels, tiling)?))
+}
+
+/// The lanes of a row, and the levels of a tile.
+fn lanes_and_levels(rows: u32, entries: u32, levels: u32) -> (u32, u32) {
+    let mean = entries.div_ceil(rows.max(1));
+    let lanes = |means: [u32; 4]| LANES[means.iter().position(|&most| mean <= most).unwrap_or(means.len())];
+    let narrow_lanes = lanes(NARROW_MEANS);
+    match measured(LEVELS_PER_TILE).unwrap_or_else(|| levels_per_tile(rows, levels, narrow_lanes)) {
+        1 => (lanes(MEANS), 1),
+        levels => (narrow_lanes, levels),
+    }
 }
 
 /// How many levels of mean width a tile holds; 1 if they are not narrow.
@@ -246,7 +258,10 @@ mod tests {
                 let number = of_rows.iter().max().map_or(0, |&level| level as usize + 1);
                 assert_eq!(levels, number, "{what}, {triangle:?}");
                 let block = if found.narrow.is_some() { NARROW_BLOCK_SIZE } else { BLOCK_SIZE };
-                let levels_per_tile = levels_per_tile(rows.len() as u32, levels as u32, found.lanes);
+                let levels_per_tile = match found.narrow {
+                    Some(_) => levels_per_tile(rows.len() as u32, levels as u32, found.lanes),
+                    None => 1,
+                };
                 let tiling = ((block / found.lanes) as usize, levels_per_tile);
                 let (order, spans, tiles) = expected(&matrix, triangle, tiling);
                 if let Some(Narrow { places, depths }) = found.narrow {

@@ -68,7 +68,7 @@ pub const BLOCK_SIZE: u32 = 128;
 pub const NARROW_BLOCK_SIZE: u32 = 512;
 
 /// Entries that a lane loads before it waits for elements of `x`. Not measured yet.
-const AHEAD: u32 = 4;
+const AHEAD: usize = 4;
 
 args! {
     /// The arguments of `clear`.
@@ -242,9 +242,9 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
         let mut sum = T::ZERO;
         let mut entry = lane;
         while entry < row.length {
-            let batch = Batch::load::<false>(&args, &tile, &row, entry, LANES);
+            let batch = Batch::<_, AHEAD>::load::<false>(&args, &tile, &row, entry, LANES);
             sum = batch.add_to(sum, |_| T::ZERO);
-            entry += AHEAD * LANES;
+            entry += AHEAD as u32 * LANES;
         }
         sum_of_group!(sum, LANES);
         if row.exists && lane == 0 {

@@ -955,8 +955,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "triangular",
         "triangular/trsv.rs",
         "the next step of a lane leaves entries out",
-        "entry += AHEAD * LANES;",
-        "entry += AHEAD * LANES + 1;",
+        "entry += AHEAD as u32 * LANES;",
+        "entry += AHEAD as u32 * LANES + 1;",
     ),
     mutant(
         "triangular",

@@ -16,10 +16,13 @@ use cuda_std::{
 };
 
 use super::{
-    AHEAD, Args, NARROW_BLOCK_SIZE,
+    Args, NARROW_BLOCK_SIZE,
     parts::{Batch, Flagged, Row, Tile},
 };
 use crate::row_sum::sum_of_group;
+
+/// Entries that a lane loads before its turn: more than where levels are wide, for fewer lanes a row make more rows a tile; with 8, registers do not suffice. Not measured yet.
+const AHEAD: usize = 6;
 
 /// # Safety
 /// The rules of the family.
@@ -52,7 +55,7 @@ pub(super) unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
             tile.wait(&args);
         }
         thread::sync_threads();
-        let first = Batch::load::<true>(&args, &tile, &row, lane, LANES);
+        let first = Batch::<_, AHEAD>::load::<true>(&args, &tile, &row, lane, LANES);
         let mut now = 0;
         while now < turns {
             let is_ours = row.exists && turn == now;
@@ -61,10 +64,11 @@ pub(super) unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
                 if is_ours {
                     let inside = |slot| solved.load(slot);
                     sum = first.add_to(sum, inside);
-                    let mut entry = lane + AHEAD * LANES;
+                    let mut entry = lane + AHEAD as u32 * LANES;
                     while entry < row.length {
-                        sum = Batch::load::<true>(&args, &tile, &row, entry, LANES).add_to(sum, inside);
-                        entry += AHEAD * LANES;
+                        let batch = Batch::<_, AHEAD>::load::<true>(&args, &tile, &row, entry, LANES);
+                        sum = batch.add_to(sum, inside);
+                        entry += AHEAD as u32 * LANES;
                     }
                 }
                 sum_of_group!(sum, LANES);

@@ -7,7 +7,7 @@ use cuda_std::{
     mem,
 };
 
-use super::{AFTER, AHEAD, Args, UNIT};
+use super::{AFTER, Args, UNIT};
 use crate::{Scalar, unroll::unroll};
 
 /// An element that carries its own flag.
@@ -159,13 +159,13 @@ impl<T: Flagged> Row<T> {
     }
 }
 
-/// Entries of a row that a lane takes at a time.
-pub(super) struct Batch<T> {
-    values: [T; AHEAD as usize],
+/// `AHEAD` entries of a row, up to 8, that a lane takes at a time.
+pub(super) struct Batch<T, const AHEAD: usize> {
+    values: [T; AHEAD],
     /// Elements of `x`.
-    found: [T; AHEAD as usize],
+    found: [T; AHEAD],
     /// Where they are in the same tile, or [`ELSEWHERE`], or [`NOWHERE`] for entries that there are not.
-    slots: [u32; AHEAD as usize],
+    slots: [u32; AHEAD],
 }
 
 /// A slot of what is not in the tile.
@@ -173,7 +173,16 @@ const ELSEWHERE: u32 = u32::MAX;
 /// A slot of nothing.
 const NOWHERE: u32 = u32::MAX - 1;
 
-impl<T: Flagged> Batch<T> {
+/// For each index of a batch.
+macro_rules! each {
+    ($K:ident => $body:block) => {
+        unroll!($K in [0, 1, 2, 3, 4, 5, 6, 7] {
+            if ($K as usize) < AHEAD $body
+        })
+    };
+}
+
+impl<T: Flagged, const AHEAD: usize> Batch<T, AHEAD> {
     /// The entries from `entry` on, every `stride`th, with their elements of `x` from other tiles, for which it waits.
     ///
     /// # Safety
@@ -186,48 +195,57 @@ impl<T: Flagged> Batch<T> {
         entry: u32,
         stride: u32,
     ) -> Self {
-        let mut values = [T::ZERO; AHEAD as usize];
-        let mut found = [T::ZERO; AHEAD as usize];
-        let mut slots = [NOWHERE; AHEAD as usize];
-        let mut at = [tile.x.cast_const(); AHEAD as usize];
+        const { assert!(AHEAD <= 8) }
+        let mut batch = Self { values: [T::ZERO; AHEAD], found: [T::ZERO; AHEAD], slots: [NOWHERE; AHEAD] };
+        let mut at = [tile.x.cast_const(); AHEAD];
         // SAFETY: entries of the row, and elements that earlier tiles publish.
         unsafe {
-            unroll!(K in [0, 1, 2, 3] {
+            each!(K => {
                 let own = entry + K * stride;
                 if own < row.length {
                     let own = (row.begin + own) as usize;
                     let other = mem::load_readonly(args.col_indices.add(own));
-                    values[K as usize] = mem::load_readonly(args.values.add(own));
+                    batch.values[K as usize] = mem::load_readonly(args.values.add(own));
                     at[K as usize] = tile.x.add((u64::from(other) * args.x_row) as usize);
-                    slots[K as usize] = ELSEWHERE;
+                    batch.slots[K as usize] = ELSEWHERE;
                     if NARROW {
                         let place = mem::load_readonly(args.places.add(other as usize));
                         if place >= tile.begin {
-                            slots[K as usize] = place - tile.begin;
+                            batch.slots[K as usize] = place - tile.begin;
                         }
                     }
                 }
             });
-            unroll!(K in [0, 1, 2, 3] {
-                if slots[K as usize] == ELSEWHERE {
-                    found[K as usize] = T::look(at[K as usize]);
+            each!(K => {
+                if batch.slots[K as usize] == ELSEWHERE {
+                    batch.found[K as usize] = T::look(at[K as usize]);
                 }
             });
-            while found[0].is_missing() | found[1].is_missing() | found[2].is_missing() | found[3].is_missing() {
-                unroll!(K in [0, 1, 2, 3] {
-                    if found[K as usize].is_missing() {
-                        found[K as usize] = T::look(at[K as usize]);
+            while batch.misses() {
+                each!(K => {
+                    if batch.found[K as usize].is_missing() {
+                        batch.found[K as usize] = T::look(at[K as usize]);
                     }
                 });
             }
         }
-        Self { values, found, slots }
+        batch
+    }
+
+    /// Whether an element is not there yet.
+    #[inline(always)]
+    fn misses(&self) -> bool {
+        let mut misses = false;
+        each!(K => {
+            misses |= self.found[K as usize].is_missing();
+        });
+        misses
     }
 
     /// Adds the products, in the order of the entries. `inside` gives an element of the same tile.
     #[inline(always)]
     pub(super) fn add_to(&self, mut sum: T, inside: impl Fn(u32) -> T) -> T {
-        unroll!(K in [0, 1, 2, 3] {
+        each!(K => {
             let slot = self.slots[K as usize];
             if slot != NOWHERE {
                 let x = if slot == ELSEWHERE { self.found[K as usize] } else { inside(slot) };
