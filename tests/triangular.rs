@@ -51,10 +51,12 @@ fn layers<T: Scalar>(seed: u64, per_row: usize) -> CsrMatrix<T> {
         let layer = i / WIDTH;
         let mut entries = vec![(i, 1.5 + 0.5 * random.next_unit())];
         for other in [layer.checked_sub(1), (layer < 2).then_some(layer + 1)].into_iter().flatten() {
-            let mut columns: Vec<usize> = (0..per_row).map(|_| WIDTH * other + random.next_below(WIDTH)).collect();
+            // One row is much longer than the others.
+            let drawn = if i % WIDTH == 7 { 2 * WIDTH } else { per_row };
+            let mut columns: Vec<usize> = (0..drawn).map(|_| WIDTH * other + random.next_below(WIDTH)).collect();
             columns.sort_unstable();
             columns.dedup();
-            entries.extend(columns.into_iter().map(|j| (j, random.next_unit() / (1.0 + per_row as f64))));
+            entries.extend(columns.into_iter().map(|j| (j, random.next_unit() / (1.0 + drawn as f64))));
         }
         entries.sort_unstable_by_key(|entry| entry.0);
         entries
@@ -275,7 +277,8 @@ fn formats(device: &Device) {
 
 /// A NaN of any bits, and those of a flag that has not been set, in the right-hand side.
 fn not_a_number(device: &Device) {
-    let n = 40;
+    // More rows than a tile has.
+    let n = 600;
     let a = device.upload(&chain::<f64>(n)).unwrap();
     for bits in [f64::NAN.to_bits(), u64::MAX, u64::MAX >> 1] {
         let mut b = vec![1.0; n];
