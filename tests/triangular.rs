@@ -43,6 +43,27 @@ fn random<T: Scalar>(seed: u64, n: usize, per_row: usize) -> CsrMatrix<T> {
     from_rows(n, (0..n).map(row).collect())
 }
 
+/// Three levels of 200 rows in either triangle, each with up to so many entries in the level before and in the one behind: too wide for tiles of several levels.
+fn layers<T: Scalar>(seed: u64, per_row: usize) -> CsrMatrix<T> {
+    const WIDTH: usize = 200;
+    let mut random = Random(seed);
+    let row = |i: usize| {
+        let layer = i / WIDTH;
+        let mut entries = vec![(i, 1.5 + 0.5 * random.next_unit())];
+        for other in [layer.checked_sub(1), (layer < 2).then_some(layer + 1)].into_iter().flatten() {
+            // One row is much longer than the others.
+            let drawn = if i % WIDTH == 7 { 2 * WIDTH } else { per_row };
+            let mut columns: Vec<usize> = (0..drawn).map(|_| WIDTH * other + random.next_below(WIDTH)).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            entries.extend(columns.into_iter().map(|j| (j, random.next_unit() / (1.0 + drawn as f64))));
+        }
+        entries.sort_unstable_by_key(|entry| entry.0);
+        entries
+    };
+    from_rows(3 * WIDTH, (0..3 * WIDTH).map(row).collect())
+}
+
 /// -1 2 -1: as many levels as rows.
 fn chain<T: Scalar>(n: usize) -> CsrMatrix<T> {
     let row = |i: usize| {
@@ -106,11 +127,21 @@ fn check<T: Scalar>(
 
 fn triangles<T: Scalar>(device: &Device) {
     let cases = [
+        // Narrow levels, for each number of lanes.
         ("few entries", random::<T>(1, 700, 3)),
-        ("more entries", random(2, 300, 40)),
+        ("some entries", random(5, 400, 6)),
+        ("more entries", random(6, 300, 13)),
+        ("many entries", random(7, 250, 25)),
+        ("very many entries", random(2, 300, 40)),
         ("long rows", random(3, 260, 200)),
-        ("a chain", chain(150)),
+        ("a chain", chain(600)),
         ("an arrow", arrow(301)),
+        // Wide ones.
+        ("layers, few entries", layers(1, 3)),
+        ("layers, some entries", layers(2, 9)),
+        ("layers, more entries", layers(3, 20)),
+        ("layers, many entries", layers(4, 40)),
+        ("layers, very many entries", layers(5, 120)),
         ("a diagonal", from_rows(555, (0..555).map(|i| vec![(i, 0.5 + i as f64)]).collect())),
     ];
     for (name, matrix) in cases {
@@ -246,7 +277,8 @@ fn formats(device: &Device) {
 
 /// A NaN of any bits, and those of a flag that has not been set, in the right-hand side.
 fn not_a_number(device: &Device) {
-    let n = 40;
+    // More rows than a tile has.
+    let n = 600;
     let a = device.upload(&chain::<f64>(n)).unwrap();
     for bits in [f64::NAN.to_bits(), u64::MAX, u64::MAX >> 1] {
         let mut b = vec![1.0; n];

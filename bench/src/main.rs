@@ -27,6 +27,7 @@ mod spmm;
 mod spmv;
 mod suite;
 mod table;
+mod trsv;
 mod vector;
 
 use std::process::ExitCode;
@@ -95,6 +96,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench spgemm gen:poisson2d:1024 --dtype f32 --json spgemm.json`.
     Spgemm(spgemm::Options),
+    /// Measures triangular solves with incomplete factors, and their analysis, against cuSPARSE.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench trsv gen:poisson2d:1024 --dtype f64 --json trsv.json`.
+    Trsv(trsv::Options),
     /// Measures algebraic multigrid: setup, new values and solutions, compared with conjugate gradients with Jacobi's preconditioner.
     ///
     /// Prints the report as Markdown: `warpsparse-bench amg gen:poisson3d:200 --json amg.json`.
@@ -153,6 +158,7 @@ impl Benchmark {
             Self::Spmv(options) => spmv::measure(options),
             Self::Spmm(options) => spmm::measure(options),
             Self::Spgemm(options) => spgemm::measure(options),
+            Self::Trsv(options) => trsv::measure(options),
             Self::Amg(options) => amg::measure(options),
             Self::Graphs(options) => graphs::measure(options),
             Self::Gemm(options) => gemm::measure(options),
@@ -173,6 +179,7 @@ impl Benchmark {
             Self::Spmv(options) => &options.settings.conditions.basics,
             Self::Spmm(options) => &options.settings.conditions.basics,
             Self::Spgemm(options) => &options.settings.conditions.basics,
+            Self::Trsv(options) => &options.settings.conditions.basics,
             Self::Amg(options) => &options.settings.conditions.basics,
             Self::Graphs(options) => &options.basics,
             Self::Gemm(options) => &options.conditions.basics,

@@ -18,6 +18,8 @@ pub(crate) enum Suite {
     Large,
     /// A cubic grid, for a product of three matrices.
     Grid,
+    /// Systems whose incomplete factors are solved with: stencils, solids, and a graph's Laplacian.
+    Triangles,
     /// Systems of diffusion, up to 16.8 million unknowns: isotropic, anisotropic, with jumps.
     Diffusion,
 }
@@ -43,6 +45,9 @@ const LARGE: &[&str] = &["gen:poisson2d:2048", "gen:uniform:1250000:16", "gen:rm
 
 /// A grid of points in three dimensions.
 const GRID: &[&str] = &["gen:poisson3d:160"];
+
+/// Those whose incomplete factors are solved with.
+const TRIANGLES: &[&str] = &["gen:poisson3d:128", "gen:fem3:10000", "gen:poisson2d:1024"];
 
 /// Diffusion on grids.
 const DIFFUSION: &[&str] = &[
@@ -77,12 +82,17 @@ impl Suite {
             Self::Dense => (GENERATED, GRAPHS),
             Self::Squares => (SQUARED, FILES),
             Self::Large => (LARGE, &[][..]),
+            Self::Triangles => (TRIANGLES, &["bcsstk16", "graphlap:copter2"][..]),
             Self::Grid => (GRID, &[][..]),
             Self::Diffusion => (DIFFUSION, &[][..]),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));
-        let file = |name: &&str| Ok(MatrixSource::File(data.join(format!("{name}.mtx.gz"))));
+        let path = |name: &str| data.join(format!("{name}.mtx.gz"));
+        let file = |name: &&str| match name.strip_prefix("graphlap:") {
+            Some(graph) => Ok(MatrixSource::Laplacian(path(graph))),
+            None => Ok(MatrixSource::File(path(name))),
+        };
         generated.iter().map(|text| text.parse()).chain(files.iter().map(file)).collect()
     }
 }

@@ -1,14 +1,9 @@
 //! The order in which the rows of a triangle can be solved.
 
-use std::{borrow::Cow, ops::Range};
+use std::ops::Range;
 
-use kernels_gpu::trsv::{BLOCK_SIZE, LANES};
-
-use super::{Diagonal, Triangle, bad_diagonal};
-use crate::{CsrMatrix, Device, DeviceVec, Result, Scalar, algebra::Operand, memory};
-
-/// Up to so many entries of a row in the mean, a row gets so many lanes. Not measured yet.
-const MEAN_OF_LANES: [(u32, u32); 2] = [(6, LANES[0]), (64, LANES[1])];
+use super::{Diagonal, Triangle, analysis, analysis::OnDevice, bad_diagonal};
+use crate::{CsrMatrix, DeviceVec, Result, Scalar, algebra::Operand, memory};
 
 /// The rows of a triangle by level.
 #[derive(Debug)]
@@ -20,32 +15,58 @@ pub(crate) struct Schedule {
     pub(super) on_device: Option<OnDevice>,
 }
 
-/// What kernels know.
-#[derive(Debug)]
-pub(super) struct OnDevice {
-    pub(super) order: DeviceVec<u32>,
-    /// Of each row in that order, the first entry of its part without the diagonal, in the upper half, and their number.
-    pub(super) spans: DeviceVec<u64>,
-    /// The first place of each tile in that order, and the end of the last.
-    pub(super) tiles: DeviceVec<u32>,
-    pub(super) lanes: u32,
-}
-
 impl Schedule {
-    /// Analyses a triangle of a square matrix.
+    /// Analyses a triangle of a square matrix with ascending columns. If the diagonal is stored, it is that of factors to come: its values may still be anything.
     ///
     /// # Errors
     /// [`Breakdown`](crate::Error::Breakdown) if an element of a stored diagonal is missing.
-    pub(crate) fn new(rows: &Rows<'_>, triangle: Triangle, diagonal: Diagonal) -> Result<Self> {
-        if diagonal == Diagonal::Stored
-            && let Some(row) = (0..rows.len()).find(|&row| !rows.has_diagonal(row))
-        {
-            return Err(bad_diagonal(row));
-        }
-        let (of_rows, first_places) = rows.levels(triangle)?;
-        let levels = first_places.len() - 1;
-        let on_device =
-            rows.device.map(|device| OnDevice::new(device, (rows, triangle), &of_rows, first_places)).transpose()?;
+    pub(crate) fn new<T: Scalar>(matrix: &Operand<T>, triangle: Triangle, diagonal: Diagonal) -> Result<Self> {
+        Self::of(matrix, (triangle, diagonal), false, None)
+    }
+
+    /// As [`new`](Self::new), but it is also an error if an element of a stored diagonal is zero or not finite.
+    pub(super) fn of_divisors<T: Scalar>(matrix: &Operand<T>, triangle: Triangle, diagonal: Diagonal) -> Result<Self> {
+        Self::of(matrix, (triangle, diagonal), true, None)
+    }
+
+    /// As [`new`](Self::new) with a stored diagonal, and the entry on the diagonal of each row, on the device; the CPU finds it itself.
+    pub(crate) fn with_diagonals<T: Scalar>(
+        matrix: &Operand<T>,
+        triangle: Triangle,
+    ) -> Result<(Self, Option<DeviceVec<u32>>)> {
+        let mut diagonals = match matrix {
+            Operand::Host(_) => None,
+            Operand::Device(arrays) => Some(arrays.device.scratch(arrays.nrows as usize)?),
+        };
+        let schedule = Self::of(matrix, (triangle, Diagonal::Stored), false, diagonals.as_mut())?;
+        Ok((schedule, diagonals))
+    }
+
+    fn of<T: Scalar>(
+        matrix: &Operand<T>,
+        (triangle, diagonal): (Triangle, Diagonal),
+        divides: bool,
+        diagonals: Option<&mut DeviceVec<u32>>,
+    ) -> Result<Self> {
+        let (levels, on_device) = match matrix {
+            Operand::Device(arrays) => {
+                let (levels, on_device) = analysis::analyse(arrays, (triangle, diagonal), divides, diagonals)?;
+                (levels, Some(on_device))
+            }
+            Operand::Host(matrix) => {
+                let (rows, values) = (Rows::on_cpu(matrix), matrix.values());
+                let is_bad = |&row: &usize| match rows.diagonal(row) {
+                    None => true,
+                    Some(entry) => divides && is_no_divisor(values[entry]),
+                };
+                if diagonal == Diagonal::Stored
+                    && let Some(row) = (0..rows.len()).find(is_bad)
+                {
+                    return Err(bad_diagonal(row));
+                }
+                (rows.levels(triangle)?.iter().max().map_or(0, |&deepest| deepest as usize + 1), None)
+            }
+        };
         Ok(Self { triangle, diagonal, levels, on_device })
     }
 
@@ -59,29 +80,19 @@ impl Schedule {
     }
 }
 
-/// The pattern of a canonical matrix, on the host.
+fn is_no_divisor<T: Scalar>(element: T) -> bool {
+    element == T::default() || !element.to_f64().is_finite()
+}
+
+/// The pattern of a canonical matrix on the CPU.
 pub(crate) struct Rows<'a> {
-    offsets: Cow<'a, [u32]>,
-    columns: Cow<'a, [u32]>,
-    /// Where the matrix is, if that is a GPU or the emulator.
-    device: Option<&'a Device>,
+    offsets: &'a [u32],
+    columns: &'a [u32],
 }
 
 impl<'a> Rows<'a> {
-    /// Copies the pattern of a matrix that is not on the CPU, and waits for it.
-    pub(crate) fn of<T: Scalar>(matrix: &'a Operand<T>) -> Result<Self> {
-        Ok(match matrix {
-            Operand::Host(matrix) => Self::on_cpu(matrix),
-            Operand::Device(arrays) => {
-                let device = &arrays.device;
-                let (offsets, columns) = (arrays.row_offsets.to_vec(device)?, arrays.col_indices.to_vec(device)?);
-                Self { offsets: offsets.into(), columns: columns.into(), device: Some(device) }
-            }
-        })
-    }
-
     pub(crate) fn on_cpu<T: Scalar>(matrix: &'a CsrMatrix<T>) -> Self {
-        Self { offsets: matrix.row_offsets().into(), columns: matrix.col_indices().into(), device: None }
+        Self { offsets: matrix.row_offsets(), columns: matrix.col_indices() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -94,72 +105,30 @@ impl<'a> Rows<'a> {
         begin + self.columns[begin..end].partition_point(|&column| (column as usize) < row)
     }
 
-    fn has_diagonal(&self, row: usize) -> bool {
+    /// The entry on the diagonal of a row.
+    fn diagonal(&self, row: usize) -> Option<usize> {
         let split = self.split(row);
-        split < self.offsets[row + 1] as usize && self.columns[split] as usize == row
+        (split < self.offsets[row + 1] as usize && self.columns[split] as usize == row).then_some(split)
     }
 
     /// The entries of a row of the triangle without the diagonal.
     pub(super) fn span(&self, row: usize, triangle: Triangle) -> Range<usize> {
-        let split = self.split(row);
-        match triangle {
-            Triangle::Lower => self.offsets[row] as usize..split,
-            Triangle::Upper => split + usize::from(self.has_diagonal(row))..self.offsets[row + 1] as usize,
+        match (triangle, self.diagonal(row)) {
+            (Triangle::Lower, _) => self.offsets[row] as usize..self.split(row),
+            (Triangle::Upper, Some(diagonal)) => diagonal + 1..self.offsets[row + 1] as usize,
+            (Triangle::Upper, None) => self.split(row)..self.offsets[row + 1] as usize,
         }
     }
 
-    /// The level of each row, and the first place of each level in the order of levels, with the end of the last.
-    fn levels(&self, triangle: Triangle) -> Result<(Vec<u32>, Vec<u32>)> {
+    /// The level of each row.
+    pub(super) fn levels(&self, triangle: Triangle) -> Result<Vec<u32>> {
         let n = self.len();
-        let (mut levels, mut first_places) = (memory::zeros::<u32>(n)?, vec![0u32]);
+        let mut levels = memory::zeros::<u32>(n)?;
         for step in 0..n {
             let row = triangle.nth(step, n);
             let columns = &self.columns[self.span(row, triangle)];
-            let level = columns.iter().map(|&column| levels[column as usize] + 1).max().unwrap_or(0);
-            levels[row] = level;
-            if first_places.len() < level as usize + 2 {
-                first_places.push(0);
-            }
-            first_places[level as usize + 1] += 1;
+            levels[row] = columns.iter().map(|&column| levels[column as usize] + 1).max().unwrap_or(0);
         }
-        for level in 1..first_places.len() {
-            first_places[level] += first_places[level - 1];
-        }
-        Ok((levels, first_places))
-    }
-}
-
-impl OnDevice {
-    fn new(
-        device: &Device,
-        (rows, triangle): (&Rows<'_>, Triangle),
-        levels: &[u32],
-        first_places: Vec<u32>,
-    ) -> Result<Self> {
-        let n = rows.len();
-        let (mut order, mut spans, mut entries) = (memory::zeros::<u32>(n)?, memory::zeros::<u64>(n)?, 0);
-        let mut next = first_places.clone();
-        for (row, &level) in levels.iter().enumerate() {
-            let place = next[level as usize] as usize;
-            next[level as usize] += 1;
-            let span = rows.span(row, triangle);
-            order[place] = row as u32;
-            spans[place] = (span.start as u64) << 32 | span.len() as u64;
-            entries += span.len();
-        }
-        let mean = entries.div_ceil(n.max(1)) as u32;
-        let lanes = MEAN_OF_LANES.iter().find(|(most, _)| mean <= *most).map_or(LANES[2], |(_, lanes)| *lanes);
-        let step = BLOCK_SIZE / lanes;
-        let mut tiles = vec![];
-        for level in first_places.windows(2) {
-            tiles.extend((level[0]..level[1]).step_by(step as usize));
-        }
-        tiles.push(n as u32);
-        Ok(Self {
-            order: device.upload_vec(&order)?,
-            spans: device.upload_vec(&spans)?,
-            tiles: device.upload_vec(&tiles)?,
-            lanes,
-        })
+        Ok(levels)
     }
 }

@@ -2,7 +2,7 @@
 
 use kernels_gpu::trsv::{AFTER, Args, BEFORE, ClearArgs, Key, Operation, UNIT, clear_grid_size, grid_size};
 
-use super::{Diagonal, Rows, Schedule, Triangle, levels::OnDevice};
+use super::{Diagonal, Rows, Schedule, Triangle, analysis::OnDevice};
 use crate::{
     CsrMatrix, DenseMut, DenseRef, DeviceSlice, DeviceSliceMut, Error, Order, Result, Scalar,
     algebra::Operand,
@@ -128,6 +128,7 @@ impl Schedule {
                 (Diagonal::Stored, Triangle::Lower) => AFTER,
                 (Diagonal::Stored, Triangle::Upper) => BEFORE,
             },
+            reach: on_device.reach,
             b_row: b_strides.row as u64,
             b_column: b_strides.column as u64,
             x_row,
@@ -137,13 +138,19 @@ impl Schedule {
             order: on_device.order.readable(),
             spans: on_device.spans.readable(),
             tiles_of_rows: on_device.tiles.readable(),
+            places: on_device.narrow.as_ref().map(|narrow| narrow.places.readable()).unwrap_or_default(),
+            depths: on_device.narrow.as_ref().map(|narrow| narrow.depths.readable()).unwrap_or_default(),
             b: b.readable(),
             x: out,
             ticket: ticket.writable(),
         };
         let blocks = grid_size(tiles, columns) as u32;
+        let operation = match on_device.narrow {
+            None => Operation::Solve(on_device.lanes),
+            Some(_) => Operation::SolveNarrow(on_device.lanes),
+        };
         // SAFETY: the schedule of this matrix's pattern, whose rows wait for those of earlier tiles; `b` and `x` have an element for each row and column, and `x` is
         // borrowed mutably and cleared; the entry is for `T`.
-        unsafe { launch(queue, entry(Operation::Solve(on_device.lanes)), blocks, args) }
+        unsafe { launch(queue, entry(operation), blocks, args) }
     }
 }

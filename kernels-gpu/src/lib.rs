@@ -186,6 +186,9 @@ pub mod radix_count;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "radix_sort"))]
 #[path = "primitives/radix_sort.rs"]
 pub mod radix_sort;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "row_levels"))]
+#[path = "triangular/row_levels.rs"]
+pub mod row_levels;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "run_sums"))]
 #[path = "primitives/run_sums.rs"]
 pub mod run_sums;
@@ -286,6 +289,7 @@ pub const FAMILIES: &[Family] = &[
     prefix_sum::FAMILY,
     radix_count::FAMILY,
     radix_sort::FAMILY,
+    row_levels::FAMILY,
     run_sums::FAMILY,
     spgemm_bitmap::FAMILY,
     spgemm_gather::FAMILY,

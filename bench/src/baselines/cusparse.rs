@@ -9,6 +9,7 @@ mod matrix;
 mod product;
 mod spgemm;
 mod spmm;
+mod spsv;
 
 use cudarc::cusparse::sys::cusparseSpMVAlg_t as Algorithm;
 use measure::{
@@ -20,13 +21,13 @@ use warpsparse::{CooMatrix, CsrMatrix, Scalar};
 use self::library::find_preprocess;
 use super::Run;
 
-pub(crate) use self::spgemm::spgemm_runs;
 pub(super) use self::{
     library::{Handle, describe},
     matrix::Number,
     product::{Product, Set},
     spmm::dense_runs,
 };
+pub(crate) use self::{spgemm::spgemm_runs, spsv::spsv_run};
 
 /// A format that cuSPARSE multiplies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,10 @@ use measure::{DenseProblem, Figures, GemmProblem, Measurement, Problem};
 use serde::Serialize;
 use warpsparse::{Device, Scalar};
 
-pub(crate) use self::{cublas::Calls as CublasCalls, cusparse::spgemm_runs};
+pub(crate) use self::{
+    cublas::Calls as CublasCalls,
+    cusparse::{spgemm_runs, spsv_run},
+};
 use super::report::Skipped;
 use crate::vector::{Operation, VectorProblem};
 

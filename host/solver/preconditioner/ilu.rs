@@ -40,7 +40,7 @@ const LAST_SHIFT: f64 = 100.0;
 /// [`TriangularSolver`](crate::TriangularSolver). Factors and applications have the same bits in every run, and the factors on every device. Applications queue
 /// operations without waiting and can be recorded.
 ///
-/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row.
+/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row, up to 44 where levels have few rows.
 #[derive(Debug)]
 pub struct Ilu<T> {
     /// L without its diagonal of ones, and U.
@@ -93,13 +93,8 @@ impl<T: Scalar> Ilu<T> {
         device::refuse("an incomplete factorisation")?;
         check_length("the row of A", a.nrows(), a.ncols())?;
         let matrix = a.operand()?.canonical()?;
-        let rows = Rows::of(&matrix)?;
-        let lower = Schedule::new(&rows, Triangle::Lower, Diagonal::Unit)?;
-        let upper = Schedule::new(&rows, Triangle::Upper, Diagonal::Stored)?;
-        let diagonals = match &matrix {
-            Operand::Host(_) => None,
-            Operand::Device(arrays) => Some(arrays.device.upload_vec(&diagonals(&rows)?)?),
-        };
+        let lower = Schedule::new(&matrix, Triangle::Lower, Diagonal::Unit)?;
+        let (upper, diagonals) = Schedule::with_diagonals(&matrix, Triangle::Upper)?;
         let pattern = Pattern { lower, upper, diagonals };
         let (factors, shift) = factor(&matrix, &pattern, kind)?;
         let middle = Arc::new(Mutex::new(a.device().scratch(a.nrows())?));

@@ -133,23 +133,24 @@ unsafe fn factor<T: Scalar>(args: Args<T>) {
         warp::sync_warp(u32::MAX);
         while entry < diagonal {
             let other = mem::load_readonly(args.col_indices.add(entry as usize)) as usize;
-            while atomic_load_u32_device(args.done.add(other), Acquire) == 0 {}
             let pivot = mem::load_readonly(args.diagonals.add(other));
+            let other_end = mem::load_readonly(args.row_offsets.add(other + 1));
+            // What the pattern tells is found before the wait.
+            let mut theirs = pivot + 1 + lane;
+            let mut own = entry_of_column_of(args.col_indices, theirs, other_end, entry + 1, end);
+            while atomic_load_u32_device(args.done.add(other), Acquire) == 0 {}
             let factor = mem::load(args.values.add(entry as usize)) / mem::load(args.values.add(pivot as usize));
             warp::sync_warp(u32::MAX);
             if lane == 0 {
                 mem::store(args.values.add(entry as usize), factor);
             }
-            let other_end = mem::load_readonly(args.row_offsets.add(other + 1));
-            let mut theirs = pivot + 1 + lane;
             while theirs < other_end {
-                let column = mem::load_readonly(args.col_indices.add(theirs as usize));
-                let own = first_not_below(args.col_indices, entry + 1, end, column);
-                if own < end && mem::load_readonly(args.col_indices.add(own as usize)) == column {
+                if own < end {
                     let at = args.values.add(own as usize);
                     mem::store(at, (-factor).mul_add(mem::load(args.values.add(theirs as usize)), mem::load(at)));
                 }
                 theirs += WARP_SIZE;
+                own = entry_of_column_of(args.col_indices, theirs, other_end, entry + 1, end);
             }
             warp::sync_warp(u32::MAX);
             entry += 1;
@@ -160,5 +161,22 @@ unsafe fn factor<T: Scalar>(args: Args<T>) {
             }
             atomic_store_u32_device(args.done.add(row), Release, 1);
         }
+    }
+}
+
+/// The entry from `begin` to `end` that has the column of the entry `theirs`; `end` if there is none, or `theirs` is not before `their_end`.
+///
+/// # Safety
+/// The entries are of the matrix, and their columns ascend from `begin` to `end`.
+#[inline(always)]
+unsafe fn entry_of_column_of(col_indices: *const u32, theirs: u32, their_end: u32, begin: u32, end: u32) -> u32 {
+    if theirs >= their_end {
+        return end;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let column = mem::load_readonly(col_indices.add(theirs as usize));
+        let own = first_not_below(col_indices, begin, end, column);
+        if own < end && mem::load_readonly(col_indices.add(own as usize)) == column { own } else { end }
     }
 }

@@ -18,9 +18,18 @@
 //! All levels are one launch. A block takes the number of its tile from a counter, so that the tiles before it belong to blocks that have begun: waiting for
 //! their rows ends, in whatever order a GPU starts its blocks (as in `tile_prefix`). The rows of a tile do not wait for one another.
 //!
+//! A level takes as long as its slowest row from the moment when that row's last element of `x` appears. So everything else is loaded before: the entries, `b`
+//! and the diagonal. All elements that a lane misses are looked for at a time. And only blocks that will soon be needed look for them: one thread of each block waits
+//! for a row of the tile [`Args::reach`] tiles before, so that blocks further on take no bandwidth from those that others wait for.
+//!
 //! An element of `x` carries its own flag: before the solve it is a NaN that no kernel computes, and a lane reads it until it is anything else. So relaxed accesses
 //! suffice, without fences (after Liu, Li, Hogg, Duff & Vinter, "A synchronization-free algorithm for parallel sparse triangular solves", 2016, who count
-//! dependencies). The order of the additions is always the same.
+//! dependencies).
+//!
+//! The order of the additions is always the same: lane `l` adds up the entries `l`, `l + LANES` and so on of its row, and the lanes' sums form a tree.
+//!
+//! # Narrow levels
+//! Where levels have few rows, a tile of a larger block holds several whole levels, and elements of `x` go through shared memory from one to the next (`trsv/narrow.rs`).
 //!
 //! # Bytes moved
 //! The triangle, 12 bytes a row for its order, `b` and `x`, and `x` once more to clear it.
@@ -30,30 +39,36 @@
 //! 1. `args` describes live global memory, each array as long as its field says. `x` and `ticket` overlap no other array, and nothing else accesses them during the launch;
 //!    nothing writes what is read.
 //! 2. `b` has an element at `row * b_row + column * b_column` for each row and column, and likewise `x`, each at a place of its own.
-//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`clear_grid_size`] or [`grid_size`] blocks.
+//! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of narrow levels [`NARROW_BLOCK_SIZE`], and the grid has [`clear_grid_size`] or [`grid_size`] blocks.
 //!
 //! A solve also:
-//! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend,
-//!    end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each.
-//! 5. `x` and `ticket` are as `clear` leaves them.
+//! 4. `order` has each row once. `spans` are entries of the row in that place, without its diagonal, whose columns are rows of earlier tiles. The tiles begin at 0, ascend until
+//!    they end at `rows`, and have at most `BLOCK_SIZE / LANES` rows each; empty tiles may follow.
+//! 5. `x` and `ticket` are as `clear` leaves them. `reach` is not 0.
+//!
+//! A solve of narrow levels has up to `NARROW_BLOCK_SIZE / LANES` rows in a tile, which are rows of one level, or all rows of some; then columns may be rows of the same tile
+//! in levels before. `places` says where each row is in `order`, and `depths` ascend with the levels.
+
+#[path = "trsv/narrow.rs"]
+mod narrow;
+#[path = "trsv/parts.rs"]
+mod parts;
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use cuda_std::{
-    atomic::{
-        atomic_fetch_add_u32_device, atomic_load_f32_device, atomic_load_f64_device, atomic_store_f32_device,
-        atomic_store_f64_device,
-    },
-    mem, shared_array, thread, warp,
-};
+use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, shared_array, thread, warp};
 
-use crate::{DType, Scalar, args::args, family::family, grid::thread_index, row_sum::sum_of_group, unroll::unroll};
+use self::parts::{Batch, Flagged, Row, Tile};
+use crate::{DType, args::args, family::family, grid::thread_index, row_sum::sum_of_group};
 
 /// Threads per block. Not measured yet.
 pub const BLOCK_SIZE: u32 = 128;
 
-/// Entries that a lane loads before it waits for the first element of `x`. Not measured yet.
-const AHEAD: u32 = 4;
+/// Threads per block where a tile holds several levels: with twice as many, a thread has too few registers. Not measured yet.
+pub const NARROW_BLOCK_SIZE: u32 = 512;
+
+/// Entries that a lane loads before it waits for elements of `x`. Not measured yet.
+const AHEAD: usize = 4;
 
 args! {
     /// The arguments of `clear`.
@@ -86,6 +101,8 @@ args! {
         value columns: u32,
         /// Where the elements of the diagonal are: [`UNIT`], [`AFTER`] or [`BEFORE`].
         value diagonal: u32,
+        /// So many tiles before its own, a block looks whether its turn will come soon.
+        value reach: u32,
         /// The distance of rows in `b`.
         value b_row: u64,
         /// The distance of columns in `b`.
@@ -104,6 +121,10 @@ args! {
         read spans: u64 [rows as usize],
         /// The first place of each tile in that order, and the end of the last.
         read tiles_of_rows: u32 [tiles as usize + 1],
+        /// The place of each row in the order, for narrow levels, or null.
+        read places: u32 [null or rows as usize],
+        /// The depths of the rows in that order, one more than their levels, for narrow levels, or null.
+        read depths: u32 [null or rows as usize],
         /// The right-hand sides.
         read b: T,
         /// The solutions.
@@ -127,10 +148,12 @@ pub enum Operation {
     Clear,
     /// Solves, with so many lanes a row.
     Solve(u32),
+    /// Solves with tiles of several levels, with so many lanes a row.
+    SolveNarrow(u32),
 }
 
 /// The numbers of lanes that there are entries for.
-pub const LANES: [u32; 3] = [1, 8, 32];
+pub const LANES: [u32; 5] = [1, 4, 8, 16, 32];
 
 family! {
     "trsv", blocks of BLOCK_SIZE;
@@ -145,11 +168,25 @@ family! {
     trsv_clear_f32(Operation::Clear, DType::F32): ClearArgs<f32> => clear::<f32>;
     trsv_clear_f64(Operation::Clear, DType::F64): ClearArgs<f64> => clear::<f64>;
     trsv_f32_t1(Operation::Solve(1), DType::F32): Args<f32> => solve::<f32, 1>;
+    trsv_f32_t4(Operation::Solve(4), DType::F32): Args<f32> => solve::<f32, 4>;
     trsv_f32_t8(Operation::Solve(8), DType::F32): Args<f32> => solve::<f32, 8>;
+    trsv_f32_t16(Operation::Solve(16), DType::F32): Args<f32> => solve::<f32, 16>;
     trsv_f32_t32(Operation::Solve(32), DType::F32): Args<f32> => solve::<f32, 32>;
+    trsv_narrow_f32_t1(Operation::SolveNarrow(1), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 1>;
+    trsv_narrow_f32_t4(Operation::SolveNarrow(4), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 4>;
+    trsv_narrow_f32_t8(Operation::SolveNarrow(8), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 8>;
+    trsv_narrow_f32_t16(Operation::SolveNarrow(16), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 16>;
+    trsv_narrow_f32_t32(Operation::SolveNarrow(32), DType::F32): Args<f32>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f32, 32>;
     trsv_f64_t1(Operation::Solve(1), DType::F64): Args<f64> => solve::<f64, 1>;
+    trsv_f64_t4(Operation::Solve(4), DType::F64): Args<f64> => solve::<f64, 4>;
     trsv_f64_t8(Operation::Solve(8), DType::F64): Args<f64> => solve::<f64, 8>;
+    trsv_f64_t16(Operation::Solve(16), DType::F64): Args<f64> => solve::<f64, 16>;
     trsv_f64_t32(Operation::Solve(32), DType::F64): Args<f64> => solve::<f64, 32>;
+    trsv_narrow_f64_t1(Operation::SolveNarrow(1), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 1>;
+    trsv_narrow_f64_t4(Operation::SolveNarrow(4), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 4>;
+    trsv_narrow_f64_t8(Operation::SolveNarrow(8), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 8>;
+    trsv_narrow_f64_t16(Operation::SolveNarrow(16), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 16>;
+    trsv_narrow_f64_t32(Operation::SolveNarrow(32), DType::F64): Args<f64>, blocks of NARROW_BLOCK_SIZE => narrow::solve::<f64, 32>;
 }
 
 /// Blocks that clear so many elements.
@@ -162,55 +199,6 @@ pub const fn clear_grid_size(elements: u64) -> u64 {
 #[must_use]
 pub const fn grid_size(tiles: u32, columns: u32) -> u64 {
     tiles as u64 * columns as u64
-}
-
-/// An element that carries its own flag.
-trait Flagged: Scalar {
-    /// The NaN of ones only. The NaNs of a GPU's operations have other bits.
-    const MISSING: Self;
-
-    fn is_missing(self) -> bool;
-
-    /// # Safety
-    /// Global memory that is accessed by atomics alone.
-    unsafe fn look(at: *const Self) -> Self;
-
-    /// # Safety
-    /// As for [`look`](Self::look).
-    unsafe fn publish(at: *mut Self, value: Self);
-}
-
-macro_rules! flagged {
-    ($($T:ident $Bits:ident $load:ident $store:ident;)*) => {$(
-        impl Flagged for $T {
-            const MISSING: Self = $T::from_bits($Bits::MAX);
-
-            #[inline(always)]
-            fn is_missing(self) -> bool {
-                self.to_bits() == $Bits::MAX
-            }
-
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            unsafe fn look(at: *const Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $load(at, Relaxed) }
-            }
-
-            #[inline(always)]
-            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-            unsafe fn publish(at: *mut Self, value: Self) {
-                // A NaN that came with the input.
-                let value = if value.is_missing() { $T::NAN } else { value };
-                // SAFETY: the caller's promise.
-                unsafe { $store(at, Relaxed, value) }
-            }
-        }
-    )*};
-}
-flagged! {
-    f32 u32 atomic_load_f32_device atomic_store_f32_device;
-    f64 u64 atomic_load_f64_device atomic_store_f64_device;
 }
 
 /// # Safety
@@ -245,53 +233,22 @@ unsafe fn solve<T: Flagged, const LANES: u32>(args: Args<T>) {
             ticket.store(0, atomic_fetch_add_u32_device(args.ticket, Relaxed, 1));
         }
         thread::sync_threads();
-        let number = ticket.load(0);
-        let (tile, column) = ((number / args.columns) as usize, u64::from(number % args.columns));
-        let place = mem::load_readonly(args.tiles_of_rows.add(tile)) + group;
-        let ours = place < mem::load_readonly(args.tiles_of_rows.add(tile + 1));
-        let b = args.b.wrapping_add((column * args.b_column) as usize);
-        let x = args.x.wrapping_add((column * args.x_column) as usize);
-        let (mut row, mut begin, mut length) = (0, 0, 0);
+        let tile = Tile::of(&args, ticket.load(0));
+        let row = Row::of(&args, &tile, tile.begin + group, lane == 0);
+        if thread::thread_idx_x() == 0 {
+            tile.wait(&args);
+        }
+        thread::sync_threads();
         let mut sum = T::ZERO;
-        if ours {
-            row = u64::from(mem::load_readonly(args.order.add(place as usize)));
-            let span = mem::load_readonly(args.spans.add(place as usize));
-            (begin, length) = ((span >> 32) as u32, span as u32);
-            let mut entry = lane;
-            while entry < length {
-                let mut values = [T::ZERO; AHEAD as usize];
-                let mut at = [x.cast_const(); AHEAD as usize];
-                let mut found = [T::ZERO; AHEAD as usize];
-                unroll!(K in [0, 1, 2, 3] {
-                    let own = entry + K * LANES;
-                    if own < length {
-                        let own = (begin + own) as usize;
-                        let other = u64::from(mem::load_readonly(args.col_indices.add(own)));
-                        values[K as usize] = mem::load_readonly(args.values.add(own));
-                        at[K as usize] = x.add((other * args.x_row) as usize);
-                        found[K as usize] = T::look(at[K as usize]);
-                    }
-                });
-                unroll!(K in [0, 1, 2, 3] {
-                    if entry + K * LANES < length {
-                        while found[K as usize].is_missing() {
-                            found[K as usize] = T::look(at[K as usize]);
-                        }
-                        sum = values[K as usize].mul_add(found[K as usize], sum);
-                    }
-                });
-                entry += AHEAD * LANES;
-            }
+        let mut entry = lane;
+        while entry < row.length {
+            let batch = Batch::<_, AHEAD>::load::<false>(&args, &tile, &row, entry, LANES);
+            sum = batch.add_to(sum, |_| T::ZERO);
+            entry += AHEAD as u32 * LANES;
         }
         sum_of_group!(sum, LANES);
-        if ours && lane == 0 {
-            let rest = mem::load_readonly(b.add((row * args.b_row) as usize)) - sum;
-            let value = match args.diagonal {
-                UNIT => rest,
-                AFTER => rest / mem::load_readonly(args.values.add((begin + length) as usize)),
-                _ => rest / mem::load_readonly(args.values.add((begin - 1) as usize)),
-            };
-            T::publish(x.add((row * args.x_row) as usize), value);
+        if row.exists && lane == 0 {
+            row.finish(&args, sum, |value| T::publish(row.x, value));
         }
     }
 }

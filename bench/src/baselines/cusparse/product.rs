@@ -119,11 +119,11 @@ impl<'a, T: Scalar + Number> Product<'a, T> {
 }
 
 /// What cuSPARSE knows of a vector.
-struct VectorDescriptor(RawDescriptor);
+pub(super) struct VectorDescriptor(pub(super) RawDescriptor);
 
 impl VectorDescriptor {
     /// Of so many elements at the address, which must outlive what uses the descriptor.
-    fn new(elements: i64, address: CUdeviceptr, dtype: DataType) -> Result<Self, String> {
+    pub(super) fn new(elements: i64, address: CUdeviceptr, dtype: DataType) -> Result<Self, String> {
         let mut raw = null_mut();
         // SAFETY: writes the descriptor; what it points to is of no concern before it is used.
         check("cusparseCreateDnVec", unsafe {
