@@ -15,20 +15,35 @@ struct Case<T> {
     k: usize,
     rows: u32,
     width: u32,
+    blocks: u32,
     scale: Vec<T>,
     tall: [Vec<T>; 3],
     small: [Vec<T>; 3],
 }
 
 pub(crate) fn all<T: Scalar>(device: &Device) {
-    // Beyond 528 tiles of 256 rows a block has more than one.
     let sizes = [(1, 1), (33, 5), (256, 8), (300, 9), (130, 16), (1, 32), (63, 31), (64, 32), (321, 32)];
     for (n, k) in sizes {
-        let case = Case::<T>::random(n, k);
-        gram(device, &case);
-        residual(device, &case);
-        direction(device, &case);
+        let mut case = Case::<T>::random(n, k);
+        // The second time a block has several tiles.
+        for blocks in [grid_size(case.rows, case.width), 1] {
+            case.blocks = blocks;
+            gram(device, &case);
+            residual(device, &case);
+            direction(device, &case);
+        }
     }
+    sum_of_many_blocks(device);
+}
+
+fn sum_of_many_blocks(device: &Device) {
+    let case = Case::<f64> { blocks: 70, ..Case::random(1, 9) };
+    let square = (case.width * case.width) as usize;
+    let partials = Random(5).vector::<f64>(70 * square);
+    let sums: Vec<_> = (0..square)
+        .map(|at| partials.iter().skip(at).step_by(square).copied().collect::<Sum>().bounded::<f64>(0.0))
+        .collect();
+    assert_within("the sum of 70 blocks", &sum(device, &case, &device.upload_vec(&partials).unwrap()), &sums);
 }
 
 impl<T: Scalar> Case<T> {
@@ -45,7 +60,7 @@ impl<T: Scalar> Case<T> {
         let small = [0; 3].map(|_| filled(&mut random, k, width as usize));
         let mut scale = vec![T::default(); padded(n)];
         scale[..n].iter_mut().for_each(|scale| *scale = T::from_f64(1.5 + random.next_unit()));
-        Self { n, k, rows: padded(n) as u32, width, scale, tall, small }
+        Self { n, k, rows: padded(n) as u32, width, blocks: 1, scale, tall, small }
     }
 
     fn name(&self, what: &str) -> String {
@@ -102,7 +117,7 @@ fn sum<T: Scalar>(device: &Device, case: &Case<T>, partials: &warpsparse::Device
     let mut launch = device.launch(&kernel, sum_grid_size(case.width)).unwrap();
     let args = SumArgs {
         width: case.width,
-        blocks: grid_size(case.rows, case.width),
+        blocks: case.blocks,
         partials: launch.read("partials", partials).unwrap(),
         gram: launch.write("gram", &mut gram).unwrap(),
     };
@@ -116,7 +131,7 @@ fn gram<T: Scalar>(device: &Device, case: &Case<T>) {
     let [y, z] = [0, 1].map(|which| device.upload_vec(&case.tall[which]).unwrap());
     let scale = device.upload_vec(&case.scale).unwrap();
     let mut partials = device.upload_vec(&vec![f64::NAN; case.partials()]).unwrap();
-    let mut launch = device.launch(&kernel, grid_size(case.rows, case.width)).unwrap();
+    let mut launch = device.launch(&kernel, case.blocks).unwrap();
     let args = GramArgs {
         rows: case.rows,
         width: case.width,
@@ -137,7 +152,7 @@ fn residual<T: Scalar>(device: &Device, case: &Case<T>) {
     let [mut q, v] = [0, 1].map(|which| device.upload_vec(&case.tall[which]).unwrap());
     let (factor, scale) = (device.upload_vec(&case.small[0]).unwrap(), device.upload_vec(&case.scale).unwrap());
     let mut partials = device.upload_vec(&vec![f64::NAN; case.partials()]).unwrap();
-    let mut launch = device.launch(&kernel, grid_size(case.rows, case.width)).unwrap();
+    let mut launch = device.launch(&kernel, case.blocks).unwrap();
     let args = ResidualArgs {
         rows: case.rows,
         width: case.width,
@@ -167,7 +182,7 @@ fn direction<T: Scalar>(device: &Device, case: &Case<T>) {
     let [mut q, mut s, mut x] = [0, 1, 2].map(|which| device.upload_vec(&case.tall[which]).unwrap());
     let factors = device.upload_vec(&case.small.concat()).unwrap();
     let scale = device.upload_vec(&case.scale).unwrap();
-    let mut launch = device.launch(&kernel, grid_size(case.rows, case.width)).unwrap();
+    let mut launch = device.launch(&kernel, case.blocks).unwrap();
     let args = DirectionArgs {
         rows: case.rows,
         width: case.width,

@@ -31,12 +31,10 @@ impl Small {
 
     pub(super) fn times(&self, other: &Self) -> Self {
         let mut product = Self::zeros(self.rows, other.cols);
-        for i in 0..self.rows {
-            for k in 0..self.cols {
+        for (i, sums) in product.values.chunks_mut(other.cols.max(1)).enumerate() {
+            for (k, row) in other.values.chunks(other.cols.max(1)).enumerate() {
                 let factor = self.at(i, k);
-                for j in 0..other.cols {
-                    product.values[i * other.cols + j] += factor * other.at(k, j);
-                }
+                sums.iter_mut().zip(row).for_each(|(sum, element)| *sum += factor * element);
             }
         }
         product

@@ -31,7 +31,7 @@
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says, tall matrices aligned to 16 bytes. Nothing else accesses what is
 //!    written during the launch, and nothing writes the rest.
-//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of `sum` [`SUM_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, that of `sum`
+//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of `sum` [`SUM_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, or fewer, but one at least; that of `sum`
 //!    [`sum_grid_size`].
 //! 3. `width` is 8, 16 or 32, and `rows` is [`padded`].
 
