@@ -109,7 +109,7 @@ impl Options {
         drop(matrix);
         let tolerance = self.tol.unwrap_or(if dtype == DTypeName::F32 { 1e-4 } else { 1e-8 });
         let system = |&columns: &usize| {
-            let b = session.device.upload_dense((rows, columns), &random_elements(rows * columns, 1))?;
+            let b = session.device.upload_dense((rows, columns), &random_elements::<T>(rows * columns, 1)?)?;
             let block = block(session, &a, &b, tolerance)?;
             let one_by_one = one_by_one(session, &a, &b, tolerance)?;
             let ratio = one_by_one.time_us.median / block.time_us.median;

@@ -3,7 +3,8 @@
 use warpsparse::{
     Device, Kernel, Scalar,
     kernels_gpu::block_cg::{
-        DirectionArgs, GramArgs, Key, Operation, ResidualArgs, SumArgs, grid_size, padded, sum_grid_size, width,
+        DirectionArgs, GramArgs, InvertArgs, Key, Operation, ResidualArgs, SumArgs, grid_size, padded, sum_grid_size,
+        width,
     },
 };
 
@@ -34,6 +35,57 @@ pub(crate) fn all<T: Scalar>(device: &Device) {
         }
     }
     sum_of_many_blocks(device);
+    for size in [1, 7, 16, 31, 32] {
+        inverse::<T>(device, size);
+    }
+}
+
+/// Of a matrix with one column that depends on others, if there is room, between factors of very different sizes.
+fn inverse<T: Scalar>(device: &Device, size: usize) {
+    let (width, scale) = (width(size as u32) as usize, |i: usize| 10f64.powi((i % 7) as i32 - 3));
+    let kept = if size > 4 { size - 1 } else { size };
+    let element = |i: usize, j: usize| {
+        let last = i.max(j);
+        let (i, j) = (i.min(kept - 1), j.min(kept - 1));
+        let of_i_and_j = if i == j { 4.0 } else { 1.0 / (1 + i + j) as f64 };
+        if last < size { of_i_and_j } else { 0.0 }
+    };
+    let gram: Vec<f64> =
+        (0..width * width).map(|at| element(at / width, at % width) * scale(at / width) * scale(at % width)).collect();
+    let kernel = Kernel::<InvertArgs<T>>::embedded(Key { operation: Operation::Invert(T::DTYPE) }.entry()).unwrap();
+    let run = |gram: &[f64]| {
+        let gram = device.upload_vec(gram).unwrap();
+        let mut factor = device.upload_vec(&vec![T::from_f64(7.0); width * width]).unwrap();
+        let mut inverse = device.upload_vec(&vec![7.0; width * width]).unwrap();
+        let mut launch = device.launch(&kernel, 1).unwrap();
+        let args = InvertArgs {
+            size: size as u32,
+            width: width as u32,
+            gram: launch.read("gram", &gram).unwrap(),
+            factor: launch.write("factor", &mut factor).unwrap(),
+            inverse: launch.write("inverse", &mut inverse).unwrap(),
+        };
+        // SAFETY: the vectors are as long as the kernel needs.
+        unsafe { launch.run(args) }.unwrap();
+        (factor.to_vec().unwrap(), inverse.to_vec().unwrap())
+    };
+    let (factor, inverse) = run(&gram);
+    for i in 0..width {
+        for j in 0..width {
+            let exact = if i == j && i < kept { -1.0 } else { 0.0 };
+            let product: f64 = (0..width)
+                .map(|k| inverse[i * width + k] * scale(i) * scale(k) * gram[k * width + j] / (scale(k) * scale(j)))
+                .sum();
+            // The column that is left out has no inverse.
+            assert!(j >= kept || (product - exact).abs() <= 1e-13, "{size}: {i}, {j}: {product}");
+            assert!(i < kept && j < kept || inverse[i * width + j] == 0.0, "{size}: {i}, {j}");
+        }
+    }
+    assert!(factor.iter().zip(&inverse).all(|(factor, inverse)| *factor == T::from_f64(*inverse)));
+    // A last element that makes the matrix indefinite.
+    let mut indefinite = gram;
+    indefinite[(size - 1) * (width + 1)] *= -1.0;
+    assert!(run(&indefinite).1.iter().all(|element| element.is_nan()), "{size}");
 }
 
 fn sum_of_many_blocks(device: &Device) {

@@ -1,7 +1,8 @@
 //! The tall matrices of a group of systems, and what is computed of them: launches of the kernel family `block_cg`.
 
 use kernels_gpu::block_cg::{
-    DirectionArgs, GramArgs, Key, Operation, ResidualArgs, SumArgs, grid_size, padded, sum_grid_size, width,
+    DirectionArgs, GramArgs, InvertArgs, Key, Operation, ResidualArgs, SumArgs, grid_size, padded, pivots,
+    sum_grid_size, width,
 };
 
 use super::{cpu, small::Small};
@@ -26,11 +27,12 @@ pub(super) struct Blocks<T> {
     /// `A S`.
     v: DeviceVec<T>,
     ones: DeviceVec<T>,
-    /// The roots of the preconditioner's elements; empty without one.
+    /// The roots of the preconditioner's elements: ones without one.
     roots: DeviceVec<T>,
     factors: DeviceVec<T>,
     partials: DeviceVec<f64>,
-    gram: DeviceVec<f64>,
+    sums: DeviceVec<f64>,
+    inverse: DeviceVec<f64>,
 }
 
 /// A Gram matrix of [`Blocks`].
@@ -44,21 +46,28 @@ pub(super) enum Of {
     Directions,
 }
 
+impl Of {
+    /// The matrices and the roots of the weights, from `Q`, `S`, `V`, ones and the roots of the preconditioner.
+    fn operands<T>(self, [q, s, v, ones, roots]: [&DeviceVec<T>; 5]) -> [&DeviceVec<T>; 3] {
+        match self {
+            Self::Residuals => [q, q, ones],
+            Self::Preconditioned => [q, q, roots],
+            Self::Directions => [s, v, ones],
+        }
+    }
+}
+
 impl<T: Scalar> Blocks<T> {
     /// Allocates memory for so many systems of `n` equations, at least one, with this preconditioner.
     pub(super) fn new(device: &Device, n: usize, columns: usize, diagonal: Option<&DeviceVec<T>>) -> Result<Self> {
         let width = width(columns as u32);
         let rows = u32::try_from(padded(n)).map_err(|_| Error::Unsupported(format!("{n} equations: 2^32 and more")))?;
         let tall = || device.zeros::<T>(rows as usize * width as usize);
-        let roots = match diagonal {
-            None => device.zeros(0)?,
-            Some(diagonal) => {
-                let mut roots = device.zeros(rows as usize)?;
-                roots.slice_mut(..n)?.assign(diagonal)?;
-                roots.map(Map::Sqrt)?;
-                roots
-            }
-        };
+        let ones = device.filled(rows as usize, T::from_f64(1.0))?;
+        let mut roots = ones.try_clone()?;
+        if let Some(diagonal) = diagonal {
+            roots.slice_mut(..n)?.map_from(Map::Sqrt, diagonal)?;
+        }
         let square = (width * width) as usize;
         Ok(Self {
             device: device.clone(),
@@ -70,11 +79,12 @@ impl<T: Scalar> Blocks<T> {
             q: tall()?,
             s: tall()?,
             v: tall()?,
-            ones: device.filled(rows as usize, T::from_f64(1.0))?,
+            ones,
             roots,
             factors: device.zeros(3 * square)?,
             partials: device.zeros(grid_size(rows, width) as usize * square)?,
-            gram: device.zeros(square)?,
+            sums: device.zeros(square)?,
+            inverse: device.zeros(square)?,
         })
     }
 
@@ -98,64 +108,63 @@ impl<T: Scalar> Blocks<T> {
         a.spmm(T::from_f64(-1.0), x, T::from_f64(1.0), q)
     }
 
-    /// `V = A S`.
-    pub(super) fn multiply(&mut self, a: &DeviceMatrix<T>) -> Result<()> {
-        let (s, v) = (self.s.matrix(self.layout)?, self.v.matrix_mut(self.layout)?);
-        a.spmm(T::from_f64(1.0), s, T::default(), v)
-    }
-
     /// Computes a Gram matrix. Waits for it.
     pub(super) fn gram(&mut self, of: Of) -> Result<Small> {
-        let Self { device, rows, width, q, s, v, ones, roots, partials, .. } = self;
-        let (y, z, scale) = match of {
-            Of::Preconditioned if !roots.is_empty() => (&*q, &*q, &*roots),
-            Of::Residuals | Of::Preconditioned => (&*q, &*q, &*ones),
-            Of::Directions => (&*s, &*v, &*ones),
-        };
-        if let Backend::Cpu { .. } = device.backend() {
-            let [y, z, scale] = [y, z, scale].map(|array| array.as_slice().on_cpu());
+        if let Backend::Cpu { .. } = self.device.backend() {
+            let Self { width, q, s, v, ones, roots, .. } = self;
+            let [y, z, scale] = of.operands([q, s, v, ones, roots]).map(|array| array.as_slice().on_cpu());
             let gram = cpu::gram(*width as usize, y, z, scale);
             return Ok(self.small(gram));
         }
-        let args = GramArgs {
-            rows: *rows,
-            width: *width,
-            y: y.readable(),
-            z: z.readable(),
-            scale: scale.readable(),
-            partials: partials.writable(),
-        };
-        let entry = Key { operation: Operation::Gram(T::DTYPE) }.entry();
-        // SAFETY: tall matrices of padded rows and this width, the root of a weight a row, and room for the sums of each block.
-        unsafe { launch(device, entry, grid_size(*rows, *width), args) }?;
+        self.launch_gram(of)?;
         self.sum()
     }
 
-    /// `Q = Q + V N`; returns the Gram matrix of the new `Q` with the preconditioner. Waits for it.
-    pub(super) fn residual(&mut self, n: &Small) -> Result<Small> {
-        let square = (self.width * self.width) as usize;
-        let factor = self.filled_up(&[n]);
-        self.factors.parts_mut().1.overwrite(&self.device, 0, &factor)?;
-        let Self { device, rows, width, q, v, ones, roots, factors, partials, .. } = self;
-        let scale = if roots.is_empty() { &*ones } else { &*roots };
-        if let Backend::Cpu { .. } = device.backend() {
-            let [v, scale] = [&*v, scale].map(|array| array.as_slice().on_cpu());
-            let gram = cpu::residual(*width as usize, q.as_slice_mut().on_cpu_mut(), v, &factor[..square], scale);
-            return Ok(self.small(gram));
+    fn launch_gram(&mut self, of: Of) -> Result<()> {
+        let Self { device, rows, width, q, s, v, ones, roots, partials, .. } = self;
+        let [y, z, scale] = of.operands([q, s, v, ones, roots]).map(DeviceVec::readable);
+        let args = GramArgs { rows: *rows, width: *width, y, z, scale, partials: partials.writable() };
+        let entry = Key { operation: Operation::Gram(T::DTYPE) }.entry();
+        // SAFETY: tall matrices of padded rows and this width, the root of a weight a row, and room for the sums of each block.
+        unsafe { launch(device, entry, grid_size(*rows, *width), args) }
+    }
+
+    /// `V = A S`, `N = -(S^T V)^-1`, `Q = Q + V N` for the first `rank` columns of `S`. Returns `N`, and the Gram matrix of the new `Q` with the preconditioner.
+    /// `None` if `S^T V` is not positive definite; `Q` is lost then. Waits for the result.
+    pub(super) fn project(&mut self, a: &DeviceMatrix<T>, rank: usize) -> Result<Option<(Small, Small)>> {
+        let (s, v) = (self.s.matrix(self.layout)?, self.v.matrix_mut(self.layout)?);
+        a.spmm(T::from_f64(1.0), s, T::default(), v)?;
+        if let Backend::Cpu { .. } = self.device.backend() {
+            let energies = self.gram(Of::Directions)?.leading(rank);
+            let Some(n) = energies.minus_inverse(pivots(T::DTYPE)) else { return Ok(None) };
+            let factor = self.filled_up(&[&n]);
+            let [v, scale] = [&self.v, &self.roots].map(|array| array.as_slice().on_cpu());
+            let gram = cpu::residual(self.width as usize, self.q.as_slice_mut().on_cpu_mut(), v, &factor, scale);
+            return Ok(Some((n, self.small(gram).leading(rank))));
         }
+        self.launch_gram(Of::Directions)?;
+        self.launch_sum()?;
+        let Self { device, rows, width, q, v, roots, factors, partials, sums, inverse, .. } = self;
+        let (factor, n) = (factors.writable(), inverse.writable());
+        let args = InvertArgs { size: rank as u32, width: *width, gram: sums.readable(), factor, inverse: n };
+        let entry = Key { operation: Operation::Invert(T::DTYPE) }.entry();
+        // SAFETY: squares of this width, of which the first columns count; what is written is borrowed mutably.
+        unsafe { launch(device, entry, 1, args) }?;
         let args = ResidualArgs {
             rows: *rows,
             width: *width,
             v: v.readable(),
             factor: factors.readable(),
-            scale: scale.readable(),
+            scale: roots.readable(),
             q: q.writable(),
             partials: partials.writable(),
         };
         let entry = Key { operation: Operation::Residual(T::DTYPE) }.entry();
-        // SAFETY: as in `gram`; what is written is borrowed mutably.
+        // SAFETY: as in `launch_gram`; what is written is borrowed mutably.
         unsafe { launch(device, entry, grid_size(*rows, *width), args) }?;
-        self.sum()
+        let gram = self.sum()?.leading(rank);
+        let n = self.small(self.inverse.to_vec()?).leading(rank);
+        Ok(n.values.iter().all(|value| !value.is_nan()).then_some((n, gram)))
     }
 
     /// `Q = Q R`, `S = M Q + S Z`, `X = X + S D`.
@@ -173,19 +182,18 @@ impl<T: Scalar> Blocks<T> {
     fn step(&mut self, factors: [&Small; 3], keeps_s: bool) -> Result<()> {
         let factors = self.filled_up(&factors);
         self.factors.copy_from(&factors)?;
-        let Self { device, rows, width, x, q, s, v, ones, roots, factors: on_device, .. } = self;
-        let scale = if roots.is_empty() { &*ones } else { &*roots };
+        let Self { device, rows, width, x, q, s, v, roots, factors: on_device, .. } = self;
         let s = if keeps_s { v } else { s };
         if let Backend::Cpu { .. } = device.backend() {
             let tall = [q, s, x].map(|tall| tall.as_slice_mut().on_cpu_mut());
-            cpu::direction(*width as usize, tall, &factors, scale.as_slice().on_cpu());
+            cpu::direction(*width as usize, tall, &factors, roots.as_slice().on_cpu());
             return Ok(());
         }
         let args = DirectionArgs {
             rows: *rows,
             width: *width,
             factors: on_device.readable(),
-            scale: scale.readable(),
+            scale: roots.readable(),
             q: q.writable(),
             s: s.writable(),
             x: x.writable(),
@@ -196,15 +204,19 @@ impl<T: Scalar> Blocks<T> {
     }
 
     /// Adds up what the blocks have stored.
-    fn sum(&mut self) -> Result<Small> {
-        let Self { device, rows, width, partials, gram, .. } = self;
+    fn launch_sum(&mut self) -> Result<()> {
+        let Self { device, rows, width, partials, sums, .. } = self;
         let blocks = grid_size(*rows, *width);
         let entry = Key { operation: Operation::Sum }.entry();
-        let args = SumArgs { width: *width, blocks, partials: partials.readable(), gram: gram.writable() };
+        let args = SumArgs { width: *width, blocks, partials: partials.readable(), gram: sums.writable() };
         // SAFETY: each block has stored a square of sums, and there is room for one.
-        unsafe { launch(device, entry, sum_grid_size(*width), args) }?;
-        let gram = self.gram.to_vec()?;
-        Ok(self.small(gram))
+        unsafe { launch(device, entry, sum_grid_size(*width), args) }
+    }
+
+    /// [`launch_sum`](Self::launch_sum), and the result.
+    fn sum(&mut self) -> Result<Small> {
+        self.launch_sum()?;
+        Ok(self.small(self.sums.to_vec()?))
     }
 
     /// The part for the true columns.

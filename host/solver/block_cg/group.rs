@@ -7,7 +7,7 @@ use super::{
     small::{Factors, Small},
 };
 use crate::{
-    DenseMut, DenseRef, DeviceMatrix, Result, Scalar,
+    DenseMut, DenseRef, DeviceMatrix, Error, Result, Scalar,
     solver::{
         Callback, Criterion, Progress, SolveInfo, StopReason, breakdown,
         cg::ending,
@@ -169,14 +169,14 @@ impl<T: Scalar> Group<'_, '_, T> {
             if *iterations >= self.limit {
                 return Ok(StopReason::MaxIterations);
             }
-            let inverse = self.energies(c.rows, *iterations)?;
-            let minus = Small::from_fn(c.rows, c.rows, |i, j| -inverse.at(i, j));
-            let gram = self.blocks.residual(&minus)?.leading(c.rows);
+            let Some((n, gram)) = self.blocks.project(self.a, c.rows)? else {
+                return Err(self.breakdown(c.rows, *iterations)?);
+            };
             let factors = self.orthonormal(&gram, *iterations)?;
-            let mut steps = inverse.times(&c);
-            for (j, _) in columns.iter().enumerate().filter(|(_, column)| !column.is_active()) {
-                (0..steps.rows).for_each(|i| steps.values[i * steps.cols + j] = 0.0);
-            }
+            // X = X - S N C, where a column takes part.
+            let product = n.times(&c);
+            let step = |i, j: usize| if columns[j].is_active() { -product.at(i, j) } else { 0.0 };
+            let steps = Small::from_fn(product.rows, product.cols, step);
             self.blocks.direction(&factors.inverse, &factors.z.transposed(), &steps)?;
             c = factors.z.times(&c);
             *iterations += 1;
@@ -190,19 +190,13 @@ impl<T: Scalar> Group<'_, '_, T> {
         }
     }
 
-    /// `V = A S`; returns the inverse of `S^T A S`.
-    fn energies(&mut self, rank: usize, done: usize) -> Result<Small> {
-        self.blocks.multiply(self.a)?;
-        let factors = Factors::of(&self.blocks.gram(Of::Directions)?.leading(rank));
-        // The products are rounded to the element type.
-        let rounding = if size_of::<T>() == 4 { 1e-3 } else { 1e-8 };
-        match factors {
-            None => Err(not_finite(done)),
-            Some(factors) if factors.negative > rounding || factors.rank() == 0 => {
-                ending(status::INDEFINITE, done).map(|_| unreachable!("an error"))
-            }
-            Some(factors) => Ok(factors.inverse_of_gram()),
-        }
+    /// Why `S^T A S` has no inverse.
+    fn breakdown(&mut self, rank: usize, done: usize) -> Result<Error> {
+        let energies = self.blocks.gram(Of::Directions)?.leading(rank);
+        Ok(match energies.values.iter().all(|value| value.is_finite()) {
+            true => ending(status::INDEFINITE, done).expect_err("no way to end"),
+            false => not_finite(done),
+        })
     }
 
     /// The factors of `Q` with this Gram matrix; multiplies `Q` by a first part of the inverse if it takes two.
@@ -254,6 +248,6 @@ impl<T: Scalar> Group<'_, '_, T> {
     }
 }
 
-fn not_finite(done: usize) -> crate::Error {
+fn not_finite(done: usize) -> Error {
     ending(status::NOT_FINITE, done).expect_err("no way to end")
 }

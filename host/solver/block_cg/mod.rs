@@ -44,10 +44,10 @@ use crate::{
 ///
 /// Up to 32 columns are solved at once, more in groups of 32. An iteration is one product with the matrix ([`DeviceMatrix::spmm`]) and 13 passes over
 /// `n * k` elements in all: 2 of that product, 2 for `S^T A S`, 3 for the residuals with their Gram matrix, 6 for new directions and solutions; and
-/// `6 * n * k^2` multiplications. The algebra of the small matrices is the host's, which waits for the device twice an iteration. Sums have a fixed order, and those of `f32` are in `f64`: the same input on the
+/// `6 * n * k^2` multiplications. The host computes some of the small matrices, and waits for the device once an iteration. Sums have a fixed order, and those of `f32` are in `f64`: the same input on the
 /// same device gives the same bits.
 ///
-/// Memory: 4 matrices of `n` rows and as many columns as a group has, but 8, 16 or 32; 1 vector, and 1 more with the preconditioner.
+/// Memory: 4 matrices of `n` rows and as many columns as a group has, but 8, 16 or 32; 2 vectors.
 pub struct BlockCg<'a, T: Scalar> {
     matrix: &'a DeviceMatrix<T>,
     preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,

@@ -51,6 +51,30 @@ impl Small {
         (0..self.rows).map(|i| other.at(i, col) * product(i)).sum()
     }
 
+    /// `-M^-1` of a symmetric matrix, without columns that depend on those before: see the kernel `block_cg_invert`. `None` if it is not positive definite.
+    pub(super) fn minus_inverse(&self, (least, lowest): (f64, f64)) -> Option<Self> {
+        let n = self.rows;
+        let norms: Vec<f64> = (0..n).map(|i| self.at(i, i).sqrt()).collect();
+        let mut swept = Self::from_fn(n, n, |i, j| 0.5 * (self.at(i, j) + self.at(j, i)) / (norms[i] * norms[j]));
+        let mut kept = vec![true; n];
+        for k in 0..n {
+            let pivot = swept.at(k, k);
+            if pivot.is_nan() || pivot < lowest {
+                return None;
+            }
+            kept[k] = pivot > least;
+            if kept[k] {
+                let old = swept.clone();
+                swept = Self::from_fn(n, n, |i, j| match (i == k, j == k) {
+                    (true, true) => -1.0 / pivot,
+                    (false, false) => old.at(i, j) - old.at(i, k) * old.at(k, j) / pivot,
+                    _ => old.at(i, j) / pivot,
+                });
+            }
+        }
+        Some(Self::from_fn(n, n, |i, j| if kept[i] && kept[j] { swept.at(i, j) / (norms[i] * norms[j]) } else { 0.0 }))
+    }
+
     pub(super) fn norm_of_column(&self, col: usize) -> f64 {
         (0..self.rows).map(|i| self.at(i, col).powi(2)).sum::<f64>().sqrt()
     }
@@ -65,8 +89,6 @@ pub(super) struct Factors {
     pub(super) z: Small,
     /// The least square of the distance of a column of `Y` that is kept from the space of those before it, relative to its own.
     pub(super) least: f64,
-    /// How far a column's is below 0, relative to its own: more than rounding only if the matrix is no Gram matrix.
-    pub(super) negative: f64,
 }
 
 impl Factors {
@@ -83,7 +105,6 @@ impl Factors {
         let mut left = Small::from_fn(n, n, |i, j| {
             if is_zero(i, j) { 0.0 } else { 0.5 * (gram.at(i, j) + gram.at(j, i)) / of_norms(i, j) }
         });
-        let has_other = (0..n).any(|i| norms[i] == 0.0 && (0..n).any(|j| gram.at(i, j) != 0.0));
         let (mut pivots, mut rows, mut least) = (Vec::new(), Vec::new(), 1.0f64);
         let mut others: Vec<usize> = (0..n).collect();
         while let Some((place, &pivot)) =
@@ -102,7 +123,6 @@ impl Factors {
             pivots.push(pivot);
             rows.push(row);
         }
-        let lowest = others.iter().map(|&i| left.at(i, i)).fold(0.0, f64::min);
         let rank = pivots.len();
         let mut inverse = Small::zeros(n, rank);
         for col in 0..rank {
@@ -115,16 +135,11 @@ impl Factors {
         }
         (0..n * rank).filter(|at| norms[at / rank] != 0.0).for_each(|at| inverse.values[at] /= norms[at / rank]);
         let z = Small::from_fn(rank, n, |i, j| rows[i][j] * norms[j]);
-        Some(Self { inverse, z, least, negative: if has_other { 1.0 } else { -lowest } })
+        Some(Self { inverse, z, least })
     }
 
     pub(super) fn rank(&self) -> usize {
         self.z.rows
-    }
-
-    /// The inverse of the matrix, on the space of the columns that are kept.
-    pub(super) fn inverse_of_gram(&self) -> Small {
-        self.inverse.times(&self.inverse.transposed())
     }
 }
 
@@ -155,7 +170,7 @@ mod tests {
         let y = columns();
         let factors = Factors::of(&y.transposed().times(&y)).unwrap();
         assert_eq!(factors.rank(), 4);
-        assert!(factors.negative < 1e-13 && factors.least > DEPENDENT);
+        assert!(factors.least > DEPENDENT);
         let q = y.times(&factors.inverse);
         assert_close(&q.transposed().times(&q), &Small::from_fn(4, 4, |i, j| f64::from(u8::from(i == j))), 1e-12);
         let product = q.times(&factors.z);
@@ -168,19 +183,21 @@ mod tests {
     #[test]
     fn the_inverse_of_a_gram_matrix() {
         let gram = Small::from_fn(5, 5, |i, j| if i == j { 3.0 + i as f64 } else { 1.0 / (1.0 + (i + j) as f64) });
-        let factors = Factors::of(&gram).unwrap();
-        let product = factors.inverse_of_gram().times(&gram);
-        assert_close(&product, &Small::from_fn(5, 5, |i, j| f64::from(u8::from(i == j))), 1e-14);
+        let product = gram.minus_inverse((1e-12, -1e-8)).unwrap().times(&gram);
+        assert_close(&product, &Small::from_fn(5, 5, |i, j| -f64::from(u8::from(i == j))), 1e-14);
     }
 
     #[test]
-    fn what_is_no_gram_matrix() {
-        let of = |values: [f64; 4]| Factors::of(&Small { rows: 2, cols: 2, values: values.to_vec() });
-        assert_eq!(of([2.0, 0.0, 0.0, -1.0]).unwrap().negative, 1.0);
-        assert!(of([1.0, 2.0, 2.0, 1.0]).unwrap().negative > 1.0);
-        assert_eq!(of([0.0, 1.0, 1.0, 1.0]).unwrap().negative, 1.0);
-        assert_eq!(of([0.0, 0.0, 0.0, 1.0]).unwrap().negative, 0.0);
-        assert_eq!(of([0.0; 4]).unwrap().rank(), 0);
-        assert!(of([1.0, 0.0, 0.0, f64::NAN]).is_none());
+    fn what_has_no_inverse_or_no_factors() {
+        let of = |values: [f64; 4]| Small { rows: 2, cols: 2, values: values.to_vec() };
+        let inverse = |values| of(values).minus_inverse((1e-12, -1e-8));
+        assert_eq!(inverse([2.0, 0.0, 0.0, -1.0]), None);
+        assert_eq!(inverse([1.0, 2.0, 2.0, 1.0]), None);
+        assert_eq!(inverse([0.0, 1.0, 1.0, 1.0]), None);
+        assert_eq!(inverse([f64::NAN, 0.0, 0.0, 1.0]), None);
+        // The second column depends on the first.
+        assert_eq!(inverse([1.0, 2.0, 2.0, 4.0]).unwrap().values, [-1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(Factors::of(&of([0.0; 4])).unwrap().rank(), 0);
+        assert!(Factors::of(&of([1.0, 0.0, 0.0, f64::NAN])).is_none());
     }
 }

@@ -225,6 +225,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "block_cg",
+        "cg/block_cg/invert.rs",
+        "a column that depends on others is kept",
+        "if pivot > least {",
+        "if pivot > 0.0 || pivot < 0.0 {",
+    ),
+    mutant(
+        "block_cg",
         "cg/block_cg/tile.rs",
         "the last slice of the rows is left out",
         "while slice < self.slices {",

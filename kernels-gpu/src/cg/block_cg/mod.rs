@@ -5,10 +5,12 @@
 //! gram        sums of G = Y^T W Z of each block
 //! residual    Q = Q + V N,  sums of G = Q^T W Q of each block
 //! sum         G, of what the blocks have stored
+//! invert      N = -G^-1; NaN if G is not positive definite
 //! direction   Q = Q R,  S = W Q + S Z,  X = X + S D          with the new Q and the old S
 //! ```
 //! All matrices lie by rows without gaps, and have 8, 16 or 32 columns and [`padded`] rows; where there are fewer, the others hold zeros. The weights `W` of the rows are given by their roots, and multiply both factors of a Gram matrix, so that it is as positive as rounding allows. Its
-//! sums are in `f64` whatever the elements are. The order of all sums depends on the sizes alone.
+//! sums are in `f64` whatever the elements are. The order of all sums depends on the sizes alone. `invert` sweeps the matrix with its diagonal scaled to ones
+//! (Goodnight, "A tutorial on the SWEEP operator", 1979), and leaves out columns that depend on those before.
 //!
 //! # When to use it
 //! Up to 32 columns, any number of rows.
@@ -21,7 +23,7 @@
 //!                                                     two slices are added in order at the end
 //! ```
 //! A block takes every so many tiles, and keeps the small matrices in shared memory. With 16 columns a tile has 128 rows, and with 8 256 rows: always 2048
-//! elements, 16 of a thread. In `sum`, a block has 8 elements of the result, and 32 threads for each.
+//! elements, 16 of a thread. In `sum`, a block has 8 elements of the result, and 32 threads for each; in `invert` each element has a thread.
 //!
 //! # Bytes moved
 //! In passes over `n * width * sizeof T` bytes: `gram` 2, `residual` 3, `direction` 6. Sums of blocks are
@@ -31,21 +33,25 @@
 //! Every entry:
 //! 1. `args` describes live global memory, each array as long as its field says, tall matrices aligned to 16 bytes. Nothing else accesses what is
 //!    written during the launch, and nothing writes the rest.
-//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of `sum` [`SUM_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, or fewer, but one at least; that of `sum`
-//!    [`sum_grid_size`].
+//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of `sum` [`SUM_BLOCK_SIZE`], that of `invert`
+//!    [`INVERT_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, or fewer, but one at least; that of `sum`
+//!    [`sum_grid_size`], that of `invert` one.
 //! 3. `width` is 8, 16 or 32, and `rows` is [`padded`].
 
 mod gram;
+mod invert;
 mod tile;
 mod update;
 
 pub use self::{
     gram::{SUM_BLOCK_SIZE, sum_grid_size},
+    invert::{INVERT_BLOCK_SIZE, pivots},
     tile::{BLOCK_SIZE, MAX_BLOCKS, MAX_COLUMNS, grid_size, padded, width},
 };
 
 use self::{
     gram::{gram, sum},
+    invert::invert,
     update::{direction, direction_bytes, residual},
 };
 use crate::{DType, args::args, family::family};
@@ -122,6 +128,22 @@ args! {
     }
 }
 
+args! {
+    /// The arguments of `invert`.
+    pub struct InvertArgs<T> {
+        /// Rows and columns that are inverted.
+        value size: u32,
+        /// Rows and columns; the result has zeros beyond `size`.
+        value width: u32,
+        /// The matrix, by rows.
+        read gram: f64 [(width * width) as usize],
+        /// The result, rounded.
+        write factor: T [(width * width) as usize],
+        /// The result.
+        write inverse: f64 [(width * width) as usize],
+    }
+}
+
 /// What an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -133,6 +155,8 @@ pub enum Operation {
     Direction(DType),
     /// With [`SumArgs`].
     Sum,
+    /// With [`InvertArgs`].
+    Invert(DType),
 }
 
 family! {
@@ -149,5 +173,7 @@ family! {
     block_cg_residual_f64(Operation::Residual(DType::F64)): ResidualArgs<f64> => residual::<f64>;
     block_cg_direction_f32(Operation::Direction(DType::F32)): DirectionArgs<f32>, shared bytes direction_bytes::<f32>() => direction::<f32>;
     block_cg_direction_f64(Operation::Direction(DType::F64)): DirectionArgs<f64>, shared bytes direction_bytes::<f64>() => direction::<f64>;
+    block_cg_invert_f32(Operation::Invert(DType::F32)): InvertArgs<f32>, blocks of INVERT_BLOCK_SIZE => invert::<f32>;
+    block_cg_invert_f64(Operation::Invert(DType::F64)): InvertArgs<f64>, blocks of INVERT_BLOCK_SIZE => invert::<f64>;
     block_cg_sum(Operation::Sum): SumArgs, blocks of SUM_BLOCK_SIZE => sum;
 }
