@@ -171,7 +171,6 @@ fn fewer_iterations(device: &Device) {
         let info = cg.solve(&device.upload_vec(b).unwrap(), &mut device.zeros(n).unwrap()).unwrap();
         alone = alone.min(info.iterations);
     }
-    println!("{together} iterations together, {alone} alone");
     assert!(infos.iter().all(|info| info.reason == StopReason::Converged));
     assert!(3 * together <= alone, "{together} iterations together, {alone} alone");
 }

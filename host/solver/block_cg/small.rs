@@ -56,13 +56,13 @@ impl Small {
         let n = self.rows;
         let norms: Vec<f64> = (0..n).map(|i| self.at(i, i).sqrt()).collect();
         let mut swept = Self::from_fn(n, n, |i, j| 0.5 * (self.at(i, j) + self.at(j, i)) / (norms[i] * norms[j]));
-        let mut kept = vec![true; n];
+        let mut kept = vec![];
         for k in 0..n {
             let pivot = swept.at(k, k);
             if pivot.is_nan() || pivot < lowest {
                 return None;
             }
-            kept[k] = pivot > least;
+            kept.push(pivot > least);
             if kept[k] {
                 let old = swept.clone();
                 swept = Self::from_fn(n, n, |i, j| match (i == k, j == k) {
