@@ -160,7 +160,7 @@ mod tests {
         Small::from_fn(9, 6, |i, j| match j {
             3 => 1e5 * (element(i, 0) - element(i, 2)),
             4 => 0.0,
-            5 => 1e-6 * element(i, 5),
+            5 => 1e-6 * (i * i) as f64,
             _ => element(i, j),
         })
     }
