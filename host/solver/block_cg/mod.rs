@@ -47,6 +47,8 @@ use crate::{
 /// `6 * n * k^2` multiplications. The host computes some of the small matrices, and waits for the device once an iteration. Sums have a fixed order, and those of `f32` are in `f64`: the same input on the
 /// same device gives the same bits.
 ///
+/// On the CPU it takes longer than the columns one by one if rows have few entries.
+///
 /// Memory: 4 matrices of `n` rows and as many columns as a group has, but 8, 16 or 32; 2 vectors.
 pub struct BlockCg<'a, T: Scalar> {
     matrix: &'a DeviceMatrix<T>,
