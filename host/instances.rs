@@ -5,10 +5,10 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Amg, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec,
-    DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi,
-    Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions,
-    SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
+    Amg, BlockCg, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix,
+    DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu,
+    Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan,
+    SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
     distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
     gemm_autotune, gemm_choice, gemm_with,
 };
@@ -154,6 +154,7 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let b = x.device().zeros::<T>(0)?;
     Cg::new(a).preconditioner(Jacobi::new(a)?).solve(&b, x)?;
+    BlockCg::new(a).preconditioner(Jacobi::new(a)?).solve(b.matrix((0, 0))?, x.matrix_mut((0, 0))?)?;
     let mut amg = Amg::options().build(a)?;
     amg.update_values(a)?;
     let _ = (amg.describe(), amg.solve(&b, x, Tolerance::relative(1.0))?);

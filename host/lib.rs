@@ -36,6 +36,7 @@
 //! - [`Device::record`] records any number of operations once, as a [`Graph`] that queues them many times.
 //! - [`Cg`] solves `A * x = b` for a symmetric positive definite matrix or your own [`LinearOperator`], preconditioned by
 //!   [`Jacobi`] or your own [`Preconditioner`]. [`Tolerance`] sets the stopping criterion, [`SolveInfo`] reports the result.
+//!   [`BlockCg`] solves for many right-hand sides at once.
 //! - [`Solver`] solves any square system, by MINRES, BiCGSTAB, IDR(s), GMRES and others, and least squares by LSMR. [`Amg`] is algebraic multigrid.
 //! - The module [`distributed`] divides a system among several devices: matrices, vectors, products and conjugate gradients.
 //! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
@@ -125,8 +126,8 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, Cg, CgMethod, Chebyshev, Fsai, Ilu, Jacobi,
-    LinearOperator, MixedAmg, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, BlockCg, Cg, CgMethod, Chebyshev, Fsai, Ilu,
+    Jacobi, LinearOperator, MixedAmg, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod,
     SolverPreconditioner, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};

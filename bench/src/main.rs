@@ -13,6 +13,7 @@ mod gemm;
 mod gpu;
 mod graphs;
 mod html;
+mod many;
 mod matrix;
 mod orders;
 mod page;
@@ -104,6 +105,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench amg gen:poisson3d:200 --json amg.json`.
     Amg(amg::Options),
+    /// Measures block conjugate gradients for many right-hand sides, compared with conjugate gradients for one after the other.
+    ///
+    /// A X = B with the Jacobi preconditioner. Prints the report as Markdown: `warpsparse-bench many gen:poisson2d:1024 -c 16 --json many.json`.
+    Many(many::Options),
     /// Measures orders of rows on the device, reverse Cuthill-McKee and clustering, in products of the same matrix.
     ///
     /// Prints the report as Markdown: `warpsparse-bench orders gen:poisson3d:160 --json orders.json`.
@@ -166,6 +171,7 @@ impl Benchmark {
             Self::Vector(options) => vector::measure(options),
             Self::Clock(options) => clock::measure(options),
             Self::FirstUse(options) => first_use::measure(options),
+            Self::Many(options) => many::measure(options),
             Self::Orders(options) => orders::measure(options),
             Self::Scaling(options) => scaling::measure(options),
             Self::Sort(options) => sort::measure(options),
@@ -187,6 +193,7 @@ impl Benchmark {
             Self::Vector(options) => &options.conditions.basics,
             Self::Clock(options) => &options.basics,
             Self::FirstUse(options) => &options.basics,
+            Self::Many(options) => &options.basics,
             Self::Orders(options) => &options.settings.conditions.basics,
             Self::Scaling(options) => &options.basics,
             Self::Sort(options) => &options.basics,

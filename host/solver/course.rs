@@ -63,6 +63,10 @@ pub(crate) enum Phase {
 /// rounding.
 pub(crate) const ACCEPTED: f64 = 1.01;
 
+/// How a solve breaks down before its first iteration.
+pub(crate) const NOT_FINITE_AT_FIRST: &str =
+    "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
+
 /// A direction is kept if the replaced residual is at most this multiple of the updated one,
 const MAX_DRIFT: f64 = 2.0;
 /// and at least this fraction of the round's target.
@@ -83,9 +87,7 @@ impl Course<'_, '_> {
         let limit = self.criterion.limit(method.size());
         let (mut residual, b_norm) = method.residual()?;
         if !residual.is_finite() || !b_norm.is_finite() {
-            let problem =
-                "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
-            return Err(breakdown(0, problem));
+            return Err(breakdown(0, NOT_FINITE_AT_FIRST));
         }
         let target = self.criterion.target(b_norm);
         let mut info = SolveInfo {

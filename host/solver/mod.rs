@@ -3,6 +3,7 @@
 //! A solver is one file over the vector layer; [`cg/plain.rs`](cg) is the model for others. It computes the iterations,
 //! and [`course`] does the rest, from the first residual to the report.
 
+mod block_cg;
 mod cg;
 mod course;
 mod criterion;
@@ -12,6 +13,7 @@ mod operator;
 mod preconditioner;
 mod symmetry;
 
+pub use block_cg::BlockCg;
 pub use cg::{Cg, CgMethod};
 pub(crate) use cg::{StateArrays, ended_in, ending, lanes_of, verdict};
 pub(crate) use course::{Callback, Course, Method, Phase, Round, breakdown};

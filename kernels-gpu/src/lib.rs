@@ -96,6 +96,9 @@ pub mod amg_sweep;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "amg_tentative"))]
 #[path = "amg/amg_tentative.rs"]
 pub mod amg_tentative;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "block_cg"))]
+#[path = "cg/block_cg/mod.rs"]
+pub mod block_cg;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "breadth_first"))]
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
@@ -259,6 +262,7 @@ pub const FAMILIES: &[Family] = &[
     amg_strength::FAMILY,
     amg_sweep::FAMILY,
     amg_tentative::FAMILY,
+    block_cg::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,

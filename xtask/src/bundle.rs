@@ -18,6 +18,7 @@ const BUILT: &[&str] = &[
     "--package=warpsparse",
     "--test=algorithms",
     "--test=amg",
+    "--test=block_cg",
     "--test=cg",
     "--test=cg_misuse",
     "--test=convert",

@@ -1,0 +1,179 @@
+//! The steps of block conjugate gradients: tall matrices with up to 32 columns times small ones, and their Gram matrices.
+//!
+//! # The mathematics
+//! ```text
+//! gram        sums of G = Y^T W Z of each block
+//! residual    Q = Q + V N,  sums of G = Q^T W Q of each block
+//! sum         G, of what the blocks have stored
+//! invert      N = -G^-1; NaN if G is not positive definite
+//! direction   Q = Q R,  S = W Q + S Z,  X = X + S D          with the new Q and the old S
+//! ```
+//! All matrices lie by rows without gaps, and have 8, 16 or 32 columns and [`padded`] rows; where there are fewer, the others hold zeros. The weights `W` of the rows are given by their roots, and multiply both factors of a Gram matrix, so that it is as positive as rounding allows. Its
+//! sums are in `f64` whatever the elements are. The order of all sums depends on the sizes alone. `invert` sweeps the matrix with its diagonal scaled to ones
+//! (Goodnight, "A tutorial on the SWEEP operator", 1979), and leaves out columns that depend on those before.
+//!
+//! # When to use it
+//! Up to 32 columns, any number of rows.
+//!
+//! # Rows, threads, registers (32 columns)
+//! ```text
+//! tile: 64 rows x 32 columns in shared memory       product, a thread: 4 rows x 4 columns of the result
+//!                                                     rows r, r + 16, r + 32, r + 48; columns c..c + 4
+//!                                                   Gram matrix, a thread: 4 x 4 elements of it, over every other row: the
+//!                                                     two slices are added in order at the end
+//! ```
+//! A block takes every so many tiles, and keeps the small matrices in shared memory. With 16 columns a tile has 128 rows, and with 8 256 rows: always 2048
+//! elements, 16 of a thread. In `sum`, a block has 8 elements of the result, and 32 threads for each; in `invert` each element has a thread.
+//!
+//! # Bytes moved
+//! In passes over `n * width * sizeof T` bytes: `gram` 2, `residual` 3, `direction` 6. Sums of blocks are
+//! `8 * width^2` bytes each, in the L2 cache.
+//!
+//! # Safety
+//! Every entry:
+//! 1. `args` describes live global memory, each array as long as its field says, tall matrices aligned to 16 bytes. Nothing else accesses what is
+//!    written during the launch, and nothing writes the rest.
+//! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of `sum` [`SUM_BLOCK_SIZE`], that of `invert`
+//!    [`INVERT_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, or fewer, but one at least; that of `sum`
+//!    [`sum_grid_size`], that of `invert` one.
+//! 3. `width` is 8, 16 or 32, and `rows` is [`padded`].
+
+mod gram;
+mod invert;
+mod tile;
+mod update;
+
+pub use self::{
+    gram::{SUM_BLOCK_SIZE, sum_grid_size},
+    invert::{INVERT_BLOCK_SIZE, pivots},
+    tile::{BLOCK_SIZE, MAX_BLOCKS, MAX_COLUMNS, grid_size, padded, width},
+};
+
+use self::{
+    gram::{gram, sum},
+    invert::invert,
+    update::{direction, direction_bytes, residual},
+};
+use crate::{DType, args::args, family::family};
+
+args! {
+    /// The arguments of `gram`.
+    pub struct GramArgs<T> {
+        /// Rows, [`padded`].
+        value rows: u32,
+        /// Columns.
+        value width: u32,
+        /// The first matrix.
+        read y: T [rows as usize * width as usize],
+        /// The second matrix, which may be the first.
+        read z: T [rows as usize * width as usize],
+        /// The root of each row's weight.
+        read scale: T [rows as usize],
+        /// The sums of each block.
+        write partials: f64 [(grid_size(rows, width) * width * width) as usize],
+    }
+}
+
+args! {
+    /// The arguments of `residual`.
+    pub struct ResidualArgs<T> {
+        /// Rows, [`padded`].
+        value rows: u32,
+        /// Columns, and rows and columns of the small matrix.
+        value width: u32,
+        /// The tall matrix that is multiplied.
+        read v: T [rows as usize * width as usize],
+        /// The small matrix, by rows.
+        read factor: T [(width * width) as usize],
+        /// The root of each row's weight.
+        read scale: T [rows as usize],
+        /// What is updated.
+        write q: T [rows as usize * width as usize],
+        /// The sums of each block.
+        write partials: f64 [(grid_size(rows, width) * width * width) as usize],
+    }
+}
+
+args! {
+    /// The arguments of `direction`.
+    pub struct DirectionArgs<T> {
+        /// Rows, [`padded`].
+        value rows: u32,
+        /// Columns, and rows and columns of the small matrices.
+        value width: u32,
+        /// The small matrices `R`, `Z` and `D` one after the other, by rows.
+        read factors: T [(3 * width * width) as usize],
+        /// The root of each row's weight.
+        read scale: T [rows as usize],
+        /// What is multiplied by `R`.
+        write q: T [rows as usize * width as usize],
+        /// The directions.
+        write s: T [rows as usize * width as usize],
+        /// The solutions.
+        write x: T [rows as usize * width as usize],
+    }
+}
+
+args! {
+    /// The arguments of `sum`.
+    pub struct SumArgs {
+        /// Rows and columns of the result.
+        value width: u32,
+        /// Blocks that have stored sums.
+        value blocks: u32,
+        /// Their sums.
+        read partials: f64 [(blocks * width * width) as usize],
+        /// `width` rows and columns, by rows.
+        write gram: f64 [(width * width) as usize],
+    }
+}
+
+args! {
+    /// The arguments of `invert`.
+    pub struct InvertArgs<T> {
+        /// Rows and columns that are inverted.
+        value size: u32,
+        /// Rows and columns; the result has zeros beyond `size`.
+        value width: u32,
+        /// The matrix, by rows.
+        read gram: f64 [(width * width) as usize],
+        /// The result, rounded.
+        write factor: T [(width * width) as usize],
+        /// The result.
+        write inverse: f64 [(width * width) as usize],
+    }
+}
+
+/// What an entry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// With [`GramArgs`].
+    Gram(DType),
+    /// With [`ResidualArgs`].
+    Residual(DType),
+    /// With [`DirectionArgs`].
+    Direction(DType),
+    /// With [`SumArgs`].
+    Sum,
+    /// With [`InvertArgs`].
+    Invert(DType),
+}
+
+family! {
+    "block_cg", blocks of BLOCK_SIZE;
+    /// Which entry.
+    pub struct Key {
+        /// What it does.
+        operation: Operation,
+    }
+
+    block_cg_gram_f32(Operation::Gram(DType::F32)): GramArgs<f32> => gram::<f32>;
+    block_cg_gram_f64(Operation::Gram(DType::F64)): GramArgs<f64> => gram::<f64>;
+    block_cg_residual_f32(Operation::Residual(DType::F32)): ResidualArgs<f32> => residual::<f32>;
+    block_cg_residual_f64(Operation::Residual(DType::F64)): ResidualArgs<f64> => residual::<f64>;
+    block_cg_direction_f32(Operation::Direction(DType::F32)): DirectionArgs<f32>, shared bytes direction_bytes::<f32>() => direction::<f32>;
+    block_cg_direction_f64(Operation::Direction(DType::F64)): DirectionArgs<f64>, shared bytes direction_bytes::<f64>() => direction::<f64>;
+    block_cg_invert_f32(Operation::Invert(DType::F32)): InvertArgs<f32>, blocks of INVERT_BLOCK_SIZE => invert::<f32>;
+    block_cg_invert_f64(Operation::Invert(DType::F64)): InvertArgs<f64>, blocks of INVERT_BLOCK_SIZE => invert::<f64>;
+    block_cg_sum(Operation::Sum): SumArgs, blocks of SUM_BLOCK_SIZE => sum;
+}

@@ -1,0 +1,263 @@
+//! The kernels alone, against sums in `f64`.
+
+use warpsparse::{
+    Device, Kernel, Scalar,
+    kernels_gpu::block_cg::{
+        DirectionArgs, GramArgs, InvertArgs, Key, Operation, ResidualArgs, SumArgs, grid_size, padded, sum_grid_size,
+        width,
+    },
+};
+
+use crate::common::{Random, assert_within, sums::Sum};
+
+/// The true rows and columns, and the tall matrices, which are zero beyond.
+struct Case<T> {
+    n: usize,
+    k: usize,
+    rows: u32,
+    width: u32,
+    blocks: u32,
+    scale: Vec<T>,
+    tall: [Vec<T>; 3],
+    small: [Vec<T>; 3],
+}
+
+pub(crate) fn all<T: Scalar>(device: &Device) {
+    let sizes = [(1, 1), (33, 5), (256, 8), (300, 9), (130, 16), (1, 32), (63, 31), (64, 32), (321, 32)];
+    for (n, k) in sizes {
+        let mut case = Case::<T>::random(n, k);
+        // The second time a block has several tiles.
+        for blocks in [grid_size(case.rows, case.width), 1] {
+            case.blocks = blocks;
+            gram(device, &case);
+            residual(device, &case);
+            direction(device, &case);
+        }
+    }
+    sum_of_many_blocks(device);
+    for size in [1, 7, 16, 31, 32] {
+        inverse::<T>(device, size);
+    }
+}
+
+/// Of a matrix with one column that depends on others, if there is room, between factors of very different sizes.
+fn inverse<T: Scalar>(device: &Device, size: usize) {
+    let (width, scale) = (width(size as u32) as usize, |i: usize| 10f64.powi((i % 7) as i32 - 3));
+    let kept = if size > 4 { size - 1 } else { size };
+    let element = |i: usize, j: usize| {
+        let last = i.max(j);
+        let (i, j) = (i.min(kept - 1), j.min(kept - 1));
+        let of_i_and_j = if i == j { 4.0 } else { 1.0 / (1 + i + j) as f64 };
+        if last < size { of_i_and_j } else { 0.0 }
+    };
+    let gram: Vec<f64> =
+        (0..width * width).map(|at| element(at / width, at % width) * scale(at / width) * scale(at % width)).collect();
+    let kernel = Kernel::<InvertArgs<T>>::embedded(Key { operation: Operation::Invert(T::DTYPE) }.entry()).unwrap();
+    let run = |gram: &[f64]| {
+        let gram = device.upload_vec(gram).unwrap();
+        let mut factor = device.upload_vec(&vec![T::from_f64(7.0); width * width]).unwrap();
+        let mut inverse = device.upload_vec(&vec![7.0; width * width]).unwrap();
+        let mut launch = device.launch(&kernel, 1).unwrap();
+        let args = InvertArgs {
+            size: size as u32,
+            width: width as u32,
+            gram: launch.read("gram", &gram).unwrap(),
+            factor: launch.write("factor", &mut factor).unwrap(),
+            inverse: launch.write("inverse", &mut inverse).unwrap(),
+        };
+        // SAFETY: the vectors are as long as the kernel needs.
+        unsafe { launch.run(args) }.unwrap();
+        (factor.to_vec().unwrap(), inverse.to_vec().unwrap())
+    };
+    let (factor, inverse) = run(&gram);
+    for i in 0..width {
+        for j in 0..width {
+            let exact = if i == j && i < kept { -1.0 } else { 0.0 };
+            let product: f64 = (0..width)
+                .map(|k| inverse[i * width + k] * scale(i) * scale(k) * gram[k * width + j] / (scale(k) * scale(j)))
+                .sum();
+            // The column that is left out has no inverse.
+            assert!(j >= kept || (product - exact).abs() <= 1e-13, "{size}: {i}, {j}: {product}");
+            assert!(i < kept && j < kept || inverse[i * width + j] == 0.0, "{size}: {i}, {j}");
+        }
+    }
+    assert!(factor.iter().zip(&inverse).all(|(factor, inverse)| *factor == T::from_f64(*inverse)));
+    // A last element that makes the matrix indefinite.
+    let mut indefinite = gram;
+    indefinite[(size - 1) * (width + 1)] *= -1.0;
+    assert!(run(&indefinite).1.iter().all(|element| element.is_nan()), "{size}");
+}
+
+fn sum_of_many_blocks(device: &Device) {
+    let case = Case::<f64> { blocks: 70, ..Case::random(1, 9) };
+    let square = (case.width * case.width) as usize;
+    let partials = Random(5).vector::<f64>(70 * square);
+    let sums: Vec<_> = (0..square)
+        .map(|at| partials.iter().skip(at).step_by(square).copied().collect::<Sum>().bounded::<f64>(0.0))
+        .collect();
+    assert_within("the sum of 70 blocks", &sum(device, &case, &device.upload_vec(&partials).unwrap()), &sums);
+}
+
+impl<T: Scalar> Case<T> {
+    fn random(n: usize, k: usize) -> Self {
+        let (width, mut random) = (width(k as u32), Random((100 * n + k) as u64));
+        let filled = |random: &mut Random, rows: usize, all_rows: usize| {
+            let element = |at: usize, value: f64| {
+                let exists = at / (width as usize) < rows && at % (width as usize) < k;
+                T::from_f64(if exists { value } else { 0.0 })
+            };
+            (0..all_rows * width as usize).map(|at| element(at, random.next_unit())).collect::<Vec<T>>()
+        };
+        let tall = [0; 3].map(|_| filled(&mut random, n, padded(n)));
+        let small = [0; 3].map(|_| filled(&mut random, k, width as usize));
+        let mut scale = vec![T::default(); padded(n)];
+        scale[..n].iter_mut().for_each(|scale| *scale = T::from_f64(1.5 + random.next_unit()));
+        Self { n, k, rows: padded(n) as u32, width, blocks: 1, scale, tall, small }
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("{what}, {} rows, {} columns", self.n, self.k)
+    }
+
+    fn of_tall(&self, which: usize, row: usize, col: usize) -> f64 {
+        self.tall[which][row * self.width as usize + col].to_f64()
+    }
+
+    fn of_small(&self, which: usize, row: usize, col: usize) -> f64 {
+        self.small[which][row * self.width as usize + col].to_f64()
+    }
+
+    fn weight(&self, row: usize) -> f64 {
+        self.scale[row].to_f64().powi(2)
+    }
+
+    /// The terms of an element of a tall matrix times a small one.
+    fn product(&self, (tall, small): (usize, usize), row: usize, col: usize) -> impl Iterator<Item = f64> {
+        (0..self.k).map(move |i| self.of_tall(tall, row, i) * self.of_small(small, i, col))
+    }
+
+    /// The sums of all elements of a tall matrix, of these terms.
+    fn sums(&self, terms: impl Fn(usize, usize) -> Vec<f64>) -> Vec<(f64, f64)> {
+        let width = self.width as usize;
+        (0..self.rows as usize * width)
+            .map(|at| terms(at / width, at % width).into_iter().collect::<Sum>().bounded::<T>(0.0))
+            .collect()
+    }
+
+    fn partials(&self) -> usize {
+        (grid_size(self.rows, self.width) * self.width * self.width) as usize
+    }
+
+    /// `y^T W z` for functions of row and column, and what sums in `f64` may be off.
+    fn gram(&self, y: impl Fn(usize, usize) -> f64, z: impl Fn(usize, usize) -> f64) -> Vec<(f64, f64)> {
+        let width = self.width as usize;
+        (0..width * width)
+            .map(|at| {
+                let terms = (0..self.n).map(|row| self.weight(row) * y(row, at / width) * z(row, at % width));
+                // The product of the roots is rounded too.
+                let (sum, bound) = terms.collect::<Sum>().bounded::<f64>(0.0);
+                (sum, 4.0 * bound)
+            })
+            .collect()
+    }
+}
+
+/// Adds up what blocks have stored.
+fn sum<T: Scalar>(device: &Device, case: &Case<T>, partials: &warpsparse::DeviceVec<f64>) -> Vec<f64> {
+    let kernel = Kernel::<SumArgs>::embedded(Key { operation: Operation::Sum }.entry()).unwrap();
+    let mut gram = device.upload_vec(&vec![f64::NAN; (case.width * case.width) as usize]).unwrap();
+    let mut launch = device.launch(&kernel, sum_grid_size(case.width)).unwrap();
+    let args = SumArgs {
+        width: case.width,
+        blocks: case.blocks,
+        partials: launch.read("partials", partials).unwrap(),
+        gram: launch.write("gram", &mut gram).unwrap(),
+    };
+    // SAFETY: the vectors are as long as the kernel needs.
+    unsafe { launch.run(args) }.unwrap();
+    gram.to_vec().unwrap()
+}
+
+fn gram<T: Scalar>(device: &Device, case: &Case<T>) {
+    let kernel = Kernel::<GramArgs<T>>::embedded(Key { operation: Operation::Gram(T::DTYPE) }.entry()).unwrap();
+    let [y, z] = [0, 1].map(|which| device.upload_vec(&case.tall[which]).unwrap());
+    let scale = device.upload_vec(&case.scale).unwrap();
+    let mut partials = device.upload_vec(&vec![f64::NAN; case.partials()]).unwrap();
+    let mut launch = device.launch(&kernel, case.blocks).unwrap();
+    let args = GramArgs {
+        rows: case.rows,
+        width: case.width,
+        y: launch.read("y", &y).unwrap(),
+        z: launch.read("z", &z).unwrap(),
+        scale: launch.read("scale", &scale).unwrap(),
+        partials: launch.write("partials", &mut partials).unwrap(),
+    };
+    // SAFETY: the vectors are as long as the kernel needs.
+    unsafe { launch.run(args) }.unwrap();
+    let expected = case.gram(|row, col| case.of_tall(0, row, col), |row, col| case.of_tall(1, row, col));
+    assert_within(&case.name("gram"), &sum(device, case, &partials), &expected);
+}
+
+fn residual<T: Scalar>(device: &Device, case: &Case<T>) {
+    let entry = Key { operation: Operation::Residual(T::DTYPE) }.entry();
+    let kernel = Kernel::<ResidualArgs<T>>::embedded(entry).unwrap();
+    let [mut q, v] = [0, 1].map(|which| device.upload_vec(&case.tall[which]).unwrap());
+    let (factor, scale) = (device.upload_vec(&case.small[0]).unwrap(), device.upload_vec(&case.scale).unwrap());
+    let mut partials = device.upload_vec(&vec![f64::NAN; case.partials()]).unwrap();
+    let mut launch = device.launch(&kernel, case.blocks).unwrap();
+    let args = ResidualArgs {
+        rows: case.rows,
+        width: case.width,
+        v: launch.read("v", &v).unwrap(),
+        factor: launch.read("factor", &factor).unwrap(),
+        scale: launch.read("scale", &scale).unwrap(),
+        q: launch.write("q", &mut q).unwrap(),
+        partials: launch.write("partials", &mut partials).unwrap(),
+    };
+    // SAFETY: the vectors are as long as the kernel needs.
+    unsafe { launch.run(args) }.unwrap();
+    let found = q.to_vec().unwrap();
+    let terms = |row, col| {
+        let mut terms: Vec<f64> = case.product((1, 0), row, col).collect();
+        terms.push(case.of_tall(0, row, col));
+        terms
+    };
+    assert_within(&case.name("residual"), &found, &case.sums(terms));
+    // The Gram matrix is that of the rounded result.
+    let q = |row: usize, col: usize| found[row * case.width as usize + col].to_f64();
+    assert_within(&case.name("residual's gram"), &sum(device, case, &partials), &case.gram(q, q));
+}
+
+fn direction<T: Scalar>(device: &Device, case: &Case<T>) {
+    let entry = Key { operation: Operation::Direction(T::DTYPE) }.entry();
+    let kernel = Kernel::<DirectionArgs<T>>::embedded(entry).unwrap();
+    let [mut q, mut s, mut x] = [0, 1, 2].map(|which| device.upload_vec(&case.tall[which]).unwrap());
+    let factors = device.upload_vec(&case.small.concat()).unwrap();
+    let scale = device.upload_vec(&case.scale).unwrap();
+    let mut launch = device.launch(&kernel, case.blocks).unwrap();
+    let args = DirectionArgs {
+        rows: case.rows,
+        width: case.width,
+        factors: launch.read("factors", &factors).unwrap(),
+        scale: launch.read("scale", &scale).unwrap(),
+        q: launch.write("q", &mut q).unwrap(),
+        s: launch.write("s", &mut s).unwrap(),
+        x: launch.write("x", &mut x).unwrap(),
+    };
+    // SAFETY: the vectors are as long as the kernel needs.
+    unsafe { launch.run(args) }.unwrap();
+    let (q, s, x) = (q.to_vec().unwrap(), s.to_vec().unwrap(), x.to_vec().unwrap());
+    assert_within(&case.name("q"), &q, &case.sums(|row, col| case.product((0, 0), row, col).collect()));
+    let of_s = |row, col| {
+        let weight = if row < case.n { case.weight(row) } else { 0.0 };
+        let of_q = case.product((0, 0), row, col).map(|term| weight * term);
+        of_q.chain(case.product((1, 1), row, col)).collect()
+    };
+    assert_within(&case.name("s"), &s, &case.sums(of_s));
+    let of_x = |row, col| {
+        let mut terms: Vec<f64> = case.product((1, 2), row, col).collect();
+        terms.push(case.of_tall(2, row, col));
+        terms
+    };
+    assert_within(&case.name("x"), &x, &case.sums(of_x));
+}
