@@ -11,7 +11,7 @@ const FOLLOW: f64 = 0.85;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::from_name(&env::args().nth(1).unwrap_or("auto".into()))?;
-    let source = if device.to_string() == "emulated" { "gen:rmat:9:8" } else { "tests/data/NotreDame_www.mtx.gz" };
+    let source = if device.to_string() == "emulated" { "gen:rmat:9:8" } else { "tests/data/NotreDame_www.mtx.xz" };
     let source: MatrixSource = env::args().nth(2).unwrap_or(source.into()).parse()?;
     let links = source.load().map_err(|error| format!("{error}; a random GRAPH: gen:rmat:18:4"))?;
     let n = Some(links.nrows()).filter(|&n| n > 0 && n == links.ncols()).ok_or("GRAPH: a square matrix with rows")?;

@@ -22,7 +22,7 @@ const NAN: f64 = f64::NAN;
 type Matrix = (usize, usize, &'static [(usize, usize, f64)]);
 
 /// Files that are read, and the matrices in them.
-const READ: [(&str, Matrix); 32] = [
+const READ: [(&str, Matrix); 35] = [
     ("array-integer-symmetric.mtx", (2, 2, &[(0, 0, 1.0), (1, 0, 2.0), (0, 1, 2.0), (1, 1, 3.0)])),
     ("array-no-columns.mtx", (7, 0, &[])),
     ("array-real-general.mtx", (2, 3, &[(0, 0, 1.0), (0, 1, 3.0), (1, 1, 4.0), (1, 2, 6.0)])),
@@ -58,10 +58,13 @@ const READ: [(&str, Matrix); 32] = [
     ("values-many-digits.mtx", (1, 2, &[(0, 0, 0.1), (0, 1, 9_007_199_254_740_992.0)])),
     ("values-nan.mtx", (1, 3, &[(0, 0, NAN), (0, 1, NAN), (0, 2, NAN)])),
     ("values-rounded-once.mtx", (1, 1, &[(0, 0, 1.000_000_059_604_644_8)])),
+    ("xz-streams.mtx.xz", (3, 4, &[(0, 0, 1.5), (2, 3, -0.002), (1, 0, 0.25), (0, 2, 4.0)])),
+    ("xz-under-another-name.mtx", (3, 4, &[(0, 0, 1.5), (2, 3, -0.002), (1, 0, 0.25), (0, 2, 4.0)])),
+    ("xz.mtx.xz", (3, 4, &[(0, 0, 1.5), (2, 3, -0.002), (1, 0, 0.25), (0, 2, 4.0)])),
 ];
 
 /// Files that are refused, and how the error's text begins behind the folder, the name and a colon.
-const REFUSED: [(&str, &str); 42] = [
+const REFUSED: [(&str, &str); 49] = [
     ("array-pattern.mtx", "1: a pattern has no values, so it can be neither array nor skew-symmetric"),
     ("comments-without-end.mtx", "41: the file ends before its size line"),
     ("complex.mtx", "not supported: complex.mtx: complex matrices"),
@@ -107,10 +110,17 @@ const REFUSED: [(&str, &str); 42] = [
     ("value-not-a-number.mtx", "3: expected a number, found `0x10`"),
     ("value-zero-byte.mtx", "3: expected a number, found `1\\02`"),
     ("vector.mtx", "not supported: vector.mtx: a Matrix Market object `vector`; only `matrix` is read"),
+    ("xz-cut-off.mtx.xz", "1: the xz data is cut off in this line or after it"),
+    ("xz-dictionary-of-4-gib.mtx.xz", "1: the xz data takes too much memory: 128 MiB are the limit"),
+    ("xz-footer-missing.mtx.xz", "7: the xz data is cut off in this line or after it"),
+    ("xz-header-only.mtx.xz", "1: the xz data is cut off in this line or after it"),
+    ("xz-magic-only.mtx.xz", "1: the xz data is cut off in this line or after it"),
+    ("xz-trailing-text.mtx.xz", "7: the xz data is broken in this line or after it: "),
+    ("xz-wrong-checksum.mtx.xz", "7: the xz data is broken in this line or after it: "),
 ];
 
 /// Files that are refused because their first line is no header, and how that line begins in the error.
-const NO_HEADER: [(&str, &str); 7] = [
+const NO_HEADER: [(&str, &str); 8] = [
     ("binary.mtx", "\\0\\u{1}\\u{2}\\u{3}\\u{4}\\u{5}\\u{6}\\u{7}\\u{8}"),
     ("byte-order-mark.mtx", "\\u{feff}%%MatrixMarket matrix coordinate real…"),
     ("gzip-twice.mtx.gz", "\\u{1f}"),
@@ -118,6 +128,7 @@ const NO_HEADER: [(&str, &str); 7] = [
     ("newline-only.mtx", "`"),
     ("utf-16-without-mark.mtx", "%\\0%\\0M\\0a\\0t\\0"),
     ("utf-16.mtx", "\u{fffd}\u{fffd}%\\0%\\0M\\0a\\0t\\0"),
+    ("xz-twice.mtx.xz", "\u{fffd}7zXZ\\0"),
 ];
 
 #[test]

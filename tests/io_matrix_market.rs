@@ -8,6 +8,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
+use lzma_rust2::{XzOptions, XzWriter};
 use warpsparse::{CooMatrix, CsrMatrix, Error, ErrorKind, Result, Scalar, io::MatrixMarketReader};
 
 const REAL: &str = "%%MatrixMarket matrix coordinate real general\n";
@@ -35,6 +36,12 @@ fn refused(text: impl AsRef<[u8]>, line: u64, problem: &str) {
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).expect("memory suffices");
+    encoder.finish().expect("memory suffices")
+}
+
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = XzWriter::new(Vec::new(), XzOptions::with_preset(1)).expect("the preset exists");
     encoder.write_all(bytes).expect("memory suffices");
     encoder.finish().expect("memory suffices")
 }
@@ -325,14 +332,13 @@ fn long_text() -> (String, Vec<(usize, usize, f64)>) {
 }
 
 #[test]
-fn gzip_is_recognised_by_its_content_with_any_number_of_members() {
+fn gzip_and_xz_are_recognised_by_their_content_with_any_number_of_members() {
     let (text, expected) = long_text();
-    assert_eq!(entries(&read(gzip(text.as_bytes()))), expected);
-    let mut members = Vec::new();
-    for part in text.as_bytes().chunks(700_001) {
-        members.extend(gzip(part));
+    for compress in [gzip, xz] {
+        assert_eq!(entries(&read(compress(text.as_bytes()))), expected);
+        let members: Vec<_> = text.as_bytes().chunks(700_001).flat_map(compress).collect();
+        assert_eq!(entries(&read(members)), expected);
     }
-    assert_eq!(entries(&read(members)), expected);
 }
 
 #[test]
@@ -356,6 +362,28 @@ fn broken_gzip_is_refused_with_the_line_it_breaks_in() {
 }
 
 #[test]
+fn broken_xz_is_refused_with_the_line_before_which_all_is_read() {
+    let (text, _) = long_text();
+    let whole = xz(text.as_bytes());
+    let refused_in = |bytes: &[u8]| match read_bytes(bytes) {
+        Err(Error::Parse { line, problem, .. }) => (line, problem),
+        other => panic!("{other:?}"),
+    };
+    let (line, problem) = refused_in(&whole[..whole.len() / 2]);
+    assert_eq!(problem, "the xz data is cut off in this line or after it");
+    assert!((10_000..150_000).contains(&line), "{line}");
+    refused(&whole[..whole.len() - 4], 200_003, "the xz data is cut off in this line or after it");
+
+    for at in (6..whole.len()).step_by(whole.len() / 50) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        let (line, problem) = refused_in(&flipped);
+        assert!((1..=200_003).contains(&line), "{line}");
+        assert!(!problem.is_empty());
+    }
+}
+
+#[test]
 fn readers_that_give_one_byte_at_a_time_or_fail() {
     struct Slow<'a>(&'a [u8]);
     impl Read for Slow<'_> {
@@ -371,14 +399,15 @@ fn readers_that_give_one_byte_at_a_time_or_fail() {
         }
     }
     let text = format!("{REAL}2 2 1\n2 1 4\n");
-    let zipped = gzip(text.as_bytes());
-    for bytes in [text.as_bytes(), &zipped] {
+    let (zipped, xz) = (gzip(text.as_bytes()), xz(text.as_bytes()));
+    for bytes in [text.as_bytes(), &zipped, &xz] {
         let a: CsrMatrix<f64> = MatrixMarketReader::new(Slow(bytes), "t", 0).read_csr().unwrap();
         assert_eq!(entries(&a), [(1, 0, 4.0)]);
     }
-    let input = text.as_bytes().chain(Failing);
-    let error = MatrixMarketReader::new(input, "t", 0).read_csr::<f64>().unwrap_err();
-    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Io, "t: unplugged"));
+    for bytes in [text.as_bytes(), &zipped[..30], &xz[..30]] {
+        let error = MatrixMarketReader::new(bytes.chain(Failing), "t", 0).read_csr::<f64>().unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Io, "t: unplugged"));
+    }
 }
 
 #[test]
@@ -401,6 +430,12 @@ fn progress_counts_the_bytes_of_the_file() {
     assert!(calls.is_sorted());
     assert_eq!(calls.last(), Some(&(732_042, 732_042)));
     assert!(calls.len() <= 3, "{calls:?}");
+
+    let bytes = xz(long_text().0.as_bytes());
+    let (total, mut last) = (bytes.len() as u64, None);
+    let reader = MatrixMarketReader::new(&*bytes, "t", total).progress(|read, total| last = Some((read, total)));
+    assert_eq!(reader.read_csr::<f32>().unwrap().nnz(), 200_000);
+    assert_eq!(last, Some((total, total)));
 }
 
 /// Expected figures from SciPy's reader.

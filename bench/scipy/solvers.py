@@ -3,7 +3,7 @@
 
     solvers.py COMMAND [DEVICE [FILE...]]
 
-COMMAND is the program `warpsparse`, DEVICE what its --device takes (cpu), and each FILE a square matrix, .mtx or .mtx.gz, that is solved with the default options.
+COMMAND is the program `warpsparse`, DEVICE what its --device takes (cpu), and each FILE a square matrix, .mtx, .mtx.gz or .mtx.xz, that is solved with the default options.
 Prints a Markdown table. Right-hand sides are the sums of the rows, so that ones are a solution; the tolerance is 1e-8. The residual is computed by NumPy from x, relative to b,
 and so is that of spsolve, which tells what f64 allows; the distance is that of the two solutions, relative in the 2-norm. Exit status 1 if a residual is above 1.01e-8. Needs
 SciPy.

@@ -16,7 +16,7 @@ use super::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Matrix Market files (.mtx, .mtx.gz) and generators of symmetric positive definite matrices [default:
+    /// Matrix Market files (.mtx, .mtx.gz, .mtx.xz) and generators of symmetric positive definite matrices [default:
     /// gen:fem3:10000 gen:poisson2d:2048]
     matrices: Vec<MatrixSource>,
     /// Right-hand sides.

@@ -23,7 +23,7 @@ use super::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv`, for strong scaling [default: gen:poisson3d:256]
+    /// Matrix Market files (.mtx, .mtx.gz, .mtx.xz) and generators, as for `warpsparse spmv`, for strong scaling [default: gen:poisson3d:256]
     matrices: Vec<MatrixSource>,
     /// The side of each device's cubic grid, for weak scaling.
     #[arg(long, value_name = "POINTS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=600))]

@@ -25,7 +25,7 @@ use super::{
 // No documentation here: it would take the place of the subcommand's.
 #[derive(Args)]
 pub(crate) struct Settings {
-    /// Matrix Market files (.mtx, .mtx.gz) and generators, as for `warpsparse spmv` [default: a suite]
+    /// Matrix Market files (.mtx, .mtx.gz, .mtx.xz) and generators, as for `warpsparse spmv` [default: a suite]
     matrices: Vec<MatrixSource>,
     /// A set of matrices, in addition to those named.
     #[arg(long, value_enum)]

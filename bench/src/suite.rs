@@ -66,10 +66,18 @@ const DIFFUSION: &[&str] = &[
 ];
 
 /// Files of the data folder: the repository has them, the command does not.
-const FILES: &[&str] = &["bcsstk16", "copter2", "4elt", "dwt_992", "NotreDame_www", "cora", "pubmed"];
+const FILES: &[&str] = &[
+    "bcsstk16.mtx.gz",
+    "copter2.mtx.gz",
+    "4elt.mtx.gz",
+    "dwt_992.mtx.gz",
+    "NotreDame_www.mtx.xz",
+    "cora.mtx.gz",
+    "pubmed.mtx.gz",
+];
 
 /// Those of them that are multiplied by dense matrices: what graph networks work on.
-const GRAPHS: &[&str] = &["cora", "pubmed", "NotreDame_www"];
+const GRAPHS: &[&str] = &["cora.mtx.gz", "pubmed.mtx.gz", "NotreDame_www.mtx.xz"];
 
 /// Where the files lie in the repository, and beside the command in a bundle.
 const DATA_FOLDERS: &[&str] = &["tests/data", "data"];
@@ -82,16 +90,15 @@ impl Suite {
             Self::Dense => (GENERATED, GRAPHS),
             Self::Squares => (SQUARED, FILES),
             Self::Large => (LARGE, &[][..]),
-            Self::Triangles => (TRIANGLES, &["bcsstk16", "graphlap:copter2"][..]),
+            Self::Triangles => (TRIANGLES, &["bcsstk16.mtx.gz", "graphlap:copter2.mtx.gz"][..]),
             Self::Grid => (GRID, &[][..]),
             Self::Diffusion => (DIFFUSION, &[][..]),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
         let data = data.or_else(found).unwrap_or(Path::new(DATA_FOLDERS[0]));
-        let path = |name: &str| data.join(format!("{name}.mtx.gz"));
         let file = |name: &&str| match name.strip_prefix("graphlap:") {
-            Some(graph) => Ok(MatrixSource::Laplacian(path(graph))),
-            None => Ok(MatrixSource::File(path(name))),
+            Some(graph) => Ok(MatrixSource::Laplacian(data.join(graph))),
+            None => Ok(MatrixSource::File(data.join(name))),
         };
         generated.iter().map(|text| text.parse()).chain(files.iter().map(file)).collect()
     }
@@ -101,7 +108,7 @@ impl Suite {
 pub(crate) fn name(source: &MatrixSource) -> String {
     let of_file = |path: &PathBuf| {
         let file = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
-        file.trim_end_matches(".gz").trim_end_matches(".mtx").to_owned()
+        file.trim_end_matches(".gz").trim_end_matches(".xz").trim_end_matches(".mtx").to_owned()
     };
     match source {
         MatrixSource::File(path) => of_file(path),
@@ -127,7 +134,7 @@ mod tests {
         let sources = Suite::Default.sources(Some(Path::new("elsewhere"))).unwrap();
         let names: std::collections::HashSet<String> = sources.iter().map(name).collect();
         assert_eq!(names.len(), GENERATED.len() + FILES.len());
-        assert!(names.contains("rmat:20:16") && names.contains("copter2"));
+        assert!(names.contains("rmat:20:16") && names.contains("copter2") && names.contains("NotreDame_www"));
         assert!(GRAPHS.iter().all(|graph| FILES.contains(graph)));
         assert_eq!(Suite::Dense.sources(None).unwrap().len(), GENERATED.len() + GRAPHS.len());
         assert_eq!(missing(sources.last().unwrap()).unwrap(), Path::new("elsewhere/pubmed.mtx.gz"));

@@ -12,7 +12,7 @@ use warpsparse::{Result, Scalar, io::MatrixSource};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     /// The file to write: .mtx, or .mtx.gz to compress it. Rows are sorted by column, duplicates are summed.
     #[arg(value_parser = parse_out)]

@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: see `warpsparse spmv --help`.
     a: MatrixSource,
     /// The second matrix [default: the first].
     b: Option<MatrixSource>,

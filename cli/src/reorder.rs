@@ -15,7 +15,7 @@ use crate::{convert, spy};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     /// The file to write: .mtx, or .mtx.gz to compress it. Duplicates are summed.
     #[arg(value_parser = convert::parse_out)]

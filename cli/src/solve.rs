@@ -34,7 +34,7 @@ use crate::convert;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator (see `warpsparse spmv --help`) of a matrix, square except for lsmr.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator (see `warpsparse spmv --help`) of a matrix, square except for lsmr.
     matrix: MatrixSource,
     /// The right-hand side: ones, random (numbers from -1 to 1, the same in every run), sums (of the rows, so that ones are a
     /// solution), or a Matrix Market file with one column.

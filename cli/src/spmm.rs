@@ -12,7 +12,7 @@ use warpsparse::{Device, Reduce, Result, Scalar, SpmmOptions, Weights, io::Matri
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     /// Number of columns of the dense matrix, 1 to 65536.
     #[arg(short, value_parser = clap::value_parser!(u32).range(1..=MAX_COLUMNS))]

@@ -12,7 +12,7 @@ use warpsparse::{CsrKernel, Device, Lanes, Result, Scalar, SpmvOptions, io::Matr
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: gen:poisson2d:N, gen:poisson3d:N, gen:stencil27:N,
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: gen:poisson2d:N, gen:poisson3d:N, gen:stencil27:N,
     /// gen:aniso2d:N:EPS, gen:jump3d:N:CONTRAST, gen:convdiff2d:N:PECLET, gen:convdiff3d:N:PECLET,
     /// gen:helmholtz2d:N:K, gen:stokes2d:N, gen:elasticity3d:N, gen:graphlap:FILE (the Laplacian of the graph in a Matrix Market file, plus 0.001 on the
     /// diagonal), gen:rmat:SCALE:EDGE_FACTOR, gen:uniform:ROWS:PER_ROW, gen:fem3:NODES, gen:communities:ROWS:NNZ, gen:standin:NAME (a synthetic

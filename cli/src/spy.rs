@@ -18,7 +18,7 @@ use self::{
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     /// The picture: .png or .svg.
     #[arg(long, value_parser = parse_out)]

@@ -11,7 +11,7 @@ use crate::output::Output;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// A Matrix Market file (.mtx, .mtx.gz) or a generator: see `warpsparse spmv --help`.
+    /// A Matrix Market file (.mtx, .mtx.gz, .mtx.xz) or a generator: see `warpsparse spmv --help`.
     matrix: MatrixSource,
     #[command(flatten)]
     output: Output,

@@ -1,4 +1,4 @@
-//! The Matrix Market reader on any bytes: plain, gzipped, and in small pieces.
+//! The Matrix Market reader on any bytes: plain, compressed, and in small pieces.
 //!
 //! What is refused is refused alike in all three. What is read is what a plain reader of well-formed files finds, and
 //! reads back to the same bits once it is written. Memory stays within a small multiple of the text.
@@ -15,15 +15,15 @@ use warpsparse::{CooMatrix, CsrMatrix, Error, Result, Scalar, io::MatrixMarketRe
 
 use crate::{Entry, allocations, bits, sums};
 
-/// What the reader takes whatever the input: its buffers, and zlib's state.
-const BUFFERS: usize = 2 << 20;
+/// What the reader takes whatever the input: its buffers, and the state of zlib or LZMA.
+const BUFFERS: usize = 4 << 20;
 
 /// Bytes of memory for a byte of text: a line of 2 bytes may be an entry and its mirror image of 16 bytes each, in arrays
 /// that are at most half empty.
 const MEMORY_PER_BYTE: usize = 32;
 
-/// What gzip makes of a byte at most.
-const INFLATION: usize = 1032;
+/// What gzip makes of a byte at most, and xz.
+const INFLATION: (usize, usize) = (1032, 8192);
 
 /// CSR matrices have an offset for each row, so that more rows are read as COO only.
 const MAX_ROWS: usize = 1 << 12;
@@ -32,7 +32,7 @@ const MAX_ROWS: usize = 1 << 12;
 pub fn check(bytes: &[u8]) {
     let wide = read::<f64>(bytes, bytes, bytes.len());
     let narrow = read::<f32>(bytes, bytes, bytes.len());
-    if !is_gzip(bytes) {
+    if !is_gzip(bytes) && !is_xz(bytes) {
         let zipped = gzip(bytes);
         let in_pieces = Pieces { bytes: &zipped, next: 1 };
         same(&wide, &read::<f64>(bytes, in_pieces, zipped.len()));
@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) {
     }
     match (wide, narrow) {
         (Ok(wide), Ok(narrow)) => {
-            if !is_gzip(bytes) {
+            if !is_gzip(bytes) && !is_xz(bytes) {
                 assert_eq!(bits(wide.triplets()), bits(plain_entries::<f64>(bytes)));
                 assert_eq!(bits(narrow.triplets()), bits(plain_entries::<f32>(bytes)));
             }
@@ -57,8 +57,12 @@ pub fn check(bytes: &[u8]) {
 
 /// Reads `input`, a form of `text`, that claims to be of this length.
 fn read<T: Scalar>(text: &[u8], input: impl Read, length: usize) -> Result<CooMatrix<T>> {
-    let text = if is_gzip(text) { INFLATION * text.len() } else { text.len() };
-    allocations::at_most(BUFFERS + MEMORY_PER_BYTE * text, || {
+    let inflation = match text {
+        _ if is_gzip(text) => INFLATION.0,
+        _ if is_xz(text) => INFLATION.1,
+        _ => 1,
+    };
+    allocations::at_most(BUFFERS + MEMORY_PER_BYTE * inflation * text.len(), || {
         MatrixMarketReader::new(input, "fuzzed", length as u64).read_coo()
     })
 }
@@ -131,6 +135,10 @@ fn plain_entries<T: Scalar>(bytes: &[u8]) -> Vec<Entry<T>> {
 
 fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
+}
+
+fn is_xz(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\xfd7zXZ\0")
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

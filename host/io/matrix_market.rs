@@ -26,7 +26,7 @@ use self::{
 };
 use crate::{CooMatrix, CsrMatrix, Error, Result, Scalar};
 
-/// Reads one Matrix Market file, `.mtx` or `.mtx.gz`. Recognises gzip by the first bytes, not by the name.
+/// Reads one Matrix Market file, `.mtx`, `.mtx.gz` or `.mtx.xz`. Recognises gzip and xz by the first bytes, not by the name.
 ///
 /// ```no_run
 /// use warpsparse::io::MatrixMarketReader;
@@ -53,7 +53,8 @@ use crate::{CooMatrix, CsrMatrix, Error, Result, Scalar};
 /// # Cost
 /// One pass over the text on one core. Memory grows with the entries found, whatever the header says: a [`CooMatrix`]
 /// takes 8 bytes and a value per entry (two entries if a mirror image is filled in), up to twice that while it grows; a
-/// [`CsrMatrix`] is built from it.
+/// [`CsrMatrix`] is built from it. Decompressing xz takes up to 128 MiB more; a file that needs
+/// more than that is refused (those of `xz -9` need 64).
 pub struct MatrixMarketReader<'a> {
     name: PathBuf,
     input: Box<dyn Read + 'a>,
@@ -83,7 +84,7 @@ impl<'a> MatrixMarketReader<'a> {
     }
 
     /// Sets a callback `callback(bytes_read, total_bytes)`, which is called every few megabytes and at the end. For a
-    /// gzipped file it counts compressed bytes; an unknown total is 0.
+    /// compressed file it counts compressed bytes; an unknown total is 0.
     #[must_use]
     pub fn progress(mut self, callback: impl FnMut(u64, u64) + 'a) -> Self {
         self.progress = Some(Box::new(callback));
@@ -129,7 +130,7 @@ impl fmt::Debug for MatrixMarketReader<'_> {
 }
 
 impl<T: Scalar> CooMatrix<T> {
-    /// Reads a Matrix Market file, gzipped or not: see [`MatrixMarketReader`].
+    /// Reads a Matrix Market file, compressed or not: see [`MatrixMarketReader`].
     ///
     /// # Errors
     /// Those of [`MatrixMarketReader::open`] and [`MatrixMarketReader::read_coo`].
@@ -139,7 +140,7 @@ impl<T: Scalar> CooMatrix<T> {
 }
 
 impl<T: Scalar> CsrMatrix<T> {
-    /// Reads a Matrix Market file, gzipped or not: see [`MatrixMarketReader`].
+    /// Reads a Matrix Market file, compressed or not: see [`MatrixMarketReader`].
     ///
     /// # Errors
     /// Those of [`MatrixMarketReader::open`] and [`MatrixMarketReader::read_csr`].

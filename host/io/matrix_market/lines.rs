@@ -1,15 +1,21 @@
-//! Splits a byte stream, gzipped or not, into lines: in large blocks, without allocating per line.
+//! Splits a byte stream, compressed or not, into lines: in large blocks, without allocating per line.
 
 use std::{
+    cell::Cell,
     io::{self, BufReader, Cursor, ErrorKind, Read},
     ops::Range,
+    rc::Rc,
 };
 
 use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use memchr::memchr;
 
 /// The block size of reads, and the maximum length of a line.
 const BLOCK: usize = 1 << 20;
+
+/// The most memory that xz data may take, in MiB. Files of `xz -9` take 64 and a little.
+const XZ_MEMORY: u32 = 128;
 
 /// Bytes read between two calls of the progress callback.
 const PROGRESS_STEP: u64 = 4 << 20;
@@ -17,10 +23,19 @@ const PROGRESS_STEP: u64 = 4 << 20;
 /// The progress callback: bytes read so far, and in total.
 pub(super) type Progress<'a> = Box<dyn FnMut(u64, u64) + 'a>;
 
+/// How a stream is compressed.
+#[derive(Clone, Copy)]
+enum Compression {
+    Gzip,
+    Xz,
+}
+
 /// The lines of a stream, and their count.
 pub(super) struct Lines<'a> {
     input: Box<dyn Read + 'a>,
-    gzip: bool,
+    compression: Option<Compression>,
+    /// Whether the stream itself has failed, not what decompresses it.
+    failed: Rc<Cell<bool>>,
     buffer: Vec<u8>,
     /// The part of `buffer` with data not yet returned.
     begin: usize,
@@ -33,17 +48,27 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Creates the lines of `input`; its first two bytes decide whether it is gzipped.
+    /// Creates the lines of `input`; its first bytes tell how it is compressed.
     pub(super) fn new(input: Box<dyn Read + 'a>, total: u64, progress: Option<Progress<'a>>) -> io::Result<Self> {
-        let counted = Counted { input, bytes: 0, total, next: 0, progress };
+        let failed = Rc::new(Cell::new(false));
+        let counted = Counted { input, failed: failed.clone(), bytes: 0, total, next: 0, progress };
         let mut input = BufReader::with_capacity(BLOCK / 4, counted);
-        let mut magic = Vec::with_capacity(2);
-        input.by_ref().take(2).read_to_end(&mut magic)?;
-        let gzip = magic == [0x1f, 0x8b];
+        let mut magic = Vec::with_capacity(6);
+        input.by_ref().take(6).read_to_end(&mut magic)?;
+        let compression = match &*magic {
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            b"\xfd7zXZ\0" => Some(Compression::Xz),
+            _ => None,
+        };
         let whole = Cursor::new(magic).chain(input);
         Ok(Self {
-            input: if gzip { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) },
-            gzip,
+            input: match compression {
+                None => Box::new(whole),
+                Some(Compression::Gzip) => Box::new(MultiGzDecoder::new(whole)),
+                Some(Compression::Xz) => Box::new(XzReader::new_mem_limit(whole, true, XZ_MEMORY << 10)),
+            },
+            compression,
+            failed,
             buffer: vec![0; BLOCK],
             begin: 0,
             end: 0,
@@ -60,7 +85,7 @@ impl<'a> Lines<'a> {
 
     /// Advances to the next line; returns `false` after the last.
     ///
-    /// Broken gzip data and overlong lines are errors of kind `InvalidData`; others come from the stream.
+    /// Broken compressed data and overlong lines are errors of kind `InvalidData`; others come from the stream.
     #[inline]
     pub(super) fn advance(&mut self) -> io::Result<bool> {
         let length = match memchr(b'\n', &self.buffer[self.begin..self.end]) {
@@ -116,14 +141,18 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Distinguishes errors in gzip data, which are terse, from those of the underlying stream.
+    /// Distinguishes errors in compressed data, which are terse, from those of the underlying stream.
     fn explain(&self, error: io::Error) -> io::Error {
+        let (data, place) = match self.compression.filter(|_| !self.failed.get()) {
+            None => return error,
+            Some(Compression::Gzip) => ("gzip data", "in this line"),
+            // Some of the text before the fault is lost with it.
+            Some(Compression::Xz) => ("xz data", "in this line or after it"),
+        };
         let problem = match error.kind() {
-            ErrorKind::UnexpectedEof if self.gzip => "the gzip data is cut off in this line".to_owned(),
-            ErrorKind::InvalidInput | ErrorKind::InvalidData if self.gzip => {
-                format!("the gzip data is broken in this line: {error}")
-            }
-            _ => return error,
+            ErrorKind::UnexpectedEof => format!("the {data} is cut off {place}"),
+            ErrorKind::OutOfMemory => format!("the {data} takes too much memory: {XZ_MEMORY} MiB are the limit"),
+            _ => format!("the {data} is broken {place}: {error}"),
         };
         io::Error::new(ErrorKind::InvalidData, problem)
     }
@@ -132,6 +161,7 @@ impl<'a> Lines<'a> {
 /// Counts and reports the bytes read.
 struct Counted<'a> {
     input: Box<dyn Read + 'a>,
+    failed: Rc<Cell<bool>>,
     bytes: u64,
     total: u64,
     /// The count at the next report.
@@ -141,7 +171,8 @@ struct Counted<'a> {
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
+        let read = self.input.read(buffer);
+        let read = read.inspect_err(|error| self.failed.set(error.kind() != ErrorKind::Interrupted))?;
         self.bytes += read as u64;
         let at_end = read == 0 && self.next != u64::MAX;
         if let Some(progress) = &mut self.progress

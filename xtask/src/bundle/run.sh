@@ -136,7 +136,7 @@ graphs() {
 
 examples() {
     examples/heat cuda 256 heat.png
-    examples/pagerank cuda data/NotreDame_www.mtx.gz pagerank.svg
+    examples/pagerank cuda data/NotreDame_www.mtx.xz pagerank.svg
     examples/gcn cuda data/cora.mtx.gz gcn.svg
     examples/interop cuda
     examples/own-kernel cuda
