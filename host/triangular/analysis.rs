@@ -1,7 +1,5 @@
 //! The analysis of a triangle on a GPU or in the emulator.
 
-use std::env;
-
 use kernels_gpu::{
     row_levels::{
         ANYTHING, COUNTS, CountArgs, DIVISORS, ENTRIES, FROM_BAD_ROW, FindArgs, Key, LEVELS, PlaceArgs, STORED, Step,
@@ -36,12 +34,6 @@ const LEAST_NARROW_REACH: u32 = 8;
 
 /// Of the rows that a tile of several levels has room for, it gets so many in the mean: others have wider levels. Not measured yet.
 const FILLED: (u64, u64) = (2, 3);
-
-/// Replaces the levels of a tile, for measurements: with 1 no tile holds several.
-const LEVELS_PER_TILE: &str = "WARPSPARSE_LEVELS_PER_TILE";
-
-/// Replaces the reach, for measurements.
-const REACH: &str = "WARPSPARSE_REACH";
 
 /// What kernels know of a schedule.
 #[derive(Debug)]
@@ -116,7 +108,7 @@ fn lanes_and_levels(rows: u32, entries: u32, levels: u32) -> (u32, u32) {
     let mean = entries.div_ceil(rows.max(1));
     let lanes = |means: [u32; 4]| LANES[means.iter().position(|&most| mean <= most).unwrap_or(means.len())];
     let narrow_lanes = lanes(NARROW_MEANS);
-    match measured(LEVELS_PER_TILE).unwrap_or_else(|| levels_per_tile(rows, levels, narrow_lanes)) {
+    match levels_per_tile(rows, levels, narrow_lanes) {
         1 => (lanes(MEANS), 1),
         levels => (narrow_lanes, levels),
     }
@@ -126,11 +118,6 @@ fn lanes_and_levels(rows: u32, entries: u32, levels: u32) -> (u32, u32) {
 fn levels_per_tile(rows: u32, levels: u32, lanes: u32) -> u32 {
     let room = u64::from(NARROW_BLOCK_SIZE / lanes) * FILLED.0 * u64::from(levels) / FILLED.1;
     (room / u64::from(rows.max(1))).max(1) as u32
-}
-
-/// What the environment sets, for measurements.
-fn measured(name: &str) -> Option<u32> {
-    env::var(name).ok()?.parse().ok().filter(|&value| value > 0)
 }
 
 /// The rows by depth, with all that depends on it, from the depths of the rows, their numbers and spans.
@@ -187,7 +174,7 @@ fn place(
     let least = if is_narrow { LEAST_NARROW_REACH } else { LEAST_REACH };
     let reach = (rows / rows_per_tile).div_ceil(levels.max(1)).saturating_mul(REACH_OF_LEVELS).max(least);
     let narrow = is_narrow.then_some(Narrow { places, depths });
-    Ok(OnDevice { order, spans: placed_spans, tiles, lanes, narrow, reach: measured(REACH).unwrap_or(reach) })
+    Ok(OnDevice { order, spans: placed_spans, tiles, lanes, narrow, reach })
 }
 
 #[cfg(test)]
