@@ -174,7 +174,9 @@ fn error<T: Scalar>(factors: &CsrMatrix<T>, (triangle, diagonal): (Triangle, Dia
             _ => residual / ((products.len() + 1) as f64 * precision * size),
         }
     };
-    (0..b.len()).map(of_row).fold(0.0, |largest, error| if error <= largest { largest } else { error.max(largest) })
+    // Not a number is the largest of all.
+    let larger = |largest: f64, error: f64| if largest.is_nan() || error <= largest { largest } else { error };
+    (0..b.len()).map(of_row).fold(0.0, larger)
 }
 
 /// Fails if a solution is wrong.

@@ -38,8 +38,8 @@ use crate::{
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// The systems share the space in which their solutions are sought, so that all of them take fewer iterations than each alone: with `k` different
-/// right-hand sides about as many as if the matrix had not the `k - 1` smallest of its eigenvalues. Right-hand sides that depend on others, as equal ones, do no harm.
+/// The systems share the space in which their solutions are sought, so that all of them take fewer iterations than each alone: with `k` independent
+/// right-hand sides, about as many as if the `k - 1` smallest eigenvalues of the matrix were absent. Linearly dependent right-hand sides, such as equal ones, do no harm.
 /// A column whose residual has reached the tolerance stays as it is, while the others go on.
 ///
 /// Up to 32 columns are solved at once, more in groups of 32. An iteration is one product with the matrix ([`DeviceMatrix::spmm`]) and 13 passes over
@@ -47,9 +47,9 @@ use crate::{
 /// `6 * n * k^2` multiplications. The host computes some of the small matrices, and waits for the device once an iteration. Sums have a fixed order, and those of `f32` are in `f64`: the same input on the
 /// same device gives the same bits.
 ///
-/// On the CPU it takes longer than the columns one by one if rows have few entries.
+/// On the CPU, matrices with few entries per row are solved faster column by column with [`Cg`](crate::Cg).
 ///
-/// Memory: 4 matrices of `n` rows and as many columns as a group has, but 8, 16 or 32; 2 vectors.
+/// Memory: 4 matrices of `n` rows, with the columns of a group rounded up to 8, 16 or 32, and 2 vectors.
 pub struct BlockCg<'a, T: Scalar> {
     matrix: &'a DeviceMatrix<T>,
     preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,

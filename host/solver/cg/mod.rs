@@ -98,7 +98,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         Self::new_dyn(a)
     }
 
-    /// As [`new`](Self::new), for an operator whose type is chosen at run time.
+    /// Like [`new`](Self::new), for an operator whose type is chosen at run time.
     #[must_use]
     pub fn new_dyn(a: &'a dyn LinearOperator<T>) -> Self {
         Self::of(a, None, Criterion::default())

@@ -195,7 +195,7 @@ impl<'a, T: Scalar> Solver<'a, T> {
         Self::new_dyn(a)
     }
 
-    /// As [`new`](Self::new), for an operator whose type is chosen at run time.
+    /// Like [`new`](Self::new), for an operator whose type is chosen at run time.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device, LinearOperator, Solver, Tolerance};

@@ -21,7 +21,7 @@ use crate::{
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// Numbers that `f32` cannot hold, as residuals below 1e-38, make it fail: scale such systems.
+/// It fails on numbers that `f32` cannot hold, such as residuals below 1e-38: scale such systems.
 #[derive(Debug)]
 pub struct MixedAmg {
     operator: Operator<f64>,
@@ -30,7 +30,7 @@ pub struct MixedAmg {
 }
 
 impl AmgOptions<f64> {
-    /// Sets up multigrid in `f32` for a matrix in any format, rounded.
+    /// Rounds a matrix, in any format, to `f32`, and sets up multigrid for it.
     ///
     /// # Errors
     /// As [`build`](Self::build); also [`Breakdown`](crate::Error::Breakdown) where `f32` cannot hold numbers of the matrix.
