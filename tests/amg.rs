@@ -811,6 +811,19 @@ fn mixed_precision(device: &Device) {
             assert_eq!(info.iterations, 0, "{n} rows");
         }
     }
+    // New values that do not suit leave everything as it was.
+    let matrix = poisson::<f64>(24);
+    let mut amg = Amg::options().coarse_rows(20).build_mixed(&device.upload(&matrix).unwrap()).unwrap();
+    let negative = matrix.values().iter().map(|value| -value).collect();
+    let (offsets, columns, _) = matrix.clone().into_csr_data();
+    let negative = CsrMatrix::try_from_csr_data(576, 576, offsets, columns, negative).unwrap();
+    assert!(matches!(amg.update_values(&device.upload(&negative).unwrap()), Err(Error::Breakdown { .. })));
+    let smaller = device.upload(&poisson::<f64>(23)).unwrap();
+    assert!(matches!(amg.update_values(&smaller), Err(Error::InvalidOption(_))));
+    assert!(matches!(amg.update_values(&other(device).upload(&matrix).unwrap()), Err(Error::DeviceMismatch { .. })));
+    let (b, mut x) = (Random(5).vector::<f64>(576), device.zeros(576).unwrap());
+    amg.solve(&device.upload_vec(&b).unwrap(), &mut x, Tolerance::relative(1e-11)).unwrap();
+    assert!(residual(&matrix, &b, &x) < 1.1e-11);
     // What `f32` cannot hold.
     let huge = device.upload(&laplacian::<f64>(3, [(0, 1, 1e39), (1, 2, 1e39)], |_| 1e38)).unwrap();
     assert!(matches!(Amg::options().build_mixed(&huge), Err(Error::Breakdown { .. })));

@@ -64,6 +64,21 @@ fn layers<T: Scalar>(seed: u64, per_row: usize) -> CsrMatrix<T> {
     from_rows(3 * WIDTH, (0..3 * WIDTH).map(row).collect())
 }
 
+/// 40 levels of 30 rows in either triangle, each with all of the two levels before and behind: so many wide tiles that the last ones wait for others to come near.
+fn deep<T: Scalar>() -> CsrMatrix<T> {
+    const WIDTH: usize = 30;
+    let n = 40 * WIDTH;
+    let mut random = Random(8);
+    let row = |i: usize| {
+        let layer = i / WIDTH;
+        let columns = WIDTH * layer.saturating_sub(2)..n.min(WIDTH * (layer + 3));
+        let entries = columns.filter(|&j| j == i || j / WIDTH != layer);
+        let value = |j, u: f64| if j == i { 1.5 + 0.5 * u } else { u / 121.0 };
+        entries.map(|j| (j, value(j, random.next_unit()))).collect()
+    };
+    from_rows(n, (0..n).map(row).collect())
+}
+
 /// -1 2 -1: as many levels as rows.
 fn chain<T: Scalar>(n: usize) -> CsrMatrix<T> {
     let row = |i: usize| {
@@ -142,6 +157,7 @@ fn triangles<T: Scalar>(device: &Device) {
         ("layers, more entries", layers(3, 20)),
         ("layers, many entries", layers(4, 40)),
         ("layers, very many entries", layers(5, 120)),
+        ("many levels", deep()),
         ("a diagonal", from_rows(555, (0..555).map(|i| vec![(i, 0.5 + i as f64)]).collect())),
     ];
     for (name, matrix) in cases {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use kernels_gpu::ilu;
+
 use super::{Diagonal, Triangle, analysis, analysis::OnDevice, bad_diagonal};
 use crate::{CsrMatrix, DeviceVec, Result, Scalar, algebra::Operand, memory};
 
@@ -57,7 +59,7 @@ impl Schedule {
                 let (rows, values) = (Rows::on_cpu(matrix), matrix.values());
                 let is_bad = |&row: &usize| match rows.diagonal(row) {
                     None => true,
-                    Some(entry) => divides && is_no_divisor(values[entry]),
+                    Some(entry) => divides && ilu::is_bad(values[entry], false),
                 };
                 if diagonal == Diagonal::Stored
                     && let Some(row) = (0..rows.len()).find(is_bad)
@@ -78,10 +80,6 @@ impl Schedule {
     pub(crate) fn order(&self) -> Option<&DeviceVec<u32>> {
         self.on_device.as_ref().map(|on_device| &on_device.order)
     }
-}
-
-fn is_no_divisor<T: Scalar>(element: T) -> bool {
-    element == T::default() || !element.to_f64().is_finite()
 }
 
 /// The pattern of a canonical matrix on the CPU.

@@ -177,8 +177,7 @@ impl<'a, T: Scalar> BlockCg<'a, T> {
 }
 
 fn is_positive<T: Scalar>(diagonal: &DeviceVec<T>) -> Result<()> {
-    let least = diagonal.min()?.0.get()?.to_f64();
-    if diagonal.is_empty() || least > 0.0 {
+    if diagonal.is_empty() || diagonal.min()?.0.get()?.to_f64() > 0.0 {
         return Ok(());
     }
     Err(breakdown(0, "r . M r is not positive: the preconditioner is not positive definite"))

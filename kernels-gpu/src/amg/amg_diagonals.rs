@@ -21,8 +21,8 @@
 //!                                         diagonal 2        1                 0           1              2
 //! march    rows d2 apart         row i    v[i-d2] x[i-d2] have been loaded two rows before, x[i] one row before
 //! ```
-//! Of a grid a thread that marches goes from line to line, or from plane to plane: what its rows share stays in registers, where threads of a `sweep` have it from the
-//! L2 cache, once each.
+//! On a grid, a thread of `march` goes from line to line, or from plane to plane, and keeps in registers what its rows share; in `sweep` each thread loads it from the L2
+//! cache.
 //!
 //! # Bytes moved
 //! A sweep: a value for each row and diagonal, `x`, `b`, `y` once each; in a step `D`, and with `beta` `older`. What rows share comes from the caches. `fill`:
@@ -35,7 +35,7 @@
 //! 2. `offsets` starts with 0, ascends strictly, and is below `rows`; `leading_dimension` is at least `rows`.
 //! 3. `row_offsets` starts at 0, never falls and ends at `entries`; columns are below `rows`, and ascend strictly in a row.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] or, for `march`, [`march_grid_size`] blocks.
-//! 5. For `march` there are 2 to [`MARCHED`] diagonals, and the last offset is `distance`.
+//! 5. For `march` there are 2 to [`MARCHED`] diagonals, the last offset is `distance`, and `rows + distance` is below 2^32.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -18,7 +18,7 @@
 //! so their rows: those that others wait for belong to blocks that have begun. A depth is 0 until it is known, so relaxed accesses suffice. All lanes of a warp share a
 //! row of more than [`LONG`] entries.
 //!
-//! Then the host sorts the rows by depth, and `place` finds where each level begins. A tile has at most so many rows. It holds a group of `levels_per_tile` levels in
+//! Then the rows are sorted by depth, and `place` finds where each level begins. A tile has at most so many rows. It holds a group of `levels_per_tile` levels in
 //! succession, the first of which has a number that this divides; but where these have more rows together, each tile holds rows of one of them. `count` finds how many
 //! tiles a group has, and `tile` where each of them begins.
 //!
@@ -85,7 +85,7 @@ args! {
         write numbers: u32 [rows as usize],
         /// The entry on the diagonal of each row that has one, or null.
         write diagonals: u32 [null or rows as usize],
-        /// As [`TICKET`] and so on say.
+        /// Counters, by the constants below: of blocks that have begun, levels, entries; and how far from the end the first row with a bad diagonal is.
         write counts: u32 [COUNTS],
     }
 }

@@ -32,7 +32,7 @@
 //! Where levels have few rows, a tile of a larger block holds several whole levels, and elements of `x` go through shared memory from one to the next (`trsv/narrow.rs`).
 //!
 //! # Bytes moved
-//! The triangle, 12 bytes a row for its order, `b` and `x`, and `x` once more to clear it.
+//! The triangle, 12 bytes a row for its order (20 with narrow levels), `b` and `x`, and `x` once more to clear it.
 //!
 //! # Safety
 //! Every entry:

@@ -103,7 +103,7 @@ impl<T: Scalar> Diagonals<T> {
     fn of(a: &DeviceMatrix<T>) -> Result<Option<Self>> {
         let Csr::Device(arrays) = csr(a) else { return Ok(None) };
         let Some(offsets) = offsets(arrays)? else { return Ok(None) };
-        let distance = marched(&offsets);
+        let distance = marched(arrays.nrows, &offsets);
         let (rows, offsets) = (arrays.nrows, arrays.device.upload_vec(&offsets)?);
         let values = match filled::<T, f32>(arrays, &offsets)? {
             Filled::Exactly(values) => Values::Short(values),
@@ -234,9 +234,13 @@ fn filled<T: Scalar, V: Scalar>(arrays: &CsrArrays<T, u32>, offsets: &DeviceVec<
     })
 }
 
-/// The last of these offsets, if threads are to march by it: far enough for each thread of a block to have a row.
-fn marched(offsets: &[u32]) -> Option<u32> {
-    offsets.last().copied().filter(|&last| (2..=MARCHED as usize).contains(&offsets.len()) && last >= BLOCK_SIZE)
+/// The last of these offsets, if threads are to march by it: far enough for each thread of a block to have a row, and not beyond 32 bits from the last row.
+fn marched(rows: u32, offsets: &[u32]) -> Option<u32> {
+    let is_short = i32::try_from(rows).is_ok();
+    offsets
+        .last()
+        .copied()
+        .filter(|&last| (2..=MARCHED as usize).contains(&offsets.len()) && last >= BLOCK_SIZE && is_short)
 }
 
 /// The offsets of the diagonals that entries of some rows are on, from 0 on, unless they are too many to pay.

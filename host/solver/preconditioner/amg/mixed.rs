@@ -1,6 +1,10 @@
 //! Multigrid in `f32` for systems in `f64`.
 
-use super::{Amg, AmgInfo, AmgOptions, diagonals::Operator, setup::own};
+use super::{
+    Amg, AmgInfo, AmgOptions,
+    diagonals::Operator,
+    setup::{check_size, own},
+};
 use crate::{
     Cg, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Preconditioner, Result, SolveInfo, Solver,
     Tolerance, device,
@@ -21,6 +25,8 @@ use crate::{
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
+/// It may share the arrays of the matrix, as [`Amg`] does: after [`DeviceMatrix::update_values`] call [`update_values`](Self::update_values), or set it up anew.
+///
 /// It fails on numbers that `f32` cannot hold, such as residuals below 1e-38: scale such systems.
 #[derive(Debug)]
 pub struct MixedAmg {
@@ -33,7 +39,7 @@ impl AmgOptions<f64> {
     /// Rounds a matrix, in any format, to `f32`, and sets up multigrid for it.
     ///
     /// # Errors
-    /// As [`build`](Self::build); also [`Breakdown`](crate::Error::Breakdown) where `f32` cannot hold numbers of the matrix.
+    /// As [`build`](Self::build); also [`Breakdown`](crate::Error::Breakdown) where numbers of the matrix are too large for `f32`. Those below 1e-45 count as 0.
     pub fn build_mixed(self, a: &DeviceMatrix<f64>) -> Result<MixedAmg> {
         device::refuse("the setup of multigrid")?;
         device::check_length("the row of A", a.nrows(), a.ncols())?;
@@ -71,6 +77,7 @@ impl MixedAmg {
     /// As [`Amg::update_values`]. After an error the hierarchy is as it was.
     pub fn update_values(&mut self, a: &DeviceMatrix<f64>) -> Result<()> {
         device::refuse("the setup of multigrid")?;
+        check_size(&self.operator.a, a)?;
         let operator = own(a, &self.options)?;
         self.amg.update_values(&operator.a.cast()?)?;
         self.operator = operator;

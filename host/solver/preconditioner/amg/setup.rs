@@ -179,16 +179,7 @@ impl<T: Scalar> Hierarchy<T> {
     /// With the prolongators of this hierarchy and the values of another matrix.
     pub(super) fn updated(&self, a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Result<Self> {
         let finest = self.finest();
-        finest.device().check_same("A", a.device())?;
-        if (a.nrows(), a.ncols()) != (finest.nrows(), finest.ncols()) {
-            let problem = format!(
-                "a matrix of {} rows and {} columns: the hierarchy has {} rows",
-                a.nrows(),
-                a.ncols(),
-                finest.nrows()
-            );
-            return Err(Error::InvalidOption(problem));
-        }
+        check_size(finest, a)?;
         let Operator { mut a, mut diagonals } = own(a, options)?;
         if !has_pattern_of(&a, finest)? {
             let problem =
@@ -314,6 +305,18 @@ pub(super) fn own<T: Scalar>(a: &DeviceMatrix<T>, options: &AmgOptions<T>) -> Re
         symmetry::check(&own.a)?;
     }
     Ok(own)
+}
+
+/// Checks the size and the device of a matrix with new values.
+pub(super) fn check_size<T: Scalar>(finest: &DeviceMatrix<T>, a: &DeviceMatrix<T>) -> Result<()> {
+    finest.device().check_same("A", a.device())?;
+    if (a.nrows(), a.ncols()) != (finest.nrows(), finest.ncols()) {
+        let (rows, columns) = (a.nrows(), a.ncols());
+        let problem =
+            format!("a matrix of {rows} rows and {columns} columns: the hierarchy has {} rows", finest.nrows());
+        return Err(Error::InvalidOption(problem));
+    }
+    Ok(())
 }
 
 /// Whether the entries of two matrices of the hierarchy's kind are at the same places.
