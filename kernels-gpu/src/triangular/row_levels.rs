@@ -236,7 +236,7 @@ struct Seen {
 /// The rules at the head of this module.
 #[inline(always)]
 unsafe fn find<T: Scalar>(args: FindArgs<T>) {
-    thread::launch_bounds::<BLOCK_SIZE, 12>();
+    thread::launch_bounds::<BLOCK_SIZE, 10>();
     let ticket = shared_array![u32; 1];
     let lane = thread::thread_idx_x() % WARP_SIZE;
     // SAFETY: the counter gives each lane a row of its own. A lane waits for rows that blocks have which have begun; all lanes of a warp are at its shuffles.
