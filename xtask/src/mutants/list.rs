@@ -190,13 +190,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "amg",
-        "amg/amg_diagonals.rs",
-        "a thread's first row has no entry below",
-        "let mut below = if row >= distance {",
-        "let mut below = if row >= matrix.rows {",
-    ),
-    mutant(
-        "amg",
         "amg/amg_sweep.rs",
         "the guess before the first step is taken for the iterate",
         "let last = if args.older.is_null() { x } else",
