@@ -153,7 +153,7 @@ fn is_in(triangle: Triangle, diagonal: Diagonal, row: usize, column: usize) -> b
     }
 }
 
-/// The largest of a row's residual in `f64`, over what rounding explains; infinite if an element is no number.
+/// The largest of a row's residual in `f64`, over what rounding explains; NaN if an element is.
 fn error<T: Scalar>(factors: &CsrMatrix<T>, (triangle, diagonal): (Triangle, Diagonal), b: &[T], x: &[T]) -> f64 {
     let precision = if size_of::<T>() == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
     let of_row = |row: usize| {

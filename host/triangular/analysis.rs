@@ -24,7 +24,7 @@ const MEANS: [u32; 4] = [3, 8, 16, 32];
 const NARROW_MEANS: [u32; 4] = [4, 16, 32, 64];
 
 /// Blocks look for elements of `x` from so many levels of mean width before their own. In a cube the widest are about twice as wide as the mean.
-/// Without this distance solves take up to 5 times as long (H100, driver 580.159.04, 2026-11-26: docs/performance/trsv.md); others have not been tried.
+/// If blocks look from the beginning, solves take up to 5 times as long (H100, driver 580.159.04, 2026-11-26: docs/performance/trsv.md). Other distances have not been tried.
 const REACH_OF_LEVELS: u32 = 4;
 
 /// They do so at least from so many tiles before: one for each multiprocessor, about. Not measured yet.
@@ -33,7 +33,7 @@ const LEAST_REACH: u32 = 128;
 /// The same for tiles of several levels, which follow one another. Not measured yet.
 const LEAST_NARROW_REACH: u32 = 8;
 
-/// Of the rows that a tile of several levels has room for, it gets so many in the mean: others have wider levels. Not varied yet.
+/// Of the rows that a tile of several levels has room for, this part is filled on average, which leaves room for wider levels. Other parts have not been tried.
 const FILLED: (u64, u64) = (2, 3);
 
 /// What kernels know of a schedule.

@@ -52,7 +52,7 @@ const STEP: u32 = 7;
 /// Diagonals of a matrix that threads march over, at most: those of a 7-point stencil.
 pub const MARCHED: u32 = 4;
 
-/// The rows of a thread that marches. With 2 to 32 sweeps over 256^3 and 2048^2 points take the same time, within 3% (H100, driver 580.159.04, 2026-11-26).
+/// The rows of a thread that marches. With 2 to 32, solutions on 256^3 and 2048^2 points take the same time, within 4% (H100, driver 580.159.04, 2026-11-26).
 pub const STEPS: u32 = 4;
 
 args! {
