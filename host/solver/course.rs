@@ -72,6 +72,14 @@ const MAX_DRIFT: f64 = 2.0;
 /// and at least this fraction of the round's target.
 const MIN_LEFT: f64 = 0.01;
 
+/// A residual of `x` that is not finite.
+pub(super) const OVERFLOW: &str = "b - A x is not finite: numbers overflow";
+
+/// Whether rounding has taken over: the updated residual has reached the target, but that of `x` has not, nor is it half of the one before the round.
+pub(super) fn has_stalled(residual: f64, before: f64, target: f64) -> bool {
+    residual > ACCEPTED * target && residual > 0.5 * before
+}
+
 /// A user's callback.
 pub(crate) type Callback<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
@@ -90,13 +98,7 @@ impl Course<'_, '_> {
             return Err(breakdown(0, NOT_FINITE_AT_FIRST));
         }
         let target = self.criterion.target(b_norm);
-        let mut info = SolveInfo {
-            iterations: 0,
-            residual_norm: residual,
-            relative_residual: 0.0,
-            history: vec![residual],
-            reason: StopReason::Converged,
-        };
+        let mut info = SolveInfo::at_start(residual);
         if b_norm == 0.0 {
             method.set_zero()?;
             info.residual_norm = 0.0;
@@ -125,7 +127,7 @@ impl Course<'_, '_> {
             info.reason = reason?;
             (residual, _) = now?;
             if !residual.is_finite() {
-                return Err(breakdown(info.iterations, "b - A x is not finite: numbers overflow"));
+                return Err(breakdown(info.iterations, OVERFLOW));
             }
             info.residual_norm = residual;
             // Where rounding has taken over, the direction belongs to another residual: where that of x is another than the updated one,
@@ -137,7 +139,7 @@ impl Course<'_, '_> {
                 break;
             }
             goal = ACCEPTED * target;
-            if residual > goal && residual > 0.5 * before {
+            if has_stalled(residual, before, target) {
                 info.reason = StopReason::RoundingLimit;
                 break;
             }

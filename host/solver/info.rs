@@ -16,6 +16,19 @@ pub struct SolveInfo {
     pub reason: StopReason,
 }
 
+impl SolveInfo {
+    /// The report before the first iteration.
+    pub(super) fn at_start(residual_norm: f64) -> Self {
+        Self {
+            iterations: 0,
+            residual_norm,
+            relative_residual: 0.0,
+            history: vec![residual_norm],
+            reason: StopReason::Converged,
+        }
+    }
+}
+
 /// Why a solver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use crate::{
     solver::{
         Callback, Criterion, Progress, SolveInfo, StopReason, breakdown,
         cg::ending,
-        course::{ACCEPTED, NOT_FINITE_AT_FIRST},
+        course::{ACCEPTED, NOT_FINITE_AT_FIRST, OVERFLOW, has_stalled},
     },
 };
 
@@ -80,13 +80,7 @@ impl<T: Scalar> Group<'_, '_, T> {
         let mut columns = Vec::with_capacity(norms.len());
         for (j, (&norm, b_norm)) in norms.iter().zip(b_norms).enumerate() {
             let mut column = Column {
-                info: SolveInfo {
-                    iterations: 0,
-                    residual_norm: norm,
-                    relative_residual: 0.0,
-                    history: vec![norm],
-                    reason: StopReason::Converged,
-                },
+                info: SolveInfo::at_start(norm),
                 b_norm,
                 target: self.criterion.target(b_norm),
                 phase: Phase::Active,
@@ -111,12 +105,12 @@ impl<T: Scalar> Group<'_, '_, T> {
                     continue;
                 }
                 if !norm.is_finite() {
-                    return Err(breakdown(iterations, "b - A x is not finite: numbers overflow"));
+                    return Err(breakdown(iterations, OVERFLOW));
                 }
                 column.info.residual_norm = norm;
                 match column.phase {
                     Phase::Frozen if norm <= ACCEPTED * column.target => column.end(StopReason::Converged),
-                    Phase::Frozen if norm > 0.5 * before => column.end(StopReason::RoundingLimit),
+                    Phase::Frozen if has_stalled(norm, before, column.target) => column.end(StopReason::RoundingLimit),
                     _ if reason != StopReason::Converged => column.end(reason),
                     _ => column.phase = Phase::Active,
                 }

@@ -11,7 +11,7 @@ use blocks::Blocks;
 use group::Group;
 use kernels_gpu::block_cg::MAX_COLUMNS;
 
-use super::{Callback, Criterion, Preconditioner, Progress, SolveInfo, StopReason, Tolerance, breakdown, symmetry};
+use super::{Callback, Criterion, Preconditioner, Progress, SolveInfo, Tolerance, breakdown, symmetry};
 use crate::{
     DenseMut, DenseRef, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{self, check_length},
@@ -102,7 +102,7 @@ impl<'a, T: Scalar> BlockCg<'a, T> {
     }
 
     /// Sets a callback, which is called after each iteration with the norm of the column that is farthest from its target. If it breaks, the columns
-    /// that have not converged stop with [`StopReason::Stopped`], and later groups too after an iteration.
+    /// that have not converged stop with [`StopReason::Stopped`](crate::StopReason::Stopped), and later groups too after an iteration.
     #[must_use]
     pub fn callback(mut self, callback: impl FnMut(Progress) -> ControlFlow<()> + 'a) -> Self {
         self.callback = Some(Box::new(callback));
@@ -134,7 +134,7 @@ impl<'a, T: Scalar> BlockCg<'a, T> {
         while infos.len() < columns {
             let group = infos.len()..columns.min(infos.len() + MAX_COLUMNS as usize);
             if n == 0 {
-                infos.extend(group.map(|_| nothing()));
+                infos.extend(group.map(|_| SolveInfo::at_start(0.0)));
                 continue;
             }
             let diagonal = self.preconditioner.as_ref().and_then(|own| own.as_diagonal());
@@ -181,17 +181,6 @@ fn is_positive<T: Scalar>(diagonal: &DeviceVec<T>) -> Result<()> {
         return Ok(());
     }
     Err(breakdown(0, "r . M r is not positive: the preconditioner is not positive definite"))
-}
-
-/// The report on a system of no equations.
-fn nothing() -> SolveInfo {
-    SolveInfo {
-        iterations: 0,
-        residual_norm: 0.0,
-        relative_residual: 0.0,
-        history: vec![0.0],
-        reason: StopReason::Converged,
-    }
 }
 
 impl<T: Scalar> fmt::Debug for BlockCg<'_, T> {
