@@ -6,8 +6,8 @@ use clap::Args;
 use measure::{Clock, DTypeName, Outcome, Spread};
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, MixedAmg, Result, Scalar, SolveInfo, StopReason,
-    Tolerance, io::MatrixSource,
+    Amg, AmgInfo, AmgSmoother, Cg, DeviceMatrix, DeviceVec, Jacobi, MixedAmg, Result, Scalar, Tolerance,
+    io::MatrixSource,
 };
 
 use super::{
@@ -15,6 +15,7 @@ use super::{
     pool::peak_bytes,
     report::{Finished, Method, Report},
     session::{Benchmark, Session, Settings},
+    solution::Solution,
     suite::{self, Suite},
     table::{self, none},
 };
@@ -65,14 +66,6 @@ struct System {
     update_us: Spread,
     multigrid: Solution,
     jacobi: Solution,
-}
-
-#[derive(Serialize)]
-struct Solution {
-    time_us: Spread,
-    iterations: usize,
-    relative_residual: f64,
-    converged: bool,
 }
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
@@ -196,15 +189,13 @@ impl Options {
     fn solution<T: Scalar>(&self, session: &Session<'_>, b: &DeviceVec<T>, cg: Cg<'_, T>) -> Result<Solution> {
         let mut x = session.device.zeros(b.len())?;
         let mut cg = cg.tolerance(Tolerance::relative(self.tol)).max_iterations(100_000);
-        let mut info: Option<SolveInfo> = None;
+        let mut infos = vec![];
         let time_us = wall_times(session, || {
             x.fill(T::default())?;
-            info = Some(cg.solve(b, &mut x)?);
+            infos = vec![cg.solve(b, &mut x)?];
             Ok(())
         })?;
-        let info = info.expect("one solution at least");
-        let converged = info.reason == StopReason::Converged;
-        Ok(Solution { time_us, iterations: info.iterations, relative_residual: info.relative_residual, converged })
+        Ok(Solution::of(time_us, &infos))
     }
 }
 

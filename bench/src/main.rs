@@ -22,6 +22,7 @@ mod reading;
 mod report;
 mod scaling;
 mod session;
+mod solution;
 mod sort;
 mod spgemm;
 mod spmm;

@@ -3,14 +3,13 @@
 use clap::Args;
 use measure::{Clock, DTypeName, Outcome, Spread, random_elements};
 use serde::Serialize;
-use warpsparse::{
-    BlockCg, Cg, DeviceDense, DeviceMatrix, Jacobi, Result, Scalar, SolveInfo, StopReason, Tolerance, io::MatrixSource,
-};
+use warpsparse::{BlockCg, Cg, DeviceDense, DeviceMatrix, Jacobi, Result, Scalar, Tolerance, io::MatrixSource};
 
 use super::{
     matrix::wall_times,
     report::{Finished, Method, Report},
     session::{Basics, Benchmark, Conditions, Session},
+    solution::Solution,
     suite, table,
 };
 
@@ -61,14 +60,6 @@ struct System {
     block: Solution,
     one_by_one: Solution,
     ratio: f64,
-}
-
-#[derive(Serialize)]
-struct Solution {
-    time_us: Spread,
-    iterations: usize,
-    relative_residual: f64,
-    converged: bool,
 }
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
@@ -164,17 +155,6 @@ fn one_by_one<T: Scalar>(
         Ok(())
     })?;
     Ok(Solution::of(time_us, &infos))
-}
-
-impl Solution {
-    fn of(time_us: Spread, infos: &[SolveInfo]) -> Self {
-        Self {
-            time_us,
-            iterations: infos.iter().map(|info| info.iterations).max().unwrap_or(0),
-            relative_residual: infos.iter().map(|info| info.relative_residual).fold(0.0, f64::max),
-            converged: infos.iter().all(|info| info.reason == StopReason::Converged),
-        }
-    }
 }
 
 /// Fails where the block does not converge.
