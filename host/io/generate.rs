@@ -9,7 +9,7 @@ mod random;
 mod stand_ins;
 
 pub use communities::communities;
-pub use elasticity::elasticity3d;
+pub use elasticity::{elasticity3d, elasticity3d_nodes};
 pub use graph::graph_laplacian;
 pub use random::{fem3, rmat, uniform};
 pub use stand_ins::{STAND_INS, StandIn};

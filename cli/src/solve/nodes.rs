@@ -4,7 +4,7 @@ use std::{error, path::Path};
 
 use warpsparse::{
     NearNullSpace,
-    io::{Generator, MatrixMarketReader, MatrixSource},
+    io::{Generator, MatrixMarketReader, MatrixSource, generate},
 };
 
 use super::Options;
@@ -21,7 +21,10 @@ impl Nodes {
     pub(super) fn of(options: &Options, rows: usize) -> Result<Option<Self>, Box<dyn error::Error>> {
         let space = match (&options.near_null, options.unknowns.map(usize::from), &options.matrix) {
             (None, None, MatrixSource::Generator(Generator::Elasticity3d { n })) => {
-                return Ok(Some(Self { space: NearNullSpace::rigid_body_modes(&cube(*n))?, is_given: false }));
+                return Ok(Some(Self {
+                    space: NearNullSpace::rigid_body_modes(&generate::elasticity3d_nodes(*n))?,
+                    is_given: false,
+                }));
             }
             (None, None, _) => return Ok(None),
             (_, Some(unknowns), _) if !rows.is_multiple_of(unknowns) => {
@@ -32,11 +35,6 @@ impl Nodes {
         };
         Ok(Some(Self { space, is_given: true }))
     }
-}
-
-/// The nodes of `gen:elasticity3d:N`.
-fn cube(n: usize) -> Vec<[f64; 3]> {
-    (0..n * n * n).map(|node| [node % n, node / n % n, node / (n * n)].map(|at| at as f64)).collect()
 }
 
 /// The columns of a file.

@@ -45,6 +45,12 @@ pub fn elasticity3d<T: Scalar>(n: usize) -> Result<CsrMatrix<T>> {
     from_rows(rows, rows, row_length, fill)
 }
 
+/// Returns where the nodes of [`elasticity3d`] are, in their order: for [`NearNullSpace::rigid_body_modes`](crate::NearNullSpace::rigid_body_modes).
+#[must_use]
+pub fn elasticity3d_nodes(n: usize) -> Vec<[f64; 3]> {
+    (0..n * n * n).map(|node| [node % n, node / n % n, node / (n * n)].map(|at| at as f64)).collect()
+}
+
 /// Over the elements that two nodes have in common, in the same order for both.
 fn sum_of_elements(
     element: &[[f64; SIZE]; SIZE],
