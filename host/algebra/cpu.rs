@@ -7,7 +7,7 @@ use rayon::prelude::*;
 pub(super) const PIECE: usize = 1 << 14;
 
 /// Calls `work` for each piece of `len` consecutive elements, of which the last may be shorter, with its number.
-pub(super) fn each_piece<E: Send>(elements: &mut [E], len: usize, work: impl Fn(usize, &mut [E]) + Sync + Send) {
+pub(crate) fn each_piece<E: Send>(elements: &mut [E], len: usize, work: impl Fn(usize, &mut [E]) + Sync + Send) {
     #[cfg(feature = "rayon")]
     elements.par_chunks_mut(len).enumerate().for_each(|(number, piece)| work(number, piece));
     #[cfg(not(feature = "rayon"))]

@@ -1,7 +1,7 @@
 //! Algebra of sparse matrices on a device, and the parallel primitives below it: prefix sums, sorts, selections, runs and counts.
 
 mod compact;
-mod cpu;
+pub(crate) mod cpu;
 pub(crate) mod from_csr;
 mod histogram;
 mod kronecker;

@@ -1,11 +1,11 @@
 //! The coarsest matrix, solved directly.
 
-use crate::{CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, scalar::precision};
+use crate::{CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, algebra::cpu::each_piece, scalar::precision};
 
 /// The inverse of a small matrix, as a matrix with all entries, and the rank that was found.
 ///
 /// A singular matrix is inverted on a complement of its null space: some unknowns are 0, and the others solve their equations. `O(n^3)` work on
-/// the host.
+/// the host, most of it on all cores.
 ///
 /// # Errors
 /// [`Breakdown`](Error::Breakdown) if a pivot is negative, so that the matrix is not positive semidefinite.
@@ -23,6 +23,9 @@ pub(super) fn inverse<T: Scalar>(a: &DeviceMatrix<T>) -> Result<(DeviceMatrix<T>
 /// By Cholesky's method, of the matrix scaled to a diagonal of 1.
 fn inverse_of<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(Vec<f64>, usize)> {
     let n = matrix.nrows();
+    if n == 0 {
+        return Ok((vec![], 0));
+    }
     let mut l = vec![0.0; n * n];
     // A Galerkin product is symmetric but for rounding: take the mean.
     for (row, column, value) in matrix.triplets() {
@@ -39,49 +42,52 @@ fn inverse_of<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(Vec<f64>, usize)> {
     // Galerkin products of a singular matrix are singular but for their rounding.
     let threshold = (1000.0 + 4.0 * n as f64) * precision::<T>();
     let mut rank = 0;
+    // Column by column: below a pivot no element waits for another.
     for k in 0..n {
-        let (done, rest) = l.split_at_mut(k * n);
-        let row = &mut rest[..n];
-        for j in 0..k {
-            let other = &done[j * n..][..n];
-            let pivot = other[j];
-            row[j] = if pivot > 0.0 { (row[j] - dot(&row[..j], &other[..j])) / pivot } else { 0.0 };
-        }
-        let pivot = row[k] - dot(&row[..k], &row[..k]);
+        let (done, below) = l.split_at_mut((k + 1) * n);
+        let own = &mut done[k * n..];
+        let pivot = own[k] - dot(&own[..k], &own[..k]);
         if !pivot.is_finite() || pivot < -threshold.max(1e-3 * f64::from(size_of::<T>() == 4)) {
             let problem = format!(
                 "multigrid, pivot {k} of {n} on the coarsest level is {pivot:e}: the matrix is not positive definite"
             );
             return Err(Error::Breakdown { iteration: 0, problem });
         }
-        row[k] = if pivot > threshold { pivot.sqrt() } else { 0.0 };
-        if row[k] == 0.0 {
-            row[..k].fill(0.0);
-        } else {
-            rank += 1;
+        if pivot <= threshold {
+            own[..=k].fill(0.0);
+            below.chunks_exact_mut(n).for_each(|row| row[k] = 0.0);
+            continue;
+        }
+        own[k] = pivot.sqrt();
+        rank += 1;
+        for row in below.chunks_exact_mut(n) {
+            row[k] = (row[k] - dot(&row[..k], &own[..k])) / own[k];
         }
     }
     // The inverse of L, transposed: its row k is column k of that.
     let mut inverse = vec![0.0; n * n];
-    for column in 0..n {
+    each_piece(&mut inverse, n, |column, of_column| {
         if l[column * n + column] == 0.0 {
-            continue;
+            return;
         }
-        let (start, of_column) = (column * n, &mut inverse[column * n..][..n]);
-        of_column[column] = 1.0 / l[start + column];
+        of_column[column] = 1.0 / l[column * n + column];
         for row in column + 1..n {
             let pivot = l[row * n + row];
             if pivot > 0.0 {
                 of_column[row] = -dot(&l[row * n + column..row * n + row], &of_column[column..row]) / pivot;
             }
         }
-    }
+    });
     let mut product = vec![0.0; n * n];
-    for row in 0..n {
+    each_piece(&mut product, n, |row, of_row| {
         for column in 0..=row {
             let (a, b) = (&inverse[row * n + row..(row + 1) * n], &inverse[column * n + row..(column + 1) * n]);
-            let value = dot(a, b) * scale[row] * scale[column];
-            (product[row * n + column], product[column * n + row]) = (value, value);
+            of_row[column] = dot(a, b) * scale[row] * scale[column];
+        }
+    });
+    for row in 0..n {
+        for column in 0..row {
+            product[column * n + row] = product[row * n + column];
         }
     }
     Ok((product, rank))
