@@ -90,6 +90,7 @@ fn on_gpu<T: Scalar>(a: &CsrArrays<T, u32>, b: &CsrArrays<T, u32>) -> Result<Csr
         // SAFETY: as above, with the offsets of the product.
         unsafe { launch(device, key.entry(), fill_grid_size(entries), args) }?;
     }
+    let (offsets, columns) = (offsets.into_shared(), columns.into_shared());
     // SAFETY: the offsets count the products of entries, whose columns are within range.
     Ok(unsafe { CsrArrays::of_vectors((nrows, ncols, entries), offsets, columns, values, None) })
 }

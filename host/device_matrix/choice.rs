@@ -61,6 +61,11 @@ impl<T> Choices<T> {
         Ok(self.made.get().expect("a choice that is not made later has been made"))
     }
 
+    /// Returns the choice if it has been made.
+    pub(super) fn known(&self) -> Option<&Choice<T>> {
+        self.made.get()
+    }
+
     /// Changes the choice, which is made before.
     pub(super) fn map(self, change: impl FnOnce(Choice<T>) -> Choice<T>) -> Result<Self> {
         self.get()?;

@@ -94,7 +94,7 @@ fn in_csc<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<Parts<T>> {
     let arrays = to_csr::to_csr(csr, true)?.expect("32-bit offsets stay so");
     let spmv_bytes = csr::spmv_bytes::<T, u32>((arrays.nrows as usize, arrays.ncols as usize, arrays.nnz as usize));
     let stored = Stored::Device(Box::new(Arc::clone(&arrays)) as _);
-    let choices = Choices::later(move || choose_csr(&arrays).map(Choice::of_transpose));
+    let choices = Choices::later(move || choose_csr(&arrays, None).map(Choice::of_transpose));
     Ok(Parts { stored, is_transposed: true, spmv_bytes, choices })
 }
 

@@ -178,9 +178,15 @@ fn upload_csr<T: Scalar, O: Offset>(
     Ok(Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) })
 }
 
-/// Chooses the kernels for a matrix that is in CSR on a GPU or in the emulator.
-pub(super) fn choose_csr<T: Scalar, O: Offset>(arrays: &Arc<CsrArrays<T, O>>) -> Result<Choice<T>> {
-    let structure = analyse_on_gpu(arrays, arrays.ncols as usize)?;
+/// Chooses the kernels for a matrix that is in CSR on a GPU or in the emulator, and analyses it unless its structure is known.
+pub(super) fn choose_csr<T: Scalar, O: Offset>(
+    arrays: &Arc<CsrArrays<T, O>>,
+    known: Option<Structure>,
+) -> Result<Choice<T>> {
+    let structure = match known {
+        Some(structure) => structure,
+        None => analyse_on_gpu(arrays, arrays.ncols as usize)?,
+    };
     let offsets = || Ok(Cow::Owned(arrays.row_offsets.to_vec(&arrays.device)?));
     let product = csr::choose(arrays, &offsets, &structure, &SpmvOptions::default())?;
     Ok(of_product(arrays, structure, product, false))

@@ -109,6 +109,16 @@ impl<T: Scalar> Plan<T> {
     }
 }
 
+/// The product, whose pattern is that of another product: only the values are computed.
+pub(super) fn on_pattern<T: Scalar>(
+    device: &Device,
+    a: &CsrMatrix<T>,
+    b: &CsrMatrix<T>,
+    c: &CsrMatrix<T>,
+) -> Result<DeviceMatrix<T>> {
+    Ok(DeviceMatrix::of_host_csr(device, c.with_values(values(Semiring::PlusTimes, a, b, c)?)))
+}
+
 /// The first error of several threads.
 #[derive(Default)]
 struct Failed(Mutex<Option<Error>>);
@@ -246,7 +256,8 @@ impl Table {
     fn slot(&self, column: u32) -> usize {
         let mut slot = column.wrapping_mul(0x9E37_79B1).rotate_left(16) as usize;
         loop {
-            slot %= self.slots.len();
+            // Their number is a power of two.
+            slot &= self.slots.len() - 1;
             if self.slots[slot].0 == column || self.slots[slot].0 == Self::FREE {
                 return slot;
             }

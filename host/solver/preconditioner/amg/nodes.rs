@@ -11,13 +11,14 @@ use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Result, Scalar, device::launch, formats::rows::for_blocks, stored::Csr,
 };
 
-/// Aggregates of the nodes of a matrix with so many unknowns each, and the entries of strong blocks. A block is as strong as its Frobenius norm.
+/// Aggregates of the nodes of a matrix with so many unknowns each, the entries of strong blocks, and a matrix with an entry for each block. A block is as strong as its
+/// Frobenius norm.
 pub(super) fn aggregates<T: Scalar>(
     a: &DeviceMatrix<T>,
     unknowns: usize,
     theta: f64,
     is_finest: bool,
-) -> Result<(Aggregates, usize)> {
+) -> Result<(Aggregates, usize, DeviceMatrix<T>)> {
     let (n, device) = (a.nrows(), a.device());
     let offsets = (0..=n as u32).collect();
     let nodes = (0..n as u32).map(|row| row / unknowns as u32).collect();
@@ -25,9 +26,9 @@ pub(super) fn aggregates<T: Scalar>(
     let rows_of_nodes = device.upload(&rows_of_nodes)?;
     // Squares of the norms.
     let blocks = a.hadamard(a)?.triple_product(&rows_of_nodes.transpose()?, &rows_of_nodes)?;
-    let strength = Strength::of(&blocks, theta * theta)?;
+    let (_, strength) = Strength::of(&blocks, theta * theta)?;
     let strong = strength.smoothing_matrix(&blocks, strength.pattern()?, 1.0)?;
-    Ok((Aggregates::of(&strong, is_finest)?, strong.nnz() * unknowns * unknowns))
+    Ok((Aggregates::of(&strong, is_finest)?, strong.nnz() * unknowns * unknowns, blocks))
 }
 
 /// Vectors near the null space of a level.
@@ -55,15 +56,69 @@ impl Space {
     }
 }
 
+/// The nodes of a level. Blocks of prolongators are full, so the patterns of products are found from the nodes, at a fraction of the work.
+pub(super) struct Nodes<T> {
+    /// An entry for each block of the matrix.
+    blocks: DeviceMatrix<T>,
+    /// One for each block of the tentative prolongator.
+    tentative: DeviceMatrix<T>,
+    /// One for each block of the smoothed prolongator.
+    smoothed: DeviceMatrix<T>,
+    unknowns: usize,
+    columns: usize,
+}
+
+impl<T: Scalar> Nodes<T> {
+    fn new(blocks: DeviceMatrix<T>, tentative: DeviceMatrix<T>, space: &Space) -> Result<Self> {
+        let smoothed = blocks.multiply(&tentative)?;
+        Ok(Self { blocks, tentative, smoothed, unknowns: space.unknowns, columns: space.columns })
+    }
+
+    /// `T - omega D^-1 A T`.
+    pub(super) fn smoothed(
+        &self,
+        a: &DeviceMatrix<T>,
+        inverse: &DeviceVec<T>,
+        tentative: &DeviceMatrix<T>,
+        omega: f64,
+    ) -> Result<DeviceMatrix<T>> {
+        let mut product = a.multiply_on(tentative, &full(&self.smoothed, self.unknowns, self.columns)?)?;
+        product.scale_rows(inverse)?;
+        tentative.add(T::from_f64(1.0), T::from_f64(-omega), &product)
+    }
+
+    /// `R A P`, for either prolongator.
+    pub(super) fn triple_product(
+        &self,
+        a: &DeviceMatrix<T>,
+        (r, p): (&DeviceMatrix<T>, &DeviceMatrix<T>),
+        is_smoothed: bool,
+    ) -> Result<DeviceMatrix<T>> {
+        let of_p = if is_smoothed { &self.smoothed } else { &self.tentative };
+        let product = self.blocks.multiply(of_p)?;
+        let coarse = of_p.transpose_multiply(&product)?;
+        let product = a.multiply_on(p, &full(&product, self.unknowns, self.columns)?)?;
+        r.multiply_on(&product, &full(&coarse, self.columns, self.columns)?)
+    }
+}
+
+/// A matrix with a full block for each entry.
+fn full<T: Scalar>(nodes: &DeviceMatrix<T>, nrows: usize, ncols: usize) -> Result<DeviceMatrix<T>> {
+    nodes.kronecker(&ones(nodes.device(), nrows, ncols)?)
+}
+
 /// The tentative prolongator, with orthonormal columns that span the vectors of the space on each aggregate, and the space on the coarse level, of which it makes this
 /// one: a QR decomposition for each aggregate, see the kernels. `O(n k²)` work for `k` vectors.
-pub(super) fn tentative<T: Scalar>(aggregates: Aggregates, space: &Space) -> Result<(DeviceMatrix<T>, Space)> {
+pub(super) fn tentative<T: Scalar>(
+    (aggregates, blocks): (Aggregates, DeviceMatrix<T>),
+    space: &Space,
+) -> Result<(DeviceMatrix<T>, Space, Nodes<T>)> {
     let &Space { unknowns, columns, ref values } = space;
     let device = values.device();
     let of_nodes = aggregates.tentative::<T>(device)?;
     let of_aggregates = of_nodes.transpose()?;
     // Refused if it is too large for 32 bits.
-    let mut matrix = of_nodes.kronecker(&ones(device, unknowns, columns)?)?;
+    let mut matrix = full(&of_nodes, unknowns, columns)?;
     let (count, size) = (of_nodes.ncols(), unknowns * columns);
     let mut q = device.zeros::<T>(of_nodes.nnz() * size)?;
     let mut coarse = device.zeros::<f64>(count * columns * columns)?;
@@ -110,7 +165,8 @@ pub(super) fn tentative<T: Scalar>(aggregates: Aggregates, space: &Space) -> Res
         _ => unreachable!("both are on one device"),
     }
     matrix.update_values(&q)?;
-    Ok((matrix, Space { unknowns: columns, columns, values: coarse }))
+    let nodes = Nodes::new(blocks, of_nodes, space)?;
+    Ok((matrix, Space { unknowns: columns, columns, values: coarse }, nodes))
 }
 
 fn ones<T: Scalar>(device: &Device, nrows: usize, ncols: usize) -> Result<DeviceMatrix<T>> {
@@ -155,18 +211,6 @@ fn orthonormalise(q: &mut [f64], columns: usize) -> Vec<f64> {
         q.chunks_exact_mut(columns).for_each(|row| row[column] = if is_new { row[column] / norm } else { 0.0 });
     }
     r
-}
-
-/// `T - omega D^-1 A T`.
-pub(super) fn smoothed<T: Scalar>(
-    a: &DeviceMatrix<T>,
-    inverse: &DeviceVec<T>,
-    tentative: &DeviceMatrix<T>,
-    omega: f64,
-) -> Result<DeviceMatrix<T>> {
-    let mut product = a.multiply(tentative)?;
-    product.scale_rows(inverse)?;
-    tentative.add(T::from_f64(1.0), T::from_f64(-omega), &product)
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use super::{
     info::Coarsest,
     nodes::{self, Space},
     spectrum,
-    strength::{Strength, csr},
+    strength::{Scaling, Strength, csr},
     sweep::{Factors, Smoothed, chebyshev},
 };
 use crate::{
-    DeviceMatrix, DeviceVec, Error, LinearOperator, Result, Scalar, scalar::precision, solver::symmetry, stored::Csr,
+    DeviceMatrix, DeviceVec, Error, LinearOperator, Result, Scalar, algebra::spgemm::ProductPattern, scalar::precision,
+    solver::symmetry, stored::Csr,
 };
 
 /// Levels, at most.
@@ -64,6 +65,8 @@ pub(super) struct Level<T> {
     pub(super) p: Arc<DeviceMatrix<T>>,
     /// The transpose of `p`.
     pub(super) r: Arc<DeviceMatrix<T>>,
+    /// The pattern of `A P`, from the first update on.
+    pub(super) product: Option<Arc<ProductPattern>>,
     /// Whether a cycle visits it twice when it visits the level above once.
     pub(super) is_visited_twice: bool,
     pub(super) about: About,
@@ -72,7 +75,6 @@ pub(super) struct Level<T> {
 /// What the report says of a level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
-    pub(super) theta: f64,
     pub(super) strong_entries: usize,
     /// Whether the prolongator is smoothed.
     pub(super) is_smoothed: bool,
@@ -104,26 +106,32 @@ impl<T: Scalar> Hierarchy<T> {
         loop {
             let is_finest = levels.is_empty();
             // Also of a matrix that is solved directly: for its checks.
-            let strength = Strength::of(&a, theta).map_err(|error| on_level(levels.len(), error))?;
+            let measured = match &space {
+                None => Strength::of(&a, theta).map(|(scaling, strength)| (scaling, Some(strength))),
+                // Of nodes it is blocks that are strong.
+                Some(_) => Scaling::of(&a).map(|scaling| (scaling, None)),
+            };
+            let (scaling, strength) = measured.map_err(|error| on_level(levels.len(), error))?;
             if is_finest {
-                zero_rows = strength.zero_rows;
+                zero_rows = scaling.zero_rows;
             }
             // Zeros by construction say nothing about the matrix.
             let dependent = || space.as_ref().filter(|_| !is_finest).map_or(Ok(0), Space::dependent);
             if a.nrows() <= options.coarse_rows {
                 return Ok(Self { levels, last: Last::direct(a, dependent()?)?, zero_rows, end: End::Small });
             }
-            let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-            let (aggregates, strong_entries, s) = match &space {
-                None => {
+            let rho = spectrum::largest(&a, &scaling.inverse, scaling.bound)?;
+            let (aggregates, strong_entries, s, blocks) = match (&space, strength) {
+                (Some(space), _) => {
+                    let (aggregates, entries, blocks) = nodes::aggregates(&a, space.unknowns, theta, is_finest)?;
+                    (aggregates, entries, None, Some(blocks))
+                }
+                (None, Some(strength)) => {
                     // The eigenvalues of `G^-1 F` are at most 2, and with or without dropped entries about those of `D^-1 A`.
                     let s = strength.smoothing_matrix(&a, strength.pattern()?, 4.0 / (3.0 * rho.min(2.0)))?;
-                    (Aggregates::of(&s, is_finest)?, s.nnz(), Some(s))
+                    (Aggregates::of(&s, is_finest)?, s.nnz(), Some(s), None)
                 }
-                Some(space) => {
-                    let (aggregates, entries) = nodes::aggregates(&a, space.unknowns, theta, is_finest)?;
-                    (aggregates, entries, None)
-                }
+                (None, None) => unreachable!("without nodes entries are measured"),
             };
             let count = aggregates.count as usize * space.as_ref().map_or(1, |space| space.columns);
             let end = match count {
@@ -134,34 +142,43 @@ impl<T: Scalar> Hierarchy<T> {
             if let Some(end) = end {
                 let last = match a.nrows() <= MAX_DIRECT && end == End::Stalled {
                     true => Last::direct(a, dependent()?)?,
-                    false => Last::by_steps(a, strength.inverse, rho),
+                    false => Last::by_steps(a, scaling.inverse, rho),
                 };
                 return Ok(Self { levels, last, zero_rows, end });
             }
-            let (tentative, next) = match &space {
-                None => (aggregates.tentative(a.device())?, None),
-                Some(space) => {
-                    let (tentative, next) = nodes::tentative(aggregates, space)?;
-                    (tentative, Some(next))
+            let (tentative, next, nodes) = match space.as_ref().zip(blocks) {
+                None => (aggregates.tentative(a.device())?, None, None),
+                Some((space, blocks)) => {
+                    let (tentative, next, nodes) = nodes::tentative((aggregates, blocks), space)?;
+                    (tentative, Some(next), Some(nodes))
                 }
             };
-            let mut about = About { theta, strong_entries, rho, is_smoothed: true };
-            let smoothed = match &s {
-                Some(s) => s.multiply(&tentative)?,
-                None => nodes::smoothed(&a, &strength.inverse, &tentative, 4.0 / (3.0 * rho))?,
+            let mut about = About { strong_entries, rho, is_smoothed: true };
+            let smoothed = match (&s, &nodes) {
+                (Some(s), _) => s.multiply(&tentative)?,
+                (_, Some(nodes)) => nodes.smoothed(&a, &scaling.inverse, &tentative, 4.0 / (3.0 * rho))?,
+                (None, None) => unreachable!("a prolongator is smoothed by a matrix or along nodes"),
             };
-            let (mut p, mut r, mut coarse) = galerkin(&a, smoothed)?;
+            let galerkin = |p: DeviceMatrix<T>, is_smoothed: bool| -> Result<_> {
+                let r = p.transpose()?;
+                let coarse = match &nodes {
+                    None => a.triple_product(&r, &p)?,
+                    Some(nodes) => nodes.triple_product(&a, (&r, &p), is_smoothed)?,
+                };
+                Ok((p, r, coarse))
+            };
+            let (mut p, mut r, mut coarse) = galerkin(smoothed, true)?;
             drop(s);
             if coarse.nnz() as f64 > FILL * a.nnz() as f64 {
                 about.is_smoothed = false;
-                (p, r, coarse) = galerkin(&a, tentative)?;
+                (p, r, coarse) = galerkin(tentative, false)?;
             }
             if coarse.nrows() <= options.coarse_rows && a.nrows() <= MAX_DIRECT && is_rounding(&coarse, &a)? {
                 return Ok(Self { levels, last: Last::direct(a, dependent()?)?, zero_rows, end: End::Small });
             }
             let smoothed = Smoothed::new(
                 Operator { a, diagonals: diagonals.take() },
-                strength.inverse,
+                scaling.inverse,
                 factors(options.smoother, rho),
             );
             p.choose_kernels()?;
@@ -171,7 +188,8 @@ impl<T: Scalar> Hierarchy<T> {
                 .map(|level: &Level<T>| (level.smoothed.operator.a.nnz(), level.is_visited_twice))
                 .collect();
             let is_visited_twice = visits_twice(options.cycle, smoothed.operator.a.nnz(), &above);
-            levels.push(Level { smoothed, p: Arc::new(p), r: Arc::new(r), is_visited_twice, about });
+            let (p, r) = (Arc::new(p), Arc::new(r));
+            levels.push(Level { smoothed, p, r, product: None, is_visited_twice, about });
             (a, theta, space) = (coarse, 0.5 * theta, next);
         }
     }
@@ -188,32 +206,32 @@ impl<T: Scalar> Hierarchy<T> {
         }
         let (mut levels, mut zero_rows) = (Vec::new(), 0);
         for (number, level) in self.levels.iter().enumerate() {
-            let strength = Strength::of(&a, level.about.theta).map_err(|error| on_level(number, error))?;
+            let scaling = Scaling::of(&a).map_err(|error| on_level(number, error))?;
             if levels.is_empty() {
-                zero_rows = strength.zero_rows;
+                zero_rows = scaling.zero_rows;
             }
-            let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-            let next = self.matrix(number + 1).expect("a level has a coarser one");
-            let coarse = level.r.multiply_on(&a.multiply(&level.p)?, next)?;
+            let rho = spectrum::largest(&a, &scaling.inverse, scaling.bound)?;
+            let (mut product, next) = (level.product.clone(), self.matrix(number + 1).expect("a coarser level"));
+            let coarse = level.r.multiply_on(&a.multiply_keeping(&level.p, &mut product)?, next)?;
             let smoothed = Smoothed::new(
                 Operator { a, diagonals: diagonals.take() },
-                strength.inverse,
+                scaling.inverse,
                 factors(options.smoother, rho),
             );
             let (p, r) = (Arc::clone(&level.p), Arc::clone(&level.r));
             let about = About { rho, ..level.about };
-            levels.push(Level { smoothed, p, r, is_visited_twice: level.is_visited_twice, about });
+            levels.push(Level { smoothed, p, r, product, is_visited_twice: level.is_visited_twice, about });
             a = coarse;
         }
-        let strength = Strength::of(&a, 0.0).map_err(|error| on_level(levels.len(), error))?;
+        let scaling = Scaling::of(&a).map_err(|error| on_level(levels.len(), error))?;
         if levels.is_empty() {
-            zero_rows = strength.zero_rows;
+            zero_rows = scaling.zero_rows;
         }
         let last = match &self.last {
             Last::Direct(direct) => Last::direct(a, direct.dependent)?,
             Last::Smoothed(_) => {
-                let rho = spectrum::largest(&a, &strength.inverse, strength.bound)?;
-                Last::by_steps(a, strength.inverse, rho)
+                let rho = spectrum::largest(&a, &scaling.inverse, scaling.bound)?;
+                Last::by_steps(a, scaling.inverse, rho)
             }
         };
         Ok(Self { levels, last, zero_rows, end: self.end })
@@ -279,16 +297,6 @@ fn on_level(level: usize, error: Error) -> Error {
         0 => error.within("multigrid"),
         _ => error.within(&format!("multigrid, level {level}")),
     }
-}
-
-/// A prolongator, its transpose, and the next matrix.
-fn galerkin<T: Scalar>(
-    a: &DeviceMatrix<T>,
-    p: DeviceMatrix<T>,
-) -> Result<(DeviceMatrix<T>, DeviceMatrix<T>, DeviceMatrix<T>)> {
-    let r = p.transpose()?;
-    let coarse = a.triple_product(&r, &p)?;
-    Ok((p, r, coarse))
 }
 
 /// Whether all that is left is the null space of a singular matrix, whose energy is 0 but for rounding.

@@ -13,69 +13,57 @@ use crate::{
     stored::{Csr, CsrArrays},
 };
 
-/// What a matrix is like, row by row.
-pub(in super::super) struct Strength<T> {
-    pub(super) threshold: f64,
-    diagonal: DeviceVec<T>,
-    /// What entries are compared with: `t`, see the kernels.
-    scales: DeviceVec<T>,
+/// What smoothers know of a matrix, row by row.
+pub(in super::super) struct Scaling<T> {
     /// Of the diagonal; 0 for rows of zeros.
     pub(in super::super) inverse: DeviceVec<T>,
-    /// Entries of each row of the smoothing matrix: the strong ones and the diagonal; none for rows of zeros.
-    counts: DeviceVec<u32>,
     /// No eigenvalue of `D^-1 A` is greater (Gershgorin).
     pub(in super::super) bound: f64,
     pub(super) zero_rows: usize,
 }
 
-impl<T: Scalar> Strength<T> {
+/// Which entries of a matrix are strong.
+pub(super) struct Strength<T> {
+    threshold: f64,
+    diagonal: DeviceVec<T>,
+    /// What entries are compared with: `t`, see the kernels.
+    scales: DeviceVec<T>,
+    /// Entries of each row of the smoothing matrix: the strong ones and the diagonal; none for rows of zeros.
+    counts: DeviceVec<u32>,
+}
+
+impl<T: Scalar> Scaling<T> {
     /// Of a canonical square matrix. Waits for the answer whether it can be smoothed.
     ///
     /// # Errors
     /// [`Breakdown`](Error::Breakdown), naming the first row whose diagonal is not positive, though there are other entries, or that has a number that is
     /// not finite.
-    pub(in super::super) fn of(a: &DeviceMatrix<T>, threshold: f64) -> Result<Self> {
-        let (device, n) = (a.device(), a.nrows());
-        let (diagonal, mut scales, mut counts) = (a.diagonal()?, device.scratch(n)?, device.scratch(n)?);
-        let (mut inverse, mut bounds) = (device.scratch(n)?, device.scratch(n)?);
-        let (first_bad, zero_rows) = match csr(a) {
-            Csr::Host(matrix) => {
-                let rows = MeasuredRows { counts: &mut counts, inverse: &mut inverse, bounds: &mut bounds };
-                scale_on_cpu(matrix, diagonal.as_slice().on_cpu(), on_cpu(&mut scales));
-                let vectors = (diagonal.as_slice().on_cpu(), scales.as_slice().on_cpu());
-                measure_on_cpu(matrix, vectors, threshold, rows)?
+    pub(in super::super) fn of(a: &DeviceMatrix<T>) -> Result<Self> {
+        let diagonal = a.diagonal()?;
+        // Nobody asks what is strong: no scales need be found.
+        Ok(measured(a, &diagonal, &diagonal, 0.0)?.0)
+    }
+}
+
+impl<T: Scalar> Strength<T> {
+    /// Of a canonical square matrix, with its scaling: as [`Scaling::of`].
+    pub(super) fn of(a: &DeviceMatrix<T>, threshold: f64) -> Result<(Scaling<T>, Self)> {
+        let diagonal = a.diagonal()?;
+        let mut scales = a.device().scratch(a.nrows())?;
+        match csr(a) {
+            Csr::Host(matrix) => scale_on_cpu(matrix, diagonal.as_slice().on_cpu(), on_cpu(&mut scales)),
+            Csr::Device(arrays) if arrays.nrows > 0 => {
+                let (values, lanes) = (arrays.values.read(), lanes(arrays.nnz, arrays.nrows));
+                let matrix = matrix(arrays, &values, (&diagonal, None), threshold);
+                let args = ScaleArgs { new_scales: scales.writable(), matrix };
+                let entry = Key { operation: Operation::Scale, lanes, dtype: T::DTYPE }.entry();
+                // SAFETY: a valid, square, canonical matrix, its diagonal, and a place for each row.
+                unsafe { launch(&arrays.device, entry, grid_size(arrays.nrows, lanes), args) }?;
             }
-            Csr::Device(arrays) => {
-                let (mut first_bad, mut zero_rows) = (device.upload_vec(&[u32::MAX])?, device.zeros(1)?);
-                if n > 0 {
-                    let (values, lanes) = (arrays.values.read(), lanes(arrays.nnz, arrays.nrows));
-                    let args = ScaleArgs {
-                        new_scales: scales.writable(),
-                        matrix: matrix(arrays, &values, (&diagonal, None), threshold),
-                    };
-                    let entry = Key { operation: Operation::Scale, lanes, dtype: T::DTYPE }.entry();
-                    // SAFETY: a valid, square, canonical matrix, its diagonal, and a place for each row.
-                    unsafe { launch(device, entry, grid_size(arrays.nrows, lanes), args) }?;
-                    let args = MeasureArgs {
-                        counts: counts.writable(),
-                        inverse: inverse.writable(),
-                        bounds: bounds.writable(),
-                        first_bad: first_bad.writable(),
-                        zero_rows: zero_rows.writable(),
-                        matrix: matrix(arrays, &values, (&diagonal, Some(&scales)), threshold),
-                    };
-                    let entry = Key { operation: Operation::Measure, lanes, dtype: T::DTYPE }.entry();
-                    // SAFETY: as above.
-                    unsafe { launch(device, entry, grid_size(arrays.nrows, lanes), args) }?;
-                }
-                (first_bad.to_vec()?[0], zero_rows.to_vec()?[0])
-            }
-        };
-        if first_bad != u32::MAX {
-            return Err(bad_row(a, first_bad as usize, &diagonal));
+            Csr::Device(_) => {}
         }
-        let bound = bounds.norm_inf()?.get()?.to_f64();
-        Ok(Self { threshold, diagonal, scales, inverse, counts, bound, zero_rows: zero_rows as usize })
+        let (scaling, counts) = measured(a, &diagonal, &scales, threshold)?;
+        Ok((scaling, Self { threshold, diagonal, scales, counts }))
     }
 
     /// The pattern of the smoothing matrix: offsets and the number of entries.
@@ -111,7 +99,7 @@ impl<T: Scalar> Strength<T> {
                         matrix: matrix(arrays, &values, (&self.diagonal, Some(&self.scales)), self.threshold),
                     };
                     let entry = Key { operation: Operation::Fill, lanes, dtype: T::DTYPE }.entry();
-                    // SAFETY: as above; the offsets are those of the counts that `measure` has found with this threshold.
+                    // SAFETY: a valid, square, canonical matrix; the offsets are those of the counts that `measure` has found with this threshold.
                     unsafe { launch(device, entry, grid_size(arrays.nrows, lanes), args) }?;
                 }
                 let size = (arrays.nrows, arrays.ncols, new_entries);
@@ -128,6 +116,47 @@ impl<T: Scalar> Strength<T> {
     fn vectors_on_cpu(&self) -> (&[T], &[T]) {
         (self.diagonal.as_slice().on_cpu(), self.scales.as_slice().on_cpu())
     }
+}
+
+/// The scaling of a matrix with this diagonal, and how many entries of each row are strong or on the diagonal.
+fn measured<T: Scalar>(
+    a: &DeviceMatrix<T>,
+    diagonal: &DeviceVec<T>,
+    scales: &DeviceVec<T>,
+    threshold: f64,
+) -> Result<(Scaling<T>, DeviceVec<u32>)> {
+    let (device, n) = (a.device(), a.nrows());
+    let (mut counts, mut inverse, mut bounds) = (device.scratch(n)?, device.scratch(n)?, device.scratch(n)?);
+    let (first_bad, zero_rows) = match csr(a) {
+        Csr::Host(matrix) => {
+            let rows = MeasuredRows { counts: &mut counts, inverse: &mut inverse, bounds: &mut bounds };
+            let vectors = (diagonal.as_slice().on_cpu(), scales.as_slice().on_cpu());
+            measure_on_cpu(matrix, vectors, threshold, rows)?
+        }
+        Csr::Device(arrays) => {
+            let (mut first_bad, mut zero_rows) = (device.upload_vec(&[u32::MAX])?, device.zeros(1)?);
+            if n > 0 {
+                let (values, lanes) = (arrays.values.read(), lanes(arrays.nnz, arrays.nrows));
+                let args = MeasureArgs {
+                    counts: counts.writable(),
+                    inverse: inverse.writable(),
+                    bounds: bounds.writable(),
+                    first_bad: first_bad.writable(),
+                    zero_rows: zero_rows.writable(),
+                    matrix: matrix(arrays, &values, (diagonal, Some(scales)), threshold),
+                };
+                let entry = Key { operation: Operation::Measure, lanes, dtype: T::DTYPE }.entry();
+                // SAFETY: a valid, square, canonical matrix, its diagonal, and a place for each row.
+                unsafe { launch(device, entry, grid_size(arrays.nrows, lanes), args) }?;
+            }
+            (first_bad.to_vec()?[0], zero_rows.to_vec()?[0])
+        }
+    };
+    if first_bad != u32::MAX {
+        return Err(bad_row(a, first_bad as usize, diagonal));
+    }
+    let bound = bounds.norm_inf()?.get()?.to_f64();
+    Ok((Scaling { inverse, bound, zero_rows: zero_rows as usize }, counts))
 }
 
 /// The matrix in CSR, as which the hierarchy keeps all.
