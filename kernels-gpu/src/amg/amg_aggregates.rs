@@ -249,18 +249,19 @@ pub const fn number(vertex: u32, state: u32, round: u32) -> u32 {
     1 + (hash ^ hash >> 16)
 }
 
-/// How many of its neighbours must be free for a vertex to become a root, by rule: 1; or at least 2, and half of them, or all if there are more than 5.
+/// How many of its neighbours must be free for a vertex to become a root, by [rule]: one at least. Half of a path's two is one, since of four vertices between two
+/// roots the two in the middle are better off by themselves than in aggregates of five.
 #[inline(always)]
 #[must_use]
 pub const fn least(rule: u32, neighbours: u32) -> u32 {
-    let half = neighbours.div_ceil(2);
-    let least = if rule == rule::ALL_OF_MANY && neighbours > 5 { neighbours } else { half };
-    if rule == rule::ONE {
+    if rule == rule::ONE || neighbours == 0 {
         1
-    } else if least < 2 {
-        2
+    } else if rule == rule::HALF || neighbours <= 5 {
+        neighbours.div_ceil(2)
+    } else if neighbours <= 8 {
+        neighbours
     } else {
-        least
+        neighbours - neighbours / 4
     }
 }
 
@@ -270,8 +271,8 @@ pub mod rule {
     pub const ONE: u32 = 0;
     /// Half of the neighbours.
     pub const HALF: u32 = 1;
-    /// Half of up to 5 neighbours, all of more: fewer aggregates where rows are long.
-    pub const ALL_OF_MANY: u32 = 2;
+    /// Half of up to 5 neighbours, all of up to 8, three quarters of more: fewer aggregates where rows are long.
+    pub const MOST_OF_MANY: u32 = 2;
 }
 
 /// # Safety

@@ -128,6 +128,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "amg",
         "amg/amg_aggregates.rs",
+        "a root on a path needs two free neighbours",
+        "neighbours.div_ceil(2)",
+        "neighbours / 2 + 1",
+    ),
+    mutant(
+        "amg",
+        "amg/amg_aggregates.rs",
+        "a root of many neighbours needs all of them",
+        "neighbours - neighbours / 4",
+        "neighbours",
+    ),
+    mutant(
+        "amg",
+        "amg/amg_aggregates.rs",
         "roots are independent at distance 1 only",
         "greatest_near::<LANES>(graph, row, |vertex| mem::load_readonly(nearest.add(vertex as usize)));",
         "mem::load_readonly(nearest.add(row as usize));",

@@ -64,7 +64,7 @@ impl Aggregates {
 
 /// The rules of the two passes.
 fn rules(is_finest: bool) -> [u32; 2] {
-    [rule::ONE, if is_finest { rule::ALL_OF_MANY } else { rule::HALF }]
+    [rule::ONE, if is_finest { rule::MOST_OF_MANY } else { rule::HALF }]
 }
 
 fn on_gpu<T: Scalar>(arrays: &CsrArrays<T, u32>, is_finest: bool) -> Result<Aggregates> {
