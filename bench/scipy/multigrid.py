@@ -23,6 +23,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as linalg
 
 GENERATORS = [
+    "aniso2d:64:0.01",
+    "aniso2d:64:0.001",
     "poisson3d:32",
     "poisson3d:64",
     "poisson3d:80",
