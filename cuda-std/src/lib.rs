@@ -1,5 +1,5 @@
 //! What a GPU kernel needs beyond `core`: indices, barriers, warp operations, shared memory, atomics, typed memory
-//! access and fused multiply-add.
+//! access, fused multiply-add and products on the tensor cores.
 //!
 //! Names and signatures follow rust-cuda's `cuda_std` wherever it has them, so that a kernel written here reads as a
 //! rust-cuda kernel. The code generator differs: this crate targets rustc's own `nvptx64-nvidia-cuda`, with no LLVM
@@ -36,6 +36,7 @@ pub mod emulator;
 pub mod float;
 pub mod grid;
 pub mod mem;
+pub mod mma;
 pub mod shared;
 pub mod thread;
 pub mod warp;

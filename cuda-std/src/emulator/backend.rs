@@ -6,6 +6,7 @@ pub(crate) use super::access::SharedAddress;
 use super::{
     access::{from_bits, read, to_bits, write},
     atomics::Atomic,
+    mma::Fragments,
     report::FindingKind,
     shadow::Touch,
     thread::{Place, Thread, with_current},
@@ -126,6 +127,26 @@ pub(crate) unsafe fn match_all(mask: u32, value: u64, _wide: bool) -> (u32, bool
         let (lanes, all) = thread.warp_operation(WarpOperation::MatchAll, mask, value, place);
         (lanes as u32, all)
     })
+}
+
+macro_rules! products {
+    ($($name:ident: $m:literal x $k:literal, $a:literal $b:literal $c:literal;)*) => {$(
+        #[track_caller]
+        pub(crate) unsafe fn $name(a: [f64; $a], b: [f64; $b], c: [f64; $c]) -> [f64; $c] {
+            let place = Location::caller();
+            with_current(|thread| {
+                thread.fragments.set(Fragments::new(&a, &b, &c));
+                thread.warp_operation(WarpOperation::Multiply { m: $m, k: $k }, u32::MAX, 0, place);
+                core::array::from_fn(|i| thread.fragments.get().c[i])
+            })
+        }
+    )*};
+}
+products! {
+    m8n8k4_f64: 8 x 4, 1 1 2;
+    m16n8k4_f64: 16 x 4, 2 1 4;
+    m16n8k8_f64: 16 x 8, 4 2 4;
+    m16n8k16_f64: 16 x 16, 8 4 4;
 }
 
 pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {

@@ -38,6 +38,7 @@ mod coroutine;
 mod history;
 mod launch;
 mod memory;
+mod mma;
 mod panics;
 #[cfg(feature = "rayon")]
 mod parallel;

@@ -196,7 +196,7 @@ pub struct Stats {
     pub atomics: u64,
     /// Those of the atomics that read an older value than the newest.
     pub older_values: u64,
-    /// Shuffles, votes, matches and warp barriers, counted in every lane that takes part.
+    /// Shuffles, votes, matches, products and warp barriers, counted in every lane that takes part.
     pub warp_operations: u64,
     /// Arrivals of threads at block and grid barriers.
     pub barriers: u64,

@@ -11,6 +11,7 @@ use super::{
     block::{Block, unravel},
     copies::Copies,
     coroutine::Suspender,
+    mma::Fragments,
     panics,
     release::Knowledge,
     report::{Finding, FindingKind, MemoryPlace, ThreadPlace},
@@ -56,11 +57,12 @@ pub(super) struct Thread {
     pub(super) clock: Cell<u32>,
     /// For each lane of its warp, the time before which everything is known to have happened.
     pub(super) lanes_seen: [Cell<u32>; 32],
-    /// What it brings to a warp operation, and what it gets from it.
+    /// What it brings to a warp operation, and what it gets from it: words, or parts of matrices.
     pub(super) input: Cell<u64>,
     pub(super) operand: Cell<u32>,
     pub(super) width: Cell<u32>,
     pub(super) output: Cell<(u64, bool)>,
+    pub(super) fragments: Cell<Fragments>,
     /// What it knows through atomics.
     pub(super) knowledge: RefCell<Knowledge>,
     /// Where it last read an older value of an atomic than the newest.
@@ -132,6 +134,7 @@ impl Thread {
             operand: Cell::new(0),
             width: Cell::new(0),
             output: Cell::new((0, false)),
+            fragments: Cell::default(),
             knowledge: RefCell::default(),
             older_value: Cell::new(None),
             copies: RefCell::default(),

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 
 use super::{
-    FindingKind, release,
+    FindingKind, mma, release,
     report::Finding,
     shadow::CLOCK_LIMIT,
     thread::{Place, State, Thread},
@@ -18,6 +18,11 @@ pub(crate) enum WarpOperation {
     Ballot,
     MatchAny,
     MatchAll,
+    /// A product of `m` x `k` by `k` x 8.
+    Multiply {
+        m: usize,
+        k: usize,
+    },
 }
 
 /// Lanes that have arrived at one operation.
@@ -161,6 +166,7 @@ impl Thread {
                 }
                 thread.output.set((warp[from as usize].input.get(), source.is_some()));
             }),
+            WarpOperation::Multiply { m, k } => mma::multiply(warp, m, k),
         }
     }
 

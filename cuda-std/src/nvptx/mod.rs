@@ -7,6 +7,7 @@
 
 mod atomic;
 mod memory;
+mod mma;
 
 use core::{
     arch::{asm, nvptx},
@@ -19,6 +20,7 @@ pub(crate) use self::{
         SharedAddress, commit_copies, load, prefetch, shared_copy_async, shared_declare, shared_dynamic, shared_load,
         shared_offset, shared_store, store, wait_copies,
     },
+    mma::{m8n8k4_f64, m16n8k4_f64, m16n8k8_f64, m16n8k16_f64},
 };
 use crate::{
     atomic::{AtomicOperation, Scope},

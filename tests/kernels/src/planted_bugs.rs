@@ -3,7 +3,7 @@
 //! # Safety
 //! None of them is sound: they are for the emulator, which stops them. The pointers are to 64 elements.
 
-use cuda_std::{kernel, mem, shared, shared_array, thread, warp};
+use cuda_std::{kernel, mem, mma, shared, shared_array, thread, warp};
 
 /// Reads one element past the end.
 ///
@@ -477,5 +477,40 @@ pub unsafe fn repeated_array(y: *mut f32) {
         buffer().store(i, i as f32);
         thread::sync_threads();
         mem::store(y.add(i as usize), buffer().load(63 - i));
+    }
+}
+
+/// Half of a warp is at one product, the other half at another.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn divergent_product(y: *mut f64) {
+    let i = thread::thread_idx_x();
+    // SAFETY: none.
+    unsafe {
+        let sums = if i % 32 < 16 {
+            mma::m8n8k4_f64([1.0], [2.0], [0.0; 2])
+        } else {
+            mma::m8n8k4_f64([1.0], [2.0], [1.0; 2]) // BUG: divergent_product
+        };
+        mem::store(y.add(i as usize), sums[0] + sums[1]);
+    }
+}
+
+/// The last lane of a warp has left when the others come to a product.
+///
+/// # Safety
+/// Not sound: see the head of this module.
+#[kernel]
+pub unsafe fn product_without_a_lane(y: *mut f64) {
+    let i = thread::thread_idx_x();
+    if i == 31 {
+        return;
+    }
+    // SAFETY: none.
+    unsafe {
+        let sums = mma::m16n8k4_f64([1.0; 2], [2.0], [0.0; 4]); // BUG: product_without_a_lane
+        mem::store(y.add(i as usize), sums[0]);
     }
 }

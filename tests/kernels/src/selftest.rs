@@ -6,7 +6,7 @@
 use core::sync::atomic::Ordering;
 
 use cuda_std::{
-    GpuFloat, atomic, grid, kernel, mem,
+    GpuFloat, atomic, grid, kernel, mem, mma,
     shared::{Shared, commit_copies, dynamic_shared_mem, wait_copies},
     shared_array, thread,
     warp::{self, WarpReductionOp},
@@ -326,5 +326,34 @@ pub unsafe fn copy_doubles(input: *const f64, out: *mut f64) {
         if i >= 32 {
             mem::store(out.add(i as usize), buffer.load(95 - i));
         }
+    }
+}
+
+/// Numbers that each thread of [`products`] reads, and those that it writes.
+pub const FRAGMENTS: (u32, u32) = (16, 14);
+
+/// Products on the tensor cores of every shape, by each of two warps, whose lanes bring eight elements of `A`, four of `B` and four of `C`.
+///
+/// # Safety
+/// The rules at the head of this module: [`FRAGMENTS`] for each of 64 threads.
+#[kernel]
+pub unsafe fn products(input: *const f64, out: *mut f64) {
+    let i = thread::thread_idx_x() as usize;
+    let (read, written) = const { (FRAGMENTS.0 as usize, FRAGMENTS.1 as usize) };
+    // SAFETY: each thread has its part; all lanes come to each product.
+    unsafe {
+        let load = |place: usize| mem::load_readonly(input.add(read * i + place));
+        let a = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+        let b = [load(8), load(9), load(10), load(11)];
+        let c = [load(12), load(13), load(14), load(15)];
+        let [d0, d1] = mma::m8n8k4_f64([a[0]], [b[0]], [c[0], c[1]]);
+        let [d2, d3, d4, d5] = mma::m16n8k4_f64([a[0], a[1]], [b[0]], c);
+        let [d6, d7, d8, d9] = mma::m16n8k8_f64([a[0], a[1], a[2], a[3]], [b[0], b[1]], c);
+        let [d10, d11, d12, d13] = mma::m16n8k16_f64(a, b, c);
+        let out = out.add(written * i);
+        mem::store_v2(out, [d0, d1]);
+        mem::store_v4(out.add(2), [d2, d3, d4, d5]);
+        mem::store_v4(out.add(6), [d6, d7, d8, d9]);
+        mem::store_v4(out.add(10), [d10, d11, d12, d13]);
     }
 }

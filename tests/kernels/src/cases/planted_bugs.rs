@@ -33,6 +33,8 @@ pub fn planted_bugs() -> Vec<Case> {
         cooperative(on_blocks(2, case!(planted_bugs::unordered_message(number: zeros(1), flag: zeros(1))))),
         on_blocks(4, case!(planted_bugs::unordered_ticket(parts: zeros(4), ticket: zeros(1), sum: zeros(1)))),
         case!(planted_bugs::repeated_array(y: zeros(64))),
+        may_hang(case!(planted_bugs::divergent_product(y: zeros(128)))),
+        may_hang(case!(planted_bugs::product_without_a_lane(y: zeros(128)))),
     ]
 }
 

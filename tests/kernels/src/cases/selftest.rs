@@ -1,7 +1,7 @@
 //! The kernels of [`selftest`](crate::selftest), with results worked out in plain Rust.
 
 use super::{Before, Case, case};
-use crate::selftest::{PIPELINE_INPUT, WARP_RESULTS};
+use crate::selftest::{FRAGMENTS, PIPELINE_INPUT, WARP_RESULTS};
 
 /// A row for each kernel.
 #[must_use]
@@ -37,6 +37,7 @@ pub fn selftests() -> Vec<Case> {
         )),
         copy_pipeline(),
         copy_doubles(),
+        products(),
     ]
 }
 
@@ -168,4 +169,30 @@ fn copy_doubles() -> Case {
     let halves = [values.as_slice(), &[0.0; 4]].concat();
     let reversed = halves.chunks(32).flat_map(|half| half.iter().rev().copied());
     case!(selftest::copy_doubles(input: input(words_f64(values)), out: output(words_f64(reversed))))
+}
+
+/// Chains of fused multiply-adds, of numbers whose sums depend on the order.
+fn products() -> Case {
+    let (read, written) = (FRAGMENTS.0 as usize, FRAGMENTS.1 as usize);
+    let number = |i: usize| (i as f64 * 0.618_033_988_749_895).fract() * [1.0, -37.0, 1e-3, 2048.5][i * 7 / 3 % 4];
+    let input_numbers: Vec<f64> = (0..64 * read).map(number).collect();
+    let (mut results, mut in_reverse) = (vec![0.0; 64 * written], vec![0.0; 64 * written]);
+    for warp in 0..2 {
+        let brought = |lane: usize, place: usize| input_numbers[(32 * warp + lane) * read + place];
+        for (m, k, first) in [(8, 4, 0), (16, 4, 2), (16, 8, 6), (16, 16, 10)] {
+            let a = |row: usize, p: usize| brought(4 * (row % 8) + p % 4, row / 8 + m / 8 * (p / 4));
+            let b = |p: usize, col: usize| brought(4 * col + p % 4, 8 + p / 4);
+            for row in 0..m {
+                for col in 0..8 {
+                    let (lane, place) = (4 * (row % 8) + col / 2, 2 * (row / 8) + col % 2);
+                    let chain = |sum: f64, p| a(row, p).mul_add(b(p, col), sum);
+                    let (at, start) = ((32 * warp + lane) * written + first + place, brought(lane, 12 + place));
+                    results[at] = (0..k).fold(start, chain);
+                    in_reverse[at] = (0..k).rev().fold(start, chain);
+                }
+            }
+        }
+    }
+    assert_ne!(results, in_reverse, "the order would not show");
+    case!(selftest::products(input: input(words_f64(input_numbers)), out: output(words_f64(results))))
 }
