@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use common::{
     Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, other, sums::Sum,
 };
-use kernels_gpu::gemm_tiles;
+use kernels_gpu::{DType, gemm_dmma, gemm_tiles};
 use warpsparse::{
     DenseLayout, DenseMut, Device, DeviceVec, Error, GemmOptions, Order, Result, Scalar, gemm, gemm_autotune,
     gemm_choice, gemm_with,
@@ -30,9 +30,12 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("graphs_hold_split_sums", graphs_hold_split_sums));
     trials.extend(on_every_device("threads_share_a_queue", threads_share_a_queue));
     trials.extend(on_every_device("autotuned_options_are_forced_ones", autotuned_options));
-    trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
+    trials.extend(on_every_device("infinities_and_nans", infinities_and_nans));
+    trials.extend(on_every_device("same_input_same_bits_f32", same_input_same_bits::<f32>));
+    trials.extend(on_every_device("same_input_same_bits_f64", same_input_same_bits::<f64>));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
-    trials.push(on_gpu("large_products", large_products));
+    trials.push(on_gpu("large_products_f32", large_products::<f32>));
+    trials.push(on_gpu("large_products_f64", large_products::<f64>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f32", emulated_bits_are_the_gpus::<f32>));
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     common::run(trials)
@@ -161,40 +164,64 @@ fn old<T: Scalar>(size: (usize, usize), order: Order, gap: usize, offset: usize,
     Dense::new(size, order, gap, offset, || if beta == 0.0 { f64::NAN } else { random.next_unit() })
 }
 
+/// Whether the device has kernels on the tensor cores for `f64`.
+fn has_tensor_cores(device: &Device) -> bool {
+    device.info().unwrap().cuda.is_none_or(|cuda| matches!(cuda.compute_capability, (8, 0) | (9, 0)))
+}
+
+/// The default, and if there are such kernels, those on the tensor cores, which the default would not take for small products.
+fn units<T: Scalar>(device: &Device) -> Vec<GemmOptions> {
+    let mut units = vec![GemmOptions::default()];
+    if T::DTYPE == DType::F64 && has_tensor_cores(device) {
+        units.push(GemmOptions::default().tensor_cores(true));
+    }
+    units
+}
+
 /// Rows and columns of each matrix, aligned and not, with gaps and without.
 fn every_layout<T: Scalar>(device: &Device) {
-    let options = GemmOptions::default();
-    for (m, n, k) in [(5, 7, 3), (33, 36, 20), (40, 32, 16)] {
-        for a_order in BOTH {
-            for b_order in BOTH {
-                for c_order in BOTH {
-                    for (gap, offset) in [(0, 0), (4, 8), (1, 3)] {
-                        let a = Dense::<T>::random(1, (m, k), a_order, gap, offset);
-                        let b = Dense::random(2, (k, n), b_order, gap, offset);
-                        let c = old((m, n), c_order, gap, offset, 0.5);
-                        let case =
-                            format!("{m} x {n} x {k}, {a_order:?} {b_order:?} {c_order:?}, gap {gap}, offset {offset}");
-                        check(&case, device, &options, (1.5, 0.5), (&a, &b, &c));
-                    }
+    for options in units::<T>(device) {
+        for (m, n, k) in [(5, 7, 3), (33, 36, 20), (40, 32, 16)] {
+            for (a_order, b_order, c_order) in orders() {
+                for (gap, offset) in [(0, 0), (4, 8), (1, 3)] {
+                    let a = Dense::<T>::random(1, (m, k), a_order, gap, offset);
+                    let b = Dense::random(2, (k, n), b_order, gap, offset);
+                    let c = old((m, n), c_order, gap, offset, 0.5);
+                    let case = format!(
+                        "{m} x {n} x {k}, {a_order:?} {b_order:?} {c_order:?}, gap {gap}, offset {offset}, {options:?}"
+                    );
+                    check(&case, device, &options, (1.5, 0.5), (&a, &b, &c));
                 }
             }
         }
     }
 }
 
-/// Rows and columns of each tile.
-fn tiles<T: Scalar>() -> &'static [(usize, usize)] {
-    match size_of::<T>() {
-        4 => &[(128, 256), (128, 128), (128, 64), (64, 64), (32, 32)],
-        _ => &[(128, 128), (64, 32), (32, 32)],
-    }
+/// All orders of three matrices.
+fn orders() -> impl Iterator<Item = (Order, Order, Order)> {
+    let of_two = BOTH.into_iter().flat_map(|a| BOTH.map(|b| (a, b)));
+    of_two.flat_map(|(a, b)| BOTH.map(|c| (a, b, c)))
+}
+
+/// Options for each tile that the device has a kernel for, with its rows and columns.
+fn tiles<T: Scalar>(device: &Device) -> Vec<(GemmOptions, (usize, usize))> {
+    let of_tensor_cores = T::DTYPE == DType::F64 && has_tensor_cores(device);
+    let dmma = gemm_dmma::KEYS.iter().filter(|_| of_tensor_cores).map(|key| (key.tile.rows(), key.tile.cols(), true));
+    let of_type = gemm_tiles::KEYS.iter().filter(|key| key.dtype == T::DTYPE);
+    let mut tiles: Vec<_> = dmma.chain(of_type.map(|key| (key.tile.rows(), key.tile.cols(), false))).collect();
+    tiles.dedup(); // the entries of a tile stand together
+    let options = |(rows, cols, tensor_cores)| {
+        let options = GemmOptions::default().tile(rows, cols).tensor_cores(tensor_cores);
+        (options, (rows as usize, cols as usize))
+    };
+    tiles.into_iter().map(options).collect()
 }
 
 /// Every kernel, by name, with sizes around those of its tile, and of the steps in which it goes through the sums; and with sums split
 /// among blocks, some of which have nothing to add up. Of integers, so that not one product is lost, or taken twice.
 fn every_tile<T: Scalar>(device: &Device) {
     let mut kernels = std::collections::BTreeSet::new();
-    for &(rows, cols) in tiles::<T>() {
+    for (options, (rows, cols)) in tiles::<T>(device) {
         // The emulator is slow.
         let sizes = match device.is_cuda() {
             true => vec![
@@ -209,26 +236,32 @@ fn every_tile<T: Scalar>(device: &Device) {
             false if rows == 32 => {
                 vec![(rows + 1, cols - 1, 9, 1), (2 * rows, cols + 1, 70, 2), (10 * rows, 2 * cols + 1, 2, 1)]
             }
+            // More steps than shared memory holds, copied by elements and by 16 bytes.
+            false if (rows, cols) == (64, 64) => {
+                vec![(rows - 1, cols - 1, 9, 1), (rows - 1, cols + 1, 87, 1), (rows, cols, 200, 2)]
+            }
             false => vec![(rows + 1, cols - 1, 9, 1), (rows, cols, 40, 3)],
         };
         for (m, n, k, split_k) in sizes {
-            let options = GemmOptions::default().tile(rows as u32, cols as u32).split_k(split_k);
+            let options = options.clone().split_k(split_k);
             for a_order in BOTH {
                 for b_order in BOTH {
                     let a = Dense::<T>::integers(3, (m, k), a_order);
                     let b = Dense::integers(4, (k, n), b_order);
                     let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
-                    let case = format!(
-                        "{m} x {n} x {k}, tiles of {rows} x {cols}, {split_k} split_k, {a_order:?} {b_order:?}"
-                    );
+                    let case = format!("{m} x {n} x {k}, {options:?}, {a_order:?} {b_order:?}");
                     check_exact(&case, device, &options, (1.0, 0.0), (&a, &b, &c));
                     kernels.insert(chosen(device, &options, (&a, &b, &c)));
                 }
             }
         }
     }
-    let expected = gemm_tiles::KEYS.iter().filter(|key| key.dtype == T::DTYPE);
-    assert_eq!(kernels, expected.map(|key| key.entry().name.to_owned()).collect());
+    let of_type = gemm_tiles::KEYS.iter().filter(|key| key.dtype == T::DTYPE);
+    let mut expected: std::collections::BTreeSet<_> = of_type.map(|key| key.entry().name.to_owned()).collect();
+    if units::<T>(device).len() > 1 {
+        expected.extend(gemm_dmma::KEYS.iter().map(|key| key.entry().name.to_owned()));
+    }
+    assert_eq!(kernels, expected);
 }
 
 fn chosen<T: Scalar>(device: &Device, options: &GemmOptions, (a, b, c): (&Dense<T>, &Dense<T>, &Dense<T>)) -> String {
@@ -256,19 +289,44 @@ fn many_blocks<T: Scalar>(device: &Device) {
 }
 
 fn degenerate_sizes(device: &Device) {
-    let options = GemmOptions::default();
-    for (m, n, k) in [(0, 5, 3), (5, 0, 3), (5, 4, 0), (0, 0, 0), (1, 1, 1), (1, 70, 1), (70, 1, 2), (1, 1, 100)] {
-        for order in BOTH {
-            for (alpha, beta) in [(2.0, 0.0), (2.0, -1.5)] {
-                let a = Dense::<f64>::random(5, (m, k), order, 0, 0);
-                let b = Dense::random(6, (k, n), order, 0, 0);
-                let c = old((m, n), order, 2, 1, beta);
-                check(
-                    &format!("{m} x {n} x {k}, {order:?}, beta {beta}"),
-                    device,
-                    &options,
-                    (alpha, beta),
-                    (&a, &b, &c),
+    for options in units::<f64>(device) {
+        for (m, n, k) in [(0, 5, 3), (5, 0, 3), (5, 4, 0), (0, 0, 0), (1, 1, 1), (1, 70, 1), (70, 1, 2), (1, 1, 100)] {
+            for order in BOTH {
+                for (alpha, beta) in [(2.0, 0.0), (2.0, -1.5), (0.0, 2.0)] {
+                    let a = Dense::<f64>::random(5, (m, k), order, 0, 0);
+                    let b = Dense::random(6, (k, n), order, 0, 0);
+                    let c = old((m, n), order, 2, 1, beta);
+                    let case = format!("{m} x {n} x {k}, {order:?}, alpha {alpha}, beta {beta}, {options:?}");
+                    check(&case, device, &options, (alpha, beta), (&a, &b, &c));
+                }
+            }
+        }
+    }
+}
+
+/// What is infinite or not a number stays in its row or column, also where the tile has rows, columns and places beyond the last.
+fn infinities_and_nans(device: &Device) {
+    let size = (35, 34, 9);
+    for options in units::<f64>(device) {
+        for (order, split_k) in [(Order::RowMajor, 1), (Order::ColumnMajor, 2)] {
+            let [mut a, mut b] =
+                [(size.0, size.2), (size.2, size.1)].map(|size| Dense::<f64>::new(size, order, 0, 0, || 1.0));
+            let (in_a, in_b) =
+                (|i, p| i * a.distances.0 + p * a.distances.1, |p, j| p * b.distances.0 + j * b.distances.1);
+            let (nan, infinite, of_b) = (in_a(34, 8), in_a(5, 0), in_b(8, 33));
+            (a.elements[nan], a.elements[infinite], b.elements[of_b]) = (f64::NAN, f64::INFINITY, f64::NEG_INFINITY);
+            let c = old((size.0, size.1), Order::RowMajor, 0, 0, 0.0);
+            let found = product(device, &options.clone().split_k(split_k), (1.0, 0.0), (&a, &b, &c));
+            for (at, &found) in found.iter().enumerate() {
+                let expected = match (at / size.1, at % size.1) {
+                    (34, _) | (5, 33) => f64::NAN,
+                    (5, _) => f64::INFINITY,
+                    (_, 33) => f64::NEG_INFINITY,
+                    _ => 9.0,
+                };
+                assert!(
+                    found == expected || found.is_nan() && expected.is_nan(),
+                    "{at}: {found} instead of {expected}, {options:?}"
                 );
             }
         }
@@ -449,19 +507,20 @@ fn autotuned_options(device: &Device) {
     check(&format!("{options:?}"), device, &options, (1.5, 0.5), (&a, &b, &c));
 }
 
-fn same_input_same_bits(device: &Device) {
-    let a = Dense::<f32>::random(1, (70, 50), Order::RowMajor, 0, 0);
+fn same_input_same_bits<T: Scalar>(device: &Device) {
+    let a = Dense::<T>::random(1, (70, 50), Order::RowMajor, 0, 0);
     let b = Dense::random(2, (50, 66), Order::ColumnMajor, 0, 0);
     let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-    for split_k in [1, 2] {
-        let options = GemmOptions::default().split_k(split_k);
-        let bits = || {
-            let found = product(device, &options, (1.25, 0.5), (&a, &b, &c));
-            found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
-        };
-        let first = bits();
-        for _ in 1..if device.is_cuda() { 100 } else { 2 } {
-            assert!(bits() == first);
+    for options in units::<T>(device) {
+        for split_k in [1, 2] {
+            let bits = || {
+                let found = product(device, &options.clone().split_k(split_k), (1.25, 0.5), (&a, &b, &c));
+                found.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
+            };
+            let first = bits();
+            for _ in 1..if device.is_cuda() { 100 } else { 2 } {
+                assert!(bits() == first);
+            }
         }
     }
 }
@@ -489,6 +548,7 @@ fn what_does_not_fit(device: &Device) {
             GemmOptions::default().tile(100, 3),
             "invalid option: a tile of 100 x 3: there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32",
         ),
+        (GemmOptions::default().tensor_cores(true), "invalid option: tensor cores for f32: there are kernels for f64"),
         (GemmOptions::default().split_k(0), "invalid option: sums split among other than 1 to 64 blocks"),
         (GemmOptions::default().split_k(65), "invalid option: sums split among other than 1 to 64 blocks"),
     ];
@@ -509,10 +569,10 @@ fn what_does_not_fit(device: &Device) {
 }
 
 /// Against products on the CPU in f64, of which elements from everywhere are compared.
-fn large_products(gpu: &Device) {
+fn large_products<T: Scalar>(gpu: &Device) {
     let (m, n, k) = (1111, 1300, 2049);
     for (a_order, b_order) in [(BOTH[0], BOTH[0]), (BOTH[0], BOTH[1]), (BOTH[1], BOTH[0]), (BOTH[1], BOTH[1])] {
-        let a = Dense::<f32>::random(1, (m, k), a_order, 0, 0);
+        let a = Dense::<T>::random(1, (m, k), a_order, 0, 0);
         let b = Dense::random(2, (k, n), b_order, 0, 0);
         let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
         let found = product(gpu, &GemmOptions::default(), (1.0, 0.0), (&a, &b, &c));
@@ -520,7 +580,7 @@ fn large_products(gpu: &Device) {
             let (i, j) = (at / n, at % n);
             let sum: Sum = (0..k).map(|p| a.at(i, p) * b.at(p, j)).collect();
             let case = format!("{a_order:?} {b_order:?}, row {i}, column {j}");
-            assert_within(&case, &[found[at]], &[sum.bounded::<f32>(0.0)]);
+            assert_within(&case, &[found[at]], &[sum.bounded::<T>(0.0)]);
         }
     }
 }
@@ -533,8 +593,8 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
             let a = Dense::<T>::random(1, (70, 50), a_order, 0, 0);
             let b = Dense::random(2, (50, 66), b_order, 1, 0);
             let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-            for (&(rows, cols), split_k) in tiles::<T>().iter().zip([2, 3, 3, 1, 2]) {
-                let options = GemmOptions::default().tile(rows as u32, cols as u32).split_k(split_k);
+            for ((options, _), split_k) in tiles::<T>(gpu).into_iter().zip([2, 3, 3, 1, 2, 1]) {
+                let options = options.split_k(split_k);
                 let bits = |on| {
                     let product = product(on, &options, (1.25, 0.5), (&a, &b, &c));
                     product.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()

@@ -6,7 +6,7 @@ use std::{io::Read, process::ExitCode, sync::LazyLock};
 
 use common::{Random, on_device, on_gpu};
 use cuda_std::{kernel, mem, shared::dynamic_shared_mem, thread};
-use kernels_gpu::{Entry, gemm_tiles, spmv_csr_vector, vector_scale};
+use kernels_gpu::{Entry, gemm_block, spmv_csr_vector, vector_scale};
 use lzma_rust2::LzmaReader;
 use warpsparse::{DType, Device, Error, ErrorKind, Kernel};
 
@@ -179,7 +179,7 @@ fn a_kernel_runs_from_its_entry(device: &Device) {
 fn what_is_not_embedded(_: &Device) {
     // The arguments of another kernel.
     let entry = vector_scale::Key { dtype: DType::F64 }.entry();
-    let text = Kernel::<gemm_tiles::TilesArgs<f64>>::embedded(entry).unwrap_err().to_string();
+    let text = Kernel::<gemm_block::BlockArgs<f64>>::embedded(entry).unwrap_err().to_string();
     assert!(text.contains("vector_scale_f64") && text.contains("its arguments have 24 bytes, not "), "{text}");
     // A family of another crate.
     const ELSEWHERE: Entry = Entry { family: "elsewhere", ..vector_scale::FAMILY.entries[0] };

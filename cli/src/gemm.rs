@@ -30,8 +30,11 @@ pub(crate) struct Options {
     /// Thread blocks that split the sums of a tile [default: chosen by the sizes].
     #[arg(long)]
     split_k: Option<u32>,
+    /// Use the tensor cores, or do not [default: for large products in f64, where they are fast].
+    #[arg(long, value_name = "BOOL")]
+    tensor_cores: Option<bool>,
     /// Time every tile, and use the fastest.
-    #[arg(long, conflicts_with_all = ["tile", "split_k"])]
+    #[arg(long, conflicts_with_all = ["tile", "split_k", "tensor_cores"])]
     autotune: bool,
     /// Use the transpose of a row-major matrix as A.
     #[arg(long)]
@@ -91,7 +94,7 @@ fn measure<T: Scalar>(options: &Options, device: &Device) -> Result<Report> {
         true => measurement.fastest(&uploaded)?,
         false => {
             let mut forced = GemmOptions::default();
-            (forced.tile, forced.split_k) = (options.tile, options.split_k);
+            (forced.tile, forced.split_k, forced.tensor_cores) = (options.tile, options.split_k, options.tensor_cores);
             forced
         }
     };

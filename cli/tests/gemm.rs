@@ -50,6 +50,9 @@ fn tiles_and_splits_can_be_forced_and_found() {
     assert_eq!(report["kernel"], "gemm_tiles_f32_64x64_a_rows_b_rows");
     let reason = "tiles of 64 x 64, 1 in all, the sums of each split among 3 blocks, as the options specify";
     assert_eq!(report["reason"], reason);
+    let report = gemm(&[&arguments[..], &["--dtype", "f64", "--tensor-cores", "true", "--tile", "64x64"]].concat());
+    assert_eq!(report["kernel"], "gemm_dmma_f64_64x64_a_rows_b_rows");
+    assert!(report["reason"].as_str().unwrap().ends_with(", on the tensor cores"), "{report}");
     let report = gemm(&[&arguments[..], &["--autotune"]].concat());
     assert!(report["reason"].as_str().unwrap().ends_with(", as the options specify"), "{report}");
     let cases =

@@ -12,7 +12,7 @@
 //! An element of `D` is a chain of `k` fused multiply-adds in the order of the columns of `A`, each rounded to nearest, that starts with
 //! the element of `C`: the tensor cores are as exact as [`mul_add`](crate::GpuFloat::mul_add), and give the same bits.
 //!
-//! GPUs of compute capability 9.0 have all shapes. Those of 8.x have [`m8n8k4_f64`], and Turing has none: a larger shape takes
+//! From compute capability 9.0 on all shapes are instructions. On 8.x only [`m8n8k4_f64`] is one, and on Turing none: a larger shape takes
 //! several of a smaller one there, or shuffles and multiply-adds.
 //!
 //! # Safety

@@ -518,6 +518,10 @@ impl Stream {
         })
     }
 
+    pub(super) fn compute_capability(&self) -> (u32, u32) {
+        self.gpu.capability
+    }
+
     pub(super) fn multiprocessors(&self) -> u32 {
         self.gpu.multiprocessors
     }

@@ -239,6 +239,15 @@ impl Device {
         }
     }
 
+    /// Returns the compute capability, for choosing kernels: without a GPU, that of a large one.
+    pub(crate) fn compute_capability(&self) -> (u32, u32) {
+        match &self.backend {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => (9, 0),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => stream.compute_capability(),
+        }
+    }
+
     /// Returns the maximum shared memory per block, for choosing kernels: without a GPU, that of a large one.
     pub(crate) fn shared_bytes(&self) -> u32 {
         match &self.backend {

@@ -1,10 +1,10 @@
-//! Dense products on a GPU: launches of the kernel family `gemm_tiles`.
+//! Dense products on a GPU: launches of the kernel families `gemm_dmma` and `gemm_tiles`.
 
-use kernels_gpu::{Entry, gemm_args::GemmArgs, gemm_tiles::TilesArgs};
+use kernels_gpu::{DType, gemm_args::GemmArgs, gemm_block::BlockArgs};
 
 use super::{
     GemmOptions, Product,
-    tiling::{Task, Tiling},
+    tiling::{Task, Tiling, why_no_tensor_cores},
 };
 use crate::{
     DenseMut, DenseRef, Device, DeviceVec, Error, KernelChoice, Order, Result, Scalar,
@@ -14,13 +14,9 @@ use crate::{
 /// The launches of a product with a row-major `C`; for a column-major `C`, that of `C^T = B^T A^T`.
 #[derive(Debug)]
 pub(super) struct Plan {
-    entry: &'static Entry,
-    /// Rows and columns per block.
-    tile: (u32, u32),
+    task: Task,
+    tiling: Tiling,
     blocks: u32,
-    split_k: u32,
-    /// Rows and columns of `C`, and the length of the sums.
-    sizes: [u32; 3],
     /// The leading dimensions of `A`, `B` and `C`.
     distances: [u32; 3],
 }
@@ -37,8 +33,9 @@ pub(super) fn check_options<T: Scalar>(
 ) -> Result<()> {
     let (a, b) = oriented(a, b, c.order());
     // The available options do not depend on the sizes.
-    let task = Task { dtype: T::DTYPE, orders: (a.order(), b.order()), sizes: [1; 3], multiprocessors: 1 };
-    Tiling::choose(task, options.tile, options.split_k).map(|_| ())
+    let (orders, compute_capability) = ((a.order(), b.order()), c.device().compute_capability());
+    let task = Task { dtype: T::DTYPE, orders, sizes: [1; 3], multiprocessors: 1, compute_capability };
+    Tiling::choose(task, options).map(|_| ())
 }
 
 /// Returns the kernel for these matrices.
@@ -48,12 +45,19 @@ pub(super) fn choice<T: Scalar>(
     b: DenseRef<'_, T>,
     c: &DenseMut<'_, T>,
 ) -> Result<KernelChoice> {
-    let Plan { entry, tile: (rows, cols), blocks, split_k, .. } = Plan::new(options, a, b, c)?;
+    let Plan { task, tiling: Tiling { kernel, split_k }, blocks, .. } = Plan::new(options, a, b, c)?;
+    let (rows, cols) = kernel.tile();
     let split = if split_k > 1 { format!(", the sums of each split among {split_k} blocks") } else { String::new() };
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
     let forced = if *options == GemmOptions::default() { "" } else { ", as the options specify" };
-    let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}", blocks / split_k);
-    Ok(KernelChoice { kernel: entry.name.into(), reason })
+    let units = match task.dtype {
+        DType::F64 if kernel.uses_tensor_cores() => ", on the tensor cores".to_owned(),
+        DType::F64 if !task.has_f64_tensor_cores() => format!("; {}", why_no_tensor_cores(task.compute_capability)),
+        DType::F64 if forced.is_empty() => "; on the tensor cores they would be larger, and too few".to_owned(),
+        _ => String::new(),
+    };
+    let reason = format!("tiles of {rows} x {cols}, {} in all{split}{transposed}{forced}{units}", blocks / split_k);
+    Ok(KernelChoice { kernel: kernel.entry().name.into(), reason })
 }
 
 /// Returns the tiles and split_k to try for these matrices, as options. Excludes split_k beyond [`ENOUGH`] blocks per
@@ -66,8 +70,10 @@ pub(super) fn candidates<T: Scalar>(
     let (task, _) = task(a, b, c)?;
     let enough = ENOUGH * u64::from(task.multiprocessors);
     let candidates = Tiling::candidates(task).filter(|tiling| tiling.split_k == 1 || tiling.blocks(task) <= 2 * enough);
-    let options = candidates
-        .map(|Tiling { key, split_k }| GemmOptions::default().tile(key.tile.rows(), key.tile.cols()).split_k(split_k));
+    let options = candidates.map(|Tiling { kernel, split_k }| {
+        let (rows, cols) = kernel.tile();
+        GemmOptions::default().tile(rows, cols).split_k(split_k).tensor_cores(kernel.uses_tensor_cores())
+    });
     Ok(options.collect())
 }
 
@@ -85,8 +91,9 @@ fn task<T: Scalar>(a: DenseRef<'_, T>, b: DenseRef<'_, T>, c: &DenseMut<'_, T>) 
     let sizes = count("a size", [a.nrows(), b.ncols(), a.ncols()])?;
     let distances = [a.leading_dimension(), b.leading_dimension(), c.leading_dimension()];
     let distances = count("a leading dimension", distances)?;
-    let (orders, multiprocessors) = ((a.order(), b.order()), c.device().multiprocessors());
-    Ok((Task { dtype: T::DTYPE, orders, sizes, multiprocessors }, distances))
+    let (orders, device) = ((a.order(), b.order()), c.device());
+    let (multiprocessors, compute_capability) = (device.multiprocessors(), device.compute_capability());
+    Ok((Task { dtype: T::DTYPE, orders, sizes, multiprocessors, compute_capability }, distances))
 }
 
 impl Plan {
@@ -98,23 +105,23 @@ impl Plan {
         c: &DenseMut<'_, T>,
     ) -> Result<Self> {
         let (task, distances) = task(a, b, c)?;
-        let tiling = Tiling::choose(task, options.tile, options.split_k)?;
-        let Tiling { key, split_k } = tiling;
-        let (tile, blocks) = ((key.tile.rows(), key.tile.cols()), tiling.blocks(task));
+        let tiling = Tiling::choose(task, options)?;
+        let blocks = tiling.blocks(task);
         let too_large = |_| Error::Unsupported(format!("a product of {blocks} tiles: a grid has less than 2^31"));
         let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
-        Ok(Self { entry: key.entry(), tile, blocks, split_k, sizes: task.sizes, distances })
+        Ok(Self { task, tiling, blocks, distances })
     }
 
     /// The product of matrices such as the plan was made for; `C` has rows and columns.
     pub(super) fn run<T: Scalar>(&self, product: Product<'_, T>) -> Result<()> {
         let Product { alpha, a, b, beta, c } = product;
-        let &Self { entry, tile, blocks, split_k, sizes: [m, n, k], distances: [lda, ldb, ldc] } = self;
+        let &Self { task, tiling: Tiling { kernel, split_k }, blocks, distances: [lda, ldb, ldc] } = self;
+        let [m, n, k] = task.sizes;
         let (a, b) = oriented(a, b, c.order());
         let (queue, c) = c.into_writable();
         let mut exchange = match split_k {
             1 => None,
-            _ => Some(Exchange::new(queue, tile, blocks, split_k)?),
+            _ => Some(Exchange::new(queue, kernel.tile(), blocks, split_k)?),
         };
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
@@ -123,11 +130,11 @@ impl Plan {
             Some(Exchange { partials, arrivals }) => (partials.writable(), arrivals.writable()),
             None => Default::default(),
         };
-        let args = TilesArgs { gemm, split_k, partials, arrivals };
+        let args = BlockArgs { gemm, split_k, partials, arrivals };
         // SAFETY: matrices of fitting sizes that their vectors have room for, no part of which is another's; `c` is borrowed
         // mutably, so it is none of the others. The entry is for their orders and for `T`. With several split_k there is room for
         // them, and launches that use it follow one another on this stream.
-        unsafe { launch(queue, entry, blocks, args) }
+        unsafe { launch(queue, kernel.entry(), blocks, args) }
     }
 }
 

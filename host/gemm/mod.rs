@@ -30,6 +30,9 @@ use crate::{
 /// the stream, which grows only if a product needs more than any before. The CPU uses the crate `matrixmultiply`; with
 /// the feature `rayon`, all cores share the blocks of `C`.
 ///
+/// On compute capability 8.0 and 9.0 (A100, H100, H200) large products in `f64` run on the tensor cores, which fuse and round like `fma`.
+/// Those in `f32` run on the other units of a multiprocessor: the tensor cores would round their factors.
+///
 /// ```
 /// use warpsparse::{DenseLayout, Device, gemm};
 ///
@@ -63,10 +66,11 @@ pub fn gemm<'f, 'a, 'b, 'c, T: Scalar>(
     gemm_with(&GemmOptions::default(), alpha, a, b, beta, c)
 }
 
-/// Computes [`gemm`] with the tile and the split-k of the options.
+/// Computes [`gemm`] with the tile, the split-k and the units of the options.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or split_k out of range.
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, split_k out of range, or tensor cores for `f32`;
+/// [`Unsupported`](crate::Error::Unsupported) if the options demand tensor cores and the GPU has none that speed up `f64`.
 pub fn gemm_with<'f, 'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: impl IntoFactor<'f, T>,

@@ -1,17 +1,24 @@
-//! The tile of a dense product on a GPU, and the number of blocks that split its sums.
+//! The kernel of a dense product on a GPU, its tile, and the number of blocks that split its sums.
 
-use kernels_gpu::{
-    DType,
-    gemm_tiles::{KEYS, Key},
-};
+use kernels_gpu::{DType, Entry, gemm_dmma, gemm_tiles};
 
+use super::GemmOptions;
 use crate::{Error, Order, Result};
 
-/// A tile and a number of split_k.
+/// A kernel and a number of splits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tiling {
-    pub(super) key: Key,
+    pub(super) kernel: Kernel,
     pub(super) split_k: u32,
+}
+
+/// A kernel of either family.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kernel {
+    /// On the tensor cores, in `f64`.
+    Dmma(gemm_dmma::Key),
+    /// By fused multiply-adds of the threads.
+    Tiles(gemm_tiles::Key),
 }
 
 /// The product and the GPU.
@@ -23,64 +30,153 @@ pub(super) struct Task {
     /// Rows and columns of `C`, and the length of the sums.
     pub(super) sizes: [u32; 3],
     pub(super) multiprocessors: u32,
+    pub(super) compute_capability: (u32, u32),
 }
 
 /// The maximum number of blocks that split the sums of a tile.
 const MAX_SPLITS: u32 = 64;
 
+impl Task {
+    /// Whether the GPU has tensor cores that multiply `f64` faster than its threads do. Those of other GPUs that have any are slow.
+    pub(super) fn has_f64_tensor_cores(&self) -> bool {
+        matches!(self.compute_capability, (8, 0) | (9, 0))
+    }
+}
+
+impl Kernel {
+    /// All for such a product, each family from its largest tile on.
+    fn all(task: Task) -> impl Iterator<Item = Self> {
+        let orders = (task.orders.0 == Order::RowMajor, task.orders.1 == Order::RowMajor);
+        let has_tensor_cores = task.dtype == DType::F64 && task.has_f64_tensor_cores();
+        let dmma =
+            gemm_dmma::KEYS.iter().filter(move |key| has_tensor_cores && (key.a_by_rows, key.b_by_rows) == orders);
+        let of_type = gemm_tiles::KEYS.iter().filter(move |key| key.dtype == task.dtype);
+        let tiles = of_type.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
+        dmma.map(|&key| Self::Dmma(key)).chain(tiles.map(|&key| Self::Tiles(key)))
+    }
+
+    pub(super) fn entry(self) -> &'static Entry {
+        match self {
+            Self::Dmma(key) => key.entry(),
+            Self::Tiles(key) => key.entry(),
+        }
+    }
+
+    /// Rows and columns of `C` for each block.
+    pub(super) fn tile(self) -> (u32, u32) {
+        match self {
+            Self::Dmma(gemm_dmma::Key { tile, .. }) => (tile.rows(), tile.cols()),
+            Self::Tiles(gemm_tiles::Key { tile, .. }) => (tile.rows(), tile.cols()),
+        }
+    }
+
+    pub(super) fn uses_tensor_cores(self) -> bool {
+        matches!(self, Self::Dmma(_))
+    }
+
+    /// Places of the sums that are multiplied at a time.
+    fn step(self) -> u32 {
+        match self {
+            Self::Dmma(_) => gemm_dmma::STEP,
+            Self::Tiles(key) => key.tile.step,
+        }
+    }
+
+    /// Warps of a multiprocessor with so many blocks.
+    fn warps(self, blocks: u64) -> u64 {
+        let (threads, most) = match self {
+            Self::Dmma(gemm_dmma::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
+            Self::Tiles(gemm_tiles::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
+        };
+        u64::from(threads / 32) * blocks.min(u64::from(most))
+    }
+
+    /// Percent of the speed of the largest tile of [`Tiles`](Self::Tiles) in `f32`, or of as many products of `f64`.
+    fn speed(self) -> u32 {
+        match self {
+            // Estimates from the peak of the tensor cores, and from the bytes that a tile loads for each product.
+            Self::Dmma(gemm_dmma::Key { tile, .. }) => match (tile.rows(), tile.cols()) {
+                (128, 128) => 200,
+                (128, 64) => 190,
+                _ => 160,
+            },
+            // As measured on an H200.
+            Self::Tiles(gemm_tiles::Key { tile, .. }) => match tile.thread {
+                (8, 16) => 100,
+                (8, 8) => 85,
+                _ => 75,
+            },
+        }
+    }
+}
+
 impl Tiling {
-    /// Chooses the cheapest of the candidates with the forced tile and split_k, if any.
-    pub(super) fn choose(task: Task, tile: Option<(u32, u32)>, split_k: Option<u32>) -> Result<Self> {
+    /// Chooses the cheapest of the candidates that the options allow.
+    pub(super) fn choose(task: Task, options: &GemmOptions) -> Result<Self> {
+        let &GemmOptions { tile, split_k, tensor_cores } = options;
         if split_k.is_some_and(|split_k| split_k == 0 || split_k > MAX_SPLITS) {
             return Err(Error::InvalidOption(format!("sums split among other than 1 to {MAX_SPLITS} blocks")));
         }
-        let size = |key: Key| (key.tile.rows(), key.tile.cols());
+        if tensor_cores == Some(true) && task.dtype == DType::F32 {
+            return Err(Error::InvalidOption("tensor cores for f32: there are kernels for f64".into()));
+        }
+        if tensor_cores == Some(true) && !task.has_f64_tensor_cores() {
+            return Err(Error::Unsupported(why_no_tensor_cores(task.compute_capability)));
+        }
+        let allowed =
+            |candidate: &Self| tensor_cores.is_none_or(|wanted| candidate.kernel.uses_tensor_cores() == wanted);
         let cheapest = Self::candidates(task)
-            .filter(|candidate| tile.is_none_or(|tile| size(candidate.key) == tile))
+            .filter(|candidate| allowed(candidate) && tile.is_none_or(|tile| candidate.kernel.tile() == tile))
             .map(|candidate| Self { split_k: split_k.unwrap_or(candidate.split_k), ..candidate })
             .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
             let (rows, cols) = tile.expect("there are tiles");
-            let mut others: Vec<_> = Self::candidates(task).map(|candidate| size(candidate.key)).collect();
-            others.dedup();
+            let mut others: Vec<(u32, u32)> = Vec::new();
+            for candidate in Self::candidates(task).filter(allowed) {
+                if !others.contains(&candidate.kernel.tile()) {
+                    others.push(candidate.kernel.tile());
+                }
+            }
             let others: Vec<_> = others.iter().map(|(rows, cols)| format!("{rows} x {cols}")).collect();
             Error::InvalidOption(format!("a tile of {rows} x {cols}: there are {}", others.join(", ")))
         })
     }
 
-    /// Enumerates the tiles from the largest, with powers of two of split_k that leave at least two steps each.
+    /// Enumerates the tiles, each with powers of two of splits that leave at least two steps each.
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
-        let (a, b) = task.orders;
-        let orders = (a == Order::RowMajor, b == Order::RowMajor);
-        let keys = KEYS.iter().filter(move |key| key.dtype == task.dtype && (key.a_by_rows, key.b_by_rows) == orders);
-        keys.flat_map(move |&key| {
-            let most = (task.sizes[2].div_ceil(key.tile.step) / 2).clamp(1, MAX_SPLITS);
-            (0..=most.ilog2()).map(move |log| Self { key, split_k: 1 << log })
+        Kernel::all(task).flat_map(move |kernel| {
+            let most = (task.sizes[2].div_ceil(kernel.step()) / 2).clamp(1, MAX_SPLITS);
+            (0..=most.ilog2()).map(move |log| Self { kernel, split_k: 1 << log })
         })
     }
 
     pub(super) fn blocks(&self, task: Task) -> u64 {
-        self.key.tile.grid_size(task.sizes[0], task.sizes[1]) * u64::from(self.split_k)
+        let (rows, cols) = self.kernel.tile();
+        u64::from(task.sizes[0].div_ceil(rows)) * u64::from(task.sizes[1].div_ceil(cols)) * u64::from(self.split_k)
     }
 
-    /// Estimates the work of the busiest multiprocessor, in products of elements at the speed of the largest tile.
+    /// Estimates the work of the busiest multiprocessor, in products of elements at the [speed](Kernel::speed) of 100%.
     fn cost(&self, task: Task) -> u128 {
         /// Estimates, in places of the sums: what it takes to have memory for an exchange of sums, and to exchange those of a block.
         const MEMORY: u32 = 256;
         const EXCHANGE: u32 = 32;
-        let Self { key: Key { tile, .. }, split_k } = *self;
+        let Self { kernel, split_k } = *self;
         let blocks = self.blocks(task).div_ceil(u64::from(task.multiprocessors));
-        let places = task.sizes[2].div_ceil(tile.step).div_ceil(split_k) * tile.step;
+        let places = task.sizes[2].div_ceil(kernel.step()).div_ceil(split_k) * kernel.step();
         let exchange = if split_k > 1 { MEMORY + split_k * EXCHANGE } else { 0 };
-        // Percent of the speed of the largest tile, as measured on an H200; and what is left of it with 4 warps where others have 8.
-        let speed = match tile.thread {
-            (8, 16) => 100,
-            (8, 8) => 85,
-            _ => 75,
-        };
-        let warps = u64::from(tile.block_size() / 32) * blocks.min(u64::from(tile.min_blocks_per_sm));
-        let speed = if warps < 8 { speed * 9 / 10 } else { speed };
-        u128::from(blocks) * u128::from(tile.area()) * (u128::from(places) + u128::from(exchange)) * 100 / speed
+        // What is left of the speed with 4 warps where others have 8.
+        let speed = if kernel.warps(blocks) < 8 { kernel.speed() * 9 / 10 } else { kernel.speed() };
+        let (rows, cols) = kernel.tile();
+        u128::from(blocks) * u128::from(rows * cols) * (u128::from(places) + u128::from(exchange)) * 100
+            / u128::from(speed)
+    }
+}
+
+/// Why no product runs on the tensor cores of such a GPU.
+pub(super) fn why_no_tensor_cores((major, minor): (u32, u32)) -> String {
+    match major {
+        ..8 => format!("compute capability {major}.{minor} has no tensor cores for f64"),
+        _ => format!("the tensor cores of compute capability {major}.{minor} do not speed up f64"),
     }
 }
 
@@ -88,10 +184,14 @@ impl Tiling {
 mod tests {
     use super::*;
 
+    fn h200(dtype: DType, sizes: [u32; 3]) -> Task {
+        let orders = (Order::RowMajor, Order::RowMajor);
+        Task { dtype, orders, sizes, multiprocessors: 132, compute_capability: (9, 0) }
+    }
+
     fn chosen(dtype: DType, sizes: [u32; 3]) -> (u32, u32, u32) {
-        let task = Task { dtype, orders: (Order::RowMajor, Order::RowMajor), sizes, multiprocessors: 132 };
-        let Tiling { key, split_k } = Tiling::choose(task, None, None).unwrap();
-        (key.tile.rows(), key.tile.cols(), split_k)
+        let Tiling { kernel, split_k } = Tiling::choose(h200(dtype, sizes), &GemmOptions::default()).unwrap();
+        (kernel.tile().0, kernel.tile().1, split_k)
     }
 
     #[test]
@@ -119,16 +219,50 @@ mod tests {
 
     #[test]
     fn options_are_kept_or_refused() {
-        let orders = (Order::ColumnMajor, Order::RowMajor);
-        let task = Task { dtype: DType::F32, orders, sizes: [128; 3], multiprocessors: 132 };
-        let tiling = Tiling::choose(task, Some((64, 64)), Some(3)).unwrap();
-        assert_eq!((tiling.key.entry().name, tiling.split_k), ("gemm_tiles_f32_64x64_a_cols_b_rows", 3));
-        let error = |tile, split_k| Tiling::choose(task, tile, split_k).unwrap_err().to_string();
+        let options = GemmOptions::default;
+        let task = Task { orders: (Order::ColumnMajor, Order::RowMajor), ..h200(DType::F32, [128; 3]) };
+        let tiling = Tiling::choose(task, &options().tile(64, 64).split_k(3)).unwrap();
+        assert_eq!((tiling.kernel.entry().name, tiling.split_k), ("gemm_tiles_f32_64x64_a_cols_b_rows", 3));
+        let error = |task, options| Tiling::choose(task, &options).unwrap_err().to_string();
         let tiles = "there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32";
-        assert_eq!(error(Some((3, 4)), None), format!("invalid option: a tile of 3 x 4: {tiles}"));
-        let largest = Tiling::choose(task, Some((128, 256)), Some(2)).unwrap();
-        assert_eq!((largest.key.entry().name, largest.split_k), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
-        assert_eq!(error(None, Some(0)), "invalid option: sums split among other than 1 to 64 blocks");
-        assert_eq!(error(None, Some(65)), "invalid option: sums split among other than 1 to 64 blocks");
+        assert_eq!(error(task, options().tile(3, 4)), format!("invalid option: a tile of 3 x 4: {tiles}"));
+        let largest = Tiling::choose(task, &options().tile(128, 256).split_k(2)).unwrap();
+        assert_eq!((largest.kernel.entry().name, largest.split_k), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
+        assert_eq!(error(task, options().split_k(0)), "invalid option: sums split among other than 1 to 64 blocks");
+        assert_eq!(error(task, options().split_k(65)), "invalid option: sums split among other than 1 to 64 blocks");
+        let refused = "invalid option: tensor cores for f32: there are kernels for f64";
+        assert_eq!(error(task, options().tensor_cores(true)), refused);
+        let task = h200(DType::F64, [128; 3]);
+        let tiles = "there are 128 x 128, 128 x 64, 64 x 64, 64 x 32, 32 x 32";
+        assert_eq!(error(task, options().tile(3, 4)), format!("invalid option: a tile of 3 x 4: {tiles}"));
+        let refused = "invalid option: a tile of 32 x 32: there are 128 x 128, 128 x 64, 64 x 64";
+        assert_eq!(error(task, options().tile(32, 32).tensor_cores(true)), refused);
+    }
+
+    #[test]
+    fn large_products_in_double_precision_run_on_the_tensor_cores() {
+        let kernel =
+            |task, options: GemmOptions| Tiling::choose(task, &options).map(|tiling| tiling.kernel.entry().name);
+        let task = h200(DType::F64, [4096; 3]);
+        assert_eq!(kernel(task, GemmOptions::default()).unwrap(), "gemm_dmma_f64_128x128_a_rows_b_rows");
+        let ruled_out = kernel(task, GemmOptions::default().tensor_cores(false)).unwrap();
+        assert_eq!(ruled_out, "gemm_tiles_f64_128x128_a_rows_b_rows");
+        assert_eq!(
+            kernel(h200(DType::F64, [1024; 3]), GemmOptions::default()).unwrap(),
+            "gemm_dmma_f64_128x64_a_rows_b_rows"
+        );
+        assert_eq!(
+            kernel(h200(DType::F64, [100; 3]), GemmOptions::default()).unwrap(),
+            "gemm_tiles_f64_32x32_a_rows_b_rows"
+        );
+        for (compute_capability, why) in [
+            ((7, 5), "not supported: compute capability 7.5 has no tensor cores for f64"),
+            ((8, 6), "not supported: the tensor cores of compute capability 8.6 do not speed up f64"),
+            ((12, 0), "not supported: the tensor cores of compute capability 12.0 do not speed up f64"),
+        ] {
+            let task = Task { compute_capability, ..task };
+            assert_eq!(kernel(task, GemmOptions::default()).unwrap(), "gemm_tiles_f64_128x128_a_rows_b_rows");
+            assert_eq!(kernel(task, GemmOptions::default().tensor_cores(true)).unwrap_err().to_string(), why);
+        }
     }
 }

@@ -35,6 +35,8 @@ mod epilogue;
 mod family;
 #[path = "gemm/gemm_args.rs"]
 pub mod gemm_args;
+#[path = "gemm/gemm_block/mod.rs"]
+pub mod gemm_block;
 #[path = "primitives/grid.rs"]
 mod grid;
 #[path = "primitives/radix.rs"]
@@ -162,6 +164,9 @@ pub mod cuthill_mckee;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dense_copy"))]
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_dmma"))]
+#[path = "gemm/gemm_dmma/mod.rs"]
+pub mod gemm_dmma;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tiles"))]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
@@ -284,6 +289,7 @@ pub const FAMILIES: &[Family] = &[
     csr_transpose::FAMILY,
     cuthill_mckee::FAMILY,
     dense_copy::FAMILY,
+    gemm_dmma::FAMILY,
     gemm_tiles::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,

@@ -1,4 +1,6 @@
 //! Products on the tensor cores: by one instruction where the architecture has it, otherwise by smaller products.
+//!
+//! `C` and `D` share registers: given others, ptxas moved all sums of a loop at its end, and spilled.
 
 #[cfg(not(cuda_arch = "75"))]
 use core::arch::asm;

@@ -23,7 +23,7 @@
 //! registers for what is on its way. What is multiplied next is loaded while the last is multiplied, across the barrier too.
 //!
 //! Where there are few tiles, more warps than one work at an element. Small tiles have [`Tile::slices`]: groups of warps that share the
-//! places of each step, and add their sums up in shared memory at the end. And [`TilesArgs::split_k`] blocks share the sums of
+//! places of each step, and add their sums up in shared memory at the end. And [`BlockArgs::split_k`] blocks share the sums of
 //! a tile, a part of all steps each: the last one to end adds them up, in order.
 //!
 //! The method is that of CUTLASS (Kerr et al., "CUTLASS: fast linear algebra in CUDA C++", 2017), slices and split_k among it.
@@ -44,38 +44,21 @@
 //!    meanwhile. The zeros are zeros again afterwards.
 
 mod operand;
-mod position;
 mod product;
 mod slices;
-mod split_k;
 
-use cuda_std::{
-    shared::{self, dynamic_shared_mem},
-    thread,
-};
+use cuda_std::thread;
 
 use self::{
     operand::{Operand, staged_row},
-    position::{part_of_sums, position},
     product::ThreadTile,
     slices::add_slices,
-    split_k::add_splits,
 };
-use crate::{DType, Scalar, args::args, family::family, gemm_args::GemmArgs, unroll::unroll};
-
-args! {
-    /// The argument of every entry, passed by value.
-    pub struct TilesArgs<T> {
-        /// The product.
-        part gemm: GemmArgs<T, A>,
-        /// Blocks that share the sums of a tile, at least 1.
-        value split_k: u32,
-        /// For their sums, if there are several.
-        write partials: T,
-        /// How many of them have come to the end, for each tile.
-        write arrivals: u32,
-    }
-}
+use crate::{
+    DType, Scalar,
+    family::family,
+    gemm_block::{BlockArgs, ThreadSums, add_splits, multiply, part_of_sums, position, write},
+};
 
 /// What a block computes: `warps.0 * 8 * thread.0` rows of `C` and `warps.1 * 4 * thread.1` columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,16 +145,16 @@ macro_rules! tiles {
                 b_by_rows: bool,
             }
             $(
-                $rows_rows(DType::$dtype, TILES[$index], true, true): TilesArgs<$T>,
+                $rows_rows(DType::$dtype, TILES[$index], true, true): BlockArgs<$T>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
                     gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, true, true>;
-                $rows_cols(DType::$dtype, TILES[$index], true, false): TilesArgs<$T>,
+                $rows_cols(DType::$dtype, TILES[$index], true, false): BlockArgs<$T>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
                     gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, true, false>;
-                $cols_rows(DType::$dtype, TILES[$index], false, true): TilesArgs<$T>,
+                $cols_rows(DType::$dtype, TILES[$index], false, true): BlockArgs<$T>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
                     gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, false, true>;
-                $cols_cols(DType::$dtype, TILES[$index], false, false): TilesArgs<$T>,
+                $cols_cols(DType::$dtype, TILES[$index], false, false): BlockArgs<$T>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes::<$T>() =>
                     gemm::<$T, $index, $rows, $cols, { $down * 8 * $rows }, { $across * 4 * $cols }, false, false>;
             )*
@@ -225,7 +208,7 @@ unsafe fn gemm<
     const A_BY_ROWS: bool,
     const B_BY_ROWS: bool,
 >(
-    args: TilesArgs<T>,
+    args: BlockArgs<T>,
 ) {
     match const { (TILES[TILE].block_size(), TILES[TILE].min_blocks_per_sm) } {
         (256, 1) => thread::launch_bounds::<256, 1>(),
@@ -233,8 +216,8 @@ unsafe fn gemm<
         _ => thread::launch_bounds::<128, 3>(),
     }
     const { assert!(matches!((TILES[TILE].block_size(), TILES[TILE].min_blocks_per_sm), (256, 1) | (128, 2 | 3))) }
-    let TilesArgs { gemm: product, split_k, .. } = args;
-    let (first_row, first_col) = position(TILES[TILE], &args);
+    let BlockArgs { gemm: product, split_k, .. } = args;
+    let (first_row, first_col) = position((TILES[TILE].rows(), TILES[TILE].cols()), &args);
     let (from, to) = part_of_sums(const { TILES[TILE].step }, &args);
     let mut sums = ThreadTile::<T, TILE, ROWS, COLS>::new();
     // SAFETY: the caller keeps the rules; the launch has room for all stages, and for the sums of half the slices.
@@ -254,96 +237,7 @@ unsafe fn gemm<
             has_sums = add_splits(&mut sums, &args, has_sums);
         }
         if has_sums {
-            sums.write(&product, first_row, first_col);
+            write(&sums, &product, first_row, first_col);
         }
     }
-}
-
-/// Adds all products of the slice to the sums. What is multiplied next is loaded from shared memory before, across the barrier too.
-///
-/// # Safety
-/// The rules at the head of this module.
-#[inline(always)]
-unsafe fn multiply<
-    T: Scalar,
-    const TILE: usize,
-    const ROWS: usize,
-    const COLS: usize,
-    const TILE_ROWS: u32,
-    const TILE_COLS: u32,
-    const A_TRANSPOSED_BY_ROWS: bool,
-    const B_BY_ROWS: bool,
->(
-    sums: &mut ThreadTile<T, TILE, ROWS, COLS>,
-    mut a: Operand<T, TILE, TILE_ROWS, A_TRANSPOSED_BY_ROWS>,
-    mut b: Operand<T, TILE, TILE_COLS, B_BY_ROWS>,
-    k: u32,
-) {
-    let tile = const { TILES[TILE] };
-    // Of the step, those of a slice.
-    let places = const { TILES[TILE].step / TILES[TILE].slices };
-    let staged = dynamic_shared_mem::<T>();
-    let (size_a, size_b) = const { (TILES[TILE].staged_a::<T>(), TILES[TILE].staged_b::<T>()) };
-    let stage_of_a = |stage: u32| staged.offset(stage * size_a);
-    let stage_of_b = |stage: u32| staged.offset(tile.stages * size_a + stage * size_b);
-    let next = |stage: u32| if stage == tile.stages - 1 { 0 } else { stage + 1 };
-    // SAFETY: a stage is loaded after its copies have been waited for and a barrier has been passed, and copied to after a
-    // barrier that everybody came to with all of it loaded.
-    unsafe {
-        let mut stage = 0;
-        while stage < tile.stages - 1 {
-            a.copy_step(stage_of_a(stage));
-            b.copy_step(stage_of_b(stage));
-            shared::commit_copies();
-            stage += 1;
-        }
-        wait_for_next_step::<TILE>();
-        thread::sync_threads();
-        let (mut here, mut free) = (0, tile.stages - 1);
-        let mut loaded = sums.load(stage_of_a(here), stage_of_b(here), 0);
-        let mut steps = k.div_ceil(tile.step);
-        while steps > 0 {
-            unroll!(P in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-                if P < places {
-                    if P == places - 1 {
-                        wait_for_next_step::<TILE>();
-                        thread::sync_threads();
-                        here = next(here);
-                    }
-                    let now = loaded;
-                    loaded = sums.load(stage_of_a(here), stage_of_b(here), (P + 1) % places);
-                    if P == 0 {
-                        // A block of its own between the products, or else the compiler mixes their order.
-                        // What is loaded at the end, though not multiplied, is the step after the last one.
-                        if steps > 1 {
-                            a.copy_step(stage_of_a(free));
-                            b.copy_step(stage_of_b(free));
-                        }
-                        shared::commit_copies();
-                        free = next(free);
-                    }
-                    sums.add(now);
-                }
-            });
-            steps -= 1;
-        }
-        // None of what was copied beyond the end is on its way when the shared memory is used again, or the block ends.
-        shared::wait_copies::<0>();
-    }
-}
-
-/// Waits for the thread's copies of the step after the one that is multiplied.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-fn wait_for_next_step<const TILE: usize>() {
-    const { assert!(matches!(TILES[TILE].stages, 3 | 5)) }
-    match const { TILES[TILE].stages } {
-        3 => shared::wait_copies::<1>(),
-        _ => shared::wait_copies::<3>(),
-    }
-}
-
-/// Elements of 16 bytes.
-const fn vector<T>() -> u32 {
-    16 / size_of::<T>() as u32
 }

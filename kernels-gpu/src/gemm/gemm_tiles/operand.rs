@@ -2,8 +2,12 @@
 
 use cuda_std::{shared::Shared, thread, warp::WARP_SIZE};
 
-use super::{TILES, vector};
-use crate::{Scalar, unroll::unroll};
+use super::TILES;
+use crate::{
+    Scalar,
+    gemm_block::{CopiedOperand, vector},
+    unroll::unroll,
+};
 
 /// The part of an operand that a block multiplies, a step at a time: a few rows and the `COLS` columns of the tile of `B`, or of the transpose of `A`.
 /// In shared memory a step lies by rows.
@@ -92,12 +96,21 @@ impl<T: Scalar, const TILE: usize, const COLS: u32, const BY_ROWS: bool> Operand
         }
     }
 
-    /// Starts the copies of the next step.
-    ///
-    /// # Safety
-    /// `staged` has room for a step, and nobody touches it; the matrix is there.
+    /// Where from, where to and whether.
     #[inline(always)]
-    pub(super) unsafe fn copy_step(&mut self, staged: Shared<T>) {
+    fn copy(&self, copies: Copies, index: u32) -> (*const T, u32, bool) {
+        let (rows, cols) = (index * copies.apart.0, index * copies.apart.1);
+        let from = self.from.wrapping_add(Self::distance(self.leading_dimension, rows, cols));
+        let exists = self.row + rows < self.sizes.0 && self.col + cols < self.sizes.1;
+        (from, rows * staged_row::<T>(COLS) + cols, exists)
+    }
+}
+
+impl<T: Scalar, const TILE: usize, const COLS: u32, const BY_ROWS: bool> CopiedOperand<T>
+    for Operand<T, TILE, COLS, BY_ROWS>
+{
+    #[inline(always)]
+    unsafe fn copy_step(&mut self, staged: Shared<T>) {
         let to = staged.offset(self.to);
         let (by_vectors, by_elements) = const { (Self::BY_VECTORS, Self::BY_ELEMENTS) };
         // SAFETY: the row and the column exist if the copy says so.
@@ -126,14 +139,5 @@ impl<T: Scalar, const TILE: usize, const COLS: u32, const BY_ROWS: bool> Operand
         }
         self.from = self.from.wrapping_add(Self::distance(self.leading_dimension, Self::STEP, 0));
         self.row += Self::STEP;
-    }
-
-    /// Where from, where to and whether.
-    #[inline(always)]
-    fn copy(&self, copies: Copies, index: u32) -> (*const T, u32, bool) {
-        let (rows, cols) = (index * copies.apart.0, index * copies.apart.1);
-        let from = self.from.wrapping_add(Self::distance(self.leading_dimension, rows, cols));
-        let exists = self.row + rows < self.sizes.0 && self.col + cols < self.sizes.1;
-        (from, rows * staged_row::<T>(COLS) + cols, exists)
     }
 }

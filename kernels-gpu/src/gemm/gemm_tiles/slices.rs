@@ -5,9 +5,12 @@ use cuda_std::{shared::dynamic_shared_mem, thread};
 use super::{
     TILES,
     product::{ThreadTile, load_vector, store_vector},
-    vector,
 };
-use crate::{Scalar, unroll::unroll};
+use crate::{
+    Scalar,
+    gemm_block::{ThreadSums, vector},
+    unroll::unroll,
+};
 
 /// Adds up the sums of all slices, half of them to the other half until one is left. Returns whether the thread is of that one.
 ///

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use cuda_std::{atomic, mem, shared::dynamic_shared_mem, thread};
 
-use super::{TILES, TilesArgs, position::tile_and_split, product::ThreadTile, vector};
+use super::{BlockArgs, ThreadSums, position::tile_and_split, vector};
 use crate::{Scalar, unroll::unroll};
 
 /// Leaves the block's sums in global memory; the last block of the tile adds up those of all, in order. Returns whether the
@@ -13,16 +13,16 @@ use crate::{Scalar, unroll::unroll};
 /// # Safety
 /// The rules of the family; all threads of the block come here.
 #[inline(always)]
-pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize, const COLS: usize>(
-    tile: &mut ThreadTile<T, TILE, ROWS, COLS>,
-    args: &TilesArgs<T>,
+pub(crate) unsafe fn add_splits<T: Scalar, S: ThreadSums<T>>(
+    sums: &mut S,
+    args: &BlockArgs<T>,
     has_sums: bool,
 ) -> bool {
     let (index, split) = tile_and_split(args);
     let tiles = thread::grid_dim_x() / args.split_k;
     let of_split = |split: u32| {
         let tiles_before = split as usize * tiles as usize + index as usize;
-        args.partials.wrapping_add(tiles_before * const { TILES[TILE].area() as usize })
+        args.partials.wrapping_add(tiles_before * S::AREA)
     };
     let before = dynamic_shared_mem::<u32>();
     // SAFETY: the partial sums of a block are its own until its arrival is counted; fences and the count order their stores
@@ -30,8 +30,8 @@ pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize,
     unsafe {
         unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
             unroll!(G in [0, 1, 2, 3] {
-                if (R as usize) < ROWS && G * const { vector::<T>() } < COLS as u32 && has_sums {
-                    store(of_split(split).wrapping_add(tile.exchange_index(R, G) as usize), tile.group(R, G));
+                if R < S::SIZE.0 && G < S::SIZE.1 && has_sums {
+                    store(of_split(split).wrapping_add(sums.exchange_index(R, G) as usize), sums.group(R, G));
                 }
             });
         });
@@ -49,14 +49,14 @@ pub(super) unsafe fn add_splits<T: Scalar, const TILE: usize, const ROWS: usize,
         thread::sync_threads();
         let is_complete = has_sums && before.load(0) == args.split_k - 1;
         if is_complete {
-            *tile = ThreadTile::new();
+            *sums = S::new();
             let mut split = 0;
             while split < args.split_k {
                 unroll!(R in [0, 1, 2, 3, 4, 5, 6, 7] {
                     unroll!(G in [0, 1, 2, 3] {
-                        if (R as usize) < ROWS && G * const { vector::<T>() } < COLS as u32 {
-                            let from = of_split(split).wrapping_add(tile.exchange_index(R, G) as usize);
-                            tile.add_group(R, G, load(from));
+                        if R < S::SIZE.0 && G < S::SIZE.1 {
+                            let from = of_split(split).wrapping_add(sums.exchange_index(R, G) as usize);
+                            sums.add_group(R, G, load(from));
                         }
                     });
                 });
