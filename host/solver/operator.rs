@@ -60,9 +60,9 @@ pub trait LinearOperator<T: Scalar> {
         Err(Error::Unsupported("products with the transpose of this operator".into()))
     }
 
-    /// Returns whether [`apply`](Self::apply) only queues operations on the device, always the same ones, without
-    /// waiting or copying to or from the host. Solvers may then record it once and replay it. Otherwise, as by default,
-    /// they call it for each product. If this returns true and `apply` does anything else, solving fails
+    /// Returns whether [`apply`](Self::apply) and [`apply_transposed`](Self::apply_transposed) only queue operations on the device, always the
+    /// same ones, without waiting or copying to or from the host. Solvers may then record them once and replay them. Otherwise, as by default,
+    /// they call them for each product. If this returns true and one of them does anything else, solving fails
     /// once iterations are recorded, which may be the second few.
     fn can_be_recorded(&self) -> bool {
         false

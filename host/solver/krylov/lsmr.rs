@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::system::{NOT_FINITE, System, Tally};
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceMatrix, DeviceScalar, DeviceSlice, DeviceVec, LinearOperator, Reduction, Result, Scalar,
     scalar::precision,
@@ -30,7 +30,7 @@ pub(super) struct Lsmr<'s, T: Scalar> {
     product: DeviceVec<T>,
     /// Right vectors: one from before, and one for each iteration.
     v: Vec<DeviceVec<T>>,
-    /// For `M v`, and for products with the transpose.
+    /// For `M`.
     z: DeviceVec<T>,
     y: DeviceVec<T>,
     /// The paper's `h` and `h_bar`.
@@ -40,6 +40,7 @@ pub(super) struct Lsmr<'s, T: Scalar> {
     beta: DeviceScalar<T>,
     /// `beta` and `alpha` of each iteration that the host has not read yet.
     log: DeviceVec<T>,
+    batch: Batch,
     rotations: Rotations,
     /// `|M A^T r| / |r|` at the last restart for its sake.
     slope: f64,
@@ -126,6 +127,7 @@ impl<'s, T: Scalar> Lsmr<'s, T> {
             alpha: system.scalar()?,
             beta: system.scalar()?,
             log: device.zeros(2 * AT_A_TIME)?,
+            batch: system.batch(),
             rotations: Rotations::default(),
             slope: f64::INFINITY,
             tally: Tally::default(),
@@ -158,6 +160,16 @@ impl<'s, T: Scalar> Lsmr<'s, T> {
         Ok(alpha)
     }
 
+    /// Queues some iterations of the bidiagonalisation.
+    fn queue(&mut self, count: usize) -> Result<()> {
+        let mut batch = mem::take(&mut self.batch);
+        let queued = batch.queue(&self.u.device().clone(), count == AT_A_TIME, || {
+            (0..count).try_for_each(|place| self.bidiagonalise(place))
+        });
+        self.batch = batch;
+        queued
+    }
+
     /// An iteration of the bidiagonalisation, the `place`-th of a batch: the next `u`, `beta`, `v` and `alpha`.
     fn bidiagonalise(&mut self, place: usize) -> Result<()> {
         let Self { system, damped, u, product, v, z, alpha, beta, .. } = self;
@@ -174,10 +186,12 @@ impl<'s, T: Scalar> Lsmr<'s, T> {
         let Self { system, damped, u, v, z, alpha, beta, .. } = self;
         let (before, rest) = v.split_at_mut(place);
         let newest = &mut rest[0];
-        damped.apply_transposed(u, z)?;
         match system.m {
-            Some(m) => m.apply((&*z).into(), (&mut *newest).into())?,
-            None => newest.assign(&*z)?,
+            Some(m) => {
+                damped.apply_transposed(u, z)?;
+                m.apply((&*z).into(), (&mut *newest).into())?;
+            }
+            None => damped.apply_transposed(u, newest)?,
         }
         match before.last() {
             Some(last) => newest.axpby_norm(-&*beta, last, T::from_f64(1.0), alpha)?,
@@ -312,10 +326,12 @@ impl<T: Scalar> Method for Lsmr<'_, T> {
 
     fn advance(&mut self, done: usize) -> Result<()> {
         let count = AT_A_TIME.min(self.tally.round.limit - done);
-        (0..count).try_for_each(|place| self.bidiagonalise(place))?;
+        self.queue(count)?;
         let (updates, end, is_small) = self.look(count, done)?;
         self.update(&updates)?;
-        self.v.swap(0, count);
+        // The vectors do not trade places, because recorded iterations would not see it.
+        let (first, rest) = self.v.split_at_mut(1);
+        first[0].assign(&rest[count - 1])?;
         self.tally.end = match end {
             Some(Ok(StopReason::MaxIterations)) | None if is_small => self.confirm()?.map(Ok).or(end),
             end => end,
