@@ -87,11 +87,30 @@ pub(super) fn cast<T: CastFrom<U>, U: Element>(y: DeviceSliceMut<'_, T>, x: Devi
 }
 
 pub(super) fn dot<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>, result: &mut DeviceScalar<T>) {
+    set(result, T::from_f64(dot_of(x, y)));
+}
+
+pub(super) fn dot_of<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>) -> f64 {
     let (x, y) = (x.on_cpu(), y.on_cpu());
     let of_block = |range: Range<usize>| {
         x[range.clone()].iter().zip(&y[range]).fold(0.0, |sum, (x, y)| sum + x.to_f64() * y.to_f64())
     };
-    set(result, T::from_f64(over_blocks(0..x.len(), &of_block, &|a, b| a + b)));
+    over_blocks(0..x.len(), &of_block, &|a, b| a + b)
+}
+
+/// Computes `w = w + alpha * (h[0] * vectors[0] + h[1] * vectors[1] + ...)`.
+pub(super) fn combine_vectors<T: Scalar>(
+    w: DeviceSliceMut<'_, T>,
+    alpha: T,
+    vectors: &[DeviceSlice<'_, T>],
+    h: DeviceSlice<'_, T>,
+) {
+    let h = h.on_cpu();
+    each(w, |range, w| {
+        for (vector, &length) in vectors.iter().zip(h) {
+            combine(w, &vector.on_cpu()[range.clone()], |w, v| alpha * length * v + w);
+        }
+    })
 }
 
 pub(super) fn reduce<T: Scalar>(x: DeviceSlice<'_, T>, reduction: Reduction, result: &mut DeviceScalar<T>) {

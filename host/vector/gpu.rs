@@ -126,7 +126,7 @@ pub(super) fn axpby_dot<T: Scalar>(
     let n = y.len() as u64;
     let entry = vector_axpby::Key { dtype: T::DTYPE, dot: true }.entry();
     let (queue, y) = y.into_writable();
-    let mut workspace = Borrowed::of(queue)?;
+    let mut workspace = SumWorkspace::of(queue)?;
     let args = vector_axpby::DotArgs {
         axpby: axpby_args(n, alpha, Some(x), beta, y),
         z: z.map(DeviceSlice::readable).unwrap_or_default(),
@@ -175,7 +175,7 @@ fn run_reduction<T: Scalar>(
     let (n, vectors) = (x.len() as u64, 1 + u32::from(y.is_some()));
     let entry = vector_reduce::Key { reduction, dtype: T::DTYPE }.entry();
     let (queue, result) = result.vector_mut().as_slice_mut().into_writable();
-    let mut workspace = Borrowed::of(queue)?;
+    let mut workspace = SumWorkspace::of(queue)?;
     let args = vector_reduce::Args {
         n,
         x: x.readable(),
@@ -255,18 +255,18 @@ fn run_move<T: Element>(
 }
 
 /// Where blocks leave their partial results: the stream's workspace.
-struct Borrowed {
+pub(crate) struct SumWorkspace {
     partials: DeviceVec<f64>,
     arrivals: DeviceVec<u32>,
 }
 
-impl Borrowed {
-    fn of(queue: &Device) -> Result<Self> {
+impl SumWorkspace {
+    pub(crate) fn of(queue: &Device) -> Result<Self> {
         let partials = queue.workspace(Found::Anything, PARTIALS)?;
         Ok(Self { partials, arrivals: queue.workspace(Found::Zeros, ARRIVALS)? })
     }
 
-    fn writable(&mut self) -> Workspace<KernelLaunch<'_>> {
+    pub(crate) fn writable(&mut self) -> Workspace<KernelLaunch<'_>> {
         Workspace { partials: self.partials.writable(), arrivals: self.arrivals.writable() }
     }
 }

@@ -1,12 +1,15 @@
 //! Operations on vectors: elementwise, reductions, random numbers, elements in another order.
 
+mod basis;
 mod cpu;
 mod function;
 mod gpu;
 mod indices;
 mod scalar;
 
+pub(crate) use basis::Basis;
 pub use function::{Map, Reduction, Zip};
+pub(crate) use gpu::SumWorkspace;
 pub use indices::DeviceIndices;
 pub use scalar::{DeviceScalar, Factor, IntoFactor};
 

@@ -64,11 +64,11 @@ impl<T: Element> DeviceScalar<T> {
         Ok(Self { vector: device.zeros(1)? })
     }
 
-    pub(super) fn vector(&self) -> &DeviceVec<T> {
+    pub(crate) fn vector(&self) -> &DeviceVec<T> {
         &self.vector
     }
 
-    pub(super) fn vector_mut(&mut self) -> &mut DeviceVec<T> {
+    pub(crate) fn vector_mut(&mut self) -> &mut DeviceVec<T> {
         &mut self.vector
     }
 }

@@ -62,12 +62,17 @@ mod vector {
     //!
     //! Most are bounded by the memory. A thread moves 16 bytes per access where every array is aligned to 16 bytes, and one element
     //! per access where one is not, as in a slice. Gather, scatter and casts always move one element per access.
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "bicgstab"))]
+    #[path = "../krylov/bicgstab.rs"]
+    pub mod bicgstab;
     pub(crate) mod chunk;
     pub mod factor;
     pub mod math;
     mod reduction;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_axpby"))]
     pub mod vector_axpby;
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_basis"))]
+    pub mod vector_basis;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_compare"))]
     pub mod vector_compare;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_map"))]
@@ -267,6 +272,7 @@ pub const FAMILIES: &[Family] = &[
     amg_strength::FAMILY,
     amg_sweep::FAMILY,
     amg_tentative::FAMILY,
+    bicgstab::FAMILY,
     block_cg::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
@@ -318,6 +324,7 @@ pub const FAMILIES: &[Family] = &[
     triplets::FAMILY,
     trsv::FAMILY,
     vector_axpby::FAMILY,
+    vector_basis::FAMILY,
     vector_compare::FAMILY,
     vector_map::FAMILY,
     vector_move::FAMILY,

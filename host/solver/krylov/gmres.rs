@@ -4,40 +4,47 @@ use std::mem;
 
 use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
-    DeviceScalar, DeviceSlice, DeviceVec, Reduction, Result, Scalar,
+    DeviceScalar, DeviceVec, Result, Scalar,
     scalar::precision,
     solver::{
         StopReason,
         course::{Method, Phase, Round, breakdown},
     },
+    vector::Basis,
 };
 
 /// Iterations that are queued before the host reads their part of the Hessenberg matrix.
-const AT_A_TIME: usize = 4;
-
-/// Longer cycles are not recorded: their graphs would have tens of thousands of operations, and would rarely be used twice.
-const MAX_RECORDED: usize = 64;
+const AT_A_TIME: usize = 8;
 
 /// GMRES with restarts (Saad & Schultz, 1986), preconditioned from the right, so that the residual is that of the system itself. Flexible
 /// GMRES (Saad, 1993) also stores the preconditioned basis, and allows a preconditioner that changes from iteration to iteration.
 ///
-/// The basis is made orthogonal by modified Gram-Schmidt (Saad, "Iterative Methods for Sparse Linear Systems", 2003, algorithm 9.5); the
-/// rotations that solve the small least squares problem are computed by the host, in `f64`.
+/// The basis `V` is made orthogonal by classical Gram-Schmidt, twice, which is as accurate as rounding allows (Giraud, Langou & Rozložník, "The
+/// loss of orthogonality in the Gram-Schmidt orthogonalization process", 2005):
+///
+/// ```text
+/// w = A M v[j]
+/// h = V^T w, w = w - V h
+/// g = V^T w, w = w - V g
+/// column j of the Hessenberg matrix = h + g and |w|, v[j + 1] = w / |w|
+/// ```
+/// Each product with `V` is one launch that reads `V` once, whatever `j` is. The rotations that solve the small least squares problem are
+/// computed by the host, in `f64`.
 pub(super) struct Gmres<'s, T: Scalar> {
     system: System<'s, T>,
     restart: usize,
-    /// Up to `restart + 1` orthonormal vectors, one after another.
-    basis: DeviceVec<T>,
+    /// Up to `restart + 1` orthonormal vectors.
+    basis: Basis<T>,
     /// Flexible GMRES with a preconditioner: `restart` preconditioned vectors.
-    preconditioned: Option<DeviceVec<T>>,
+    preconditioned: Option<Basis<T>>,
     /// `restart` columns of `restart + 1` elements.
     hessenberg: DeviceVec<T>,
+    /// What the second pass finds.
+    g: DeviceVec<T>,
     r: DeviceVec<T>,
     w: DeviceVec<T>,
     z: DeviceVec<T>,
     norm: DeviceScalar<T>,
-    /// Dots, by turns: the next one is computed while the factor is the one before.
-    dots: [DeviceScalar<T>; 2],
     cycle: Cycle,
     /// One for each [`AT_A_TIME`] vectors of a cycle.
     batches: Vec<Batch>,
@@ -53,18 +60,16 @@ impl<'s, T: Scalar> Gmres<'s, T> {
         let stored = flexible && system.m.is_some();
         Ok(Self {
             restart,
-            basis: device.zeros((restart + 1).saturating_mul(n))?,
-            preconditioned: stored.then(|| device.zeros(restart.saturating_mul(n))).transpose()?,
+            basis: Basis::zeros(device, n, restart + 1)?,
+            preconditioned: stored.then(|| Basis::zeros(device, n, restart)).transpose()?,
             hessenberg: device.zeros(restart.saturating_mul(restart + 1))?,
+            g: device.zeros(restart)?,
             r: system.vector()?,
             w: system.vector()?,
             z: system.vector()?,
             norm: system.scalar()?,
-            dots: [system.scalar()?, system.scalar()?],
             cycle: Cycle::default(),
-            batches: (0..restart.div_ceil(AT_A_TIME))
-                .map(|_| if restart <= MAX_RECORDED { system.batch() } else { Batch::default() })
-                .collect(),
+            batches: (0..restart.div_ceil(AT_A_TIME)).map(|_| system.batch()).collect(),
             tally: Tally::default(),
             system,
         })
@@ -73,8 +78,7 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     /// Begins a cycle at the residual `r` with its norm.
     fn first_vector(&mut self, norm: f64) -> Result<()> {
         self.cycle = Cycle { right: vec![norm], ..Cycle::default() };
-        let n = self.system.size();
-        self.basis.slice_mut(..n)?.axpby(self.norm.recip(), &self.r, T::default())
+        self.basis.vector_mut(0)?.axpby(self.norm.recip(), &self.r, T::default())
     }
 
     /// Queues `count` basis vectors after vector `known`.
@@ -88,36 +92,26 @@ impl<'s, T: Scalar> Gmres<'s, T> {
 
     /// Queues the basis vector after vector `j`, and column `j` of the Hessenberg matrix.
     fn extend(&mut self, j: usize) -> Result<()> {
-        let Self { system, basis, preconditioned, hessenberg, w, z, dots: [dot, next_dot], .. } = self;
-        let (n, rows) = (system.size(), self.restart + 1);
-        let vector = |i: usize| i * n..(i + 1) * n;
-        let newest = basis.slice(vector(j))?;
+        let Self { system, basis, preconditioned, hessenberg, g, w, z, norm, .. } = self;
+        let newest = basis.vector(j)?;
         match (system.m, preconditioned) {
             (None, _) => system.a.apply(newest, (&mut *w).into())?,
             (Some(m), Some(all)) => {
-                m.apply(newest, all.slice_mut(vector(j))?)?;
-                system.a.apply(all.slice(vector(j))?, (&mut *w).into())?;
+                m.apply(newest, all.vector_mut(j)?)?;
+                system.a.apply(all.vector(j)?, (&mut *w).into())?;
             }
             (Some(m), None) => {
                 m.apply(newest, (&mut *z).into())?;
                 system.a.apply((&*z).into(), (&mut *w).into())?;
             }
         }
+        let (rows, minus) = (self.restart + 1, T::from_f64(-1.0));
         let mut column = hessenberg.slice_mut(j * rows..(j + 1) * rows)?;
-        w.dot_into(basis.slice(vector(0))?, dot)?;
-        for i in 0..=j {
-            column.slice_mut(i..=i)?.fill(&*dot)?;
-            let v = basis.slice(vector(i))?;
-            if i < j {
-                w.axpy_dot(-&*dot, v, basis.slice(vector(i + 1))?, next_dot)?;
-                mem::swap(dot, next_dot);
-            } else {
-                w.axpy(-&*dot, v)?;
-            }
-        }
-        w.reduce_into(Reduction::Norm2, dot)?;
-        column.slice_mut(j + 1..=j + 1)?.fill(&*dot)?;
-        basis.slice_mut(vector(j + 1))?.axpby(dot.recip(), &*w, T::default())
+        basis.dots_into(w, column.slice_mut(..=j)?, None)?;
+        basis.combine(minus, column.as_slice().slice(..=j)?, w, norm, None)?;
+        basis.dots_into(w, g.slice_mut(..=j)?, Some(column.slice_mut(..=j)?))?;
+        basis.combine(minus, g.slice(..=j)?, w, norm, Some(column.slice_mut(j + 1..)?))?;
+        basis.vector_mut(j + 1)?.axpby(norm.recip(), &*w, T::default())
     }
 
     /// Reads `count` columns after the known ones. Returns how the method ends with them, if it does.
@@ -143,25 +137,21 @@ impl<'s, T: Scalar> Gmres<'s, T> {
 
     /// Adds the best vector of the space to `x`, and ends the cycle.
     fn update(&mut self) -> Result<()> {
-        let Self { system, basis, preconditioned, w, z, cycle, .. } = self;
-        let (n, one) = (system.size(), T::from_f64(1.0));
-        let lengths = cycle.solution();
+        let Self { system, basis, preconditioned, w, z, norm, cycle, .. } = self;
+        let lengths: Vec<T> = cycle.solution().into_iter().map(T::from_f64).collect();
         *cycle = Cycle::default();
         if lengths.is_empty() {
             return Ok(());
         }
-        let of = |vectors: &DeviceVec<T>, add: &mut dyn FnMut(T, DeviceSlice<'_, T>) -> Result<()>| {
-            let mut places = lengths.iter().enumerate();
-            places.try_for_each(|(j, &length)| add(T::from_f64(length), vectors.slice(j * n..(j + 1) * n)?))
-        };
+        let (one, lengths) = (T::from_f64(1.0), w.device().upload_vec(&lengths)?);
         let Some(m) = system.m else {
-            return of(basis, &mut |length, v| system.x.axpy(length, v));
+            return basis.combine(one, (&lengths).into(), system.x, norm, None);
         };
         if let Some(preconditioned) = preconditioned {
-            return of(preconditioned, &mut |length, v| system.x.axpy(length, v));
+            return preconditioned.combine(one, (&lengths).into(), system.x, norm, None);
         }
         w.fill(T::default())?;
-        of(basis, &mut |length, v| w.axpy(length, v))?;
+        basis.combine(one, (&lengths).into(), w, norm, None)?;
         m.apply((&*w).into(), (&mut *z).into())?;
         system.x.axpy(one, &*z)
     }

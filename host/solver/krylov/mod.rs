@@ -90,7 +90,8 @@ pub enum SolverMethod {
     Cg,
     /// MINRES (Paige & Saunders, 1975): symmetric matrices, definite or not, and a symmetric positive definite preconditioner. 22 vectors.
     Minres,
-    /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. 11 vectors.
+    /// BiCGSTAB (van der Vorst, 1992): any matrix. Two products an iteration; the residual may grow on the way. Before rounding errors show, the
+    /// residual is replaced by that of `x` (van der Vorst & Ye, 2000), at the cost of a product each time. 11 vectors.
     BiCgStab,
     /// BiCGSTAB(l) (Sleijpen & Fokkema, 1993): any matrix. `2 * l` products an iteration, which minimises the residual over `l` dimensions at
     /// once: it also suits matrices whose eigenvalues lie near the imaginary axis, as where convection dominates.
@@ -106,7 +107,7 @@ pub enum SolverMethod {
     },
     /// GMRES (Saad & Schultz, 1986): any matrix. The residual never grows, but the method may stagnate if it is restarted too early. An
     /// iteration takes
-    /// time in proportion to the iterations since the restart.
+    /// time in proportion to the iterations since the restart. Classical Gram-Schmidt, twice, keeps the basis orthogonal to rounding.
     Gmres {
         /// The number of iterations between restarts, at least 1; `restart + 4` vectors.
         restart: usize,

@@ -1,6 +1,9 @@
-//! BiCGSTAB, BiCGSTAB(l), IDR(s), GMRES and MINRES: solutions against a direct solver in `f64`, and how they end where there is none.
+//! BiCGSTAB, BiCGSTAB(l), IDR(s), GMRES and MINRES: solutions against a direct solver in `f64`, how they end where there is none, and the kernels
+//! alone.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod kernels;
 
 use std::{ops::ControlFlow, process::ExitCode};
 
@@ -8,7 +11,7 @@ use common::{
     Random,
     direct::{doubles, norm, solved},
     matrices::from_rows,
-    on_every_device, other,
+    on_emulator_and_gpu, on_every_device, other,
 };
 use warpsparse::{
     Attempt, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Jacobi,
@@ -44,6 +47,18 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("operators_that_cannot_be_recorded", unrecordable));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", misfits));
     trials.extend(on_every_device("same_input_same_bits", same_bits));
+    trials.extend(on_every_device("basis_of_an_ill_conditioned_system_f32", ill_conditioned::<f32>));
+    trials.extend(on_every_device("basis_of_an_ill_conditioned_system_f64", ill_conditioned::<f64>));
+    trials.extend(on_every_device("restarts_of_gmres_f32", restarts::<f32>));
+    trials.extend(on_every_device("restarts_of_gmres_f64", restarts::<f64>));
+    trials.extend(on_every_device("residuals_are_replaced_f32", replaced::<f32>));
+    trials.extend(on_every_device("residuals_are_replaced_f64", replaced::<f64>));
+    trials.extend(on_emulator_and_gpu("products_with_a_basis_f32", kernels::products::<f32>));
+    trials.extend(on_emulator_and_gpu("products_with_a_basis_f64", kernels::products::<f64>));
+    trials.extend(on_emulator_and_gpu("gram_schmidt_twice_f32", kernels::orthogonality::<f32>));
+    trials.extend(on_emulator_and_gpu("gram_schmidt_twice_f64", kernels::orthogonality::<f64>));
+    trials.extend(on_emulator_and_gpu("steps_of_bicgstab_f32", kernels::steps::<f32>));
+    trials.extend(on_emulator_and_gpu("steps_of_bicgstab_f64", kernels::steps::<f64>));
     trials.extend(on_every_device("one_dimension_of_bicgstab_l_is_bicgstab", one_dimension));
     common::run(trials)
 }
@@ -117,6 +132,76 @@ fn one_dimension(device: &Device) {
     assert!(plain.len() > 6);
     for (i, (one, plain)) in one.iter().zip(&plain).take(7).enumerate() {
         assert!((one - plain).abs() <= 1e-8 * plain, "{i}: {one:e}, {plain:e}");
+    }
+}
+
+/// Eigenvalues over many orders of magnitude: the basis has to stay orthogonal for GMRES to find the solution in as many iterations as there are
+/// unknowns, and to know its residual.
+fn ill_conditioned<T: Scalar>(device: &Device) {
+    let (n, decades) = (24, if size_of::<T>() == 4 { 3.0 } else { 6.0 });
+    let row = |i: usize| vec![(i, 10f64.powf(-decades * i as f64 / (n - 1) as f64))];
+    let matrix = from_rows::<T>(n, (0..n).map(row).collect());
+    let (a, b) = (device.upload(&matrix).unwrap(), Random(4).vector::<T>(n));
+    let on_device = device.upload_vec(&b).unwrap();
+    for method in [SolverMethod::Gmres { restart: 400 }, SolverMethod::FlexibleGmres { restart: n }] {
+        let mut x = device.zeros(n).unwrap();
+        let tolerance = Tolerance::relative(10.0 * tolerance::<T>());
+        let info = Solver::new(&a).method(method).tolerance(tolerance).solve(&on_device, &mut x).unwrap();
+        assert!(info.reason == StopReason::Converged && info.iterations <= n, "{method}: {info:?}");
+        let left = residual(&matrix, &b, &x.to_vec().unwrap());
+        assert!(left <= 11.0 * self::tolerance::<T>() * norm(&doubles(&b)), "{method}: {left:e}");
+    }
+}
+
+/// Cycles of one iteration, cycles longer than there are unknowns, and a space that ends at once because `b` is an eigenvector.
+fn restarts<T: Scalar>(device: &Device) {
+    let of_length = |restart| [SolverMethod::Gmres { restart }, SolverMethod::FlexibleGmres { restart }];
+    let matrix = convection::<T>(5, 1.0);
+    solves(device, &matrix, &[of_length(1), of_length(26), of_length(100)].concat(), &[false, true]);
+    // The sine waves of a symmetric stencil.
+    let side = 6;
+    let wave = |i: usize| (std::f64::consts::PI * (i + 1) as f64 / (side + 1) as f64).sin();
+    let b: Vec<T> = (0..side * side).map(|i| T::from_f64(wave(i % side) * wave(i / side))).collect();
+    let eigenvalue = 4.0 - 4.0 * (std::f64::consts::PI / (side + 1) as f64).cos();
+    let a = device.upload(&convection::<T>(side, 0.0)).unwrap();
+    for method in [of_length(1), of_length(9)].concat() {
+        let mut x = device.zeros(b.len()).unwrap();
+        let mut solver = Solver::new(&a).method(method).tolerance(Tolerance::relative(tolerance::<T>()));
+        let info = solver.solve(&device.upload_vec(&b).unwrap(), &mut x).unwrap();
+        assert_eq!((info.reason, info.iterations), (StopReason::Converged, 1), "{method}");
+        let x = x.to_vec().unwrap();
+        let is_multiple = |(x, b): (&T, &T)| (eigenvalue * x.to_f64() - b.to_f64()).abs() <= 10.0 * tolerance::<T>();
+        assert!(x.iter().zip(&b).all(is_multiple), "{method}");
+    }
+}
+
+/// From a guess that is far off, the rounding errors of the first residuals are larger than the last ones. BiCGSTAB's recurrence does not see them,
+/// unless its residual is replaced.
+fn replaced<T: Scalar>(device: &Device) {
+    let (matrix, far) = (convection::<T>(9, 1.0), if size_of::<T>() == 4 { 1e3 } else { 1e6 });
+    let n = matrix.nrows();
+    let b = Random(8).vector::<T>(n);
+    let guess: Vec<T> = Random(6).vector::<f64>(n).into_iter().map(|x| T::from_f64(far * x)).collect();
+    let (a, on_device) = (device.upload(&matrix).unwrap(), device.upload_vec(&b).unwrap());
+    let tolerance = Tolerance::relative(0.1 * tolerance::<T>());
+    let solve = |limit: usize, with_jacobi: bool| {
+        let mut x = device.upload_vec(&guess).unwrap();
+        let mut solver = Solver::new(&a).method(SolverMethod::BiCgStab).tolerance(tolerance).max_iterations(limit);
+        if with_jacobi {
+            solver = solver.preconditioner(Jacobi::new(&a).unwrap());
+        }
+        let info = solver.solve(&on_device, &mut x).unwrap();
+        drop(solver);
+        (info, residual(&matrix, &b, &x.to_vec().unwrap()))
+    };
+    for with_jacobi in [false, true] {
+        let (whole, _) = solve(1000, with_jacobi);
+        assert_eq!(whole.reason, StopReason::Converged);
+        for limit in whole.iterations - 6..whole.iterations {
+            let (info, left) = solve(limit, with_jacobi);
+            let updated = info.history[limit];
+            assert!((left - updated).abs() <= 0.05 * left, "{limit}: {left:e}, {updated:e}");
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 //! BiCGSTAB: short recurrences for matrices that are not symmetric.
 
+mod steps;
+
 use std::mem;
 
-use super::system::{Batch, System, Tally};
+use self::steps::{Halves, Scalars};
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Result, Scalar,
     scalar::precision,
@@ -30,6 +33,13 @@ const NUMBERS: usize = 3;
 /// p = r + beta (p - omega v)
 /// ```
 /// The shadow residual `r^` is the first residual. Where `r` has become orthogonal to it, the method begins again with the `r` of then.
+///
+/// Rounding errors in proportion to the largest residual on the way part `r` from `b - A x`, and `r` goes on to shrink after `b - A x` has
+/// stopped. So where `r` has become smaller than that by [`replaced_at`], `b - A x` takes its place, and `p` stays (van der Vorst & Ye, "Residual
+/// replacement strategies for Krylov subspace iterative methods for the convergence of true residuals", 2000): by then the error is still
+/// so small beside `r` that the recurrences do not notice, and afterwards it grows in proportion to the new `r` alone. They find the place by
+/// an estimate of the error, which the largest residual replaces here (as in Sleijpen & van der Vorst, "Reliable updated residuals in
+/// hybrid Bi-CG methods", 1996). The host decides when it reads the norms.
 pub(super) struct BiCgStab<'s, T: Scalar> {
     system: System<'s, T>,
     /// What the iterations of the round have added to `x`, which may be on another stream and is not recorded.
@@ -42,13 +52,7 @@ pub(super) struct BiCgStab<'s, T: Scalar> {
     /// `M p` and `M s`; unused without a preconditioner.
     mp: DeviceVec<T>,
     ms: DeviceVec<T>,
-    /// `r^ . r` and `r^ . v`.
-    rho: DeviceScalar<T>,
-    rv: DeviceScalar<T>,
-    /// `t . s` and `t . t`.
-    ts: DeviceScalar<T>,
-    tt: DeviceScalar<T>,
-    beta: DeviceScalar<T>,
+    scalars: Scalars<T>,
     norm: DeviceScalar<T>,
     /// The norms of `s` and of `r`, and `r^ . r`, of each iteration that the host has not read yet.
     log: DeviceVec<T>,
@@ -56,9 +60,16 @@ pub(super) struct BiCgStab<'s, T: Scalar> {
     saved: ([DeviceVec<T>; 3], DeviceScalar<T>),
     batch: Batch,
     shadow_norm: f64,
+    /// The largest norm of `r` since it was `b - A x`.
+    largest: f64,
     /// Whether the next iteration is the first with its shadow residual.
     is_fresh: bool,
     tally: Tally,
+}
+
+/// The fraction of the largest residual at which it is replaced: the root of the precision, half way between no digit and all.
+fn replaced_at<T: Scalar>() -> f64 {
+    precision::<T>().sqrt()
 }
 
 /// What the host finds in an iteration.
@@ -83,16 +94,13 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
             t: vector()?,
             mp: vector()?,
             ms: vector()?,
-            rho: scalar()?,
-            rv: scalar()?,
-            ts: scalar()?,
-            tt: scalar()?,
-            beta: scalar()?,
+            scalars: Scalars { rho: scalar()?, rv: scalar()?, ts: scalar()?, tt: scalar()?, newest: scalar()? },
             norm: scalar()?,
             log: system.a.device().zeros(NUMBERS * AT_A_TIME)?,
             saved: ([vector()?, vector()?, vector()?], scalar()?),
             batch: system.batch(),
             shadow_norm: 0.0,
+            largest: 0.0,
             is_fresh: true,
             tally: Tally::default(),
             system,
@@ -103,7 +111,7 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
     fn restart(&mut self) -> Result<()> {
         self.shadow.assign(&self.r)?;
         self.p.assign(&self.r)?;
-        self.r.dot_into(&self.r, &mut self.rho)?;
+        self.r.dot_into(&self.r, &mut self.scalars.rho)?;
         self.shadow_norm = self.r.norm2()?.get()?.to_f64();
         self.is_fresh = true;
         Ok(())
@@ -111,37 +119,25 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
 
     /// `s = r - alpha v` in place of `r`, and its norm.
     fn first_half(&mut self) -> Result<()> {
-        let Self { system, r, shadow, p, v, mp, rho, rv, norm, .. } = self;
+        let Self { system, r, shadow, p, v, mp, scalars: Scalars { rho, rv, .. }, norm, .. } = self;
         system.a.apply(system.precondition(p, mp)?.into(), (&mut *v).into())?;
         shadow.dot_into(&*v, rv)?;
         r.axpby_norm(-(&*rho / &*rv), &*v, T::from_f64(1.0), norm)
     }
 
-    /// The rest of the iteration.
-    fn second_half(&mut self) -> Result<()> {
-        let Self { system, y, r, shadow, p, v, t, mp, ms, rho, rv, ts, tt, beta, norm, .. } = self;
+    /// The rest of the iteration, whose numbers get this place of the log.
+    fn second_half(&mut self, place: usize) -> Result<()> {
+        let Self { system, y, r, shadow, p, v, t, mp, ms, scalars, norm, log, .. } = self;
         system.a.apply(system.precondition(r, ms)?.into(), (&mut *t).into())?;
-        t.dot_into(&*r, ts)?;
-        t.dot_into(&*t, tt)?;
-        let (mp, ms) = (system.preconditioned(p, mp), system.preconditioned(r, ms));
-        y.axpy(&*rho / &*rv, mp)?;
-        y.axpy(&*ts / &*tt, ms)?;
-        r.axpby_norm(-(&*ts / &*tt), &*t, T::from_f64(1.0), norm)?;
-        shadow.dot_into(&*r, rho)?;
-        // Quotients of numbers of similar size, which neither overflow nor underflow where their products would.
-        beta.set(&*rho / &*rv)?;
-        beta.scale(&*tt / &*ts)?;
-        p.axpy(-(&*ts / &*tt), &*v)?;
-        p.axpby(T::from_f64(1.0), &*r, &*beta)
+        scalars.dots(r, t)?;
+        let halves = Halves { mp: system.preconditioned(p, mp), ms: system.m.map(|_| &*ms), t, shadow, norm };
+        scalars.update(&halves, y, r, log.slice_mut(NUMBERS * place..NUMBERS * (place + 1))?)?;
+        scalars.direction(r, v, p)
     }
 
     fn iterate(&mut self, place: usize) -> Result<()> {
-        let first = NUMBERS * place;
         self.first_half()?;
-        self.log.slice_mut(first..=first)?.fill(&self.norm)?;
-        self.second_half()?;
-        self.log.slice_mut(first + 1..=first + 1)?.fill(&self.norm)?;
-        self.log.slice_mut(first + 2..=first + 2)?.fill(&self.rho)
+        self.second_half(place)
     }
 
     /// Queues iterations that can be undone.
@@ -160,7 +156,7 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
         y.assign(&self.y)?;
         r.assign(&self.r)?;
         p.assign(&self.p)?;
-        rho.set(&self.rho)
+        rho.set(&self.scalars.rho)
     }
 
     /// Returns to the saved state, and repeats some iterations.
@@ -169,8 +165,19 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
         self.y.assign(y)?;
         self.r.assign(r)?;
         self.p.assign(p)?;
-        self.rho.set(rho)?;
+        self.scalars.rho.set(rho)?;
         (0..count).try_for_each(|place| self.iterate(place))
+    }
+
+    /// Replaces `r` by the residual of `x`.
+    fn replace(&mut self, iteration: usize) -> Result<()> {
+        self.finish()?;
+        self.y.fill(T::default())?;
+        self.largest = self.system.residual(&mut self.r, &mut self.norm)?;
+        if !self.largest.is_finite() {
+            self.tally.end = Some(Err(breakdown(iteration, NOT_FINITE)));
+        }
+        self.shadow.dot_into(&self.r, &mut self.scalars.rho)
     }
 
     fn look(&self, numbers: &[T]) -> Found {
@@ -203,7 +210,8 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
     }
 
     fn begin(&mut self, round: Round) -> Result<()> {
-        self.tally.begin::<T>(round, self.norm.get()?.to_f64());
+        self.largest = self.norm.get()?.to_f64();
+        self.tally.begin::<T>(round, self.largest);
         self.y.fill(T::default())?;
         self.restart()
     }
@@ -212,17 +220,19 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
         let count = AT_A_TIME.min(self.tally.round.limit - done);
         self.queue(count)?;
         let log = self.log.slice(..NUMBERS * count)?.to_vec()?;
+        let mut newest = self.largest;
         for (i, numbers) in log.chunks(NUMBERS).enumerate() {
             let goes_on = match self.look(numbers) {
                 Found::Norm(norm, goes_on) => {
                     self.tally.end = self.tally.count(norm, done + i + 1);
+                    (newest, self.largest) = (norm, self.largest.max(norm));
                     goes_on
                 }
                 Found::Half(norm) => {
                     self.redo(i)?;
                     self.first_half()?;
                     let mp = self.system.preconditioned(&self.p, &self.mp);
-                    self.y.axpy(&self.rho / &self.rv, mp)?;
+                    self.y.axpy(&self.scalars.rho / &self.scalars.rv, mp)?;
                     self.tally.norms.push(norm);
                     self.tally.end = Some(Ok(StopReason::Converged));
                     return Ok(());
@@ -244,7 +254,7 @@ impl<T: Scalar> Method for BiCgStab<'_, T> {
             }
             self.is_fresh = false;
         }
-        Ok(())
+        if newest <= replaced_at::<T>() * self.largest { self.replace(done + count) } else { Ok(()) }
     }
 
     fn norms(&mut self, history: &mut Vec<f64>) -> Result<Phase> {
