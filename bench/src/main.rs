@@ -23,6 +23,7 @@ mod report;
 mod scaling;
 mod session;
 mod solution;
+mod solvers;
 mod sort;
 mod spgemm;
 mod spmm;
@@ -118,6 +119,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench scaling gen:poisson3d:256 --weak 200 --json scaling.json`.
     Scaling(scaling::Options),
+    /// Measures Krylov methods and preconditioners: an iteration, against the bandwidth's bound where it is known, and whole solutions.
+    ///
+    /// A x = b. Prints the report as Markdown: `warpsparse-bench solvers gen:convdiff2d:256:10 --method gmres --precond none --json solvers.json`.
+    Solvers(solvers::Options),
     /// Measures prefix sums and radix sorts of several lengths against CUB.
     ///
     /// Prints the report as Markdown: `warpsparse-bench sort -n 1048576 --cub cub.csv --json sort.json`. Build bench/cub/sort.cu and run it
@@ -175,6 +180,7 @@ impl Benchmark {
             Self::Many(options) => many::measure(options),
             Self::Orders(options) => orders::measure(options),
             Self::Scaling(options) => scaling::measure(options),
+            Self::Solvers(options) => solvers::measure(options),
             Self::Sort(options) => sort::measure(options),
             Self::Matrix(options) => matrix::measure(options),
             Self::Formats(options) => formats::measure(options),
@@ -197,6 +203,7 @@ impl Benchmark {
             Self::Many(options) => &options.basics,
             Self::Orders(options) => &options.settings.conditions.basics,
             Self::Scaling(options) => &options.basics,
+            Self::Solvers(options) => &options.basics,
             Self::Sort(options) => &options.basics,
             Self::Matrix(options) => &options.settings.conditions.basics,
             Self::Formats(options) => &options.settings.conditions.basics,
