@@ -296,8 +296,7 @@ fn label(name: PreconditionerName) -> &'static str {
 fn check(report: &Report<Solved>) -> std::result::Result<(), String> {
     let is_wrong = |solved: &&Solved| {
         let Solution { converged, relative_residual, .. } = solved.solution;
-        // A NaN is wrong too.
-        converged && !(relative_residual <= 1.02 * solved.tolerance)
+        converged && (relative_residual > 1.02 * solved.tolerance || relative_residual.is_nan())
     };
     match report.results.iter().find(is_wrong) {
         Some(Solved { name, dtype, method, solution, .. }) => {
