@@ -271,7 +271,7 @@ impl<T: Scalar> Amg<T> {
     }
 
     /// Sets up the hierarchy for new values of the matrix, on the same pattern: the aggregates and prolongators stay, and coarse matrices are computed again.
-    /// That takes about 0.4 to 0.5 of the time of a new setup, and is good as long as strong connections stay strong. The first update keeps the patterns of products with the
+    /// That is faster than a new setup, and good as long as strong connections stay strong. The first update keeps the patterns of products with the
     /// prolongators for those that follow, which takes 0.7 to 0.8 of the memory of a matrix with 5 to 7 entries a row.
     ///
     /// # Errors
