@@ -5,10 +5,10 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Amg, BlockCg, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix,
-    DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu,
-    Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan,
-    SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
+    Amg, BlockCg, BlockJacobi, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense,
+    DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix,
+    HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions,
+    SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
     distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
     gemm_autotune, gemm_choice, gemm_with,
 };
@@ -162,6 +162,10 @@ fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let chebyshev = Chebyshev::with_eigenvalues(a, Chebyshev::new(a, 1)?.degree(), (1.0, 2.0))?;
     let _ = chebyshev.eigenvalues();
     chebyshev.apply((&b).into(), (&mut *x).into())?;
+    let mut blocks = BlockJacobi::from_pattern(a, 1)?;
+    blocks.update_values(a)?;
+    blocks.apply((&b).into(), (&mut *x).into())?;
+    BlockJacobi::new(a, blocks.block_offsets().len() as u32)?;
     let fsai = Fsai::with_power(a, 1)?;
     let _ = fsai.factor();
     fsai.apply((&b).into(), (&mut *x).into())?;

@@ -126,9 +126,9 @@ pub use kernels_gpu;
 pub use offset::Offset;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, BlockCg, Cg, CgMethod, Chebyshev, Fsai, Ilu,
-    Jacobi, LinearOperator, MixedAmg, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver, SolverMethod,
-    SolverPreconditioner, StopReason, Tolerance,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, BlockCg, BlockJacobi, Cg, CgMethod, Chebyshev,
+    Fsai, Ilu, Jacobi, LinearOperator, MixedAmg, NearNullSpace, Preconditioner, Progress, SolveInfo, Solver,
+    SolverMethod, SolverPreconditioner, StopReason, Tolerance,
 };
 pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

@@ -23,6 +23,6 @@ pub use info::{Progress, SolveInfo, StopReason};
 pub use krylov::{Attempt, Solver, SolverMethod, SolverPreconditioner};
 pub use operator::LinearOperator;
 pub use preconditioner::{
-    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Chebyshev, Fsai, Ilu, Jacobi, MixedAmg, NearNullSpace,
-    Preconditioner,
+    Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, BlockJacobi, Chebyshev, Fsai, Ilu, Jacobi, MixedAmg,
+    NearNullSpace, Preconditioner,
 };

@@ -106,6 +106,9 @@ pub mod amg_tentative;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "block_cg"))]
 #[path = "cg/block_cg/mod.rs"]
 pub mod block_cg;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "block_jacobi"))]
+#[path = "preconditioner/block_jacobi.rs"]
+pub mod block_jacobi;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "breadth_first"))]
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
@@ -274,6 +277,7 @@ pub const FAMILIES: &[Family] = &[
     amg_tentative::FAMILY,
     bicgstab::FAMILY,
     block_cg::FAMILY,
+    block_jacobi::FAMILY,
     breadth_first::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod block_jacobi;
 mod chebyshev;
 mod fsai;
 mod ilu;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut trials = ilu::trials();
+    trials.extend(block_jacobi::trials());
     trials.extend(chebyshev::trials());
     trials.extend(fsai::trials());
     common::run(trials)

@@ -1,12 +1,14 @@
 //! Preconditioners.
 
 mod amg;
+mod block_jacobi;
 mod chebyshev;
 mod fsai;
 mod ilu;
 mod jacobi;
 
 pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, MixedAmg, NearNullSpace};
+pub use block_jacobi::BlockJacobi;
 pub use chebyshev::Chebyshev;
 pub use fsai::Fsai;
 pub use ilu::Ilu;
