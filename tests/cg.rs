@@ -43,6 +43,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("symmetry_can_be_assumed", symmetry_can_be_assumed));
     trials.extend(on_every_device("kernels_are_described", kernels_are_described));
     trials.extend(on_every_device("rounding_limits_are_told", rounding_limits));
+    trials.extend(on_every_device("digits_that_cancel_f32", digits_that_cancel::<f32>));
+    trials.extend(on_every_device("digits_that_cancel_f64", digits_that_cancel::<f64>));
     trials.extend(on_every_device("two_precisions", two_precisions));
     trials.extend(on_every_device("same_input_same_bits", same_input_same_bits));
     trials.extend(on_cpu_and_gpu("a_stiffness_matrix", a_stiffness_matrix));
@@ -55,8 +57,14 @@ fn main() -> ExitCode {
     common::run(trials)
 }
 
-const METHODS: [CgMethod; 5] =
-    [CgMethod::Auto, CgMethod::Plain, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
+const METHODS: [CgMethod; 6] = [
+    CgMethod::Auto,
+    CgMethod::Plain,
+    CgMethod::Launches,
+    CgMethod::Graph,
+    CgMethod::Persistent,
+    CgMethod::SingleReduction,
+];
 
 /// The methods by kernels of their own, which alone know two precisions.
 const FAST: [CgMethod; 4] = [CgMethod::Auto, CgMethod::Launches, CgMethod::Graph, CgMethod::Persistent];
@@ -183,7 +191,7 @@ fn every_method_solves<T: Scalar>(device: &Device) {
 }
 
 fn every_number_of_lanes<T: Scalar>(device: &Device) {
-    let methods = [CgMethod::Launches, CgMethod::Persistent];
+    let methods = [CgMethod::Launches, CgMethod::Persistent, CgMethod::SingleReduction];
     for lanes in [1, 2, 4, 8, 16, 32] {
         check_methods("dominant", device, &dominant::<T>(99, 40), Lanes::Fixed(lanes), &methods);
     }
@@ -324,8 +332,10 @@ fn what_does_not_fit(device: &Device) {
     }
     let error = Cg::new(&matrix).lanes(Lanes::Fixed(3)).solve(&b, &mut x).unwrap_err();
     assert!(matches!(error, Error::InvalidOption(_)), "{error}");
-    let error = Cg::new(&matrix).compensated().method(CgMethod::Plain).solve(&b, &mut x).unwrap_err();
-    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    for method in [CgMethod::Plain, CgMethod::SingleReduction] {
+        let error = Cg::new(&matrix).compensated().method(method).solve(&b, &mut x).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    }
     let larger = device.upload(&io::generate::poisson2d::<f32>(4).unwrap()).unwrap();
     let error = Cg::new(&matrix).preconditioner(jacobi_of(&larger)).solve(&b, &mut x).unwrap_err();
     assert!(matches!(error, Error::LengthMismatch { what: "the preconditioner's diagonal", .. }), "{error}");
@@ -451,6 +461,7 @@ fn ones_own(device: &Device) {
     for (compensated, method, most) in [
         (false, CgMethod::Auto, 6),
         (false, CgMethod::Plain, 6),
+        (false, CgMethod::SingleReduction, 6),
         (false, CgMethod::Launches, 4),
         (true, CgMethod::Auto, 4),
         (true, CgMethod::Graph, 4),
@@ -812,10 +823,10 @@ fn kernels_are_described(device: &Device) {
         kernel
     };
     let expected = match device.to_string().as_str() {
-        "cpu" => ["cpu_cg"; 2],
-        _ => ["cg_csr_f64_t2", "cg_persistent_f64_t2"],
+        "cpu" => ["cpu_cg", "cpu_cg", "vector operations"],
+        _ => ["cg_csr_f64_t2", "cg_persistent_f64_t2", "cg_persistent_one_f64_t2"],
     };
-    assert_eq!([CgMethod::Launches, CgMethod::Persistent].map(kernel), expected);
+    assert_eq!([CgMethod::Launches, CgMethod::Persistent, CgMethod::SingleReduction].map(kernel), expected);
     assert_eq!(kernel(CgMethod::Plain), "vector operations");
 }
 
@@ -827,6 +838,25 @@ fn rounding_limits(device: &Device) {
     let (info, x) = solve(device, &mut Cg::new(&on_device).tolerance(Tolerance::relative(1e-12)), &b).unwrap();
     assert_eq!(info.reason, StopReason::RoundingLimit, "{info:?}");
     assert!(info.relative_residual < 1e-5 && relative_residual(&matrix, &b, &x) < 1e-5, "{info:?}");
+}
+
+/// With one reduction, `p . A p` is the difference of two numbers, of which in the second iteration nothing is left.
+fn digits_that_cancel<T: Scalar>(device: &Device) {
+    let large = 16.0 / epsilon::<T>();
+    let rows = (0..40).map(|i| vec![(i, if i % 2 == 0 { 1.0 } else { large })]).collect();
+    let on_device = device.upload(&from_rows::<T>(40, rows)).unwrap();
+    let hidden = Hidden::new(&on_device);
+    let run = |a: &dyn LinearOperator<T>, method| {
+        let mut cg = Cg::new_dyn(a).method(method).tolerance(Tolerance::relative(tolerance::<T>()));
+        let (info, _) = solve(device, &mut cg, &[T::from_f64(1.0); 40]).unwrap();
+        assert_eq!(info.reason, StopReason::Converged);
+        info.iterations
+    };
+    let expected = run(&on_device, CgMethod::Plain);
+    for a in [&on_device as &dyn LinearOperator<T>, &hidden] {
+        let iterations = run(a, CgMethod::SingleReduction);
+        assert!(iterations <= expected + 1, "{iterations}, otherwise {expected}");
+    }
 }
 
 /// A matrix of `f32`, a residual that only `f64` can have.
@@ -876,8 +906,10 @@ fn two_precisions(device: &Device) {
     let b_on_zero = device.zeros(200).unwrap();
     Cg::new(&on_device).solve_mixed(&b_on_zero, &mut zero).unwrap();
     assert_eq!(zero.to_vec().unwrap(), [0.0; 200]);
-    let error = Cg::new(&on_device).method(CgMethod::Plain).solve_mixed(&b_on_zero, &mut zero).unwrap_err();
-    assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    for method in [CgMethod::Plain, CgMethod::SingleReduction] {
+        let error = Cg::new(&on_device).method(method).solve_mixed(&b_on_zero, &mut zero).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    }
     let dia = SpmvOptions::default().format(FormatChoice::Dia);
     let dia = device.upload_with(&io::generate::poisson2d::<f32>(3).unwrap(), &dia).unwrap();
     let error = Cg::new(&dia).solve_mixed(&device.zeros(9).unwrap(), &mut device.zeros(9).unwrap()).unwrap_err();
@@ -900,17 +932,18 @@ fn same_input_same_bits(device: &Device) {
 fn same_bits<T: Scalar>(natural: &Device) {
     let matrix = dominant::<T>(801, 14);
     let b: Vec<T> = Random(9).vector(801);
-    let run = |device: &Device| {
+    let run = |device: &Device, method: CgMethod| {
         let on_device = device.upload(&matrix).unwrap();
-        let mut cg =
-            Cg::new(&on_device).preconditioner(jacobi_of(&on_device)).method(CgMethod::Persistent).max_iterations(6);
+        let mut cg = Cg::new(&on_device).preconditioner(jacobi_of(&on_device)).method(method).max_iterations(6);
         let reason = cg.describe().unwrap().reason;
         assert!(reason.contains("by 3 blocks"), "{reason}");
         solve(device, &mut cg, &b).unwrap()
     };
-    let expected = run(natural);
-    for seed in 1..=8 {
-        assert_eq!(run(&Device::emulated(seed)), expected, "seed {seed}");
+    for method in [CgMethod::Persistent, CgMethod::SingleReduction] {
+        let expected = run(natural, method);
+        for seed in 1..=8 {
+            assert_eq!(run(&Device::emulated(seed), method), expected, "{method:?}, seed {seed}");
+        }
     }
 }
 
@@ -975,13 +1008,14 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
         });
         assert_eq!(on_gpu, emulated, "{case}");
     };
-    for method in [CgMethod::Plain, CgMethod::Launches, CgMethod::Persistent] {
+    for method in [CgMethod::Plain, CgMethod::Launches, CgMethod::Persistent, CgMethod::SingleReduction] {
         check(&format!("{method:?}"), FormatChoice::Csr, &|cg, _| cg.method(method));
         check(&format!("{method:?}, Jacobi"), FormatChoice::Csr, &|cg, a| {
             cg.method(method).preconditioner(jacobi_of(a))
         });
     }
     check("COO", FormatChoice::Coo, &|cg, _| cg);
+    check("one reduction, COO", FormatChoice::Coo, &|cg, _| cg.method(CgMethod::SingleReduction));
     if T::DTYPE == DType::F64 {
         check("compensated", FormatChoice::Csr, &|cg, a| cg.compensated().preconditioner(jacobi_of(a)));
         check("compensated, COO", FormatChoice::Coo, &|cg, _| cg.compensated());

@@ -6,7 +6,7 @@ use common::{bench, close, median, number, rows, run};
 use serde_json::Value;
 
 const VENDOR: [&str; 4] = ["sample style", "scalars on the device", "captured in a graph", "own dots"];
-const OURS: [&str; 4] = ["fused, end in pinned memory", "fused, graph", "persistent", "automatic"];
+const OURS: [&str; 5] = ["fused, end in pinned memory", "fused, graph", "persistent", "one reduction", "automatic"];
 
 fn rung<'a>(result: &'a Value, name: &str) -> &'a Value {
     result["rungs"].as_array().unwrap().iter().find(|rung| rung["rung"] == name).unwrap()
@@ -50,7 +50,9 @@ fn the_cpu_is_measured_and_the_rest_has_a_reason() {
         assert_eq!(["ended", "baseline_residual_norm", "differs"].map(|key| &solution[key]), expected);
     }
     assert!(
-        text.contains("- fused, end in pinned memory; fused, graph; persistent; automatic: it runs on GPUs\n"),
+        text.contains(
+            "- fused, end in pinned memory; fused, graph; persistent; one reduction; automatic: it runs on GPUs\n"
+        ),
         "{text}"
     );
     assert_eq!(rows(&text, "sample style")[0][1..], ["–"; 8]);
@@ -72,7 +74,8 @@ fn our_kernels_are_measured() {
     let kernel = |name| rung(result, name)["kernel"].as_str().unwrap();
     assert!(
         kernel("fused, end in pinned memory").starts_with("cg_csr_f64_")
-            && kernel("persistent").starts_with("cg_persistent")
+            && kernel("persistent").starts_with("cg_persistent_f64_")
+            && kernel("one reduction").starts_with("cg_persistent_one_f64_")
     );
     assert_eq!(kernel("automatic"), result["to_tolerance"]["kernel"]);
 }

@@ -75,7 +75,8 @@ fn names_are_those_of_the_keys() {
         assert_eq!(key.entry().name, format!("cg_csr_{}_t{}{compensated}", of(key.dtype), key.lanes));
     }
     for key in cg_persistent::KEYS {
-        assert_eq!(key.entry().name, format!("cg_persistent_{}_t{}", of(key.dtype), key.lanes));
+        let one = if key.reductions == cg_persistent::Reductions::One { "one_" } else { "" };
+        assert_eq!(key.entry().name, format!("cg_persistent_{one}{}_t{}", of(key.dtype), key.lanes));
     }
     for key in spmm_csr::KEYS {
         let spmm_csr::Key { dtype, tile } = *key;

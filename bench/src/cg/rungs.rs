@@ -24,7 +24,7 @@ pub(crate) const AUTOMATIC: &str = "automatic";
 pub(crate) const CPU: &str = "CPU";
 
 /// From the most obvious down.
-pub(super) const RUNGS: [(&str, Rung); 9] = [
+pub(super) const RUNGS: [(&str, Rung); 10] = [
     ("sample style", Rung::Vendor(Way::HostSync)),
     ("scalars on the device", Rung::Vendor(Way::DeviceScalars)),
     (CAPTURED, Rung::Vendor(Way::Captured)),
@@ -32,6 +32,7 @@ pub(super) const RUNGS: [(&str, Rung); 9] = [
     ("fused, end in pinned memory", Rung::Ours(CgMethod::Launches)),
     ("fused, graph", Rung::Ours(CgMethod::Graph)),
     ("persistent", Rung::Ours(CgMethod::Persistent)),
+    ("one reduction", Rung::Ours(CgMethod::SingleReduction)),
     (AUTOMATIC, Rung::Ours(CgMethod::Auto)),
     (CPU, Rung::Cpu),
 ];

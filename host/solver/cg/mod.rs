@@ -15,7 +15,10 @@ pub(crate) use steps::lanes_of;
 pub(crate) use workspace::StateArrays;
 
 use fast::{Fast, FastMethod, InOnePrecision, System};
-use kernels_gpu::cg_state::{self, status};
+use kernels_gpu::{
+    cg_persistent::Reductions,
+    cg_state::{self, status},
+};
 use mixed::Mixed;
 use plain::Plain;
 use prepare::{Form, Prepared};
@@ -56,7 +59,7 @@ use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, devic
 /// One `Cg` can solve for many right-hand sides in succession: later solves reuse what the first one prepared.
 ///
 /// Memory: 4 vectors, and 1 more with a preconditioner; 4 more for [`CgMethod::Persistent`], 2 more for
-/// [`CgMethod::Plain`].
+/// [`CgMethod::Plain`], up to 6 more for [`CgMethod::SingleReduction`].
 pub struct Cg<'a, T: Scalar> {
     operator: &'a dyn LinearOperator<T>,
     preconditioner: Option<Rc<dyn Preconditioner<T> + 'a>>,
@@ -70,7 +73,7 @@ pub struct Cg<'a, T: Scalar> {
     prepared: Option<Prepared<'a, T>>,
 }
 
-/// How iterations are computed. All methods but [`Plain`](Self::Plain) use the same fused kernels, and on the CPU the
+/// How iterations are computed. All methods but [`Plain`](Self::Plain) and [`SingleReduction`](Self::SingleReduction) use the same fused kernels, and on the CPU the
 /// same loops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -89,6 +92,13 @@ pub enum CgMethod {
     /// For CSR matrices whose vectors fit there, with a diagonal preconditioner, such as [`Jacobi`](crate::Jacobi), or
     /// none.
     Persistent,
+    /// Each iteration waits for one reduction instead of two: the dot products of an iteration are computed together, and `p . A p` follows by a recurrence (Chronopoulos &
+    /// Gear, 1989). In one launch for many iterations where [`Persistent`](Self::Persistent) suits a system that the caches hold, otherwise in vector operations.
+    ///
+    /// `A p` follows by a recurrence too, not by a product: rounding limits the residual sooner, and more restarts or iterations may be needed near the limit of
+    /// the element type. Convergence is decided by `b - A x`, as with all methods. The last product is in vain. Incompatible with compensated dot products and
+    /// mixed precision.
+    SingleReduction,
 }
 
 impl<'a, T: Scalar> Cg<'a, T> {
@@ -159,8 +169,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
     }
 
     /// Computes dot products of `f64` with compensation (Ogita, Rump & Oishi, 2005), about as if with twice the digits.
-    /// Those of `f32` accumulate in `f64` in any case. Incompatible with [`CgMethod::Persistent`] and
-    /// [`CgMethod::Plain`].
+    /// Those of `f32` accumulate in `f64` in any case. Incompatible with [`CgMethod::Persistent`],
+    /// [`CgMethod::Plain`] and [`CgMethod::SingleReduction`].
     #[must_use]
     pub fn compensated(mut self) -> Self {
         (self.compensated, self.prepared) = (true, None);
@@ -221,7 +231,7 @@ impl<'a, T: Scalar> Cg<'a, T> {
         let mut prepared = self.prepare(n, device, false)?;
         let (operator, preconditioner) = (self.operator, self.preconditioner.clone());
         let info = match &mut prepared.form {
-            Form::Plain => self.run(&mut Plain::new(operator, preconditioner.as_deref(), b, x)?),
+            Form::Plain => self.run(&mut Plain::new(operator, preconditioner.as_deref(), self.reductions(), b, x)?),
             Form::Fast(fast) => {
                 fast.workspace.x.copy_from_vec(x)?;
                 let info = self.run_fast(fast, InOnePrecision { operator, b });
@@ -306,7 +316,7 @@ impl Cg<'_, f32> {
     ///
     /// # Errors
     /// As [`solve`](Self::solve); [`Unsupported`](Error::Unsupported) for anything but a CSR matrix with 32-bit offsets, and
-    /// [`InvalidOption`](Error::InvalidOption) with [`CgMethod::Plain`].
+    /// [`InvalidOption`](Error::InvalidOption) with [`CgMethod::Plain`] and [`CgMethod::SingleReduction`].
     pub fn solve_mixed(&mut self, b: &DeviceVec<f64>, x: &mut DeviceVec<f64>) -> Result<SolveInfo> {
         let (n, device) = self.check(b, x)?;
         let mut prepared = self.prepare(n, device, true)?;

@@ -6,15 +6,15 @@ use kernels_gpu::{
     Entry,
     args::Arguments,
     cg_persistent::{
-        Args, BLOCK_SIZE, Key, MAX_BLOCKS, MAX_PLACES, SHARE_NUMBERS, STATIC_SHARED_BYTES, bytes_of_two_entries,
-        slot_words, vector_bytes, words_of_row,
+        Args, BLOCK_SIZE, Key, MAX_BLOCKS, MAX_PLACES, Reductions, SHARE_NUMBERS, STATIC_SHARED_BYTES,
+        bytes_of_two_entries, numbers, slot_words, vector_bytes, vectors, words_of_row,
     },
 };
 
 use super::workspace::{Workspace, Z};
 use crate::{
     DeviceMatrix, KernelChoice, Lanes, Result, Scalar,
-    device::{Buffer, KernelLaunch, Readable},
+    device::{Buffer, KernelLaunch, Readable, Writable},
     stored::{Csr, CsrArrays},
 };
 
@@ -36,6 +36,7 @@ const WORK_OF_ROW: usize = 4;
 #[derive(Debug)]
 pub(super) struct Persistent<'a, T> {
     csr: &'a Arc<CsrArrays<T, u32>>,
+    reductions: Reductions,
     entry: &'static Entry,
     blocks: u32,
     shares: Buffer<u32>,
@@ -56,7 +57,12 @@ impl<'a, T: Scalar> Persistent<'a, T> {
 
     /// Succeeds if the matrix is in CSR on a real or emulated GPU whose shared memory holds the vectors, and all of the
     /// matrix except `most_streamed` bytes.
-    pub(super) fn new(matrix: &'a DeviceMatrix<T>, lanes: Lanes, most_streamed: usize) -> Result<Option<Self>> {
+    pub(super) fn new(
+        matrix: &'a DeviceMatrix<T>,
+        reductions: Reductions,
+        lanes: Lanes,
+        most_streamed: usize,
+    ) -> Result<Option<Self>> {
         let Some(Csr::Device(csr)) = matrix.csr() else { return Ok(None) };
         let device = &csr.device;
         let element_bytes = size_of::<T>() as u32;
@@ -64,7 +70,8 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         let work = csr.nnz as usize + WORK_OF_ROW * csr.nrows as usize;
         let most = device.multiprocessors().min(MAX_BLOCKS);
         let (rows, entries) = (csr.nrows as usize, csr.nnz as usize);
-        if !may_fit(rows, entries, size_of::<T>(), most as usize * shared_bytes as usize, most_streamed) {
+        let bytes_of_row = vectors(reductions).0 as usize * size_of::<T>();
+        if !may_fit(rows, entries, bytes_of_row, size_of::<T>(), most as usize * shared_bytes as usize, most_streamed) {
             return Ok(None);
         }
         let blocks = (work / WORK_OF_BLOCK).clamp(1, most as usize) as u32;
@@ -73,13 +80,14 @@ impl<'a, T: Scalar> Persistent<'a, T> {
         let mut cached = 0;
         for share in shares.numbers.chunks(SHARE_NUMBERS) {
             let (rows, entries, halo) = (share[1], share[3], share[5]);
-            let fits =
-                rows.saturating_add(halo) <= MAX_PLACES && vector_bytes(rows, halo, element_bytes) <= shared_bytes;
-            if !fits {
+            if rows.saturating_add(halo) > MAX_PLACES {
                 return Ok(None);
             }
-            let room =
-                (shared_bytes - vector_bytes(rows, halo, element_bytes)) / bytes_of_two_entries(element_bytes) * 2;
+            let of_vectors = vector_bytes(reductions, rows, halo, element_bytes);
+            if of_vectors > shared_bytes {
+                return Ok(None);
+            }
+            let room = (shared_bytes - of_vectors) / bytes_of_two_entries(element_bytes) * 2;
             cached += entries.min(room) as usize;
         }
         if streamed_bytes(entries, cached, size_of::<T>()) > most_streamed {
@@ -89,15 +97,17 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             Lanes::Fixed(lanes) => lanes,
             Lanes::Auto => lanes_for(csr.nrows.div_ceil(blocks), csr.nnz / csr.nrows.max(1)),
         };
-        let entry = Key { dtype: T::DTYPE, lanes }.entry();
+        let entry = Key { reductions, dtype: T::DTYPE, lanes }.entry();
+        let sets = if reductions == Reductions::One { 2 } else { 1 };
         Ok(Some(Self {
             csr,
+            reductions,
             entry,
             blocks,
             shares: Buffer::upload(device, &shares.numbers)?,
             columns: Buffer::upload(device, &shares.columns)?,
             halo: Buffer::upload(device, &shares.halo)?,
-            words: Buffer::zeros(device, words_of_row(size_of::<T>()) * csr.nrows as usize)?,
+            words: Buffer::zeros(device, sets * words_of_row(size_of::<T>()) * csr.nrows as usize)?,
             slots: Buffer::zeros(device, slot_words(blocks))?,
             epoch: 1,
             shared_bytes,
@@ -108,7 +118,8 @@ impl<'a, T: Scalar> Persistent<'a, T> {
     pub(super) fn describe(&self) -> KernelChoice {
         let percent = 100 * self.cached / (self.csr.nnz as usize).max(1);
         let reason = format!(
-            "up to {ITERATIONS} iterations a launch, by {} blocks; the vectors and {percent}% of the matrix stay in shared memory",
+            "up to {ITERATIONS} iterations a launch{}, by {} blocks; the vectors and {percent}% of the matrix stay in shared memory",
+            if self.reductions == Reductions::One { ", with one reduction each" } else { "" },
             self.blocks
         );
         KernelChoice { kernel: self.entry.name.into(), reason }
@@ -122,8 +133,9 @@ impl<'a, T: Scalar> Persistent<'a, T> {
 
     /// Queues some iterations, and returns how many.
     pub(super) fn advance(&mut self, workspace: &mut Workspace<T>) -> Result<usize> {
-        let Self { csr, entry, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } = self;
-        let Workspace { device, x, r, p, z, state, .. } = workspace;
+        let Self { csr, reductions, entry, blocks, shares, columns, halo, words, slots, epoch, shared_bytes, .. } =
+            self;
+        let Workspace { device, x, r, p, q, z, state, .. } = workspace;
         let values = csr.values.read();
         let args = Args {
             has_diagonal: u32::from(matches!(z, Z::Diagonal(_))),
@@ -142,11 +154,15 @@ impl<'a, T: Scalar> Persistent<'a, T> {
             x: x.writable(),
             r: r.writable(),
             p: p.writable(),
+            s: match reductions {
+                Reductions::One => q.writable(),
+                Reductions::Two => Writable::default(),
+            },
             words: words.writable(device),
             slots: slots.writable(device),
             state: state.writable(device).0,
         };
-        *epoch = epoch.wrapping_add(ITERATIONS + 1);
+        *epoch = epoch.wrapping_add(numbers(*reductions, ITERATIONS));
         let mut launch = KernelLaunch::cooperative(device, entry, *blocks, *shared_bytes)?;
         let args = args.bind(&mut launch);
         // SAFETY: a valid square matrix, vectors of its size, none a part of another, borrowed mutably where they are written; a
@@ -163,8 +179,15 @@ fn streamed_bytes(entries: usize, cached: usize, element_bytes: usize) -> usize 
 
 /// Returns whether examining the columns is worthwhile: without halos, the vectors of all rows fit in `shared_bytes`,
 /// and with entries in the rest at most `most_streamed` bytes of the matrix remain.
-fn may_fit(rows: usize, entries: usize, element_bytes: usize, shared_bytes: usize, most_streamed: usize) -> bool {
-    let of_rows = rows * 5 * element_bytes;
+fn may_fit(
+    rows: usize,
+    entries: usize,
+    bytes_of_row: usize,
+    element_bytes: usize,
+    shared_bytes: usize,
+    most_streamed: usize,
+) -> bool {
+    let of_rows = rows * bytes_of_row;
     let most_cached = shared_bytes.saturating_sub(of_rows) / bytes_of_two_entries(element_bytes as u32) as usize * 2;
     of_rows <= shared_bytes && streamed_bytes(entries, most_cached, element_bytes) <= most_streamed
 }
@@ -269,12 +292,14 @@ mod tests {
     #[test]
     fn what_cannot_pay_is_not_looked_at() {
         let shared = 132 * (226 << 10);
-        assert!(may_fit(30_000, 1_250_000, 4, shared, 0));
+        assert!(may_fit(30_000, 1_250_000, 20, 4, shared, 0));
         // The vectors alone: 5 of 4 bytes a row.
-        assert!(may_fit(shared / 20, 0, 4, shared, 0) && !may_fit(shared / 20 + 1, 0, 4, shared, usize::MAX));
+        assert!(may_fit(shared / 20, 0, 20, 4, shared, 0) && !may_fit(shared / 20 + 1, 0, 20, 4, shared, usize::MAX));
         // 6 bytes an entry, of which shared memory holds some 5 million.
-        assert!(may_fit(1000, 9_000_000, 4, shared, 24 << 20) && !may_fit(1000, 10_000_000, 4, shared, 24 << 20));
-        assert!(may_fit(1000, 10_000_000, 4, shared, usize::MAX));
+        assert!(
+            may_fit(1000, 9_000_000, 20, 4, shared, 24 << 20) && !may_fit(1000, 10_000_000, 20, 4, shared, 24 << 20)
+        );
+        assert!(may_fit(1000, 10_000_000, 20, 4, shared, usize::MAX));
     }
 
     #[test]

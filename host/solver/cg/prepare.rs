@@ -3,7 +3,7 @@
 use std::{ptr, rc::Rc};
 
 use super::{
-    Cg, CgMethod,
+    Cg, CgMethod, Reductions,
     fast::Fast,
     persistent::{MAX_STREAMED, Persistent},
     steps::{Multiply, Steps},
@@ -74,7 +74,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
         let can_be_recorded = self.operator.can_be_recorded()
             && self.preconditioner.as_ref().is_none_or(|own| lives_on(&**own, device))
             && own.is_none_or(|own| own.can_be_recorded());
-        let form = match self.is_plain(device, can_be_recorded || is_mixed)? {
+        let persistent = self.persistent(matrix.filter(|_| own.is_none()), device, is_mixed)?;
+        let form = match self.is_plain(device, can_be_recorded || is_mixed, persistent.is_some())? {
             true => Form::Plain,
             false => {
                 let z = match (diagonal, own) {
@@ -87,19 +88,20 @@ impl<'a, T: Scalar> Cg<'a, T> {
                     }
                 };
                 let workspace = Workspace::new(device, n, z, self.compensated)?;
-                Form::Fast(Box::new(self.fast(matrix, own.cloned(), can_be_recorded, workspace)?))
+                Form::Fast(Box::new(self.fast(matrix, own.cloned(), can_be_recorded, persistent, workspace)?))
             }
         };
         Ok(Prepared { n, device: device.clone(), matrix, form })
     }
 
     /// Returns whether the method is computed by vector operations.
-    fn is_plain(&self, device: &Device, can_be_fast: bool) -> Result<bool> {
+    fn is_plain(&self, device: &Device, can_be_fast: bool, is_persistent: bool) -> Result<bool> {
         match self.method {
             CgMethod::Plain if self.compensated => {
                 Err(Error::InvalidOption("the plain method with dots computed with compensation".into()))
             }
             CgMethod::Plain => Ok(true),
+            CgMethod::SingleReduction => Ok(!is_persistent),
             CgMethod::Auto => Ok(!device.is_cpu() && !can_be_fast && !self.compensated),
             _ => Ok(false),
         }
@@ -108,6 +110,9 @@ impl<'a, T: Scalar> Cg<'a, T> {
     pub(super) fn why_plain(&self) -> &'static str {
         match self.method {
             CgMethod::Plain => "as the options specify",
+            CgMethod::SingleReduction => {
+                "one reduction in each iteration; the persistent kernel does not suit the system or the device"
+            }
             _ => "the operator or the preconditioner cannot be recorded",
         }
     }
@@ -118,9 +123,9 @@ impl<'a, T: Scalar> Cg<'a, T> {
         matrix: Option<&'a DeviceMatrix<T>>,
         own: Option<Rc<dyn Preconditioner<T> + 'a>>,
         can_be_recorded: bool,
+        persistent: Option<Persistent<'a, T>>,
         mut workspace: Workspace<T>,
     ) -> Result<Fast<'a, T>> {
-        let persistent = self.persistent(matrix.filter(|_| own.is_none() && !self.compensated), &workspace.device)?;
         let multiply = match matrix {
             Some(matrix) => Multiply::by_matrix(matrix, self.lanes, self.compensated)?,
             None => Multiply::Operator(self.operator),
@@ -135,24 +140,38 @@ impl<'a, T: Scalar> Cg<'a, T> {
 
     /// Returns the persistent kernel, if requested, or if it may be chosen and pays off. It multiplies by `matrix`, if
     /// any.
-    fn persistent(&self, matrix: Option<&'a DeviceMatrix<T>>, device: &Device) -> Result<Option<Persistent<'a, T>>> {
-        match (self.method, matrix) {
-            (CgMethod::Auto, Some(matrix)) => match Persistent::new(matrix, self.lanes, MAX_STREAMED) {
+    fn persistent(
+        &self,
+        matrix: Option<&'a DeviceMatrix<T>>,
+        device: &Device,
+        is_mixed: bool,
+    ) -> Result<Option<Persistent<'a, T>>> {
+        if self.method == CgMethod::SingleReduction && (self.compensated || is_mixed) {
+            let problem = "one reduction in each iteration in mixed precision, or with dots computed with compensation";
+            return Err(Error::InvalidOption(problem.into()));
+        }
+        let matrix = matrix.filter(|_| !self.compensated);
+        let new = |reductions, most_streamed| match matrix {
+            Some(matrix) => Persistent::new(matrix, reductions, self.lanes, most_streamed),
+            None => Ok(None),
+        };
+        match self.method {
+            CgMethod::Auto | CgMethod::SingleReduction => match new(self.reductions(), MAX_STREAMED) {
                 // Separate kernels take less memory.
                 Err(Error::OutOfMemory { .. }) => Ok(None),
                 persistent => persistent,
             },
-            (CgMethod::Persistent, _) if !matches!(device.backend(), Backend::Cpu { .. }) => {
-                let persistent = match matrix {
-                    Some(matrix) => Persistent::new(matrix, self.lanes, usize::MAX)?,
-                    None => None,
-                };
+            CgMethod::Persistent if !matches!(device.backend(), Backend::Cpu { .. }) => {
                 let what = "persistent kernels: for CSR matrices whose vectors fit in shared memory, dots without compensation, a diagonal \
                             preconditioner or none";
-                persistent.map(Some).ok_or_else(|| Error::InvalidOption(what.into()))
+                new(Reductions::Two, usize::MAX)?.map(Some).ok_or_else(|| Error::InvalidOption(what.into()))
             }
             _ => Ok(None),
         }
+    }
+
+    pub(super) fn reductions(&self) -> Reductions {
+        if self.method == CgMethod::SingleReduction { Reductions::One } else { Reductions::Two }
     }
 
     /// Keeps the preparation for the next solve, unless the device may have failed.
