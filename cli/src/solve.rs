@@ -67,6 +67,9 @@ pub(crate) struct Options {
     /// The power of the matrix whose pattern fsai has, 1 to 4.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     power: u32,
+    /// The rows of a block of block-jacobi, 1 to 32 [default: found from the pattern, up to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
+    block_size: Option<u32>,
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
@@ -175,7 +178,7 @@ fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let chosen = Chosen::new(
         options.precond,
         options.method,
-        Numbers { degree: options.degree, power: options.power },
+        Numbers { degree: options.degree, power: options.power, block_size: options.block_size },
         &multigrid,
         &matrix,
         &a,

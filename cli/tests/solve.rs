@@ -428,7 +428,7 @@ fn singular_systems_are_solved_or_refused_with_the_reason() {
 #[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 17] = [
         (&[], "MATRIX"),
         (&[grid, "--dimensions", "0"], "a whole number from 1 to 64"),
         (&[grid, "--damping", "-1"], "a damping is a number from 0 on"),
@@ -439,11 +439,12 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
         (&[grid, "--x-out", "x.txt"], "ends in .mtx or .mtx.gz"),
         (&[grid, "--tol", "-1"], "a tolerance is a number from 0 on"),
         (&[grid, "--tol", "nan"], "a tolerance is a number from 0 on"),
-        (&[grid, "--precond", "spai"], "auto, none, jacobi, ilu, chebyshev, fsai, amg"),
+        (&[grid, "--precond", "spai"], "auto, none, jacobi, block-jacobi, ilu, chebyshev, fsai, amg"),
         (&[grid, "--method", "fast"], "auto, cg, minres, bicgstab, bicgstabl, idr, gmres, fgmres, lsmr"),
-        (&[grid, "--launch", "fast"], "auto, launches, graph, persistent"),
+        (&[grid, "--launch", "fast"], "auto, launches, graph, persistent, single-reduction"),
         (&[grid, "--restart", "0"], "at least 1"),
         (&[grid, "--precond", "chebyshev", "--degree", "65"], "1..=64"),
+        (&[grid, "--precond", "block-jacobi", "--block-size", "33"], "1..=32"),
         (&[grid, "--device", "tpu"], "`tpu`"),
     ];
     for (arguments, expected) in cases {
@@ -456,7 +457,7 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
 
 #[test]
 fn the_emulated_device_solves_by_every_launch() {
-    for launch in ["auto", "launches", "graph", "persistent"] {
+    for launch in ["auto", "launches", "graph", "persistent", "single-reduction"] {
         let arguments = ["solve", "gen:poisson2d:4", "--device", "emulated", "--launch", launch, "--json"];
         let report: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
         assert!(report["converged"] == true && report["threads"].is_null() && report["launch"] == launch, "{report}");
@@ -521,6 +522,14 @@ fn systems_that_are_not_positive_definite_are_solved() {
     assert!(report["preconditioner"] == "fsai", "{report}");
     assert!(report["preconditioner_reason"].as_str().unwrap().contains("the pattern of A^2, "), "{report}");
     assert!(1.5 * number(&report, "iterations") < number(&plain, "iterations"), "{report}");
+
+    let report = solve(&["gen:fem3:100", "--precond", "block-jacobi", "--rhs", "random"]);
+    assert!(report["preconditioner"] == "block-jacobi", "{report}");
+    let reason = report["preconditioner_reason"].as_str().unwrap();
+    assert!(reason.contains("blocks of up to 8 rows from the pattern"), "{report}");
+    let report = solve(&["gen:poisson2d:40", "--precond", "block-jacobi", "--block-size", "20", "--rhs", "random"]);
+    assert!(report["preconditioner_reason"].as_str().unwrap().contains("80 blocks of 20 rows"), "{report}");
+    assert!(number(&report, "iterations") < number(&plain, "iterations"), "{report}");
 
     // Conjugate gradients fail first, and the report and the history are those of the method after them.
     let csv = scratch("indefinite.csv");

@@ -316,6 +316,19 @@ fn indefinite(device: &Device) {
     let shifted = converted(&stencil(6), |i, j, value| if i == j { value - 3.0 } else { value });
     let (iteration, problem) = breakdown(&shifted);
     assert!(iteration >= 1 && problem.contains("not positive definite"), "{iteration}: {problem}");
+    // x holds the iterate before it, that of a solve with so many iterations.
+    let a = device.upload(&shifted).unwrap();
+    let guess = random_columns::<f64>(8, 36, 5);
+    let solution = |limit: usize| {
+        let mut x = upload(device, &guess);
+        let result = BlockCg::new(&a).max_iterations(limit).solve(&upload(device, &b), &mut x);
+        (result, download(&x))
+    };
+    let (result, x) = solution(100);
+    let Err(Error::Breakdown { iteration, .. }) = result else { panic!("{result:?}") };
+    let (result, expected) = solution(iteration - 1);
+    assert!(result.unwrap().iter().all(|info| info.reason == StopReason::MaxIterations));
+    assert!(iteration > 1 && x == expected && x != guess, "{iteration}");
     let negative = converted(&stencil(6), |_, _, value| -value);
     assert!(breakdown(&negative).0 == 1);
     let unsymmetric = converted(&stencil(6), |i, j, value| if i < j { 2.0 * value } else { value });

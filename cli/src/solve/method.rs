@@ -69,6 +69,9 @@ pub(super) enum LaunchName {
     Graph,
     /// One launch for many iterations.
     Persistent,
+    /// One reduction in each iteration instead of two: persistent if the caches hold the system, otherwise vector operations.
+    #[serde(rename = "single-reduction")]
+    SingleReduction,
 }
 
 impl From<LaunchName> for CgMethod {
@@ -78,6 +81,7 @@ impl From<LaunchName> for CgMethod {
             LaunchName::Launches => Self::Launches,
             LaunchName::Graph => Self::Graph,
             LaunchName::Persistent => Self::Persistent,
+            LaunchName::SingleReduction => Self::SingleReduction,
         }
     }
 }

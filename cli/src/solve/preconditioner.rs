@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use measure::DTypeName;
 use serde::Serialize;
 use warpsparse::{
-    Amg, AmgInfo, AmgOptions, Attempt, Chebyshev, CsrMatrix, DeviceMatrix, Error, Fsai, Ilu, Jacobi, MixedAmg,
-    Preconditioner, Result, Scalar, Solver, SolverPreconditioner,
+    Amg, AmgInfo, AmgOptions, Attempt, BlockJacobi, Chebyshev, CsrMatrix, DeviceMatrix, Error, Fsai, Ilu, Jacobi,
+    MixedAmg, Preconditioner, Result, Scalar, Solver, SolverPreconditioner,
 };
 
 use super::{MethodName, Options, nodes::Nodes};
@@ -24,6 +24,8 @@ pub(super) enum Wanted {
     None,
     /// The inverse of the diagonal; with lsmr of the norms of the columns.
     Jacobi,
+    /// The inverses of blocks of the diagonal.
+    BlockJacobi,
     /// Incomplete factors without fill: ILU(0), and with cg and minres IC(0).
     Ilu,
     /// Chebyshev's polynomial, for symmetric positive definite matrices.
@@ -41,6 +43,8 @@ pub(super) enum Kind {
     None,
     Jacobi,
     Columns,
+    #[serde(rename = "block-jacobi")]
+    BlockJacobi,
     Ilu,
     Chebyshev,
     Fsai,
@@ -86,6 +90,8 @@ pub(super) struct Numbers {
     pub(super) degree: u32,
     /// Of the matrix whose pattern the approximate inverse has.
     pub(super) power: u32,
+    /// Of blocks; none if they are found from the pattern.
+    pub(super) block_size: Option<u32>,
 }
 
 /// How multigrid is set up, if it is.
@@ -118,6 +124,9 @@ const LARGE: usize = 200_000;
 
 /// The same for elastic bodies with rigid-body modes: `gen:elasticity3d:40`, with 192 000 rows, takes as long with either on the CPU. Not measured on a GPU yet.
 const LARGE_BODY: usize = 190_000;
+
+/// Rows of a block that is found from the pattern, at most.
+const LARGEST_BLOCK: u32 = 8;
 
 /// The part of the rows that may lack diagonal dominance.
 const OUTLIERS: f64 = 0.05;
@@ -179,10 +188,11 @@ impl<T: Element> Chosen<T> {
             Wanted::None => Ok(Self::none(asked_for())),
             Wanted::Auto if is_lsmr => Self::columns(a, "the method is LSMR".into()),
             Wanted::Jacobi if is_lsmr => Self::columns(a, asked_for()),
-            Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai | Wanted::Amg if is_lsmr => {
+            Wanted::BlockJacobi | Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai | Wanted::Amg if is_lsmr => {
                 Err(Error::InvalidOption("a preconditioner of LSMR other than jacobi and none".into()))
             }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
+            Wanted::BlockJacobi => Self::block_jacobi(a, numbers.block_size),
             Wanted::Ilu => Self::ilu(a, method),
             Wanted::Chebyshev => Self::chebyshev(a, numbers.degree),
             Wanted::Fsai => Self::fsai(a, numbers.power),
@@ -212,6 +222,18 @@ impl<T: Element> Chosen<T> {
 
     fn none(reason: String) -> Self {
         Self { kind: Kind::None, reason, made: Made::Nothing, setup: None }
+    }
+
+    fn block_jacobi(a: &DeviceMatrix<T>, size: Option<u32>) -> Result<Self> {
+        let (blocks, what) = match size {
+            Some(size) => (BlockJacobi::new(a, size)?, format!("blocks of {size} rows")),
+            None => {
+                let what = format!("blocks of up to {LARGEST_BLOCK} rows from the pattern");
+                (BlockJacobi::from_pattern(a, LARGEST_BLOCK)?, what)
+            }
+        };
+        let reason = format!("{}, {} {what}", asked_for(), blocks.block_offsets().len() - 1);
+        Ok(Self { kind: Kind::BlockJacobi, reason, made: Made::Preconditioner(Box::new(blocks)), setup: None })
     }
 
     fn ilu(a: &DeviceMatrix<T>, method: MethodName) -> Result<Self> {
@@ -374,12 +396,34 @@ mod tests {
         let a = Device::cpu().upload(&small).unwrap();
         let mut multigrid = Multigrid { nodes: None, dtype: DTypeName::F64 };
         let kind = |wanted, method, multigrid: &Multigrid| {
-            Chosen::new(wanted, method, Numbers { degree: 3, power: 2 }, multigrid, &small, &a).unwrap().kind
+            Chosen::new(wanted, method, Numbers { degree: 3, power: 2, block_size: Some(2) }, multigrid, &small, &a)
+                .unwrap()
+                .kind
         };
-        let kinds =
-            [Wanted::Auto, Wanted::None, Wanted::Jacobi, Wanted::Amg, Wanted::Ilu, Wanted::Chebyshev, Wanted::Fsai]
-                .map(|wanted| kind(wanted, MethodName::Cg, &multigrid));
-        assert_eq!(kinds, [Kind::Jacobi, Kind::None, Kind::Jacobi, Kind::Amg, Kind::Ilu, Kind::Chebyshev, Kind::Fsai]);
+        let kinds = [
+            Wanted::Auto,
+            Wanted::None,
+            Wanted::Jacobi,
+            Wanted::BlockJacobi,
+            Wanted::Amg,
+            Wanted::Ilu,
+            Wanted::Chebyshev,
+            Wanted::Fsai,
+        ]
+        .map(|wanted| kind(wanted, MethodName::Cg, &multigrid));
+        assert_eq!(
+            kinds,
+            [
+                Kind::Jacobi,
+                Kind::None,
+                Kind::Jacobi,
+                Kind::BlockJacobi,
+                Kind::Amg,
+                Kind::Ilu,
+                Kind::Chebyshev,
+                Kind::Fsai
+            ]
+        );
         // Vectors near the null space that the user gives are used; those of a generator where multigrid pays off, dominant or not.
         let mut nodes = Nodes { space: NearNullSpace::constants(50, 2).unwrap(), is_given: false };
         assert!(

@@ -142,6 +142,7 @@ impl fmt::Display for Report {
             Kind::None => "no preconditioner",
             Kind::Jacobi => "Jacobi's preconditioner",
             Kind::Columns => "columns scaled to norm 1",
+            Kind::BlockJacobi => "block-Jacobi",
             Kind::Ilu => "incomplete factors",
             Kind::Chebyshev => "Chebyshev's polynomial",
             Kind::Fsai => "approximate inverse",

@@ -18,9 +18,9 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         return Err("with --devices the method is conjugate gradients: --method auto or cg".into());
     }
     let (kind, why) = match options.precond {
-        Wanted::Amg | Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai => {
+        Wanted::Amg | Wanted::BlockJacobi | Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai => {
             return Err(
-                "--precond amg, ilu, chebyshev and fsai are for one device: with --devices there are jacobi and none"
+                "--precond amg, block-jacobi, ilu, chebyshev and fsai are for one device: with --devices there are jacobi and none"
                     .into(),
             );
         }
