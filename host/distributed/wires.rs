@@ -23,6 +23,9 @@ const MAX_TEXT: usize = 1 << 20;
 /// How long a rank waits before it tries again to reach another that may not have started yet.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// How much longer than rank 0 the others wait for the outcome of the meeting.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// This process's end of the connections to all ranks.
 #[derive(Debug)]
 pub(super) struct Wires {
@@ -47,34 +50,26 @@ impl Wires {
         let of_0 = |error: io::Error| failed(0, format!("cannot be reached at {address}: {error}"));
         let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
         if rank == 0 {
-            let listener = listen(address, deadline)?;
-            let mut addresses = vec![String::new(); size];
-            while let Some(missing) = (1..size).find(|&rank| streams[rank].is_none()) {
-                let mut stream = accept(&listener, deadline).map_err(|error| failed(missing, not_there(&error)))?;
-                // Whoever does not say hello in the right way is nobody's rank.
-                let Ok((rank, of_size, port)) = read_hello(&mut stream, deadline) else { continue };
-                if of_size != size || rank == 0 || rank >= size || streams[rank].is_some() {
-                    let problem = format!("says that it is rank {rank} of {of_size}, where {size} ranks meet");
-                    return Err(failed(rank, problem));
-                }
-                let host = stream.peer_addr().map_err(of_0)?.ip();
-                addresses[rank] = std::net::SocketAddr::from((host, port)).to_string();
-                streams[rank] = Some(stream);
+            let met = meet(&listen(address, deadline)?, &mut streams, deadline);
+            let answer = met.as_ref().map_or_else(no_meeting, |addresses| addresses.join("\n"));
+            for stream in streams.iter_mut().flatten() {
+                // One that is gone is missed by all as soon as they read from it.
+                let _ = write_text(stream, &answer);
             }
-            let list = addresses.join("\n");
-            for (rank, stream) in streams.iter_mut().enumerate() {
-                if let Some(stream) = stream {
-                    write_text(stream, &list).map_err(|error| failed(rank, lost(&error)))?;
-                }
-            }
+            met?;
         } else {
             let mut to_0 = reach(address, deadline).map_err(of_0)?;
             let own = TcpListener::bind((to_0.local_addr().map_err(of_0)?.ip(), 0));
             let own = own.map_err(|error| failed(rank, format!("cannot listen: {error}")))?;
             let port = own.local_addr().map_err(|error| failed(rank, format!("cannot listen: {error}")))?.port();
             write_hello(&mut to_0, (rank, size, port)).map_err(of_0)?;
-            to_0.set_read_timeout(Some(left(deadline).max(RETRY))).map_err(of_0)?;
+            // Rank 0 may have begun to wait for the others just now.
+            to_0.set_read_timeout(Some(limit + GRACE)).map_err(of_0)?;
             let list = read_text(&mut to_0).map_err(|error| failed(0, not_there(&error)))?;
+            if let Some(error) = why_no_meeting(&list) {
+                return Err(error);
+            }
+            let deadline = deadline.max(Instant::now() + GRACE);
             streams[0] = Some(to_0);
             // Each connects to those before it, and is called by those after it.
             for (other, address) in list.split('\n').enumerate().take(rank).skip(1) {
@@ -166,6 +161,39 @@ impl Wires {
         stream.set_write_timeout(Some(limit.max(RETRY)))?;
         parts.iter().try_for_each(|part| stream.write_all(part))
     }
+}
+
+/// Rank 0 accepts all others. Returns where each of them listens.
+fn meet(listener: &TcpListener, streams: &mut [Option<TcpStream>], deadline: Instant) -> Result<Vec<String>> {
+    let size = streams.len();
+    let mut addresses = vec![String::new(); size];
+    while let Some(missing) = (1..size).find(|&rank| streams[rank].is_none()) {
+        let mut stream = accept(listener, deadline).map_err(|error| failed(missing, not_there(&error)))?;
+        // Whoever does not say hello in the right way is nobody's rank.
+        let Ok((rank, of_size, port)) = read_hello(&mut stream, deadline) else { continue };
+        if of_size != size || rank == 0 || rank >= size || streams[rank].is_some() {
+            let problem = format!("says that it is rank {rank} of {of_size}, where {size} ranks meet");
+            return Err(failed(rank, problem));
+        }
+        let host = stream.peer_addr().map_err(|error| failed(rank, lost(&error)))?.ip();
+        addresses[rank] = std::net::SocketAddr::from((host, port)).to_string();
+        streams[rank] = Some(stream);
+    }
+    Ok(addresses)
+}
+
+/// What rank 0 tells the others in place of addresses, which do not begin so.
+fn no_meeting(error: &Error) -> String {
+    match error {
+        Error::Rank { rank, problem, .. } => format!("!{rank}\n{problem}"),
+        other => format!("!0\n{other}"),
+    }
+}
+
+/// The error that rank 0 tells, if it does.
+fn why_no_meeting(answer: &str) -> Option<Error> {
+    let (rank, problem) = answer.strip_prefix('!')?.split_once('\n')?;
+    Some(failed(rank.parse().ok()?, problem.into()))
 }
 
 /// Moves what a rank sends into the inbox, until it has ended.
@@ -336,8 +364,8 @@ mod tests {
             stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
             [rank_0.join().unwrap(), rank_1.join().unwrap()]
         });
-        assert!(errors[0].starts_with("rank 2: has not come to the meeting"), "{errors:?}");
-        assert!(errors[1].starts_with("rank 0: has not come to the meeting"), "{errors:?}");
+        // Rank 0 says so to rank 1.
+        assert!(errors.iter().all(|error| error.starts_with("rank 2: has not come to the meeting")), "{errors:?}");
         assert!(start.elapsed() < Duration::from_secs(5));
     }
 }
