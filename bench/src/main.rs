@@ -7,6 +7,7 @@ mod baselines;
 mod cg;
 mod clock;
 mod compare;
+mod faults;
 mod first_use;
 mod formats;
 mod gemm;
@@ -58,6 +59,12 @@ enum Command {
     ///
     /// Rejects reports of different devices, benchmarks, clocks or cache states. Prints the table as Markdown.
     Compare(compare::Options),
+    /// Solves random systems over processes, kills some of them, and verifies that the others notice and that all answers are right.
+    ///
+    /// A run has a process for each of some devices, and repeats its system with threads. Where a rank is killed, at a random moment, all others must end within the time
+    /// limit with an error that names it, and their devices must work; elsewhere the residual must be what the tolerance says, and the solution have the bits of threads.
+    /// Exit status 1 if anything else happens: `warpsparse-bench faults --minutes 10`.
+    Faults(faults::Options),
 }
 
 /// One of the benchmarks, each of which makes a report of its own.
@@ -160,6 +167,7 @@ fn run(command: &Command) -> Outcome {
         }
         Command::Page(options) => page::run(options),
         Command::Compare(options) => compare::run(options),
+        Command::Faults(options) => faults::run(options),
     }
 }
 
