@@ -9,7 +9,9 @@ use crate::{
     DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix,
     HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions,
     SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
-    distributed::{self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec},
+    distributed::{
+        self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
+    },
     gemm_autotune, gemm_choice, gemm_with,
 };
 
@@ -196,6 +198,9 @@ fn over_ranks<T: Scalar>(communicator: &Communicator, whole: &CsrMatrix<T>, one:
     a.spmm(one, &mut b, one, &mut DistributedDense::zeros(communicator, a.rows(), 0)?)?;
     b.gather()?;
     DistributedCg::new(&a).preconditioner(a.jacobi()?).solve(&y, &mut x)?;
+    let amg = DistributedAmg::new(&a)?;
+    let _ = amg.describe();
+    DistributedCg::new(&a).preconditioner(&amg).solve(&y, &mut x)?;
     #[cfg(feature = "io")]
     DistributedMatrix::<T>::read_matrix_market(communicator, "")?;
     Ok(())

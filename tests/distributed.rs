@@ -24,12 +24,13 @@ use common::{
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 use warpsparse::{
-    Cg, CsrMatrix, DType, Device, DeviceSlice, DeviceSliceMut, Error, ErrorKind, FormatChoice, Preconditioner,
-    Reduction, Result, Scalar, SpmvOptions, StopReason, Tolerance,
+    Amg, AmgSmoother, Cg, CsrMatrix, DType, Device, DeviceSlice, DeviceSliceMut, Error, ErrorKind, FormatChoice,
+    NearNullSpace, Preconditioner, Reduction, Result, Scalar, SpmvOptions, StopReason, Tolerance,
     distributed::{
-        self, Communicator, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec, Partition, Rendezvous,
-        TransportChoice,
+        self, Communicator, DistributedAmg, DistributedAmgOptions, DistributedCg, DistributedDense, DistributedMatrix,
+        DistributedVec, Partition, Rendezvous, TransportChoice,
     },
+    io::generate,
     strategies,
 };
 
@@ -54,6 +55,10 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("preconditioners_of_ones_own", ones_own));
     trials.extend(on_every_device("blocks_in_other_formats", other_formats));
     trials.extend(on_every_device("callbacks", callbacks));
+    both!(on_every_device: multigrid, levels_of_multigrid);
+    trials.extend(on_every_device("multigrid_of_little", multigrid_of_little));
+    trials.extend(on_every_device("multigrid_with_heavy_rows", multigrid_with_heavy_rows));
+    trials.extend(on_cpu_and_gpu("what_multigrid_refuses", what_multigrid_refuses));
     trials.extend(on_cpu_and_gpu("what_does_not_fit_is_an_error", what_does_not_fit));
     for (name, body) in [
         ("partitions", partitions as fn(&Device)),
@@ -729,6 +734,279 @@ fn callbacks(device: &Device) {
         DistributedCg::new(&a).max_iterations(3).solve(&b, &mut x)
     });
     assert_eq!((info.iterations, info.reason), (3, StopReason::MaxIterations));
+}
+
+/// Grids of 5 and 7 points, and their smallest eigenvalues.
+fn grids<T: Scalar>(sides: [usize; 2]) -> [(CsrMatrix<T>, f64); 2] {
+    let smallest = |dimensions: f64, side: usize| {
+        4.0 * dimensions * (0.5 * std::f64::consts::PI / (side as f64 + 1.0)).sin().powi(2)
+    };
+    let [side, depth] = sides;
+    [
+        (generate::poisson2d(side).unwrap(), smallest(2.0, side)),
+        (generate::poisson3d(depth).unwrap(), smallest(3.0, depth)),
+    ]
+}
+
+/// Multigrid over ranks: about as many iterations as on one device, and the solution.
+fn multigrid<T: Scalar>(device: &Device) {
+    let is_emulated = device.to_string() == "emulated";
+    let tolerance = if T::DTYPE == DType::F32 { 1e-5 } else { 1e-10 };
+    for (case, (a, smallest)) in grids::<T>(if is_emulated { [9, 4] } else { [40, 13] }).into_iter().enumerate() {
+        let (solution, b) = system(&a);
+        let norm = b.iter().map(|b| b.to_f64().powi(2)).sum::<f64>().sqrt();
+        // As few rows are solved directly as are gathered below.
+        let few = a.nrows() / 30;
+        let alone = Amg::options().coarse_rows(few).build(&device.upload(&a).unwrap()).unwrap();
+        let mut x = device.zeros(b.len()).unwrap();
+        let alone = alone.solve(&device.upload_vec(&b).unwrap(), &mut x, Tolerance::relative(tolerance)).unwrap();
+        for smoother in [AmgSmoother::Jacobi, AmgSmoother::Chebyshev(3)] {
+            let counts = match smoother {
+                AmgSmoother::Jacobi => counts(device),
+                _ if is_emulated => &[],
+                _ => &[3],
+            };
+            for &ranks in counts {
+                let solve = || {
+                    on_ranks(device, ranks, |communicator| {
+                        let a = DistributedMatrix::from_whole(communicator, &a)?;
+                        let options = Amg::options().smoother(smoother);
+                        let amg = DistributedAmg::options().amg(options).gathered_rows(few).build(&a)?;
+                        let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
+                        let mut x = DistributedVec::zeros(communicator, a.rows())?;
+                        let cg = DistributedCg::new(&a).tolerance(Tolerance::relative(tolerance));
+                        let info = cg.preconditioner(&amg).solve(&b, &mut x)?;
+                        let described = amg.describe();
+                        let sizes: Vec<_> = described.levels.iter().map(|level| level.rows).collect();
+                        Ok((info, x.gather()?, sizes, described.notes[0].clone()))
+                    })
+                };
+                let (info, x, sizes, note) = solve();
+                let case = format!(
+                    "case {case}, {ranks} ranks, {smoother:?}: {info:?}, alone {}, {sizes:?}",
+                    alone.iterations
+                );
+                assert_eq!(info.reason, StopReason::Converged, "{case}");
+                assert!(info.iterations <= alone.iterations + 3, "{case}");
+                assert!(info.relative_residual <= 1.01 * tolerance, "{case}");
+                let bound = (1.1 * tolerance + 4.0 * epsilon::<T>()) * norm / smallest;
+                let error = x.iter().zip(&solution).map(|(x, expected)| (x.to_f64() - expected).powi(2)).sum::<f64>();
+                assert!(error.sqrt() <= bound, "{case}: off by {}, bound {bound}", error.sqrt());
+                assert_eq!(sizes[0], a.nrows(), "{case}");
+                match ranks {
+                    1 => assert_eq!(note, "Each of 1 ranks has all levels whole."),
+                    _ => {
+                        // The one that is gathered is the last.
+                        let divided = sizes.len() - 1;
+                        assert!(note.starts_with(&format!("{divided} levels are divided among")), "{case}: {note}");
+                        // Each rank has one of its rows at least.
+                        assert!(divided >= 2 && sizes[divided] <= few.max(ranks) && sizes[divided - 1] > few, "{case}");
+                    }
+                }
+                if smoother == AmgSmoother::Jacobi && ranks < 4 {
+                    let again = solve();
+                    assert_eq!((&again.0, &again.1), (&info, &x), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// The columns of a matrix: its products with unit vectors.
+fn columns<T: Scalar>(a: &DistributedMatrix<T>) -> Result<Vec<Vec<f64>>> {
+    let of = |column: usize| {
+        let mut unit = vec![T::default(); a.ncols()];
+        unit[column] = T::from_f64(1.0);
+        let mut unit = DistributedVec::from_whole(a.communicator(), a.columns(), &unit)?;
+        let mut product = DistributedVec::zeros(a.communicator(), a.rows())?;
+        a.spmv(T::from_f64(1.0), &mut unit, T::default(), &mut product)?;
+        Ok(product.gather()?.iter().map(|element| element.to_f64()).collect())
+    };
+    (0..a.ncols()).map(of).collect()
+}
+
+/// Coarse matrices are `Pᵀ A P`, prolongators reproduce constants, and a cycle is symmetric.
+fn levels_of_multigrid<T: Scalar>(device: &Device) {
+    let is_emulated = device.to_string() == "emulated";
+    let a = generate::poisson2d::<T>(if is_emulated { 7 } else { 14 }).unwrap();
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    for &ranks in counts(device).iter().filter(|&&ranks| ranks > 1) {
+        on_ranks(device, ranks, |communicator| {
+            let finest = DistributedMatrix::from_whole(communicator, &a)?;
+            let amg = DistributedAmg::options().gathered_rows(if is_emulated { 3 } else { 12 }).build(&finest)?;
+            let whole =
+                amg.gathered().matrix(0).expect("a level that is gathered").download()?.into_csr()?.to_dense()?;
+            let mut level = 0;
+            while let (Some(fine), Some(p)) = (amg.matrix(level), amg.prolongator(level)) {
+                let (a, p) = (columns(fine)?, columns(p)?);
+                let n = p.len();
+                let coarse: Vec<Vec<f64>> = match amg.matrix(level + 1) {
+                    Some(coarse) => columns(coarse)?,
+                    None => (0..n).map(|j| (0..n).map(|i| whole[i * n + j].to_f64()).collect()).collect(),
+                };
+                for j in 0..n {
+                    // A is symmetric: its columns are its rows.
+                    let ap: Vec<f64> = a.iter().map(|row| dot(row, &p[j])).collect();
+                    for i in 0..n {
+                        let (found, expected) = (coarse[j][i], dot(&p[i], &ap));
+                        let bound = 200.0 * epsilon::<T>();
+                        assert!((found - expected).abs() <= bound, "level {level}, {i}, {j}: {found}, not {expected}");
+                    }
+                }
+                for (row, of_row) in a.iter().enumerate() {
+                    let sum: f64 = p.iter().map(|column| column[row]).sum();
+                    if of_row.iter().sum::<f64>().abs() < 1e-6 {
+                        assert!((sum - 1.0).abs() < 20.0 * epsilon::<T>(), "level {level}, row {row}: {sum}");
+                    }
+                }
+                level += 1;
+            }
+            assert!(level >= 2, "{}", amg.describe());
+            let mut random = Random(1);
+            let (u, v) = (random.vector::<T>(a.nrows()), random.vector::<T>(a.nrows()));
+            let cycle = |r: &[T]| {
+                let r = DistributedVec::from_whole(communicator, finest.rows(), r)?;
+                let mut z = DistributedVec::zeros(communicator, finest.rows())?;
+                communicator.barrier()?;
+                amg.apply(r.local(), z.local_mut())?;
+                Ok::<Vec<f64>, Error>(z.gather()?.iter().map(|z| z.to_f64()).collect())
+            };
+            let [wide_u, wide_v] = [&u, &v].map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<_>>());
+            let (mu, mv) = (cycle(&u)?, cycle(&v)?);
+            let (umv, vmu, umu) = (dot(&wide_u, &mv), dot(&wide_v, &mu), dot(&wide_u, &mu));
+            assert!(umu > 0.0 && (umv - vmu).abs() <= 200.0 * epsilon::<T>() * umu, "{umv}, {vmu}, {umu}");
+            Ok(())
+        });
+    }
+}
+
+/// Fewer rows than ranks, ranks without rows, nothing connected, heavy rows, and zeros.
+fn multigrid_of_little(device: &Device) {
+    let path = |n: usize| {
+        let row = |i: usize| {
+            let before = (i > 0).then(|| (i - 1, -1.0));
+            before.into_iter().chain([(i, 2.0)]).chain((i + 1 < n).then_some((i + 1, -1.0))).collect()
+        };
+        from_rows::<f64>(n, (0..n).map(row).collect())
+    };
+    let diagonal = |n: usize| from_rows::<f64>(n, (0..n).map(|i| vec![(i, 2.0 + i as f64)]).collect());
+    let n = 40;
+    let star = |i: usize| match i {
+        0 => (0..n).map(|j| (j, if j == 0 { n as f64 } else { -1.0 })).collect(),
+        _ => vec![(0, -1.0), (i, 1.5)],
+    };
+    let star = from_rows::<f64>(n, (0..n).map(star).collect());
+    // Columns that descend, and two entries for each element of the diagonal.
+    let untidy = |i: usize| {
+        let after = (i < 49).then(|| (i + 1, -1.0));
+        after.into_iter().chain([(i, 1.5), (i, 0.5)]).chain((i > 0).then(|| (i - 1, -1.0))).collect()
+    };
+    let untidy = from_rows::<f64>(50, (0..50).map(untidy).collect());
+    let cases = [path(0), path(1), path(2), path(5), path(60), diagonal(5), diagonal(20), star, untidy];
+    for (case, a) in cases.iter().enumerate() {
+        let (solution, b) = system(a);
+        for &ranks in counts(device) {
+            for seed in 0..2 {
+                let cuts = cuts(seed, a.nrows(), ranks);
+                let (iterations, x) = on_ranks(device, ranks, |communicator| {
+                    let rank = communicator.rank();
+                    let rows = Partition::from_local(communicator, cuts[rank + 1] - cuts[rank])?;
+                    let a = DistributedMatrix::from_rows(communicator, &a.slice_rows(rows.rows(rank))?, &rows)?;
+                    let amg = DistributedAmg::options().gathered_rows(3).build(&a)?;
+                    let b = DistributedVec::from_whole(communicator, &rows, &b)?;
+                    let mut x = DistributedVec::zeros(communicator, &rows)?;
+                    let cg = DistributedCg::new(&a).tolerance(Tolerance::relative(1e-12));
+                    Ok((cg.preconditioner(&amg).solve(&b, &mut x)?.iterations, x.gather()?))
+                });
+                let case = format!("case {case}, {ranks} ranks, seed {seed}: {iterations} iterations");
+                assert!(iterations <= 45, "{case}");
+                for (x, expected) in x.iter().zip(&solution) {
+                    assert!((x - expected).abs() <= 1e-8, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// Where a smoothed prolongator would fill up the next matrix, it is not smoothed.
+fn multigrid_with_heavy_rows(device: &Device) {
+    let n = if device.to_string() == "emulated" { 40 } else { 150 };
+    let mut random = Random(2);
+    // Each vertex is connected with a few others, the more often the lower their numbers.
+    let mut weights = vec![vec![0.0; n]; n];
+    for i in 1..n {
+        for _ in 0..6 {
+            let limit = 1 + random.next_below(i);
+            let j = random.next_below(limit);
+            (weights[i][j], weights[j][i]) = (1.0, 1.0);
+        }
+    }
+    let row = |i: usize| {
+        let degree: f64 = weights[i].iter().sum();
+        let value = |j: usize| if i == j { degree + 0.01 } else { -weights[i][j] };
+        (0..n).map(|j| (j, value(j))).filter(|(_, value)| *value != 0.0).collect()
+    };
+    let a = from_rows::<f64>(n, (0..n).map(row).collect());
+    let (solution, b) = system(&a);
+    for &ranks in counts(device).iter().filter(|&&ranks| ranks > 1) {
+        let (iterations, x, notes) = on_ranks(device, ranks, |communicator| {
+            let a = DistributedMatrix::from_whole(communicator, &a)?;
+            let amg = DistributedAmg::options().gathered_rows(n / 2).build(&a)?;
+            let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
+            let mut x = DistributedVec::zeros(communicator, a.rows())?;
+            let mut cg = DistributedCg::new(&a).tolerance(Tolerance::relative(1e-12)).preconditioner(&amg);
+            // Of which each row has a single entry.
+            assert_eq!(amg.prolongator(0).map(DistributedMatrix::nnz), Some(n));
+            Ok((cg.solve(&b, &mut x)?.iterations, x.gather()?, amg.describe().notes))
+        });
+        assert!(notes[1].contains("would fill up: those of level 0"), "{ranks} ranks: {notes:?}");
+        assert!(iterations < 60, "{ranks} ranks: {iterations} iterations");
+        for (x, expected) in x.iter().zip(&solution) {
+            assert!((x - expected).abs() <= 1e-6, "{ranks} ranks: {x}, not {expected}");
+        }
+    }
+}
+
+fn what_multigrid_refuses(device: &Device) {
+    let setup = |a: &CsrMatrix<f64>, options: &(dyn Fn(&Communicator) -> DistributedAmgOptions<f64> + Sync)| {
+        let error = run(device, 2, |communicator| {
+            let a = DistributedMatrix::from_whole(communicator, a)?;
+            options(communicator).gathered_rows(10).build(&a).map(|_| ())
+        });
+        error.unwrap_err().to_string()
+    };
+    let default = |_: &Communicator| DistributedAmg::options();
+    let grid = stencil(6);
+    let entries = |value: &dyn Fn(usize, usize, f64) -> f64| {
+        let row = |i: usize| {
+            let (columns, values) = grid.row(i);
+            columns.iter().zip(values).map(|(&j, &old)| (j as usize, value(i, j as usize, old))).collect()
+        };
+        from_rows::<f64>(36, (0..36).map(row).collect())
+    };
+    let error = setup(&entries(&|i, j, old| if i == 31 && j == 30 { 3.0 } else { old }), &default);
+    assert!(error.starts_with("rank 0: ") && error.contains("the matrix is not symmetric"), "{error}");
+    let error = setup(&entries(&|i, j, old| if i == 30 && j == 30 { -old } else { old }), &default);
+    let expected = "multigrid, level 0, of the rows from 18 on and their halo, row 12 of ";
+    assert!(
+        error.starts_with("rank 1: ") && error.contains(expected) && error.contains("not positive definite"),
+        "{error}"
+    );
+    let error = setup(&grid, &|_| DistributedAmg::options().amg(Amg::options().theta(2.0)));
+    assert!(error.contains("theta = 2: it is 0 to 1"), "{error}");
+    let space = NearNullSpace::constants(18, 2).unwrap();
+    let error = setup(&grid, &|_| DistributedAmg::options().amg(Amg::options().near_null_space(space.clone())));
+    assert!(error.contains("a near-null space is for multigrid on one device"), "{error}");
+    let odd = |c: &Communicator| DistributedAmg::options().amg(Amg::options().coarse_rows(5 + c.rank()));
+    assert!(setup(&grid, &odd).contains("coarse_rows: 6"), "{}", setup(&grid, &odd));
+    let error = run(device, 2, |communicator| {
+        let rows = Partition::even(communicator, 36);
+        let columns = Partition::from_local(communicator, if communicator.rank() == 0 { 36 } else { 0 })?;
+        let a =
+            DistributedMatrix::from_rows(communicator, &grid.slice_rows(rows.rows(communicator.rank()))?, &columns)?;
+        DistributedAmg::new(&a).map(|_| ())
+    });
+    assert!(error.unwrap_err().to_string().contains("a row of A is divided at"));
 }
 
 fn what_does_not_fit(device: &Device) {

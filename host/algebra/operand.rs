@@ -34,7 +34,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
 impl<T: Scalar> Operand<T> {
     /// On the CPU nothing is copied.
-    pub(super) fn upload(device: &Device, matrix: CsrMatrix<T>) -> Result<Self> {
+    pub(crate) fn upload(device: &Device, matrix: CsrMatrix<T>) -> Result<Self> {
         Ok(match device.is_cpu() {
             true => Self::Host(matrix),
             false => Self::Device(Arc::new(CsrArrays::upload(device, &matrix)?)),

@@ -321,6 +321,11 @@ pub(super) struct Call<'c> {
 }
 
 impl<'c> Call<'c> {
+    /// The number of this rank.
+    pub(super) fn rank(&self) -> usize {
+        self.communicator.rank()
+    }
+
     /// Sends `content(rank)` to each rank, without waiting.
     pub(super) fn post(self, mut content: impl FnMut(usize) -> Arc<[u8]>) -> Result<Posted<'c>> {
         let Self { communicator, label } = self;

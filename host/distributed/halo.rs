@@ -1,6 +1,6 @@
 //! The halo: the elements of other ranks that a product needs.
 
-use std::{cell::RefCell, fmt};
+use std::{cell::RefCell, fmt, ops::Range};
 
 use super::{
     Communicator, Partition,
@@ -25,6 +25,29 @@ pub(super) struct Halo<T> {
     route: Option<Route>,
 }
 
+/// Asks the other ranks for rows, given in ascending order. Returns the own rows that each rank asks for, as this rank counts them.
+pub(super) fn requests(call: Call<'_>, partition: &Partition, needed: &[u32]) -> Result<Vec<Vec<u32>>> {
+    let own_rank = call.rank();
+    let own = partition.rows(own_rank);
+    let requests = call.exchange(|rank| to_bytes(&needed[of_rank(partition, rank, needed)]))?;
+    let decoded = requests.iter().enumerate().map(|(rank, request)| {
+        let rows = decode::<u32>(rank, request.len() / size_of::<u32>(), request)?;
+        if let Some(row) = rows.iter().find(|&&row| !own.contains(&(row as usize))) {
+            let problem = format!("asks rank {own_rank} for row {row}, which that does not have");
+            return Err(Error::Rank { rank, problem, kind: ErrorKind::InvalidInput });
+        }
+        Ok(rows.iter().map(|&row| row - own.start as u32).collect())
+    });
+    decoded.collect()
+}
+
+/// The places of a rank's rows among the numbers of rows, which ascend.
+pub(super) fn of_rank(partition: &Partition, rank: usize, numbers: &[u32]) -> Range<usize> {
+    let rows = partition.rows(rank);
+    let place = |row: usize| numbers.partition_point(|&number| (number as usize) < row);
+    place(rows.start)..place(rows.end)
+}
+
 /// Packs the elements to send.
 struct Pack<T> {
     width: usize,
@@ -36,25 +59,11 @@ impl<T: Scalar> Halo<T> {
     /// Asks the other ranks for rows, given in ascending order. Collective.
     pub(super) fn new(communicator: &Communicator, partition: &Partition, needed: &[u32]) -> Result<Self> {
         let call = communicator.call(format!("a halo of columns divided as {:016x}", partition.fingerprint()));
-        let of_rank = |rank: usize| {
-            let rows = partition.rows(rank);
-            let [start, end] =
-                [rows.start, rows.end].map(|row| needed.partition_point(|&needed| (needed as usize) < row));
-            &needed[start..end]
-        };
-        let received_counts: Vec<usize> = (0..communicator.size()).map(|rank| of_rank(rank).len()).collect();
-        let requests = call.exchange(|rank| to_bytes(of_rank(rank)))?;
-        let own = partition.rows(communicator.rank());
-        let (mut sent, mut sent_counts) = (Vec::new(), Vec::new());
-        for (rank, request) in requests.iter().enumerate() {
-            let rows = decode::<u32>(rank, request.len() / size_of::<u32>(), request)?;
-            if let Some(row) = rows.iter().find(|&&row| !own.contains(&(row as usize))) {
-                let problem = format!("asks rank {} for row {row}, which that does not have", communicator.rank());
-                return Err(Error::Rank { rank, problem, kind: ErrorKind::InvalidInput });
-            }
-            sent_counts.push(rows.len());
-            sent.extend(rows.iter().map(|&row| row - own.start as u32));
-        }
+        let received_counts: Vec<usize> =
+            (0..communicator.size()).map(|rank| of_rank(partition, rank, needed).len()).collect();
+        let requests = requests(call, partition, needed)?;
+        let sent_counts: Vec<usize> = requests.iter().map(Vec::len).collect();
+        let sent = requests.concat();
         let windows = communicator.windows();
         let route = windows.map(|windows| windows.route(&sent, &sent_counts, &received_counts)).transpose()?;
         Ok(Self { sent, sent_counts, received_counts, packs: RefCell::default(), route })

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use super::{Communicator, Partition, halo::Halo};
+use super::{
+    Communicator, Partition,
+    halo::Halo,
+    rows::{outside, renumbered, stacked},
+};
 use crate::{CsrMatrix, DeviceMatrix, Error, Jacobi, Offset, Result, Scalar, SpmvOptions, device::check_length};
 
 /// A sparse matrix of which each rank holds a block of rows on its device.
@@ -19,6 +23,8 @@ pub struct DistributedMatrix<T> {
     nnz: usize,
     parts: Vec<Part<T>>,
     halo: Halo<T>,
+    /// The columns of the halo, in ascending order.
+    others: Vec<u32>,
     /// This rank's elements on the diagonal, if rows and columns are divided alike.
     diagonal: Option<Vec<T>>,
 }
@@ -132,8 +138,8 @@ impl<T: Scalar> DistributedMatrix<T> {
         let nnz = Partition::of_lengths(sizes.iter().map(|sizes| sizes[1]))?.len();
         let own = columns.rows(communicator.rank());
         let own_columns = own.len();
-        let (local, needed) = renumber(block, own)?;
-        let halo = Halo::new(communicator, columns, &needed)?;
+        let (local, others) = renumber(block, own)?;
+        let halo = Halo::new(communicator, columns, &others)?;
         let diagonal = (rows == *columns).then(|| local.diagonal());
         let is_divided = !communicator.device().is_cuda() || local.nnz() >= LEAST_ENTRIES;
         let interior = if is_divided { interior(&local, own_columns) } else { 0..0 };
@@ -144,7 +150,8 @@ impl<T: Scalar> DistributedMatrix<T> {
         };
         let ranges = ranges.into_iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty());
         let parts = ranges.map(part).collect::<Result<_>>()?;
-        Ok(Self { communicator: communicator.clone(), rows, columns: columns.clone(), nnz, parts, halo, diagonal })
+        let (communicator, columns) = (communicator.clone(), columns.clone());
+        Ok(Self { communicator, rows, columns, nnz, parts, halo, others, diagonal })
     }
 
     /// Returns the number of rows of all ranks.
@@ -225,6 +232,17 @@ impl<T: Scalar> DistributedMatrix<T> {
         Jacobi::of_diagonal(self.communicator.device().upload_vec(diagonal)?, first)
     }
 
+    /// Copies this rank's rows to the host, with the columns of the whole matrix, which ascend in each row and occur once.
+    pub(super) fn block(&self) -> Result<CsrMatrix<T>> {
+        let own = self.columns.rows(self.communicator.rank());
+        let parts = self.parts.iter().map(|part| part.matrix.download()?.into_csr()).collect::<Result<Vec<_>>>()?;
+        let local = stacked(&parts.iter().collect::<Vec<_>>(), own.len() + self.others.len())?;
+        renumbered(&local, self.ncols(), |column| {
+            let column = column as usize;
+            Some(if column < own.len() { (own.start + column) as u32 } else { self.others[column - own.len()] })
+        })
+    }
+
     pub(super) fn parts(&self) -> &[Part<T>] {
         &self.parts
     }
@@ -240,9 +258,7 @@ const LEAST_ENTRIES: usize = 1 << 18;
 /// Renumbers the columns of a block: the own ones from 0 on, then the others in ascending order. Returns the block and these others.
 fn renumber<T: Scalar, O: Offset>(block: &CsrMatrix<T, O>, own: Range<usize>) -> Result<(CsrMatrix<T, O>, Vec<u32>)> {
     let is_own = |column: u32| own.contains(&(column as usize));
-    let mut others: Vec<u32> = block.col_indices().iter().copied().filter(|&column| !is_own(column)).collect();
-    others.sort_unstable();
-    others.dedup();
+    let others = outside(block, own.clone());
     let new = |&column: &u32| match is_own(column) {
         true => column - own.start as u32,
         false => (own.len() + others.partition_point(|&other| other < column)) as u32,

@@ -3,7 +3,8 @@
 //! [`run`] starts a thread for each device, a *rank*, with a [`Communicator`]; [`join`] makes a process one of several, on one machine or
 //! more. Every rank runs the same program, on its own part of the
 //! data: a [`DistributedMatrix`] holds a block of rows, a [`DistributedVec`] or [`DistributedDense`] the same block of elements. A
-//! [`Partition`] says which rank has which rows. [`DistributedCg`] solves systems.
+//! [`Partition`] says which rank has which rows. [`DistributedCg`] solves systems, with [`DistributedAmg`] in
+//! fewer iterations.
 //!
 //! ```
 //! use warpsparse::{CsrMatrix, Device, Tolerance, distributed::{self, DistributedCg, DistributedMatrix, DistributedVec}};
@@ -35,6 +36,7 @@
 //! [`CsrMatrix::reverse_cuthill_mckee`](crate::CsrMatrix::reverse_cuthill_mckee) first where they are not. Rows that need no halo are
 //! multiplied while it is on its way.
 
+mod amg;
 mod blocks;
 mod bytes;
 mod cg;
@@ -49,12 +51,14 @@ mod partition;
 mod peers;
 mod process;
 mod product;
+mod rows;
 mod run;
 mod transport;
 mod vector;
 mod windows;
 mod wires;
 
+pub use amg::{DistributedAmg, DistributedAmgOptions};
 pub use cg::DistributedCg;
 pub use communicator::Communicator;
 pub use dense::DistributedDense;

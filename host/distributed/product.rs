@@ -1,7 +1,7 @@
 //! Products of distributed matrices.
 
 use super::{DistributedDense, DistributedMatrix, DistributedVec, blocks::Blocks, communicator::Call, matrix::Part};
-use crate::{IntoFactor, Result, Scalar, device::check_length};
+use crate::{Factor, IntoFactor, Result, Scalar, device::check_length};
 
 impl<T: Scalar> DistributedMatrix<T> {
     /// Computes `y = alpha * A * x + beta * y`. Collective.
@@ -21,9 +21,31 @@ impl<T: Scalar> DistributedMatrix<T> {
         beta: impl IntoFactor<'f, T>,
         y: &mut DistributedVec<T>,
     ) -> Result<()> {
-        let (alpha, beta) = (alpha.into_factor(), beta.into_factor());
-        let call = self.call_of_product(1);
-        self.multiply(Some(call), x.blocks_mut(), y.blocks_mut(), |Part { rows, matrix, .. }, x, y| {
+        self.multiply_vector(Some(self.call_of_product(1)), alpha.into_factor(), x, beta.into_factor(), y)
+    }
+
+    /// Computes `y = alpha * A * x + beta * y` where all ranks do so without saying it again: as a step of something that they have agreed on.
+    pub(super) fn spmv_as_agreed(
+        &self,
+        alpha: f64,
+        x: &mut DistributedVec<T>,
+        beta: f64,
+        y: &mut DistributedVec<T>,
+    ) -> Result<()> {
+        let [alpha, beta] = [alpha, beta].map(|factor| T::from_f64(factor).into_factor());
+        let call = (!self.communicator().exchanges_in_streams()).then(|| self.call_of_product(1));
+        self.multiply_vector(call, alpha, x, beta, y)
+    }
+
+    fn multiply_vector(
+        &self,
+        call: Option<Call<'_>>,
+        alpha: Factor<'_, T>,
+        x: &mut DistributedVec<T>,
+        beta: Factor<'_, T>,
+        y: &mut DistributedVec<T>,
+    ) -> Result<()> {
+        self.multiply(call, x.blocks_mut(), y.blocks_mut(), |Part { rows, matrix, .. }, x, y| {
             matrix.spmv(alpha, x.storage().slice(..matrix.ncols())?, beta, y.own_mut().slice_mut(rows.clone())?)
         })
     }

@@ -22,6 +22,7 @@ pub use criterion::Tolerance;
 pub use info::{Progress, SolveInfo, StopReason};
 pub use krylov::{Attempt, Solver, SolverMethod, SolverPreconditioner};
 pub use operator::LinearOperator;
+pub(crate) use preconditioner::multigrid;
 pub use preconditioner::{
     Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, BlockJacobi, Chebyshev, Fsai, Ilu, Jacobi, MixedAmg,
     NearNullSpace, Preconditioner,

@@ -17,7 +17,7 @@ use crate::{
     stored::Csr,
 };
 
-/// Iterations of a graph.
+/// Iterations of a graph, unless the preconditioner is expensive: then one, as those after the last are in vain.
 const AT_A_TIME: usize = 16;
 
 /// The most graphs of a batch.
@@ -298,6 +298,10 @@ impl<'s, T: Scalar> Fused<'s, T> {
         by_m && self.communicator().exchanges_in_streams()
     }
 
+    fn at_a_time(&self) -> usize {
+        if self.m.is_some_and(|m| m.is_expensive()) { 1 } else { AT_A_TIME }
+    }
+
     fn queue(&mut self, iterations: usize) -> Result<()> {
         (0..iterations).try_for_each(|_| self.iterate())
     }
@@ -361,16 +365,16 @@ impl<T: Scalar> Method for Fused<'_, T> {
     fn advance(&mut self, done: usize) -> Result<()> {
         let communicator = self.communicator();
         communicator.call("iterations of conjugate gradients").all_gather(&[])?;
-        let device = communicator.device();
+        let (device, at_a_time) = (communicator.device(), self.at_a_time());
         if self.can_be_recorded() && self.recording.is_none() {
-            self.recording = device.recorded(|| self.queue(AT_A_TIME))?;
+            self.recording = device.recorded(|| self.queue(at_a_time))?;
         }
         let iterations = if let Some(recording) = &self.recording {
             let graphs = (done / (8 * AT_A_TIME)).clamp(1, MOST_GRAPHS);
             (0..graphs).try_for_each(|_| recording.launch())?;
-            graphs * AT_A_TIME
+            graphs * at_a_time
         } else {
-            let iterations = if communicator.exchanges_in_streams() { AT_A_TIME } else { 1 };
+            let iterations = if communicator.exchanges_in_streams() { at_a_time } else { 1 };
             self.queue(iterations)?;
             iterations
         };

@@ -48,8 +48,8 @@ impl<'a, T: Scalar> DistributedCg<'a, T> {
         self
     }
 
-    /// Sets the preconditioner, which is applied to each rank's own elements: [`DistributedMatrix::jacobi`], or your own for the rank's
-    /// diagonal block.
+    /// Sets the preconditioner, which is applied to each rank's own elements: [`DistributedMatrix::jacobi`], [`DistributedAmg`](super::DistributedAmg), or your own for
+    /// the rank's diagonal block.
     #[must_use]
     pub fn preconditioner(mut self, preconditioner: impl Preconditioner<T> + 'a) -> Self {
         self.preconditioner = Some(Box::new(preconditioner));

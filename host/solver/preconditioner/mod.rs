@@ -7,6 +7,7 @@ mod fsai;
 mod ilu;
 mod jacobi;
 
+pub(crate) use amg::parts as multigrid;
 pub use amg::{Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, MixedAmg, NearNullSpace};
 pub use block_jacobi::BlockJacobi;
 pub use chebyshev::Chebyshev;

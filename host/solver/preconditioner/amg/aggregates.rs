@@ -21,18 +21,18 @@ const MAX_ROUNDS: u32 = 1000;
 const AT_A_TIME: usize = 3;
 
 /// The aggregate of each row, and which rows have one.
-pub(super) struct Aggregates {
+pub(crate) struct Aggregates {
     /// The number of the aggregate; [`NONE`] for a row that has none.
     pub(super) of_rows: DeviceVec<u32>,
     /// 1 for a row that has an aggregate, otherwise 0.
     placed: DeviceVec<u32>,
     /// How many aggregates there are.
-    pub(super) count: u32,
+    pub(crate) count: u32,
 }
 
 impl Aggregates {
     /// Along the entries of a square matrix. Rows without an off-diagonal entry get none. On the finest level, aggregates of long rows are larger.
-    pub(super) fn of<T: Scalar>(s: &DeviceMatrix<T>, is_finest: bool) -> Result<Self> {
+    pub(crate) fn of<T: Scalar>(s: &DeviceMatrix<T>, is_finest: bool) -> Result<Self> {
         if s.nrows() > 1 << 31 {
             return Err(Error::Unsupported(format!("aggregates of {} rows: more than 2^31", s.nrows())));
         }
@@ -43,7 +43,7 @@ impl Aggregates {
     }
 
     /// The matrix with a 1 in each row that has an aggregate, in the aggregate's column.
-    pub(super) fn tentative<T: Scalar>(self, device: &Device) -> Result<DeviceMatrix<T>> {
+    pub(crate) fn tentative<T: Scalar>(self, device: &Device) -> Result<DeviceMatrix<T>> {
         let (offsets, entries) = row_offsets::<u32>(&self.placed)?;
         let (n, entries) = (self.of_rows.len(), entries as usize);
         let columns = if entries == n { self.of_rows } else { self.of_rows.select(&self.placed)? };

@@ -73,8 +73,6 @@ impl<T: Scalar> Hierarchy<T> {
             rho: 0.0,
             prolongator_entries: 0,
         });
-        let per_finest =
-            |of: fn(&AmgLevel) -> usize| levels.iter().map(of).sum::<usize>() as f64 / of(&levels[0]).max(1) as f64;
         let matrices = self.levels.iter().flat_map(|level| [&*level.p, &*level.r]);
         let coarse = self.levels.iter().skip(1).map(|level| &level.smoothed.operator.a).chain(
             // The only level shares the arrays of the matrix.
@@ -87,15 +85,10 @@ impl<T: Scalar> Hierarchy<T> {
         let bytes =
             matrices.chain(coarse).map(bytes_of).sum::<usize>() + products + diagonals + inverses + workspace_bytes;
         AmgInfo {
-            operator_complexity: per_finest(|level| level.entries),
-            grid_complexity: per_finest(|level| level.rows),
+            operator_complexity: per_finest(&levels, |level| level.entries),
+            grid_complexity: per_finest(&levels, |level| level.rows),
             bytes,
-            smoother: match options.smoother {
-                AmgSmoother::Jacobi => "a damped Jacobi iteration before and after each correction".into(),
-                AmgSmoother::Chebyshev(degree) => {
-                    format!("Chebyshev iterations of degree {degree} before and after each correction")
-                }
-            },
+            smoother: options.smoother.to_string(),
             notes: self.notes(options),
             levels,
         }
@@ -162,9 +155,25 @@ impl<T: Scalar> Hierarchy<T> {
     }
 }
 
+/// The sum over all levels of a number, per that of the finest.
+pub(crate) fn per_finest(levels: &[AmgLevel], of: fn(&AmgLevel) -> usize) -> f64 {
+    levels.iter().map(of).sum::<usize>() as f64 / of(&levels[0]).max(1) as f64
+}
+
 /// Of a matrix in CSR with 32-bit offsets.
-fn bytes_of<T: Scalar>(a: &DeviceMatrix<T>) -> usize {
+pub(crate) fn bytes_of<T: Scalar>(a: &DeviceMatrix<T>) -> usize {
     (a.nrows() + 1) * 4 + a.nnz() * (4 + size_of::<T>())
+}
+
+impl fmt::Display for AmgSmoother {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Jacobi => f.write_str("a damped Jacobi iteration before and after each correction"),
+            Self::Chebyshev(degree) => {
+                write!(f, "Chebyshev iterations of degree {degree} before and after each correction")
+            }
+        }
+    }
 }
 
 impl fmt::Display for AmgInfo {

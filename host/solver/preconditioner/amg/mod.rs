@@ -22,6 +22,18 @@ pub use info::{AmgInfo, AmgLevel};
 pub use mixed::MixedAmg;
 pub use near_null_space::NearNullSpace;
 
+/// What distributed multigrid shares.
+pub(crate) mod parts {
+    pub(crate) use super::{
+        aggregates::Aggregates,
+        info::{bytes_of, per_finest},
+        setup::{FILL, STALLED, factors},
+        spectrum::{STEPS, bounded, ritz_values},
+        strength::Strength,
+        sweep::Factors,
+    };
+}
+
 pub(super) use cycle::Iterates;
 pub(super) use diagonals::Operator;
 pub(super) use spectrum::extremes;
@@ -91,12 +103,12 @@ pub struct Amg<T> {
 /// Options of [`Amg`]; the defaults suit most matrices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AmgOptions<T> {
-    theta: f64,
-    smoother: AmgSmoother,
+    pub(crate) theta: f64,
+    pub(crate) smoother: AmgSmoother,
     cycle: AmgCycle,
     coarse_rows: usize,
-    near_null_space: Option<NearNullSpace>,
-    assume_symmetric: bool,
+    pub(crate) near_null_space: Option<NearNullSpace>,
+    pub(crate) assume_symmetric: bool,
     /// Of the matrix that is to come.
     scalar: PhantomData<T>,
 }
@@ -218,7 +230,7 @@ impl<T: Scalar> AmgOptions<T> {
         AmgOptions { theta, smoother, cycle, coarse_rows, near_null_space, assume_symmetric, scalar: PhantomData }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let Self { theta, smoother, coarse_rows, .. } = *self;
         let problem = match smoother {
             AmgSmoother::Chebyshev(degree) if !(1..=8).contains(&degree) => {

@@ -22,11 +22,11 @@ use crate::{
 const MAX_LEVELS: usize = 30;
 
 /// Coarsening ends when a level keeps more than this part of the rows.
-const STALLED: f64 = 0.8;
+pub(crate) const STALLED: f64 = 0.8;
 
 /// A prolongator is not smoothed if the next matrix then has more entries than so many times this one. Those of grids have 0.4 to 0.5, with jumps up to 0.7; graphs
 /// with heavy rows fill up: pubmed's Laplacian has 3.2, and takes 23 iterations in place of 28.
-const FILL: f64 = 0.7;
+pub(crate) const FILL: f64 = 0.7;
 
 /// Rows that are solved directly where coarsening stalls, at most.
 const MAX_DIRECT: usize = 1500;
@@ -347,7 +347,7 @@ fn visits_twice(cycle: AmgCycle, entries: usize, above: &[(usize, bool)]) -> boo
 }
 
 /// The smoother's factors for eigenvalues up to `rho`.
-fn factors(smoother: AmgSmoother, rho: f64) -> Vec<Factors> {
+pub(crate) fn factors(smoother: AmgSmoother, rho: f64) -> Vec<Factors> {
     match smoother {
         AmgSmoother::Jacobi => chebyshev(1, rho / 4.0, rho),
         AmgSmoother::Chebyshev(degree) => chebyshev(degree, rho / 30.0, rho),

@@ -3,7 +3,7 @@
 use crate::{DeviceMatrix, DeviceVec, Map, Result, Scalar, Zip};
 
 /// Steps of Lanczos's method.
-const STEPS: usize = 12;
+pub(crate) const STEPS: usize = 12;
 
 /// Entries of a row, in the mean, up to which a bound of 2 is tight.
 const SHORT_ROW: usize = 8;
@@ -17,9 +17,18 @@ const SAFETY: f64 = 1.05;
 ///
 /// `inverse` is the inverse of the diagonal. Waits once; `O(nnz)` work, about [`STEPS`] products.
 pub(super) fn largest<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>, bound: f64) -> Result<f64> {
+    bounded(bound, (a.nnz(), a.nrows()), || Ok(lanczos(a, inverse, STEPS)?.1))
+}
+
+/// The upper bound of [`largest`], of a matrix with so many entries and rows, for which a function finds the largest Ritz value.
+pub(crate) fn bounded(
+    bound: f64,
+    (entries, rows): (usize, usize),
+    ritz_value: impl FnOnce() -> Result<f64>,
+) -> Result<f64> {
     // Rounding may have left a little more than 2.
-    let is_tight = bound <= 2.0 + 1e-5 && a.nnz() <= SHORT_ROW * a.nrows();
-    Ok(rounded(if is_tight { bound.min(2.0) } else { bound.min(SAFETY * lanczos(a, inverse, STEPS)?.1) }))
+    let is_tight = bound <= 2.0 + 1e-5 && entries <= SHORT_ROW * rows;
+    Ok(rounded(if is_tight { bound.min(2.0) } else { bound.min(SAFETY * ritz_value()?) }))
 }
 
 /// About the smallest eigenvalue of `D^-1 A`, often much too large, but never too small, and an upper bound as by [`largest`], for a polynomial of this
@@ -66,6 +75,11 @@ fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>, steps: usize)
         std::mem::swap(&mut v, &mut before);
     }
     let log: Vec<f64> = log.to_vec()?.into_iter().map(Scalar::to_f64).collect();
+    Ok(ritz_values(&log))
+}
+
+/// The smallest and the largest eigenvalue of the tridiagonal matrix of Lanczos's method: of each step, `alpha` and `beta`.
+pub(crate) fn ritz_values(log: &[f64]) -> (f64, f64) {
     let (mut diagonal, mut off_diagonal) = (Vec::new(), Vec::new());
     for pair in log.chunks(2) {
         if !pair[0].is_finite() {
@@ -80,7 +94,7 @@ fn lanczos<T: Scalar>(a: &DeviceMatrix<T>, inverse: &DeviceVec<T>, steps: usize)
     }
     let largest = largest_of_tridiagonal(&diagonal, &off_diagonal);
     diagonal.iter_mut().for_each(|number| *number = -*number);
-    Ok((-largest_of_tridiagonal(&diagonal, &off_diagonal), largest))
+    (-largest_of_tridiagonal(&diagonal, &off_diagonal), largest)
 }
 
 /// By bisection, with Sturm's sequences.

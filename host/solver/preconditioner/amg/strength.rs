@@ -14,16 +14,16 @@ use crate::{
 };
 
 /// What smoothers know of a matrix, row by row.
-pub(in super::super) struct Scaling<T> {
+pub(crate) struct Scaling<T> {
     /// Of the diagonal; 0 for rows of zeros.
-    pub(in super::super) inverse: DeviceVec<T>,
+    pub(crate) inverse: DeviceVec<T>,
     /// No eigenvalue of `D^-1 A` is greater (Gershgorin).
-    pub(in super::super) bound: f64,
+    pub(crate) bound: f64,
     pub(super) zero_rows: usize,
 }
 
 /// Which entries of a matrix are strong.
-pub(super) struct Strength<T> {
+pub(crate) struct Strength<T> {
     threshold: f64,
     diagonal: DeviceVec<T>,
     /// What entries are compared with: `t`, see the kernels.
@@ -47,7 +47,7 @@ impl<T: Scalar> Scaling<T> {
 
 impl<T: Scalar> Strength<T> {
     /// Of a canonical square matrix, with its scaling: as [`Scaling::of`].
-    pub(super) fn of(a: &DeviceMatrix<T>, threshold: f64) -> Result<(Scaling<T>, Self)> {
+    pub(crate) fn of(a: &DeviceMatrix<T>, threshold: f64) -> Result<(Scaling<T>, Self)> {
         let diagonal = a.diagonal()?;
         let mut scales = a.device().scratch(a.nrows())?;
         match csr(a) {
@@ -67,13 +67,13 @@ impl<T: Scalar> Strength<T> {
     }
 
     /// The pattern of the smoothing matrix: offsets and the number of entries.
-    pub(super) fn pattern(&self) -> Result<(DeviceVec<u32>, u32)> {
+    pub(crate) fn pattern(&self) -> Result<(DeviceVec<u32>, u32)> {
         let (offsets, entries) = row_offsets::<u32>(&self.counts)?;
         Ok((offsets, entries as u32))
     }
 
     /// `S = I - omega G^-1 F`, see the kernels, with this pattern.
-    pub(super) fn smoothing_matrix(
+    pub(crate) fn smoothing_matrix(
         &self,
         a: &DeviceMatrix<T>,
         (offsets, new_entries): (DeviceVec<u32>, u32),

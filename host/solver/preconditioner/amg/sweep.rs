@@ -18,9 +18,9 @@ const LONG_ROW: usize = 1024;
 
 /// The factors of a step: `x + alpha D (b - A x) + beta (x - older)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in super::super) struct Factors {
-    pub(super) alpha: f64,
-    pub(super) beta: f64,
+pub(crate) struct Factors {
+    pub(crate) alpha: f64,
+    pub(crate) beta: f64,
 }
 
 impl Factors {
