@@ -89,7 +89,8 @@ pub(crate) struct Options {
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Solve over several devices by conjugate gradients, a rank on each: all (every GPU), numbers of GPUs such as 0,1,2, cpu:N or emulated:N for N ranks there, or
+    /// Solve over several devices by conjugate gradients, a rank on each: all (every GPU, or one where a small system is faster on it), numbers of GPUs such as 0,1,2,
+    /// cpu:N or emulated:N for N ranks there, or
     /// ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "launch"])]
     devices: Option<String>,
@@ -157,7 +158,12 @@ fn check_folder(path: &Path) -> Result<(), String> {
 }
 
 fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
-    let System { matrix, b } = System::<T>::load(options)?;
+    solve_on(options, device, System::<T>::load(options)?, None)
+}
+
+/// Solves on a device; the report says why on this one, where that is not what the options name.
+fn solve_on<T: Element>(options: &Options, device: &Device, system: System<T>, why: Option<&str>) -> Outcome {
+    let System { matrix, b } = system;
     let is_square = matrix.nrows() == matrix.ncols();
     if is_square
         && options.method != MethodName::Lsmr
@@ -219,7 +225,8 @@ fn solve<T: Element>(options: &Options, device: &Device) -> Outcome {
     let preconditioner = (chosen.of(&last), chosen.reason.clone(), chosen.setup.clone());
     let (kernel, reason) = (last.kernel.kernel, last.kernel.reason);
     let solved = Solved { info: solved?, time, x: x.to_vec()?, kernel, reason, preconditioner, tried };
-    tell(options, &matrix, (device.describe(), report::threads(device)?), (first_norm, limit), solved)
+    let described = why.map_or_else(|| device.describe(), |why| format!("{}; {why}", device.describe()));
+    tell(options, &matrix, (described, report::threads(device)?), (first_norm, limit), solved)
 }
 
 /// The outcome of a solve.

@@ -352,7 +352,7 @@ fn suits<T: Scalar>(matrix: &CsrMatrix<T>, nodes: Option<&Nodes>) -> std::result
 }
 
 impl Setup {
-    fn new(info: &AmgInfo, dtype: DTypeName, time: Duration) -> Self {
+    pub(super) fn new(info: &AmgInfo, dtype: DTypeName, time: Duration) -> Self {
         let level = |level: &warpsparse::AmgLevel| Level { rows: level.rows, entries: level.entries };
         Self {
             seconds: time.as_secs_f64(),

@@ -1,35 +1,42 @@
 //! The solution of one system over several devices.
 
+mod pays;
+
 use std::{cell::RefCell, ops::ControlFlow, time::Instant};
 
 use measure::{Outcome, Ranks};
 use warpsparse::{
-    Error, Scalar, Tolerance,
-    distributed::{Communicator, DistributedCg, DistributedMatrix, DistributedVec},
+    Error, Tolerance,
+    distributed::{Communicator, DistributedAmg, DistributedCg, DistributedMatrix, DistributedVec},
 };
 
 use super::{
-    Course, Kind, MethodName, Options, Solved, System, Wanted, preconditioner::asked_for, report, write_files,
+    Course, Element, Kind, MethodName, Options, Setup, Solved, System, Wanted, preconditioner::asked_for, report,
+    write_files,
 };
 
-/// Solves over the devices that the option names, a rank on each.
-pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
+/// Solves over the devices that the option names, a rank on each; with `all`, on one GPU where that is faster.
+pub(super) fn solve<T: Element>(options: &Options, names: &str) -> Outcome {
     if !matches!(options.method, MethodName::Auto | MethodName::Cg) {
         return Err("with --devices the method is conjugate gradients: --method auto or cg".into());
     }
     let (kind, why) = match options.precond {
-        Wanted::Amg | Wanted::BlockJacobi | Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai => {
+        Wanted::BlockJacobi | Wanted::Ilu | Wanted::Chebyshev | Wanted::Fsai => {
             return Err(
-                "--precond amg, block-jacobi, ilu, chebyshev and fsai are for one device: with --devices there are jacobi and none"
+                "--precond block-jacobi, ilu, chebyshev and fsai are for one device: with --devices there are amg, jacobi and none"
                     .into(),
             );
         }
-        Wanted::Auto => (Kind::Jacobi, "multigrid is for one device".into()),
+        Wanted::Auto => (Kind::Jacobi, "over several devices, multigrid is on request".into()),
+        Wanted::Amg => (Kind::Amg, asked_for()),
         Wanted::Jacobi => (Kind::Jacobi, asked_for()),
         Wanted::None => (Kind::None, asked_for()),
     };
     let ranks = Ranks::from_name(names, options.transport)?;
     let System { matrix, b } = System::<T>::load(options)?;
+    if let Some((device, why)) = pays::one_of(&ranks, names, &matrix)? {
+        return super::solve_on(options, device, System { matrix, b }, Some(&why));
+    }
     let first_norm = b.iter().map(|b| b.to_f64() * b.to_f64()).sum::<f64>().sqrt();
     let limit = options.max_iters.unwrap_or(10 * b.len());
     let program = |communicator: &Communicator| {
@@ -37,20 +44,28 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         let a = DistributedMatrix::from_whole(communicator, &matrix)?;
         let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
         let mut x = DistributedVec::zeros(communicator, a.rows())?;
+        let begin = |doing| {
+            if communicator.rank() == 0 {
+                course.borrow_mut().begin(doing);
+            }
+        };
+        begin("setting up");
+        let start = Instant::now();
+        let amg = (kind == Kind::Amg).then(|| DistributedAmg::new(&a)).transpose()?;
+        communicator.device().synchronize()?;
+        let setup = amg.as_ref().map(|amg| Setup::new(&amg.describe(), options.dtype, start.elapsed()));
+        course.borrow_mut().end();
         let mut cg = DistributedCg::new(&a).tolerance(Tolerance::relative(options.tol)).max_iterations(limit);
         // Rank 0 shows the course.
         cg = cg.callback(|progress| match communicator.rank() {
             0 => course.borrow_mut().hear(progress),
             _ => ControlFlow::Continue(()),
         });
-        if let Kind::Jacobi = kind {
+        if let Some(amg) = &amg {
+            cg = cg.preconditioner(amg);
+        } else if kind == Kind::Jacobi {
             cg = cg.preconditioner(a.jacobi()?);
         }
-        let begin = |doing| {
-            if communicator.rank() == 0 {
-                course.borrow_mut().begin(doing);
-            }
-        };
         begin("solving");
         let solved = cg.solve(&b, &mut x);
         course.borrow_mut().end();
@@ -73,7 +88,7 @@ pub(super) fn solve<T: Scalar>(options: &Options, names: &str) -> Outcome {
         let time = start.elapsed();
         course.borrow_mut().end();
         let (kernel, reason) = (a.describe(), communicator.describe());
-        let preconditioner = (kind, why.clone(), None);
+        let preconditioner = (kind, why.clone(), setup);
         Ok(Solved { info: info?, time, x: x.gather()?, kernel, reason, preconditioner, tried: vec![] })
     };
     let Some(solved) = ranks.run(program)? else { return Ok(()) };
