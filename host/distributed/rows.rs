@@ -30,7 +30,7 @@ impl<T: Scalar> Rows<T> {
             match self.columns.last() {
                 Some(&last) if last == column && self.columns.len() > self.offsets[self.offsets.len() - 1] as usize => {
                     let place = self.values.len() - 1;
-                    self.values[place] = self.values[place] + value;
+                    self.values[place] += value;
                 }
                 _ => {
                     memory::reserve_one(&mut self.columns)?;
@@ -157,8 +157,11 @@ fn encode<'r, T: Scalar>(numbers: &[u32], rows: impl Iterator<Item = (&'r [u32],
         .into()
 }
 
-/// The numbers and entries of the rows in a rank's message.
-fn decode<T: Scalar>(rank: usize, mut bytes: &[u8]) -> Result<Vec<(u32, Vec<(u32, T)>)>> {
+/// The number of a row, and its entries.
+type Numbered<T> = (u32, Vec<(u32, T)>);
+
+/// The rows in a rank's message.
+fn decode<T: Scalar>(rank: usize, mut bytes: &[u8]) -> Result<Vec<Numbered<T>>> {
     let mut take = |count: u64, size: usize| {
         let bytes_of = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
         let (taken, rest) = bytes_of
