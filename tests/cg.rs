@@ -948,8 +948,8 @@ fn same_bits<T: Scalar>(natural: &Device) {
 }
 
 fn a_stiffness_matrix(device: &Device) {
-    let matrix = CsrMatrix::<f64>::read_matrix_market("tests/data/bcsstk16.mtx.gz");
-    let matrix = matrix.or_else(|_| CsrMatrix::read_matrix_market("data/bcsstk16.mtx.gz")).unwrap();
+    let matrix = CsrMatrix::<f64>::read_matrix_market("tests/data/bcsstk16.mtx.xz");
+    let matrix = matrix.or_else(|_| CsrMatrix::read_matrix_market("data/bcsstk16.mtx.xz")).unwrap();
     let b = vec![1.0; matrix.nrows()];
     let (_, norms) = reference(&matrix, &b, true, 1e-8, 10_000);
     let expected = norms.len() - 1;

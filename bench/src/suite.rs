@@ -67,8 +67,8 @@ const DIFFUSION: &[&str] = &[
 
 /// Files of the data folder: the repository has them, the command does not.
 const FILES: &[&str] = &[
-    "bcsstk16.mtx.gz",
-    "copter2.mtx.gz",
+    "bcsstk16.mtx.xz",
+    "copter2.mtx.xz",
     "4elt.mtx.gz",
     "dwt_992.mtx.gz",
     "NotreDame_www.mtx.xz",
@@ -90,7 +90,7 @@ impl Suite {
             Self::Dense => (GENERATED, GRAPHS),
             Self::Squares => (SQUARED, FILES),
             Self::Large => (LARGE, &[][..]),
-            Self::Triangles => (TRIANGLES, &["bcsstk16.mtx.gz", "graphlap:copter2.mtx.gz"][..]),
+            Self::Triangles => (TRIANGLES, &["bcsstk16.mtx.xz", "graphlap:copter2.mtx.xz"][..]),
             Self::Grid => (GRID, &[][..]),
             Self::Diffusion => (DIFFUSION, &[][..]),
         };

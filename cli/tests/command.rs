@@ -29,7 +29,7 @@ fn json(arguments: &[&str]) -> Value {
 
 #[test]
 fn spmv_reports_on_a_file() {
-    let text = stdout(&warpsparse(&["spmv", &data("bcsstk16.mtx.gz"), "--device", "cpu", "--repeat", "3"]));
+    let text = stdout(&warpsparse(&["spmv", &data("bcsstk16.mtx.xz"), "--device", "cpu", "--repeat", "3"]));
     for part in ["4884 x 4884, 290378 entries", "mean 59.45", "kernel     cpu_csr", "median of 3", "GB/s", "error"] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }

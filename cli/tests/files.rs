@@ -237,7 +237,7 @@ fn rasterised(svg: &str) -> Pixels {
 #[test]
 fn svg_and_png_are_the_same_picture() {
     let (svg, png) = (scratch("same.svg"), scratch("same.png"));
-    for matrix in [data("bcsstk16.mtx.gz").as_str(), "gen:poisson2d:5", "gen:uniform:50:3:2000"] {
+    for matrix in [data("bcsstk16.mtx.xz").as_str(), "gen:poisson2d:5", "gen:uniform:50:3:2000"] {
         for out in [&svg, &png] {
             done(&["spy", matrix, "--out", out, "--size", "300", "--dtype", "f64"]);
         }
@@ -254,9 +254,9 @@ fn svg_and_png_are_the_same_picture() {
 #[test]
 fn the_figures_stand_beneath() {
     let out = scratch("figures.svg");
-    done(&["spy", &data("bcsstk16.mtx.gz"), "--out", &out, "--size", "300"]);
+    done(&["spy", &data("bcsstk16.mtx.xz"), "--out", &out, "--size", "300"]);
     let svg = fs::read_to_string(&out).unwrap();
-    let matrix = load::<f32>(&data("bcsstk16.mtx.gz"));
+    let matrix = load::<f32>(&data("bcsstk16.mtx.xz"));
     let structure = matrix.structure().to_string();
     assert!(structure.starts_with("4884 x 4884, 290378 entries"), "{structure}");
     let texts: Vec<&str> = svg.split("</text>").filter_map(|text| text.rsplit('>').next()).collect();

@@ -98,9 +98,9 @@ fn indefinite() -> String {
 
 #[test]
 fn a_stiffness_matrix_is_solved() {
-    let text = stdout(&["solve", &data("bcsstk16.mtx.gz"), "--device", "cpu"]);
+    let text = stdout(&["solve", &data("bcsstk16.mtx.xz"), "--device", "cpu"]);
     let parts = [
-        "bcsstk16.mtx.gz",
+        "bcsstk16.mtx.xz",
         "4884 x 4884, 290378 entries",
         "b          ones; all f64",
         "device     cpu",
@@ -322,7 +322,7 @@ fn multigrid_of_meshes_graphs_and_jumps() {
     // At most so many iterations, and times the entries of the matrix. Measured: 13, 11, 23, 22 and 21.
     for (matrix, most, complexity) in [
         (laplacian("4elt.mtx.gz"), 16.0, 1.5),
-        (laplacian("copter2.mtx.gz"), 16.0, 1.5),
+        (laplacian("copter2.mtx.xz"), 16.0, 1.5),
         (laplacian("pubmed.mtx.gz"), 30.0, 2.0),
         ("gen:jump3d:20:1e6".into(), 30.0, 2.0),
         ("gen:aniso2d:100:0.001".into(), 30.0, 2.0),

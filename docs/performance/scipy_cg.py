@@ -1,10 +1,10 @@
-"""Compares `warpsparse solve` with SciPy's cg on 20 systems: python3 scipy_cg.py path/to/warpsparse path/to/bcsstk16.mtx.gz [device]
+"""Compares `warpsparse solve` with SciPy's cg on 20 systems: python3 scipy_cg.py path/to/warpsparse path/to/bcsstk16.mtx.xz [device]
 
 Prints a Markdown table: unknowns, iterations of both, the relative residual of our x as NumPy computes it, and how far our x is from SciPy's, relative
 to it. Ends with an error if a residual is above the tolerance of 1e-10, or a distance above 1e-8.
 """
 
-import gzip
+import lzma
 import json
 import os
 import subprocess
@@ -50,7 +50,7 @@ def banded(n, width, seed):
 
 
 def systems(bcsstk16):
-    yield "bcsstk16", sp.csr_matrix(scipy.io.mmread(gzip.open(bcsstk16)))
+    yield "bcsstk16", sp.csr_matrix(scipy.io.mmread(lzma.open(bcsstk16)))
     for coefficient in (1.0001, 10, 1000):
         yield f"2-D grid, weights to {coefficient:g}", stencil((120, 131), coefficient)
         yield f"3-D grid, weights to {coefficient:g}", stencil((25, 26, 27), coefficient)

@@ -104,7 +104,7 @@ first_problem() {
 }
 
 lanes() {
-    for matrix in gen:poisson2d:2048 gen:stencil27:100 data/bcsstk16.mtx.gz gen:rmat:20:16; do
+    for matrix in gen:poisson2d:2048 gen:stencil27:100 data/bcsstk16.mtx.xz gen:rmat:20:16; do
         for dtype in f32 f64; do
             ./warpsparse spmv $matrix --device cuda --dtype $dtype --lanes all
         done
