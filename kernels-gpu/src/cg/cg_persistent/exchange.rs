@@ -35,8 +35,9 @@ pub const fn slot_words(blocks: u32) -> usize {
     SETS * SLOT_WORDS * blocks as usize
 }
 
-/// Bytes of static shared memory, which `shared_bytes` leaves room for: for sums, and for two sizes.
-pub const STATIC_SHARED_BYTES: u32 = (WARPS + MAX_WARPS) * MAX_DOTS * 8 + 8;
+/// Bytes of static shared memory, which `shared_bytes` leaves room for: for sums, and for two sizes, which take 16 bytes as all arrays
+/// begin at multiples of that.
+pub const STATIC_SHARED_BYTES: u32 = (WARPS + MAX_WARPS) * MAX_DOTS * 8 + 16;
 
 /// What sums over the grid need: slots, and room for the sums of warps.
 pub(super) struct Exchange {
