@@ -96,7 +96,8 @@ pub enum CgMethod {
     /// Gear, 1989). In one launch for many iterations where [`Persistent`](Self::Persistent) suits a system that the caches hold, otherwise in vector operations.
     ///
     /// `A p` follows by a recurrence too, not by a product: rounding limits the residual sooner, and more restarts or iterations may be needed near the limit of
-    /// the element type. Convergence is decided by `b - A x`, as with all methods. The last product is in vain. Incompatible with compensated dot products and
+    /// the element type. On an H200 an iteration is 2 to 3% faster with a 5-point stencil of 65 536 rows, and 7 to 24% slower with a FEM band of 30 000.
+    /// Convergence is decided by `b - A x`, as with all methods. The last product is in vain. Incompatible with compensated dot products and
     /// mixed precision.
     SingleReduction,
 }
