@@ -120,7 +120,8 @@ mod tests {
                 assert_eq!(entries, [format!(".visible .entry {}(", entry.name)]);
                 assert_eq!(isa(&alone), isa(&text));
                 assert_eq!(alone.matches('{').count(), alone.matches('}').count());
-                assert!(alone.contains("ret;") && alone.ends_with('\n'));
+                // What no GPU of the architecture can run ends at once.
+                assert!((alone.contains("ret;") || alone.contains("exit;")) && alone.ends_with('\n'));
             }
         }
     }

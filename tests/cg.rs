@@ -907,7 +907,10 @@ fn two_precisions(device: &Device) {
     Cg::new(&on_device).solve_mixed(&b_on_zero, &mut zero).unwrap();
     assert_eq!(zero.to_vec().unwrap(), [0.0; 200]);
     for method in [CgMethod::Plain, CgMethod::SingleReduction] {
-        let error = Cg::new(&on_device).method(method).solve_mixed(&b_on_zero, &mut zero).unwrap_err();
+        let mut cg = Cg::new(&on_device).method(method);
+        // Also if another solution has prepared what fits but for the precision.
+        cg.solve(&device.zeros(200).unwrap(), &mut device.zeros(200).unwrap()).unwrap();
+        let error = cg.solve_mixed(&b_on_zero, &mut zero).unwrap_err();
         assert!(matches!(error, Error::InvalidOption(_)), "{error}");
     }
     let dia = SpmvOptions::default().format(FormatChoice::Dia);

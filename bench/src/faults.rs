@@ -32,7 +32,7 @@ pub(crate) struct Options {
     /// What the runs are made from [default: the time]
     #[arg(long)]
     seed: Option<u64>,
-    /// The number of the first run: with the same seed, a run is the same again.
+    /// The number of the first run: with the same seed, devices, transport and most rows, a run is the same again.
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: usize,
     /// The most rows of a system.
@@ -87,7 +87,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     emit(&format!("seed {seed}: {runs} runs in {minutes:.1} minutes on {devices}: {found}"))?;
     match found.failures {
         0 => Ok(()),
-        failures => Err(format!("{failures} runs failed; `--seed {seed} --first N --runs 1` repeats run N").into()),
+        failures => Err(format!("{failures} runs failed; `--seed {seed} --first N --runs 1` and the same devices, transport and rows repeat run N").into()),
     }
 }
 

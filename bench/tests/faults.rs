@@ -33,7 +33,12 @@ fn runs_that_fail_are_told() {
     assert_eq!(status, Some(1), "{stdout}{stderr}");
     assert!(stdout.contains(": 0 solved, ") && stdout.ends_with("; 1 failed\n"), "{stdout}");
     assert!(stderr.contains("FAILED: process ") && stderr.contains("no peer memory"), "{stderr}");
-    assert!(stderr.contains("error: 1 runs failed; `--seed 1 --first N --runs 1` repeats run N"), "{stderr}");
+    assert!(
+        stderr.contains(
+            "error: 1 runs failed; `--seed 1 --first N --runs 1` and the same devices, transport and rows repeat run N"
+        ),
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -89,9 +89,8 @@ pub(crate) struct Options {
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Solve over several devices by conjugate gradients, a rank on each: all (every GPU, or one where a small system is faster on it), numbers of GPUs such as 0,1,2,
-    /// cpu:N or emulated:N for N ranks there, or
-    /// ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
+    /// Solve over several devices by conjugate gradients, a rank on each: all (every GPU; only one where that is expected to be faster); numbers of GPUs such as 0,1,2;
+    /// cpu:N or emulated:N for N ranks; or ranks, for the processes of `warpsparse launch`, torchrun, mpirun or srun, with a GPU each; ranks:cpu without GPUs.
     #[arg(long, value_name = "DEVICES", conflicts_with_all = ["device", "launch"])]
     devices: Option<String>,
     /// How data goes from device to device with --devices.

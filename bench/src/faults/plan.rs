@@ -91,7 +91,7 @@ struct Random(usize);
 
 impl Random {
     fn new(seed: u64, number: usize, stream: usize) -> Self {
-        let mixed = random_bits(seed as usize) ^ random_bits(2 * number + stream);
+        let mixed = random_bits(seed as usize) ^ random_bits(number.wrapping_mul(2).wrapping_add(stream));
         Self(random_bits(mixed as usize) as usize)
     }
 

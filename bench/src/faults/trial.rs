@@ -47,7 +47,7 @@ struct Watched {
     status: Option<ExitStatus>,
 }
 
-/// Processes that do not outlive this one.
+/// Processes that are killed when this is dropped, which a signal to this process prevents.
 struct Group {
     watched: Vec<Watched>,
     /// What they say, with the number of the process.

@@ -40,7 +40,7 @@ pub(crate) unsafe fn m8n8k4_f64([a]: [f64; 1], [b]: [f64; 1], mut c: [f64; 2]) -
     c
 }
 
-#[cfg(not(any(cuda_arch = "75", cuda_arch = "80")))]
+#[cfg(not(any(cuda_arch = "75", cuda_arch = "80", cuda_arch = "86", cuda_arch = "89")))]
 mod larger {
     use super::asm;
 
@@ -92,7 +92,7 @@ mod larger {
     }
 }
 
-#[cfg(any(cuda_arch = "75", cuda_arch = "80"))]
+#[cfg(any(cuda_arch = "75", cuda_arch = "80", cuda_arch = "86", cuda_arch = "89"))]
 mod larger {
     use super::m8n8k4_f64;
 

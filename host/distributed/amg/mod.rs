@@ -39,7 +39,7 @@ use crate::{
 /// # The method
 /// Each rank puts its own rows together in aggregates, which do not cross ranks; a row that is connected with other ranks' rows alone is one by itself. Their prolongator is smoothed over all connections, so that rows of `P` refer to
 /// aggregates of other ranks too. A rank fetches the rows of `P` for its halo, multiplies, and sends parts of rows of `Pᵀ A P` to the ranks that have them, where they are
-/// added up in the order of ranks. A level with few rows, by default fewer than 100 000, is gathered: every rank holds it whole as an [`Amg`](crate::Amg), and
+/// added up in the order of ranks. A level with few rows, by default at most 100 000, is gathered, and so is one that cannot be coarsened: every rank holds it whole as an [`Amg`](crate::Amg), and
 /// applies that to the gathered vector. So the exchange of short halos on coarse levels is saved. One rank alone has all levels whole.
 ///
 /// A number of ranks gives the same bits in every run. Aggregates end at the border between ranks, so that another number of ranks gives other aggregates, and
@@ -49,7 +49,7 @@ use crate::{
 /// The setup moves matrices between the devices and their hosts, which renumber columns and exchange rows: `O(nnz)` work there in one thread for each level. A cycle
 /// takes four products and a few vector operations on each distributed level, with a halo each. On GPUs that exchange data without the host it is queued and can be recorded.
 ///
-/// Memory on each rank: its part of the coarse matrices and prolongators, 3 vectors of each distributed level and their halos, and the whole gathered levels.
+/// Memory on each rank: its part of the coarse matrices and prolongators, 3 vectors of each distributed level (4 with Chebyshev's smoother) and their halos, and the whole gathered levels.
 pub struct DistributedAmg<'a, T: Scalar> {
     hierarchy: Hierarchy<'a, T>,
     options: DistributedAmgOptions<T>,
@@ -86,9 +86,11 @@ impl<T: Scalar> DistributedAmgOptions<T> {
     /// [`Driver`](Error::Driver).
     pub fn build<'a>(self, a: &'a DistributedMatrix<T>) -> Result<DistributedAmg<'a, T>> {
         device::refuse("the setup of multigrid")?;
-        let call = a.communicator().call(format!("a setup of multigrid, {self:?}"));
+        let has_near_null_space = self.amg.near_null_space.is_some();
+        let options = if has_near_null_space { "with a near-null space".into() } else { format!("{self:?}") };
+        let call = a.communicator().call(format!("a setup of multigrid, {options}"));
         self.amg.check()?;
-        if self.amg.near_null_space.is_some() {
+        if has_near_null_space {
             return Err(Error::InvalidOption("a near-null space is for multigrid on one device".into()));
         }
         a.rows().check_same("a row of A", a.columns())?;

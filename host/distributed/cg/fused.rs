@@ -361,11 +361,11 @@ impl<T: Scalar> Method for Fused<'_, T> {
         self.direction()
     }
 
-    /// Queues a batch, of about an eighth of the iterations that are done: those after the end are in vain.
+    /// Queues a batch, of an eighth of the iterations that are done at most: those after the end are in vain.
     fn advance(&mut self, done: usize) -> Result<()> {
         let communicator = self.communicator();
-        communicator.call("iterations of conjugate gradients").all_gather(&[])?;
         let (device, at_a_time) = (communicator.device(), self.at_a_time());
+        communicator.call(format!("{at_a_time} iterations of conjugate gradients")).all_gather(&[])?;
         if self.can_be_recorded() && self.recording.is_none() {
             self.recording = device.recorded(|| self.queue(at_a_time))?;
         }

@@ -93,11 +93,12 @@ pub enum CgMethod {
     /// none.
     Persistent,
     /// Each iteration waits for one reduction instead of two: the dot products of an iteration are computed together, and `p . A p` follows by a recurrence (Chronopoulos &
-    /// Gear, 1989). In one launch for many iterations where [`Persistent`](Self::Persistent) suits a system that the caches hold, otherwise in vector operations.
+    /// Gear, 1989). Many iterations run in one launch where [`Persistent`](Self::Persistent) suits a system that the caches hold; otherwise the method uses vector
+    /// operations. A GPU that refuses the launch, because other programs hold a part of it, is an error, as with [`Persistent`](Self::Persistent).
     ///
     /// `A p` follows by a recurrence too, not by a product: rounding limits the residual sooner, and more restarts or iterations may be needed near the limit of
     /// the element type. On an H200 an iteration is 2 to 3% faster with a 5-point stencil of 65 536 rows, and 7 to 24% slower with a FEM band of 30 000.
-    /// Convergence is decided by `b - A x`, as with all methods. The last product is in vain. Incompatible with compensated dot products and
+    /// Convergence is decided by `b - A x`, as with all methods. The product of the last iteration is not used. Incompatible with compensated dot products and
     /// mixed precision.
     SingleReduction,
 }

@@ -44,11 +44,12 @@ impl<'a, T: Scalar> Cg<'a, T> {
         device::refuse("the solution of a system")?;
         // A matrix on another stream is treated like any other operator.
         let matrix = self.operator.as_matrix().filter(|matrix| matrix.device().is_same_stream(device));
+        let has_one_reduction = self.method == CgMethod::SingleReduction;
         let fits = |prepared: &Prepared<'a, T>| {
             prepared.n == n
                 && prepared.device.is_same_stream(device)
                 && prepared.matrix.map(ptr::from_ref) == matrix.map(ptr::from_ref)
-                && !(is_mixed && matches!(prepared.form, Form::Plain))
+                && !(is_mixed && (matches!(prepared.form, Form::Plain) || has_one_reduction))
         };
         if let Some(prepared) = self.prepared.take().filter(fits) {
             return Ok(prepared);

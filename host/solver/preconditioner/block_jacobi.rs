@@ -40,7 +40,7 @@ use crate::{
 /// The inverse of a symmetric block is symmetric to the last bit, and that of a positive definite one is positive definite unless the block is nearly singular: conjugate
 /// gradients and MINRES need both. All devices compute the same inverses; an application has the same bits in every run on a device.
 ///
-/// Memory: the inverses, as many elements for each row as its block has rows, or the largest block near it; 4 bytes a row.
+/// Memory: for each row as many elements as the largest block in its slice of 32 rows has rows; 4 bytes for each row; 4 for each block, on the device and on the host.
 #[derive(Debug)]
 pub struct BlockJacobi<T> {
     blocks: Blocks,

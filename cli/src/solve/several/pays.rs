@@ -75,7 +75,7 @@ mod tests {
             let why = of(32).one_is_enough(2, transport).unwrap();
             assert!(why.starts_with("one of 2 GPUs, since an iteration of about 10 µs"), "{why}");
             assert!(of(32).one_is_enough(8, transport).is_some());
-            // Two took 130 and 104 µs, and one 163.
+            // Two took 138 and 111 µs, and one 163.
             assert_eq!(of(128).one_is_enough(2, transport), None);
             assert_eq!(of(32).one_is_enough(1, transport), None);
         }

@@ -177,7 +177,10 @@ impl<'s, T: Scalar> BiCgStab<'s, T> {
         if !self.largest.is_finite() {
             self.tally.end = Some(Err(breakdown(iteration, NOT_FINITE)));
         }
-        self.shadow.dot_into(&self.r, &mut self.scalars.rho)
+        self.shadow.dot_into(&self.r, &mut self.scalars.rho)?;
+        let rho = self.scalars.rho.get()?.to_f64();
+        // Orthogonal to the shadow residual but for rounding.
+        if rho.abs() <= precision::<T>() * self.largest * self.shadow_norm { self.restart() } else { Ok(()) }
     }
 
     fn look(&self, numbers: &[T]) -> Found {

@@ -283,11 +283,11 @@ impl<T: Scalar> Amg<T> {
     }
 
     /// Sets up the hierarchy for new values of the matrix, on the same pattern: the aggregates and prolongators stay, and coarse matrices are computed again.
-    /// That is faster than a new setup, and good as long as strong connections stay strong. The first update keeps the patterns of products with the
-    /// prolongators for those that follow, which takes 0.7 to 0.8 of the memory of a matrix with 5 to 7 entries a row.
+    /// That is faster than a new setup, and good as long as strong connections stay strong. On a GPU, the first update also keeps the patterns of
+    /// the products with the prolongators, for later updates. For a matrix with 5 to 7 entries a row they take 0.7 to 0.8 times its memory.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) if the matrix has another size or number of entries; [`DeviceMismatch`](Error::DeviceMismatch);
+    /// [`InvalidOption`](Error::InvalidOption) if the matrix has another size or pattern; [`DeviceMismatch`](Error::DeviceMismatch);
     /// otherwise as [`AmgOptions::build`]. After an error the hierarchy is as it was.
     pub fn update_values(&mut self, a: &DeviceMatrix<T>) -> Result<()> {
         device::refuse("the setup of multigrid")?;

@@ -200,9 +200,8 @@ impl<T: Scalar> Hierarchy<T> {
         check_size(finest, a)?;
         let Operator { mut a, mut diagonals } = own(a, options)?;
         if !has_pattern_of(&a, finest)? {
-            let problem =
-                format!("a matrix of {} entries: the hierarchy is for another pattern, of {}", a.nnz(), finest.nnz());
-            return Err(Error::InvalidOption(problem));
+            let problem = "the entries of the matrix are not where those of the hierarchy's matrix are";
+            return Err(Error::InvalidOption(problem.into()));
         }
         let (mut levels, mut zero_rows) = (Vec::new(), 0);
         for (number, level) in self.levels.iter().enumerate() {
