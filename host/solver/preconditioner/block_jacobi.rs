@@ -30,7 +30,7 @@ use crate::{
 /// assert_eq!(blocks.block_offsets(), [0, 2, 3]);
 /// let (b, mut x) = (device.upload_vec(&[5.0, 6.0, 5.0])?, device.zeros(3)?);
 /// let info = Cg::new(&a).preconditioner(blocks).solve(&b, &mut x)?;
-/// assert_eq!(info.iterations, 2);
+/// assert!(info.iterations <= 3);
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
