@@ -8,7 +8,7 @@ use crate::{
     Amg, BlockCg, BlockJacobi, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense,
     DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix,
     HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions,
-    SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
+    SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, TriangularSweeps, Weights, Zip,
     distributed::{
         self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
     },
@@ -173,12 +173,13 @@ fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     fsai.apply((&b).into(), (&mut *x).into())?;
     let mut ilu = Ilu::symmetric(a)?;
     ilu.update_values(a)?;
-    let _ = (ilu.factors()?, ilu.levels());
+    let _ = (ilu.factors()?, ilu.levels(), Ilu::fixed_point(a, 1)?.with_sweeps(1)?, Ilu::symmetric_fixed_point(a, 1)?);
     let mut solver = Solver::new(a).preconditioner(Ilu::new(a)?).keep_last();
     solver.solve(&b, x)?;
     let triangle = TriangularSolver::new(a, Triangle::Lower, Diagonal::Unit)?;
     triangle.solve_dense(b.matrix((0, 0))?, x.matrix_mut((0, 0))?)?;
     TriangularSolver::transposed(a, Triangle::Lower, Diagonal::Unit)?;
+    TriangularSweeps::new(a, Triangle::Lower, Diagonal::Unit, 1)?.solve(&b, &mut *x)?;
     a.solve_triangular(Triangle::Lower, Diagonal::Unit, &b, x)
 }
 

@@ -134,7 +134,7 @@ pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use stored::HostMatrix;
 pub use structure::Structure;
-pub use triangular::{Diagonal, Triangle, TriangularSolver};
+pub use triangular::{Diagonal, Triangle, TriangularSolver, TriangularSweeps};
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 
 /// Tests the example in the README.

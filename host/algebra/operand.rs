@@ -12,8 +12,8 @@ use crate::{
     stored::{CsrArrays, Stored},
 };
 
-/// A matrix in CSR with 32-bit offsets.
-#[derive(Debug)]
+/// A matrix in CSR with 32-bit offsets. Clones share its arrays.
+#[derive(Clone, Debug)]
 pub(crate) enum Operand<T> {
     Host(CsrMatrix<T>),
     /// On a GPU or in the emulator.

@@ -324,6 +324,7 @@ impl Device {
     }
 
     /// Refuses a GPU for an operation whose kernels have run in the emulator only.
+    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there are no GPUs"))]
     pub(crate) fn refuse_gpu(&self, operation: &str) -> Result<()> {
         match &self.backend {
             #[cfg(feature = "cuda")]
