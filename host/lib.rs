@@ -65,6 +65,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod algebra;
+mod conversion;
 mod dense;
 mod device;
 mod device_matrix;
@@ -84,6 +85,7 @@ mod kernel_choice;
 mod memory;
 mod offset;
 mod pieces;
+mod primitives;
 #[cfg(feature = "cuda")]
 mod ptx;
 mod reorder;
@@ -98,7 +100,6 @@ mod structure;
 mod triangular;
 mod vector;
 
-pub use algebra::SortKey;
 pub use algebra::spgemm::{Semiring, SpgemmOptions, SpgemmPlan};
 /// The CUDA driver bindings, in the version whose types this API uses.
 #[cfg(feature = "cuda")]
@@ -124,6 +125,7 @@ pub use kernel_choice::KernelChoice;
 /// The kernels as Rust functions: families, entry points and argument structs.
 pub use kernels_gpu;
 pub use offset::Offset;
+pub use primitives::SortKey;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
     Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, BlockCg, BlockJacobi, Cg, CgMethod, Chebyshev,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, HostMatrix, HybMatrix, Offset, Result, Scalar,
-    algebra::{from_csr, to_csr},
+    conversion::{copied, from_csr, to_csr},
     device,
     formats::row_ends,
     spmv::{coo, csr, dia, ell, hyb},
@@ -43,8 +43,8 @@ impl<T: Scalar> DeviceMatrix<T> {
         let csr = match &self.parts.stored {
             Stored::Host(_) => None,
             Stored::Device(arrays) => match arrays.csr().filter(|_| !self.parts.is_transposed) {
-                Some(csr) if format == Format::Csr => Some(Arc::new(to_csr::copied(csr)?)),
-                _ => to_csr::to_csr(&**arrays, self.parts.is_transposed)?,
+                Some(csr) if format == Format::Csr => Some(Arc::new(copied(csr)?)),
+                _ => to_csr(&**arrays, self.parts.is_transposed)?,
             },
         };
         match csr {
@@ -91,7 +91,7 @@ fn converted<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>, format: Format) -> Result<
 
 /// The transpose in CSR, with the products exchanged. Nothing is analysed before the first product.
 fn in_csc<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<Parts<T>> {
-    let arrays = to_csr::to_csr(csr, true)?.expect("32-bit offsets stay so");
+    let arrays = to_csr(csr, true)?.expect("32-bit offsets stay so");
     let spmv_bytes = csr::spmv_bytes::<T, u32>((arrays.nrows as usize, arrays.ncols as usize, arrays.nnz as usize));
     let stored = Stored::Device(Box::new(Arc::clone(&arrays)) as _);
     let choices = Choices::later(move || choose_csr(&arrays, None).map(Choice::of_transpose));

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, FormatChoice, HostMatrix, HybMatrix,
     KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
-    algebra::from_csr::to_dia,
+    conversion::from_csr::to_dia,
     device::{Backend, cpu_threads},
     spmm::{self, GpuSpmm},
     spmv::{Chosen, Uploaded, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},

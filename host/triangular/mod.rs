@@ -13,7 +13,7 @@ pub use sweeps::TriangularSweeps;
 
 use crate::{
     DenseMut, DenseRef, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
-    algebra::Operand,
+    conversion::Operand,
     device::{self, check_length},
 };
 

@@ -9,7 +9,7 @@ use kernels_gpu::ilu::{Args, Key, grid_size, is_bad};
 use super::Preconditioner;
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
-    algebra::{Operand, copy_of},
+    conversion::{Operand, copy_of},
     device::{self, Buffer, check_length, launch},
     memory,
     stored::CsrArrays,

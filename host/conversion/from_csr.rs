@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kernels_gpu::{csr_to_coo, csr_to_dia, csr_to_ell, spmv_dia::MAX_DIAGONALS};
 
-use super::operand::{Operand, offsets_of};
+use super::{Operand, offsets_of};
 use crate::{
     DeviceVec, Error, Result, Scalar,
     device::launch,

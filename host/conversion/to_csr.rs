@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use kernels_gpu::padded_to_csr::{self, Key, Operation, grid_size};
 
-use super::{
-    operand::{Operand, copy_of, offsets_of},
-    transpose::transposed,
-};
+use super::{Operand, copy_of, offsets_of, transposed};
 use crate::{
     CastFrom, Device, DeviceVec, Result, Scalar,
     device::{Readable, launch},
@@ -43,7 +40,7 @@ pub(crate) fn copied<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<T, 
 }
 
 /// A copy with values of another type.
-pub(super) fn cast<T: Scalar, U: Scalar + CastFrom<T>>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<U, u32>> {
+pub(crate) fn cast<T: Scalar, U: Scalar + CastFrom<T>>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<U, u32>> {
     let (offsets, columns) = (copy_of(&csr.row_offsets, &csr.device)?, copy_of(&csr.col_indices, &csr.device)?);
     let (size, mut values) = ((csr.nrows, csr.ncols, csr.nnz), csr.device.scratch::<U>(csr.nnz as usize)?);
     values.cast_from(&csr.values.read())?;
@@ -70,7 +67,7 @@ fn coo_offsets<T: Scalar>(coo: &CooArrays<T>) -> Result<DeviceVec<u32>> {
 }
 
 /// Where each row begins, from the rows of all entries in ascending order.
-pub(super) fn offsets_of_sorted(
+pub(crate) fn offsets_of_sorted(
     device: &Device,
     (rows, entries): (u32, u32),
     row_indices: Readable<'_, u32>,
