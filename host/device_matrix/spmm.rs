@@ -223,7 +223,7 @@ pub struct SpmmPlan<'a, T> {
 impl<T: Scalar> SpmmPlan<'_, T> {
     /// Returns the kernel, and why it was chosen. This is the kernel for contiguous row-major matrices. If leading
     /// dimensions or offsets are not multiples of its vector length, the first product chooses another tile, with the
-    /// same `split_threshold` threshold and row order.
+    /// same `split_threshold` and row order.
     #[must_use]
     pub fn describe(&self) -> &KernelChoice {
         &self.choice
