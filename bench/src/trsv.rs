@@ -182,7 +182,8 @@ fn error<T: Scalar>(factors: &CsrMatrix<T>, (triangle, diagonal): (Triangle, Dia
 /// Fails if a solution is wrong.
 fn check(report: &Report<Solved>) -> std::result::Result<(), String> {
     for solved in &report.results {
-        let errors = [("ours", Some(solved.error)), ("cuSPARSE's", solved.cusparse.as_ref().map(|cusparse| cusparse.error))];
+        let errors =
+            [("ours", Some(solved.error)), ("cuSPARSE's", solved.cusparse.as_ref().map(|cusparse| cusparse.error))];
         for (whose, error) in errors {
             if let Some(error) = error.filter(|&error| error > LARGEST_ERROR || error.is_nan()) {
                 let Solved { name, dtype, triangle, .. } = solved;
@@ -196,8 +197,9 @@ fn check(report: &Report<Solved>) -> std::result::Result<(), String> {
 fn markdown(report: &Report<Solved>) -> String {
     let row = |solved: &Solved| {
         let cusparse = solved.cusparse.as_ref();
-        let ratio =
-            |of: fn(&Solved, &CusparseSolve) -> f64| cusparse.map_or_else(none, |cusparse| format!("{:.2}", of(solved, cusparse)));
+        let ratio = |of: fn(&Solved, &CusparseSolve) -> f64| {
+            cusparse.map_or_else(none, |cusparse| format!("{:.2}", of(solved, cusparse)))
+        };
         let time = |timing: &Timing| match timing.clock {
             Clock::Held => format!("{} (no graph)", us(timing.time_us.median)),
             _ => us(timing.time_us.median),

@@ -48,10 +48,9 @@ impl FromStr for Shape {
         match sizes.as_deref() {
             Some(&[size]) => Ok(Self::square(size)),
             Some(&[m, n, k]) => Ok(Self { m, n, k }),
-            _ => Err(format!(
-                "a shape is MxNxK, such as 512x256x64, or one size for all three, each 1 to {}",
-                Self::MAX
-            )),
+            _ => {
+                Err(format!("a shape is MxNxK, such as 512x256x64, or one size for all three, each 1 to {}", Self::MAX))
+            }
         }
     }
 }

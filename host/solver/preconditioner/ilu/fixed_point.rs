@@ -10,7 +10,7 @@
 use kernels_gpu::ilu::is_bad;
 
 use super::Kind;
-use crate::{DeviceMatrix, DeviceVec, Map, Result, Scalar, SpgemmOptions, algebra::Operand};
+use crate::{DeviceMatrix, DeviceVec, Map, Result, Scalar, SpgemmOptions, conversion::Operand};
 
 /// The factors of a canonical matrix with a full diagonal, to which `shift` times itself is added; and the first row with a bad pivot.
 pub(super) fn factor<T: Scalar>(
