@@ -47,7 +47,8 @@ fn filled_and_cloned(device: &Device) {
         let mut copy = x.try_clone().unwrap();
         x.scale(2.0).unwrap();
         assert_eq!(copy.to_vec().unwrap(), vec![-1.5; n]);
-        copy.fill(7.0).unwrap();
+        copy.as_slice_mut().fill(7.0).unwrap();
+        assert_eq!(copy.as_slice().to_vec().unwrap(), vec![7.0; n]);
         assert_eq!(x.to_vec().unwrap(), vec![-3.0; n]);
     }
     let indices = device.upload_vec(&[3u32, 1, 2]).unwrap();
