@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use super::{
     block::unravel,
     memory::{self, Allocation},
+    proxy::Kind,
     report::{FindingKind, MemoryPlace, ThreadPlace},
     shadow::{Access, Now, Problem, Touch, WORD_BYTES},
     shared::SharedMemory,
@@ -13,7 +14,7 @@ use super::{
 use crate::{atomic::Scope, mem::DeviceValue};
 
 /// Where an array in shared memory is: its number in the block, and the byte that a handle stands at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedAddress {
     pub(crate) array: u32,
     pub(crate) byte: u32,
@@ -91,6 +92,9 @@ impl Thread {
         let address = allocation.start + base.byte as usize + index as usize * size_of::<T>();
         let request = Request { address, bytes, align: bytes.min(16), touch, place, space: "shared" };
         self.check(allocation, now, request);
+        if touch.writes() {
+            shared.forget_swizzle(base.array, address - allocation.start, bytes);
+        }
         address as *mut T
     }
 
@@ -140,6 +144,8 @@ impl Thread {
         let verb = match request.touch {
             Touch::Load | Touch::ReadOnlyLoad => "reads",
             Touch::Store | Touch::StartOfCopy | Touch::EndOfCopy => "writes",
+            Touch::AsyncLoad(_) => "lets a copy or a product read",
+            Touch::AsyncStore(_) => "lets a copy write",
             Touch::Atomic | Touch::AtomicStore => "atomically accesses",
         };
         let (kind, message, other) = match problem {
@@ -157,6 +163,26 @@ impl Thread {
                     format!("this thread {verb} where a copy is under way: no `wait_copies` of {by} has ended it");
                 (FindingKind::CopyUnderWay, message, self.thread_of(start))
             }
+            Problem::MissingProxyFence(store) => {
+                let message =
+                    format!("this thread {verb} what the other stored, and no `fence_proxy_async` is between");
+                (FindingKind::MissingProxyFence, message, self.thread_of(store))
+            }
+            Problem::Race { other, .. } if Kind::of(other.block).is_some() => {
+                let (kind, theirs) = match Kind::of(other.block) {
+                    Some(Kind::Load) => {
+                        (FindingKind::CopyUnderWay, "a bulk copy brings, and does not know that its phase has ended")
+                    }
+                    Some(Kind::ReadOfStore) => {
+                        (FindingKind::CopyUnderWay, "a bulk copy reads that no `wait_reads_of_stores` has ended")
+                    }
+                    Some(Kind::Store) => {
+                        (FindingKind::CopyUnderWay, "a bulk copy writes that no `wait_stores` has ended")
+                    }
+                    _ => (FindingKind::DataRace, "a product reads, and no barrier is between"),
+                };
+                (kind, format!("this thread {verb} what {theirs}"), self.thread_of(other))
+            }
             Problem::Race { other, other_wrote } => {
                 let theirs = if other_wrote { "wrote" } else { "read" };
                 let message = format!("this thread {verb} what the other {theirs}, and no barrier is between");
@@ -166,9 +192,15 @@ impl Thread {
         self.fail_at(kind, request, message, Some(allocation), other)
     }
 
-    fn thread_of(&self, access: Access) -> Option<ThreadPlace> {
+    pub(super) fn thread_of(&self, access: Access) -> Option<ThreadPlace> {
         let launch = &self.block().launch;
-        let (block, thread) = (unravel(access.block, launch.grid_dim), unravel(access.thread(), launch.block_dim));
+        let thread = match Kind::of(access.block) {
+            Some(Kind::Load) => self.block().mbarriers.borrow().thread_of_copies(access.thread()),
+            Some(Kind::Product) => 128 * access.thread(),
+            _ => access.thread(),
+        };
+        let (block, thread) = (Kind::block_of(access.block), unravel(thread, launch.block_dim));
+        let block = unravel(block, launch.grid_dim);
         access.location.map(|location| ThreadPlace { block, thread, location: Some(location) })
     }
 

@@ -2,7 +2,7 @@
 
 use core::{panic::Location, sync::atomic::Ordering};
 
-pub(crate) use super::access::SharedAddress;
+pub(crate) use super::{access::SharedAddress, hopper::*, wgmma::Descriptor};
 use super::{
     access::{from_bits, read, to_bits, write},
     atomics::Atomic,

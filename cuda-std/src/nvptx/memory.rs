@@ -205,7 +205,11 @@ mod copies {
 pub(crate) use copies::{commit_copies, shared_copy_async, wait_copies};
 
 // The dynamic shared memory is one for all kernels of a module, and only a module can declare it.
+#[cfg(not(cuda_arch = "90a"))]
 core::arch::global_asm!(".extern .shared .align 16 .b8 cuda_std_dynamic_shared[];");
+// Swizzled tiles are aligned to 1024 bytes.
+#[cfg(cuda_arch = "90a")]
+core::arch::global_asm!(".extern .shared .align 1024 .b8 cuda_std_dynamic_shared[];");
 
 #[inline(always)]
 pub(crate) fn shared_dynamic() -> SharedAddress {
