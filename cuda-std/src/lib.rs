@@ -57,7 +57,7 @@ pub use float::GpuFloat;
 pub const SOURCE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
 /// What in [`SOURCE_DIR`] is compiled for the host only, and so cannot change a kernel's PTX.
-pub const HOST_ONLY_SOURCES: &[&str] = &["emulator"];
+pub const HOST_ONLY_SOURCES: &[&str] = &["emulator", "tensor_layout.rs"];
 
 /// The directory of the sources of `#[kernel]`.
 pub const MACROS_SOURCE_DIR: &str = cuda_std_macros::source_dir!();

@@ -173,11 +173,16 @@ impl Thread {
         self.block().progress();
     }
 
+    /// Calls `f` with the number and the state of a barrier, which must be one that this thread knows to have been made.
     fn with_mbarrier<R>(&self, address: SharedAddress, place: Place, f: impl FnOnce(u32, &mut State) -> R) -> R {
         self.block().stats.borrow_mut().atomics += 1;
         self.check_shared::<u64, 1>(&self.block().shared.borrow(), address, 0, Touch::Atomic, place);
         let mbarriers = &mut self.block().mbarriers.borrow_mut().0;
         match mbarriers.iter_mut().zip(0..).find(|(state, _)| state.is_live && state.address == address) {
+            Some((state, _)) if !state.made.is_before(self) => {
+                let message = "the other thread made the barrier, and no barrier of the block is between";
+                self.fail(FindingKind::DataRace, place, message, None, self.thread_of(state.made))
+            }
             Some((state, number)) => f(number, state),
             None => {
                 let message = "there is no barrier: it has not been made, or invalidated";

@@ -17,13 +17,13 @@
 //! 3. the map is one that the host has made for this device, for live memory, and nothing writes it during the launch;
 //! 4. the barrier is one, which the asynchronous proxy sees, and its phase expects the bytes of the whole box.
 
-#[cfg(not(target_arch = "nvptx64"))]
-mod layout;
 mod swizzle;
-
 #[cfg(not(target_arch = "nvptx64"))]
-pub use layout::{ElementType, TensorLayout, TensorMapError};
+mod tensor_layout;
+
 pub use swizzle::Swizzle;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use tensor_layout::{ElementType, TensorLayout, TensorMapError};
 
 use crate::{backend, mbarrier::Mbarrier, mem::DeviceValue, shared::Shared};
 

@@ -46,7 +46,7 @@ pub fn products(number: &dyn Fn(usize) -> f32) -> Vec<Product> {
         of_32.product(32, case!(hopper::multiply_tf32_swizzle_32(a: of_32.a(), b: of_32.b(), out: of_32.out()))),
         bf16.product(128, case!(hopper::multiply_bf16(a: bf16.a(), b: bf16.b(), out: bf16.out()))),
         f16.product(128, case!(hopper::multiply_f16(a: f16.a(), b: f16.b(), out: f16.out()))),
-        core.product(16, case!(hopper::multiply_core_matrices(a: core.a(), b: core.b(), out: core.out()))),
+        core.product(32, case!(hopper::multiply_core_matrices(a: core.a(), b: core.b(), out: core.out()))),
         split.product(128, Case { block: 256, dynamic_shared_bytes: SPLIT_BYTES, ..split_case }),
     ]
 }
