@@ -84,7 +84,9 @@ impl Thread {
         let is_first = arrived.0.is_empty() && barrier.waiting.borrow().is_empty();
         if !is_first && barrier.count.get() != Some(count) || arrived.0.contains(&self.linear) {
             let message = format!("barrier {id} is reached with two counts, or twice by a thread before the others");
-            self.fail(FindingKind::BarrierDivergence, place, message, None, None);
+            let waiting = barrier.waiting.borrow().first().map(|&other| &block.threads[other as usize]);
+            let other = waiting.map(|other| other.place(other.state.get().place()));
+            self.fail(FindingKind::BarrierDivergence, place, message, None, other);
         }
         barrier.count.set(Some(count));
         arrived.0.push(self.linear);

@@ -96,13 +96,29 @@ impl Thread {
         stats.global_stores += 1;
         stats.global_bytes_stored += u64::from(layout.box_bytes());
         drop(stats);
+        let mut checked = 0;
         for row in 0..layout.box_rows {
             for column in (0..layout.box_row_bytes()).step_by(PIECE as usize) {
                 let byte = layout.swizzle.place(row * layout.box_row_bytes() + column);
                 let words =
                     self.load_piece(SharedAddress { byte: from.byte + byte, ..from }, layout.swizzle, of_reads, place);
-                for (word, i) in words.into_iter().zip(0..) {
-                    self.store_word_to_matrix(&layout, corner, (row, column + 4 * i), word, of_writes, place);
+                for (part, word) in words.into_iter().enumerate().flat_map(|(i, word)| {
+                    parts_of_word(&layout).map(move |offset| (column + 4 * i as u32 + offset, word >> (8 * offset)))
+                }) {
+                    let Some(address) = address_in_matrix(&layout, corner, row, part) else { continue };
+                    // Both halves of a word are one access.
+                    if address & !3 != checked {
+                        checked = address & !3;
+                        self.check_global::<u32, 1>(checked as *const u32, of_writes, place);
+                    }
+                    // SAFETY: the checks have passed.
+                    unsafe {
+                        if layout.element.bytes() == 2 {
+                            half(address).store(word as u16, Relaxed);
+                        } else {
+                            write(address as *mut u32, word);
+                        }
+                    }
                 }
             }
         }
@@ -180,30 +196,6 @@ impl Thread {
             };
             word | part << (8 * offset)
         })
-    }
-
-    /// Writes the word at a byte of a row of a box, where it is in the matrix.
-    fn store_word_to_matrix(
-        &self,
-        layout: &TensorLayout,
-        corner: [i32; 2],
-        (row, byte): (u32, u32),
-        word: u32,
-        touch: Touch,
-        place: Place,
-    ) {
-        for offset in parts_of_word(layout) {
-            let Some(address) = address_in_matrix(layout, corner, row, byte + offset) else { continue };
-            self.check_global::<u32, 1>((address & !3) as *const u32, touch, place);
-            // SAFETY: the checks have passed.
-            unsafe {
-                if layout.element.bytes() == 2 {
-                    half(address).store((word >> (8 * offset)) as u16, Relaxed);
-                } else {
-                    write(address as *mut u32, word);
-                }
-            }
-        }
     }
 
     /// Lets a copy write 16 bytes of shared memory.
