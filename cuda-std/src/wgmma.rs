@@ -113,7 +113,7 @@ fn of_backend<const N: usize>(
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn increase_registers<const REGISTERS: u32>() {
-    const { assert!(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8, 24 to 256") }
+    const { assert!(REGISTERS.is_multiple_of(8) && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8, 24 to 256") }
     // SAFETY: the caller keeps the rules.
     unsafe { backend::increase_registers::<REGISTERS>() }
 }
@@ -125,7 +125,7 @@ pub unsafe fn increase_registers<const REGISTERS: u32>() {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn decrease_registers<const REGISTERS: u32>() {
-    const { assert!(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8, 24 to 256") }
+    const { assert!(REGISTERS.is_multiple_of(8) && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8, 24 to 256") }
     // SAFETY: the caller keeps the rules.
     unsafe { backend::decrease_registers::<REGISTERS>() }
 }

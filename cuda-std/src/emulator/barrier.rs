@@ -75,7 +75,7 @@ impl Thread {
     pub(super) fn arrive(&self, id: u32, count: u32, place: Place) {
         let block = self.block();
         block.stats.borrow_mut().barriers += 1;
-        if id >= 16 || count == 0 || count % 32 != 0 {
+        if id >= 16 || count == 0 || !count.is_multiple_of(32) {
             let message = format!("barrier {id} with {count} threads: ids are 0 to 15, counts whole warps");
             self.fail(FindingKind::InvalidArgument, place, message, None, None);
         }

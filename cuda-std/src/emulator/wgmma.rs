@@ -48,18 +48,18 @@ impl Descriptor {
     fn problem(self) -> Option<(FindingKind, String)> {
         let (row, repeat) = (self.swizzle.row_bytes(), self.swizzle.repeat_bytes());
         let start = self.start.byte;
-        if [self.leading, self.stride].iter().any(|&bytes| bytes % PIECE != 0 || bytes >= 1 << 18) {
+        if [self.leading, self.stride].iter().any(|&bytes| !bytes.is_multiple_of(PIECE) || bytes >= 1 << 18) {
             let message =
                 format!("distances of {} and {} bytes: they are multiples of 16 below 2^18", self.leading, self.stride);
             return Some((FindingKind::InvalidArgument, message));
         }
         let message = match self.swizzle {
-            _ if start % PIECE != 0 => format!("an operand begins at byte {start}, which is not a multiple of 16"),
+            _ if !start.is_multiple_of(PIECE) => format!("an operand begins at byte {start}, which is not a multiple of 16"),
             Swizzle::None => return None,
             _ if self.start.array != 0 => {
                 "a swizzled operand is in an array that is aligned to 16 bytes only: it must be in the dynamic shared memory".into()
             }
-            _ if start % repeat >= row || self.stride % repeat != 0 => format!(
+            _ if start % repeat >= row || !self.stride.is_multiple_of(repeat) => format!(
                 "an operand begins at byte {start}, with {} bytes between groups of rows: with a swizzle of {row} bytes it begins in the \
                  first row of {repeat} bytes, and the distance is a multiple of them",
                 self.stride
