@@ -66,7 +66,7 @@ fn in_formats<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(String,
     let fits = |format| device.upload_with(matrix, &SpmvOptions::default().format(format)).is_ok();
     match padded.into_iter().all(fits) && matrix.nrows() > 0 {
         true => in_every_format(device, matrix),
-        false => [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Ell]
+        false => [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Ell, FormatChoice::Narrow, FormatChoice::Packed]
             .into_iter()
             .filter_map(|format| {
                 let uploaded = device.upload_with(matrix, &SpmvOptions::default().format(format)).ok()?;
@@ -93,7 +93,7 @@ fn matrices_come_back<T: Scalar>(device: &Device) {
             let host = uploaded.download().unwrap();
             assert_eq!((host.nrows(), host.ncols()), (matrix.nrows(), matrix.ncols()), "{name}, {format}");
             let is_its_own = match &host {
-                HostMatrix::Csr(_) => ["Csr", "adaptive"].contains(&&*format),
+                HostMatrix::Csr(_) => ["Csr", "adaptive", "Narrow", "Packed"].contains(&&*format),
                 HostMatrix::Csr64(_) => format == "64-bit offsets",
                 HostMatrix::Csc(_) => format.starts_with("CSC"),
                 HostMatrix::Coo(_) => format == "Coo",

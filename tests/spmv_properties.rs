@@ -25,6 +25,8 @@ fn main() -> ExitCode {
             "spmv_csr_vector" | "spmv_csr_adaptive" => {}
             // In tests/spmv_formats.rs.
             "spmv_coo" | "spmv_csr_scatter" | "spmv_dia" | "spmv_ell" => {}
+            // In tests/spmv_packed.rs.
+            "spmv_csr_packed" => {}
             other => panic!("{other} needs its own properties here"),
         }
     }

@@ -11,14 +11,14 @@ use crate::{
     stored::{Arrays, CooArrays, CsrArrays, DiaArrays, EllArrays, InFormat},
 };
 
-/// A matrix in any format in CSR with 32-bit offsets; `None` for 64-bit offsets. One that is in CSR shares its arrays. If `is_transposed`, it is the transpose that
+/// A matrix in any format in CSR with 32-bit offsets; `None` for 64-bit offsets and packed matrices. One that is in CSR shares its arrays. If `is_transposed`, it is the transpose that
 /// is in CSR.
 ///
 /// # Errors
 /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2^32 entries and more.
 pub(crate) fn to_csr<T: Scalar>(arrays: &dyn Arrays<T>, is_transposed: bool) -> Result<Option<Arc<CsrArrays<T, u32>>>> {
     match arrays.in_format() {
-        InFormat::Csr64(_) => Ok(None),
+        InFormat::Csr64(_) | InFormat::Packed => Ok(None),
         InFormat::Csr(csr) if is_transposed => transposed(csr).map(Some),
         InFormat::Csr(csr) => Ok(Some(Arc::clone(csr))),
         InFormat::Coo(coo) => from_coo(coo).map(Some),

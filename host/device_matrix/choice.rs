@@ -95,6 +95,16 @@ impl<T> Choice<T> {
     }
 }
 
+impl<T> Choice<T> {
+    /// With another reason for the kernel of the product.
+    pub(super) fn with_reason(mut self, also: &str) -> Self {
+        if let Some(product) = &mut self.products.product {
+            product.choice.reason = format!("{}; {also}", product.choice.reason);
+        }
+        self
+    }
+}
+
 impl<T> Products<T> {
     /// For a format with one kernel and no transposed products.
     pub(super) fn of_one_kernel(product: Chosen<T>) -> Self {

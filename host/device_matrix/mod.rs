@@ -58,8 +58,8 @@ struct Parts<T> {
 impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
     fn of_one_kernel((product, stored): Uploaded<T>, spmv_bytes: usize) -> Self {
-        let choice =
-            Choice { structure: None, products: Products::of_one_kernel(product), options: SpmvOptions::default() };
+        let options = product.options.clone();
+        let choice = Choice { structure: None, products: Products::of_one_kernel(product), options };
         Self { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) }
     }
 

@@ -13,7 +13,13 @@ use crate::{
     conversion::from_csr::to_dia,
     device::{Backend, cpu_threads},
     spmm::{self, GpuSpmm},
-    spmv::{Chosen, Uploaded, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},
+    spmv::{
+        Chosen, Uploaded,
+        autotune::autotune,
+        coo, cpu, csr,
+        csr_packed::{self, Packed},
+        csr_scatter, dia, ell, hyb,
+    },
     stored::{Arrays, CsrArrays, Stored, with_matrix},
     structure::analyse_on_gpu,
 };
@@ -42,6 +48,7 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
             FormatChoice::Dia => convert(Format::Dia)?,
             FormatChoice::Ell => convert(Format::Ell)?,
             FormatChoice::Hyb => convert(Format::Hyb)?,
+            FormatChoice::Narrow | FormatChoice::Packed => upload_packed(device, self, options)?,
         };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
@@ -176,6 +183,27 @@ fn upload_csr<T: Scalar, O: Offset>(
         None => Stored::Device(Box::new(arrays) as _),
     };
     Ok(Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) })
+}
+
+/// Uploads in CSR in fewer bytes; on the CPU, and where there is nothing to pack, in CSR as it is.
+fn upload_packed<T: Scalar, O: Offset>(
+    device: &Device,
+    matrix: &CsrMatrix<T, O>,
+    options: &SpmvOptions,
+) -> Result<Parts<T>> {
+    device.refuse_gpu("a packed matrix")?;
+    let in_csr = || upload_csr(device, matrix, &SpmvOptions { format: FormatChoice::Csr, ..options.clone() });
+    if device.is_cpu() {
+        return in_csr()?.in_format(options.format);
+    }
+    match csr_packed::upload(device, matrix, options)? {
+        Packed::Uploaded(uploaded, bytes) => Ok(Parts::of_one_kernel(uploaded, bytes)),
+        Packed::NotPacked(why) => {
+            let mut parts = in_csr()?;
+            parts.choices = parts.choices.map(|choice| choice.with_reason(&format!("not packed: {why}")))?;
+            Ok(parts)
+        }
+    }
 }
 
 /// Chooses the kernels for a matrix that is in CSR on a GPU or in the emulator, and analyses it unless its structure is known.

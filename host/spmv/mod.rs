@@ -5,6 +5,7 @@ pub(crate) mod coo;
 pub(crate) mod cpu;
 pub(crate) mod csr;
 mod csr_adaptive;
+pub(crate) mod csr_packed;
 pub(crate) mod csr_scatter;
 mod csr_vector;
 pub(crate) mod dia;

@@ -6,6 +6,7 @@ mod dia;
 mod ell;
 mod host;
 mod hyb;
+mod packed;
 mod values;
 
 use std::{fmt, sync::Arc};
@@ -17,6 +18,7 @@ pub(crate) use ell::EllArrays;
 pub use host::HostMatrix;
 pub(crate) use host::with_matrix;
 pub(crate) use hyb::HybArrays;
+pub(crate) use packed::{PackedArrays, Tiles, distinct};
 use values::Values;
 
 use crate::{DeviceSlice, DeviceSliceMut, Result};
@@ -75,6 +77,8 @@ pub(crate) enum InFormat<'a, T> {
     Dia(&'a DiaArrays<T>),
     Ell(&'a EllArrays<T>),
     Hyb(&'a HybArrays<T>),
+    /// Unpacked on the host only.
+    Packed,
 }
 
 /// A factor for each row, and one for each column.

@@ -238,6 +238,9 @@ pub mod spmv_coo;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_adaptive"))]
 #[path = "spmv/spmv_csr_adaptive.rs"]
 pub mod spmv_csr_adaptive;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_packed"))]
+#[path = "spmv/spmv_csr_packed.rs"]
+pub mod spmv_csr_packed;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_scatter"))]
 #[path = "spmv/spmv_csr_scatter.rs"]
 pub mod spmv_csr_scatter;
@@ -321,6 +324,7 @@ pub const FAMILIES: &[Family] = &[
     spmm_csr_reduce::FAMILY,
     spmv_coo::FAMILY,
     spmv_csr_adaptive::FAMILY,
+    spmv_csr_packed::FAMILY,
     spmv_csr_scatter::FAMILY,
     spmv_csr_vector::FAMILY,
     spmv_dia::FAMILY,

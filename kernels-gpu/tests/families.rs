@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use kernels_gpu::{
     DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tiles, spmm_csr, spmm_csr_reduce,
-    spmv_csr_adaptive, spmv_csr_vector,
+    spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
 };
 
 /// The families' files, as (name, text): a file that declares a family, and for a folder also the files beside it.
@@ -69,6 +69,15 @@ fn names_are_those_of_the_keys() {
     for key in spmv_csr_adaptive::KEYS {
         let (dtype, offset, lanes) = (of(key.dtype), width(key.offset_bytes), key.lanes);
         assert_eq!(key.entry().name, format!("spmv_csr_adaptive_{dtype}{offset}_t{lanes}"));
+    }
+    for key in spmv_csr_packed::KEYS {
+        let values = match key.values {
+            spmv_csr_packed::Values::Full => "",
+            spmv_csr_packed::Values::Coded => "_coded",
+            spmv_csr_packed::Values::One => "_one",
+        };
+        let (dtype, bits, lanes) = (of(key.dtype), 8 * key.column_bytes, key.lanes);
+        assert_eq!(key.entry().name, format!("spmv_csr_packed_{dtype}_c{bits}{values}_t{lanes}"));
     }
     for key in cg_csr::KEYS {
         let compensated = if key.compensated { "_compensated" } else { "" };

@@ -66,6 +66,8 @@ pub enum FormatName {
     Dia,
     Ell,
     Hyb,
+    Narrow,
+    Packed,
 }
 
 impl From<FormatName> for FormatChoice {
@@ -77,6 +79,8 @@ impl From<FormatName> for FormatChoice {
             FormatName::Dia => Self::Dia,
             FormatName::Ell => Self::Ell,
             FormatName::Hyb => Self::Hyb,
+            FormatName::Narrow => Self::Narrow,
+            FormatName::Packed => Self::Packed,
         }
     }
 }

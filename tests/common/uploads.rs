@@ -8,6 +8,11 @@ pub(crate) fn in_every_format<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>)
     let with = |options: SpmvOptions| device.upload_with(matrix, &options).unwrap();
     let mut all: Vec<_> =
         formats.map(|format| (format!("{format:?}"), with(SpmvOptions::default().format(format)))).into();
+    if !device.is_cuda() {
+        // Not on a GPU yet.
+        let packed = [FormatChoice::Narrow, FormatChoice::Packed];
+        all.extend(packed.map(|format| (format!("{format:?}"), with(SpmvOptions::default().format(format)))));
+    }
     all.push(("adaptive".into(), with(SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(2))));
     all.push(("64-bit offsets".into(), device.upload(&CsrMatrix::<T, u64>::from(matrix)).unwrap()));
     let csc = CscMatrix::try_from(matrix).unwrap();

@@ -43,6 +43,7 @@ const BUILT: &[&str] = &[
     "--test=spmm_streams",
     "--test=spmm_reduce",
     "--test=spmv_formats",
+    "--test=spmv_packed",
     "--test=spmv_properties",
     "--test=structure",
     "--test=triangular",

@@ -1,6 +1,6 @@
 //! Every access of a kernel to memory: first all checks, then the bytes.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{
     block::unravel,
@@ -11,7 +11,10 @@ use super::{
     shared::SharedMemory,
     thread::{Place, Thread},
 };
-use crate::{atomic::Scope, mem::DeviceValue};
+use crate::{
+    atomic::Scope,
+    mem::{DeviceValue, NarrowValue},
+};
 
 /// Where an array in shared memory is: its number in the block, and the byte that a handle stands at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +43,12 @@ impl Thread {
         touch: Touch,
         place: Place,
     ) -> &Allocation {
-        let bytes = size_of::<[T; N]>();
-        let request = Request { address: ptr as usize, bytes, align: bytes.min(16), touch, place, space: "global" };
+        self.check_global_bytes(ptr as usize, size_of::<[T; N]>(), touch, place)
+    }
+
+    /// Runs all checks of an access to so many bytes of global memory, and returns where they are.
+    pub(super) fn check_global_bytes(&self, address: usize, bytes: usize, touch: Touch, place: Place) -> &Allocation {
+        let request = Request { address, bytes, align: bytes.min(16), touch, place, space: "global" };
         let allocation = self.allocation(request);
         let launch = &self.block().launch;
         if allocation.is_of_system {
@@ -132,7 +139,7 @@ impl Thread {
             self.fail_at(FindingKind::OutOfBounds, request, message, Some(allocation), None);
         }
         let Some(shadow) = &allocation.shadow else { return };
-        let words = offset / WORD_BYTES..(offset + request.bytes) / WORD_BYTES;
+        let words = offset / WORD_BYTES..(offset + request.bytes).div_ceil(WORD_BYTES);
         if let Some((word, problem)) = shadow.touch(words, self, request.place, request.touch, now) {
             let address = allocation.start + word * WORD_BYTES;
             self.fail_problem(problem, Request { address, ..request }, allocation);
@@ -259,6 +266,21 @@ pub(super) unsafe fn read<T: DeviceValue>(ptr: *const T) -> T {
         } else {
             let words = ptr.cast::<u32>();
             from_bits(u64::from(read(words)) | u64::from(read(words.add(1))) << 32)
+        }
+    }
+}
+
+/// Reads a value of 1 or 2 bytes that the checks have passed.
+///
+/// # Safety
+/// As for [`read`], aligned to its size.
+#[inline]
+pub(super) unsafe fn read_narrow<N: NarrowValue>(ptr: *const N) -> u32 {
+    // SAFETY: by the caller's promise; `N` is 1 or 2 bytes of any bits. Atomic as in `read`.
+    unsafe {
+        match size_of::<N>() {
+            1 => AtomicU8::from_ptr(ptr.cast_mut().cast()).load(Relaxed).into(),
+            _ => AtomicU16::from_ptr(ptr.cast_mut().cast()).load(Relaxed).into(),
         }
     }
 }

@@ -653,6 +653,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
     ),
     mutant(
+        "spmv_packed",
+        "spmv/spmv_csr_packed.rs",
+        "the first row of a tile begins where the tile before ends",
+        "if is_first { 0 } else { end_of(args, row - 1) },",
+        "if row == 0 { 0 } else { end_of(args, row - 1) },",
+    ),
+    mutant(
+        "spmv_packed",
+        "spmv/spmv_csr_packed.rs",
+        "columns of 16 bits count from the first column of the matrix",
+        "if C::BYTES == 2 {",
+        "if false {",
+    ),
+    mutant(
         "spmv_formats",
         "spmv/spmv_coo.rs",
         "a lane's sum is handed to one lane too few",
