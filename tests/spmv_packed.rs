@@ -30,7 +30,8 @@ fn main() -> ExitCode {
     trials.extend(on_cpu_and_emulator("other_operations", other_operations));
     trials.extend(on_cpu_and_emulator("wrong_options_are_errors", wrong_options_are_errors));
     for (number, key) in KEYS.iter().enumerate() {
-        let limits = if key.dtype == DType::F32 { at_the_limits::<f32> } else { at_the_limits::<f64> };
+        let limits: fn(&Device, usize) =
+            if key.dtype == DType::F32 { at_the_limits::<f32> } else { at_the_limits::<f64> };
         let body = move |device: &Device| limits(device, number);
         trials.push(on_device(format!("{}::emulated", key.entry().name), body, || Device::emulated(1)));
     }
@@ -294,7 +295,7 @@ fn few_values_change(device: &Device) {
             assert_eq!(f64::all(&product(packed, 1.0, 0.5)), f64::all(&product(in_csr, 1.0, 0.5)), "{distinct}");
             assert_eq!(packed.download().unwrap(), in_csr.download().unwrap());
             let diagonals = [packed, in_csr].map(|matrix| matrix.diagonal().unwrap().to_vec().unwrap());
-            diagonals[0].iter().zip(&diagonals[1]).for_each(|(one, other)| assert!((one - other).abs() < 1e-14));
+            diagonals[0].iter().zip(&diagonals[1]).for_each(|(one, other)| assert!((one - other).abs() < 1e-11));
         };
         let kernel = packed.describe();
         let new = device.upload_vec(with_values(matrix, |k| -7.0 * (k % most) as f64).values()).unwrap();
