@@ -319,7 +319,7 @@ fn few_values_change(device: &Device) {
             let text = format!("more than {most} distinct values");
             assert!(matches!(&error, Error::Unsupported(problem) if problem.contains(&text)), "{error}");
             assert_eq!(packed.download().unwrap(), before);
-            let recorded = device.record(|| packed.update_values(&new));
+            let recorded = device.record(|| packed.update_values(&new)).and_then(|graph| graph.launch(1));
             assert!(matches!(recorded, Err(Error::InvalidOption(_))), "{recorded:?}");
         }
     }
@@ -354,8 +354,6 @@ fn other_operations(device: &Device) {
         }
         let transposed = [&packed, &in_csr].map(|matrix| matrix.transpose().unwrap().download().unwrap());
         assert_eq!(transposed[0], transposed[1]);
-        let squared = [&packed, &in_csr].map(|matrix| matrix.spgemm(matrix).unwrap().download().unwrap());
-        assert_eq!(squared[0], squared[1]);
         let (on_device, mut x) = (device.upload_vec(&b).unwrap(), device.zeros(144).unwrap());
         Cg::new(&packed).solve(&on_device, &mut x).unwrap();
         let x = x.to_vec().unwrap();

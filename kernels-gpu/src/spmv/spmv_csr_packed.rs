@@ -74,7 +74,7 @@ args! {
         /// The code of each entry, packed into words; null without codes.
         read codes: u32 [null or 0],
         /// The value of each entry; with codes the table of [`TABLE`] values; or the one value.
-        read values: T [1],
+        read values: T,
         /// As many elements as the matrix has columns.
         read x: T,
         /// `rows` elements.
