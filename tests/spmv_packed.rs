@@ -319,7 +319,7 @@ fn few_values_change(device: &Device) {
             let text = format!("more than {most} distinct values");
             assert!(matches!(&error, Error::Unsupported(problem) if problem.contains(&text)), "{error}");
             assert_eq!(packed.download().unwrap(), before);
-            let recorded = device.record(|| packed.update_values(&new)).and_then(|graph| graph.launch(1));
+            let recorded = device.record(|| packed.update_values(&new)).and_then(|mut graph| graph.launch(1));
             assert!(matches!(recorded, Err(Error::InvalidOption(_))), "{recorded:?}");
         }
     }
