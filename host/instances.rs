@@ -13,6 +13,7 @@ use crate::{
         self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
     },
     gemm_autotune, gemm_choice, gemm_with,
+    learning::{self, Adam, Dropout, Labels, StepCounter},
 };
 
 #[doc(hidden)]
@@ -48,6 +49,7 @@ fn of<T: Scalar>(device: &Device) -> Result<()> {
     let mut x = device.upload_vec::<T>(&[])?;
     vectors(&mut x, one)?;
     let mut dense = device.upload_dense::<T>((0, 0), &[])?;
+    training(&mut x, &mut dense)?;
     products(&mut device.upload(&csr)?, &mut x, &mut dense)?;
     solvers(&device.upload(&csr)?, &mut x)?;
     distributed::run(&[], |communicator| over_ranks(communicator, &csr, one)).map(|_| ())
@@ -151,6 +153,20 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     gemm_with(&options, one, &b, &b, one, &mut *dense)?;
     let _ = gemm_choice(&GemmOptions::default(), b.view(), b.view(), &dense.view_mut())?;
     dense.assign(b.transpose())
+}
+
+fn training<T: Scalar>(x: &mut DeviceVec<T>, dense: &mut DeviceDense<T>) -> Result<()> {
+    let (device, y) = (x.device().clone(), x.device().zeros::<T>(0)?);
+    let (step, dropout) = (StepCounter::new(&device)?, Dropout::new(0.0, 0)?);
+    dropout.apply(&step, &mut *x)?;
+    dropout.apply_from(&step, &y, &mut *x)?;
+    learning::map_backward(Map::Relu, &y, &mut *x)?;
+    Adam::new(&device, 0, 0.0)?.betas(0.0, 0.0)?.epsilon(0.0)?.weight_decay(0.0)?.update(&step, &y, &mut *x)?;
+    let (labels, logits) = (Labels::new(&device, 0, &[])?, learning::glorot_uniform::<T>(&device, 0, (0, 0))?);
+    let mut number = device.scalar(T::default())?;
+    learning::cross_entropy(&logits, &labels, &mut number)?;
+    learning::accuracy(&logits, &labels, &mut number)?;
+    learning::cross_entropy_backward(&logits, &labels, &mut *dense)
 }
 
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {

@@ -38,6 +38,7 @@
 //!   [`Jacobi`] or your own [`Preconditioner`]. [`Tolerance`] sets the stopping criterion, [`SolveInfo`] reports the result.
 //!   [`BlockCg`] solves for many right-hand sides at once.
 //! - [`Solver`] solves any square system, by MINRES, BiCGSTAB, IDR(s), GMRES and others, and least squares by LSMR. [`Amg`] is algebraic multigrid.
+//! - The module [`learning`] has what training a neural network takes beside products: losses, dropout, gradients, an optimiser.
 //! - The module [`distributed`] divides a system among several devices: matrices, vectors, products and conjugate gradients.
 //! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
 //!   device.
@@ -82,6 +83,7 @@ mod interop;
 #[cfg(feature = "io")]
 pub mod io;
 mod kernel_choice;
+pub mod learning;
 mod memory;
 mod offset;
 mod pieces;

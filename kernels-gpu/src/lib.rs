@@ -85,6 +85,9 @@ mod vector {
     pub mod vector_reduce;
 }
 
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "adam"))]
+#[path = "learning/adam.rs"]
+pub mod adam;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "aggregation"))]
 #[path = "reorder/aggregation.rs"]
 pub mod aggregation;
@@ -136,6 +139,9 @@ pub mod compact;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "components"))]
 #[path = "reorder/components.rs"]
 pub mod components;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cross_entropy"))]
+#[path = "learning/cross_entropy.rs"]
+pub mod cross_entropy;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_canonical"))]
 #[path = "stored/csr_canonical.rs"]
 pub mod csr_canonical;
@@ -172,6 +178,9 @@ pub mod cuthill_mckee;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dense_copy"))]
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dropout"))]
+#[path = "learning/dropout.rs"]
+pub mod dropout;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_dmma"))]
 #[path = "gemm/gemm_dmma/mod.rs"]
 pub mod gemm_dmma;
@@ -184,6 +193,9 @@ pub mod histogram;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "ilu"))]
 #[path = "triangular/ilu.rs"]
 pub mod ilu;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "map_backward"))]
+#[path = "learning/map_backward.rs"]
+pub mod map_backward;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "matrix_diagonal"))]
 #[path = "stored/matrix_diagonal.rs"]
 pub mod matrix_diagonal;
@@ -272,6 +284,7 @@ pub use vector::*;
 /// Every family, in the order of the names.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const FAMILIES: &[Family] = &[
+    adam::FAMILY,
     aggregation::FAMILY,
     amg_aggregates::FAMILY,
     amg_diagonals::FAMILY,
@@ -290,6 +303,7 @@ pub const FAMILIES: &[Family] = &[
     clustering::FAMILY,
     compact::FAMILY,
     components::FAMILY,
+    cross_entropy::FAMILY,
     csr_canonical::FAMILY,
     csr_kronecker::FAMILY,
     csr_merge::FAMILY,
@@ -302,10 +316,12 @@ pub const FAMILIES: &[Family] = &[
     csr_transpose::FAMILY,
     cuthill_mckee::FAMILY,
     dense_copy::FAMILY,
+    dropout::FAMILY,
     gemm_dmma::FAMILY,
     gemm_tiles::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,
+    map_backward::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
     padded_to_csr::FAMILY,
