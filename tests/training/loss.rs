@@ -68,7 +68,7 @@ pub(crate) fn losses<T: Scalar>(device: &Device) {
                     reference(&z, classes, &of_rows[i..=i]) / m
                 };
                 let slope = (8.0 * (of_row(h) - of_row(-h)) - (of_row(2.0 * h) - of_row(-2.0 * h))) / (12.0 * h);
-                (slope, 1e-6 * slope.abs() + (4.0 * epsilon::<T>() + 1e-11) / m)
+                (slope, 1e-6 * slope.abs() + (4.0 * epsilon::<T>() + 1e-10) / m)
             })
             .collect();
         // Rows without a label are not read.
