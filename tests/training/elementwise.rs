@@ -52,7 +52,7 @@ pub(crate) fn dropout<T: Scalar>(device: &Device) {
             dropout.apply(&step, y.slice_mut(first..first + n).unwrap()).unwrap();
             assert!(y.to_vec().unwrap() == expected, "{n} elements from {first} on, in place, p = {probability}");
             let mut y = device.upload_vec(&values).unwrap();
-            y.slice_mut(first..first + n).unwrap().fill(t(f64::NAN)).unwrap();
+            y.slice_mut(first..first + n).unwrap().fill(t::<T>(f64::NAN)).unwrap();
             let part = x.slice(first..first + n).unwrap();
             dropout.apply_from(&step, part, y.slice_mut(first..first + n).unwrap()).unwrap();
             assert!(y.to_vec().unwrap() == expected, "{n} elements from {first} on, p = {probability}");

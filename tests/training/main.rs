@@ -88,11 +88,12 @@ fn what_does_not_fit(device: &Device) {
     assert_eq!((labels.rows(), labels.classes(), labels.labelled()), (2, 3, 1));
     let (z, mut number) = (device.zeros_dense::<f32>((2, 3)).unwrap(), device.scalar(0.0).unwrap());
     let [tall, wide] = [(3, 3), (2, 4)].map(|size| device.zeros_dense::<f32>(size).unwrap());
+    let (far, far_labels) = (other.zeros_dense((2, 3)).unwrap(), Labels::new(&other, 3, &[None; 2]).unwrap());
     for of in [learning::cross_entropy::<f32>, learning::accuracy::<f32>] {
         wrong_length(of(tall.view(), &labels, &mut number), "the column of the logits");
         wrong_length(of(wide.view(), &labels, &mut number), "the row of the logits");
-        elsewhere(of(other.zeros_dense((2, 3)).unwrap().view(), &labels, &mut number), "the logits");
-        elsewhere(of(z.view(), &Labels::new(&other, 3, &[None; 2]).unwrap(), &mut number), "the labels");
+        elsewhere(of(far.view(), &labels, &mut number), "the logits");
+        elsewhere(of(z.view(), &far_labels, &mut number), "the labels");
     }
     let [mut tall, mut wide] = [tall, wide];
     wrong_length(learning::cross_entropy_backward(&z, &labels, &mut tall), "the column of the gradient");
