@@ -5,10 +5,11 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Amg, BlockCg, BlockJacobi, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense,
-    DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix,
-    HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions,
-    SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, TriangularSweeps, Weights, Zip,
+    Amg, BlockCg, BlockJacobi, BlockSize, BsrMatrix, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout,
+    Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai,
+    GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver,
+    SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver,
+    TriangularSweeps, Weights, Zip,
     distributed::{
         self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
     },
@@ -81,6 +82,8 @@ fn of_offset<T: Scalar, O: Offset>(device: &Device, csr: &CsrMatrix<T, O>) -> Re
     device.upload_with(csr, &SpmvOptions::default())?;
     device.upload(&CscMatrix::try_from(csr)?)?;
     let (dia, ell) = (DiaMatrix::try_from(csr)?, EllMatrix::try_from(csr)?);
+    let bsr = BsrMatrix::from_csr(csr, BlockSize::Auto)?;
+    let _ = (csr.blocks(), bsr.transpose()?, device.upload(&bsr)?, CsrMatrix::<T, O>::try_from(&bsr)?);
     let hyb = HybMatrix::try_from(csr)?;
     let _ = (device.upload(&dia)?, device.upload(&ell)?, device.upload(&hyb)?, csr.transpose()?);
     let back =

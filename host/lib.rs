@@ -19,7 +19,7 @@
 //! # Ok::<(), warpsparse::Error>(())
 //! ```
 //!
-//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`] and [`HybMatrix`] store a matrix on the host.
+//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`], [`HybMatrix`] and [`BsrMatrix`] store a matrix on the host.
 //!   They are valid by construction, and convert into one another by `From` and `TryFrom`. [`CsrView`], [`CscView`] and [`CooView`]
 //!   borrow their arrays. The module `io` reads and writes Matrix Market files and generates matrices.
 //! - [`Device`] is a GPU, the CPU, or, for tests, a GPU emulated on the CPU, which runs the GPU's kernels, checks every memory
@@ -118,7 +118,8 @@ pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, SpmmPlan, Upload};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{
-    CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, Format, HybMatrix,
+    BlockSize, Blocks, BsrMatrix, CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix,
+    Format, HybMatrix,
 };
 pub use gemm::{GemmOptions, gemm, gemm_autotune, gemm_choice, gemm_with};
 #[cfg(feature = "cust")]

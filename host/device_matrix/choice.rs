@@ -139,14 +139,16 @@ impl<T> Products<T> {
             Dense::Transposed(_) => {
                 unsupported("a CSC matrix: it has those of the transpose; upload CsrMatrix::try_from(&matrix)")
             }
-            Dense::None => unsupported("a matrix that is not in CSR on the device"),
+            Dense::None => unsupported("a matrix that is not in CSR or BSR on the device"),
         }
     }
 
     pub(super) fn dense_transposed(&self) -> Result<&dyn Spmm<T>> {
         match &self.dense {
             Dense::Transposed(operator) => Ok(&**operator),
-            Dense::Product(_) => unsupported("the transpose of a CSR matrix: upload CscMatrix::try_from(&matrix)"),
+            Dense::Product(_) => {
+                unsupported("the transpose of a matrix in CSR or BSR: upload CscMatrix::try_from(&matrix)")
+            }
             Dense::None => unsupported("the transpose of a matrix that is not in CSC on the device"),
         }
     }

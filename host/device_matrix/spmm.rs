@@ -46,7 +46,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`DeviceMismatch`](Error::DeviceMismatch)
     /// if an argument is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
-    /// in CSR on the device, and for sizes beyond the limits of a launch; [`OutOfMemory`](Error::OutOfMemory);
+    /// in CSR or BSR on the device, and for sizes beyond the limits of a launch; [`OutOfMemory`](Error::OutOfMemory);
     /// [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
     pub fn spmm<'f, 'b, 'c>(
         &self,

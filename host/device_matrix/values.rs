@@ -25,7 +25,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Replaces all values. The pattern and the chosen kernels stay. `values` is in the order of the values of the matrix that
     /// [`download`](Self::download) returns. For CSR, CSC, and COO sorted by row this is the order of the uploaded matrix.
-    /// For DIA and ELL, `values` includes the padding, which is ignored; for HYB it holds the values of the ELL part, then those of the COO part.
+    /// For DIA, ELL and BSR, `values` includes the padding, which is ignored; for HYB it holds the values of the ELL part, then those of the COO part.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};

@@ -1,6 +1,7 @@
 //! Products of sparse matrices and dense vectors.
 
 pub(crate) mod autotune;
+pub(crate) mod bsr;
 pub(crate) mod coo;
 pub(crate) mod cpu;
 pub(crate) mod csr;

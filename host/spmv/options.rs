@@ -2,7 +2,7 @@
 
 use kernels_gpu::{spmv_csr_adaptive::MAX_PIECE, spmv_csr_packed::MAX_LANES};
 
-use crate::{Error, Result};
+use crate::{BlockSize, Error, Result};
 
 /// Options for the format and the kernel of products with a CSR matrix.
 ///
@@ -68,6 +68,11 @@ pub enum FormatChoice {
     /// How values are stored is decided by the upload. [`update_values`](crate::DeviceMatrix::update_values) and scaling are
     /// [`Unsupported`](crate::Error::Unsupported) if the new values are not as few: one, or 256.
     Packed,
+    /// BSR with blocks of this size, on the CPU and in the emulator; not on a GPU yet. The upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it
+    /// would be mostly added zeros. [`Auto`](Self::Auto) does not choose it.
+    ///
+    /// Sums duplicates first. Zeros that fill up blocks are entries: an infinity or NaN in `x` that meets one reaches `y`.
+    Bsr(BlockSize),
 }
 
 impl FormatChoice {

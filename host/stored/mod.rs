@@ -1,5 +1,6 @@
 //! What a matrix on a device holds, whatever its products are: its values, which may change, its diagonal, and the way back to the host.
 
+mod bsr;
 mod coo;
 mod csr;
 mod dia;
@@ -11,6 +12,7 @@ mod values;
 
 use std::{fmt, sync::Arc};
 
+pub(crate) use bsr::BsrArrays;
 pub(crate) use coo::CooArrays;
 pub(crate) use csr::{Csr, CsrArrays};
 pub(crate) use dia::DiaArrays;
@@ -79,6 +81,7 @@ pub(crate) enum InFormat<'a, T> {
     Hyb(&'a HybArrays<T>),
     /// Unpacked on the host only.
     Packed,
+    Bsr(&'a Arc<BsrArrays<T>>),
 }
 
 /// A factor for each row, and one for each column.

@@ -115,6 +115,12 @@ pub mod block_jacobi;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "breadth_first"))]
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "bsr_to_csr"))]
+#[path = "algebra/bsr_to_csr.rs"]
+pub mod bsr_to_csr;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "bsr_values"))]
+#[path = "stored/bsr_values.rs"]
+pub mod bsr_values;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_csr"))]
 #[path = "cg/cg_csr.rs"]
 pub mod cg_csr;
@@ -160,6 +166,9 @@ pub mod csr_sort_rows;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_structure"))]
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_bsr"))]
+#[path = "algebra/csr_to_bsr.rs"]
+pub mod csr_to_bsr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_coo"))]
 #[path = "algebra/csr_to_coo.rs"]
 pub mod csr_to_coo;
@@ -238,12 +247,18 @@ pub mod spgemm_short;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_values"))]
 #[path = "algebra/spgemm_values.rs"]
 pub mod spgemm_values;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_bsr"))]
+#[path = "spmm/spmm_bsr.rs"]
+pub mod spmm_bsr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr"))]
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr_reduce"))]
 #[path = "spmm/spmm_csr_reduce.rs"]
 pub mod spmm_csr_reduce;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_bsr"))]
+#[path = "spmv/spmv_bsr.rs"]
+pub mod spmv_bsr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_coo"))]
 #[path = "spmv/spmv_coo.rs"]
 pub mod spmv_coo;
@@ -295,6 +310,8 @@ pub const FAMILIES: &[Family] = &[
     block_cg::FAMILY,
     block_jacobi::FAMILY,
     breadth_first::FAMILY,
+    bsr_to_csr::FAMILY,
+    bsr_values::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
@@ -310,6 +327,7 @@ pub const FAMILIES: &[Family] = &[
     csr_select::FAMILY,
     csr_sort_rows::FAMILY,
     csr_structure::FAMILY,
+    csr_to_bsr::FAMILY,
     csr_to_coo::FAMILY,
     csr_to_dia::FAMILY,
     csr_to_ell::FAMILY,
@@ -336,8 +354,10 @@ pub const FAMILIES: &[Family] = &[
     spgemm_rows::FAMILY,
     spgemm_short::FAMILY,
     spgemm_values::FAMILY,
+    spmm_bsr::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
+    spmv_bsr::FAMILY,
     spmv_coo::FAMILY,
     spmv_csr_adaptive::FAMILY,
     spmv_csr_packed::FAMILY,

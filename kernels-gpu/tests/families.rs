@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use kernels_gpu::{
-    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tiles, spmm_csr, spmm_csr_reduce,
-    spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
+    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tiles, spmm_bsr, spmm_csr, spmm_csr_reduce,
+    spmv_bsr, spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
 };
 
 /// The families' files, as (name, text): a file that declares a family, and for a folder also the files beside it.
@@ -79,6 +79,12 @@ fn names_are_those_of_the_keys() {
         let (dtype, bits, lanes) = (of(key.dtype), 8 * key.column_bytes, key.lanes);
         assert_eq!(key.entry().name, format!("spmv_csr_packed_{dtype}_c{bits}{values}_t{lanes}"));
     }
+    for key in spmv_bsr::KEYS {
+        assert_eq!(key.entry().name, format!("spmv_bsr_{}_b{}", of(key.dtype), key.size));
+    }
+    for key in spmm_bsr::KEYS {
+        assert_eq!(key.entry().name, format!("spmm_bsr_{}_b{}", of(key.dtype), key.size));
+    }
     for key in cg_csr::KEYS {
         let compensated = if key.compensated { "_compensated" } else { "" };
         assert_eq!(key.entry().name, format!("cg_csr_{}_t{}{compensated}", of(key.dtype), key.lanes));
@@ -121,9 +127,9 @@ fn keys_are_unique() {
         )*};
     }
     check!(cg_csr cg_mixed cg_persistent cg_steps compact csr_canonical csr_kronecker csr_merge csr_select);
-    check!(csr_to_coo csr_to_dia csr_to_ell padded_to_csr);
+    check!(bsr_to_csr bsr_values csr_to_bsr csr_to_coo csr_to_dia csr_to_ell padded_to_csr);
     check!(csr_sort_rows csr_structure csr_transpose dense_copy gemm_dmma gemm_tiles histogram matrix_diagonal matrix_scale);
     check!(prefix_sum radix_count radix_sort run_sums spgemm_bitmap spgemm_gather spgemm_hash spgemm_rows);
     check!(spgemm_short spgemm_values spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector);
-    check!(spmv_dia spmv_ell triplets vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
+    check!(spmm_bsr spmv_bsr spmv_dia spmv_ell triplets vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
 }

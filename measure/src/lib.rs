@@ -18,7 +18,7 @@ use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
+use warpsparse::{BlockSize, Device, FormatChoice, Result, Structure, io::MatrixSource};
 
 use self::clock::Repeats;
 pub use self::{
@@ -68,6 +68,7 @@ pub enum FormatName {
     Hyb,
     Narrow,
     Packed,
+    Bsr,
 }
 
 impl From<FormatName> for FormatChoice {
@@ -81,6 +82,7 @@ impl From<FormatName> for FormatChoice {
             FormatName::Hyb => Self::Hyb,
             FormatName::Narrow => Self::Narrow,
             FormatName::Packed => Self::Packed,
+            FormatName::Bsr => Self::Bsr(BlockSize::Auto),
         }
     }
 }

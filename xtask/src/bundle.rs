@@ -19,6 +19,7 @@ const BUILT: &[&str] = &[
     "--test=algorithms",
     "--test=amg",
     "--test=block_cg",
+    "--test=bsr",
     "--test=cg",
     "--test=cg_misuse",
     "--test=convert",
