@@ -5,11 +5,11 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Amg, BlockCg, BlockJacobi, BlockSize, BsrMatrix, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout,
-    Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai,
-    GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver,
-    SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver,
-    TriangularSweeps, Weights, Zip,
+    Amg, Attention, AttentionGradients, AttentionInputs, BlockCg, BlockJacobi, BlockSize, BsrMatrix, Cg, Chebyshev,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Diagonal,
+    Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset,
+    Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions,
+    Tolerance, Triangle, TriangularSolver, TriangularSweeps, Weights, Zip,
     distributed::{
         self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
     },
@@ -52,6 +52,7 @@ fn of<T: Scalar>(device: &Device) -> Result<()> {
     let mut dense = device.upload_dense::<T>((0, 0), &[])?;
     training(&mut x, &mut dense)?;
     products(&mut device.upload(&csr)?, &mut x, &mut dense)?;
+    graphs(&device.upload(&csr)?, one, &mut dense)?;
     solvers(&device.upload(&csr)?, &mut x)?;
     distributed::run(&[], |communicator| over_ranks(communicator, &csr, one)).map(|_| ())
 }
@@ -170,6 +171,27 @@ fn training<T: Scalar>(x: &mut DeviceVec<T>, dense: &mut DeviceDense<T>) -> Resu
     learning::cross_entropy(&logits, &labels, &mut number)?;
     learning::accuracy(&logits, &labels, &mut number)?;
     learning::cross_entropy_backward(&logits, &labels, &mut *dense)
+}
+
+fn graphs<T: Scalar>(a: &DeviceMatrix<T>, one: T, c: &mut DeviceDense<T>) -> Result<()> {
+    let (graph, device) = (a.adjacency()?, a.device());
+    let zeros = || device.zeros_dense::<T>((0, 0));
+    let b = zeros()?;
+    graph.sddmm(one, &b, &b, one, &mut *c)?;
+    graph.sddmm_weighted(one, &b, &b, &b, one, &mut *c)?;
+    graph.sddmm_backward(&b, &b, &b, None, None)?;
+    graph.spmm(one, &b, &b, one, &mut *c)?;
+    graph.spmm_transposed(one, &b, &b, one, &mut *c)?;
+    graph.spmm_backward(&b, &b, &b, None, None)?;
+    graph.extremum_backward(None, &device.zeros_dense::<u32>((0, 0))?, &b, &b, None, None)?;
+    graph.edge_softmax(&b, &mut *c)?;
+    graph.edge_softmax_backward(&b, &b, &mut *c)?;
+    let inputs = AttentionInputs { row_scores: b.view(), col_scores: b.view(), features: b.view() };
+    graph.attention(&Attention::default(), inputs, &mut *c, &mut zeros()?)?;
+    let (mut of_rows, mut of_cols) = (zeros()?, zeros()?);
+    let (row_scores, col_scores) = (of_rows.view_mut(), of_cols.view_mut());
+    let gradients = AttentionGradients { row_scores, col_scores, features: c.view_mut() };
+    graph.attention_backward(&Attention::default(), inputs, &b, &b, &b, gradients)
 }
 
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {

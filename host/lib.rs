@@ -29,6 +29,7 @@
 //!   [`SpmvOptions`] overrides the choice of format and kernel, or makes it by timing.
 //! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, a [`DeviceDense`] in any [`DenseLayout`].
 //!   [`DeviceMatrix::spmm_reduce`] computes the mean, maximum or minimum over neighbours instead of the sum.
+//! - [`Adjacency`] has the operations of graph networks on values of edges, such as attention, and their gradients.
 //! - [`gemm`] multiplies dense matrices, row-major or column-major; [`gemm_with`] uses the kernel chosen by [`GemmOptions`], and
 //!   [`gemm_autotune`] finds the fastest one.
 //! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers.
@@ -74,6 +75,7 @@ pub mod distributed;
 mod error;
 mod formats;
 mod gemm;
+mod graph;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 #[cfg(all(shared_instances, not(test)))]
@@ -122,6 +124,7 @@ pub use formats::{
     Format, HybMatrix,
 };
 pub use gemm::{GemmOptions, gemm, gemm_autotune, gemm_choice, gemm_with};
+pub use graph::{Adjacency, Attention, AttentionGradients, AttentionInputs};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
 pub use kernel_choice::KernelChoice;

@@ -6,11 +6,12 @@ use kernels_gpu::spmm_bsr::{Args, COLUMNS, Key, grid_size};
 
 use super::{
     Multiply, OnCpu, Product, Reduction, Spmm, SpmmOptions,
-    cpu::{BLOCK, Rows, RowsMut, add_row},
+    cpu::{BLOCK, add_row},
     shares::columns,
 };
 use crate::{
     BsrMatrix, Error, KernelChoice, Result, Scalar,
+    dense::{Rows, RowsMut},
     device::{cpu_threads, launch},
     spmv::output,
     stored::BsrArrays,

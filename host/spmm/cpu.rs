@@ -6,7 +6,10 @@ use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
 use super::{Multiply, Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
 use crate::{
-    CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads, spmv::output,
+    CsrMatrix, KernelChoice, Offset, Result, Scalar,
+    dense::{Rows, RowsMut},
+    device::cpu_threads,
+    spmv::output,
 };
 
 /// Columns whose sums are accumulated together: they fit in registers and the L1 cache.
@@ -15,49 +18,6 @@ pub(super) const BLOCK: usize = 32;
 /// A CSR matrix in host memory.
 #[derive(Debug)]
 pub(crate) struct OnCpu<M>(pub(crate) M);
-
-/// A row-major dense matrix of `cols` columns, from its first element on.
-#[derive(Clone, Copy)]
-pub(super) struct Rows<'a, T> {
-    elements: &'a [T],
-    leading_dimension: usize,
-}
-
-/// A row-major dense matrix to write to, from its first element on.
-pub(super) struct RowsMut<'a, T> {
-    elements: &'a mut [T],
-    leading_dimension: usize,
-}
-
-impl<'a, T: Element> Rows<'a, T> {
-    pub(super) fn new(matrix: DenseRef<'a, T>) -> Self {
-        let elements = matrix.vec().buffer().on_cpu();
-        Self { elements: elements.get(matrix.offset()..).unwrap_or(&[]), leading_dimension: matrix.leading_dimension() }
-    }
-}
-
-impl<'a, T: Element> RowsMut<'a, T> {
-    /// `matrix` has rows and columns.
-    pub(super) fn new(matrix: DenseMut<'a, T>) -> Self {
-        let leading_dimension = matrix.leading_dimension();
-        let first = matrix.offset();
-        let last = first + (matrix.nrows() - 1) * leading_dimension + matrix.ncols();
-        let elements = matrix.into_vec().parts_mut().1.on_cpu_mut();
-        Self { elements: &mut elements[first..last], leading_dimension }
-    }
-
-    /// The rows, with what lies between them.
-    pub(super) fn rows(self) -> impl Iterator<Item = &'a mut [T]> {
-        self.elements.chunks_mut(self.leading_dimension)
-    }
-
-    #[cfg(feature = "rayon")]
-    pub(super) fn split_at(self, row: usize) -> (Self, Self) {
-        let Self { elements, leading_dimension } = self;
-        let (below, above) = elements.split_at_mut(row * leading_dimension);
-        (Self { elements: below, leading_dimension }, Self { elements: above, leading_dimension })
-    }
-}
 
 impl<T: Scalar, O: Offset> Multiply<T> for OnCpu<CsrMatrix<T, O>> {
     fn multiply(&self, product: Product<'_, T>) -> Result<()> {

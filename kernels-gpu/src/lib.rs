@@ -79,7 +79,7 @@ mod vector {
     pub mod vector_map;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_move"))]
     pub mod vector_move;
-    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random"))]
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random", kernel_family = "graph_attention"))]
     pub mod vector_random;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_reduce"))]
     pub mod vector_reduce;
@@ -190,12 +190,27 @@ pub mod dense_copy;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dropout"))]
 #[path = "learning/dropout.rs"]
 pub mod dropout;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "edge_softmax"))]
+#[path = "graph/edge_softmax.rs"]
+pub mod edge_softmax;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_dmma"))]
 #[path = "gemm/gemm_dmma/mod.rs"]
 pub mod gemm_dmma;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tiles"))]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "graph_attention"))]
+#[path = "graph/graph_attention/mod.rs"]
+pub mod graph_attention;
+#[cfg(any(
+    not(target_arch = "nvptx64"),
+    kernel_family = "edge_softmax",
+    kernel_family = "graph_attention",
+    kernel_family = "sddmm",
+    kernel_family = "spmm_heads"
+))]
+#[path = "graph/graph_lists.rs"]
+pub mod graph_lists;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "histogram"))]
 #[path = "primitives/histogram.rs"]
 pub mod histogram;
@@ -229,6 +244,9 @@ pub mod row_levels;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "run_sums"))]
 #[path = "primitives/run_sums.rs"]
 pub mod run_sums;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "sddmm"))]
+#[path = "graph/sddmm.rs"]
+pub mod sddmm;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_bitmap"))]
 #[path = "algebra/spgemm_bitmap.rs"]
 pub mod spgemm_bitmap;
@@ -256,6 +274,9 @@ pub mod spmm_csr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr_reduce"))]
 #[path = "spmm/spmm_csr_reduce.rs"]
 pub mod spmm_csr_reduce;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_heads"))]
+#[path = "graph/spmm_heads.rs"]
+pub mod spmm_heads;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_bsr"))]
 #[path = "spmv/spmv_bsr.rs"]
 pub mod spmv_bsr;
@@ -335,8 +356,10 @@ pub const FAMILIES: &[Family] = &[
     cuthill_mckee::FAMILY,
     dense_copy::FAMILY,
     dropout::FAMILY,
+    edge_softmax::FAMILY,
     gemm_dmma::FAMILY,
     gemm_tiles::FAMILY,
+    graph_attention::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,
     map_backward::FAMILY,
@@ -348,6 +371,7 @@ pub const FAMILIES: &[Family] = &[
     radix_sort::FAMILY,
     row_levels::FAMILY,
     run_sums::FAMILY,
+    sddmm::FAMILY,
     spgemm_bitmap::FAMILY,
     spgemm_gather::FAMILY,
     spgemm_hash::FAMILY,
@@ -357,6 +381,7 @@ pub const FAMILIES: &[Family] = &[
     spmm_bsr::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
+    spmm_heads::FAMILY,
     spmv_bsr::FAMILY,
     spmv_coo::FAMILY,
     spmv_csr_adaptive::FAMILY,

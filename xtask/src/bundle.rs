@@ -32,6 +32,7 @@ const BUILT: &[&str] = &[
     "--test=gemm",
     "--test=graph",
     "--test=krylov",
+    "--test=learning",
     "--test=least_squares",
     "--test=matrix_values",
     "--test=orders_on_device",
