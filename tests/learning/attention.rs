@@ -145,7 +145,7 @@ pub(crate) fn attention_on<T: Scalar>(
 pub(crate) fn attention<T: Scalar>(device: &Device) {
     for (name, matrix) in graphs::<T>(device) {
         let graph = device.upload(&matrix).unwrap().adjacency().unwrap();
-        for shape in shapes(device, &matrix) {
+        for shape in shapes(&matrix).iter().copied() {
             let numbers = Numbers::new(&matrix, shape.0, shape.1);
             for (slope, rate, seed) in [(0.2, 0.0, 0), (0.01, 0.5, 42)] {
                 let options = Attention::default().slope(slope).dropout(rate, seed);

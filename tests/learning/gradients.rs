@@ -31,7 +31,7 @@ fn small_graphs() -> impl Strategy<Value = CsrMatrix<f64>> {
 pub(crate) fn finite_differences(device: &Device) {
     let (name, cases) = match device.to_string() == "cpu" {
         true => ("gradients_cpu", 40),
-        false => ("gradients_emulated", 2),
+        false => ("gradients_emulated", 10),
     };
     let shapes = prop_oneof![Just((1, 1)), Just((1, 3)), Just((2, 2)), Just((3, 1)), Just((1, 4))];
     properties::check(name, cases, (small_graphs(), shapes, any::<u64>()), |(matrix, shape, seed)| {
