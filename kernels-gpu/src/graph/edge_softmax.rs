@@ -28,7 +28,7 @@ use crate::{
     args::args,
     csr_rows::group_mask,
     family::family,
-    graph_lists::{larger, max_over_group, negative_infinity, place, shift, sum_over_group},
+    graph_lists::{larger, max_over_group, negative_infinity, part_of, place, shift, sum_over_group},
     grid::group_index,
     math::Math,
 };
@@ -114,7 +114,7 @@ impl Share {
     #[inline(always)]
     unsafe fn new<const LANES: u32>(rows: u32, heads: u32, offsets: *const u32) -> Option<Self> {
         let group = group_index::<BLOCK_SIZE>(LANES);
-        let (row, head) = (group / u64::from(heads), (group % u64::from(heads)) as u32);
+        let (row, head) = part_of(group, heads);
         if row >= u64::from(rows) {
             return None;
         }

@@ -70,6 +70,14 @@ pub const fn grid_size(groups: u64, lanes: u32) -> u64 {
     groups.div_ceil((BLOCK_SIZE / lanes) as u64)
 }
 
+/// Which of things that have so many parts, at least one, a number is of, and which part.
+#[inline(always)]
+pub(crate) fn part_of(number: u64, parts: u32) -> (u64, u32) {
+    // So that the compiler knows that it is not 0, and leaves out a panic.
+    let parts = u64::from(parts.max(1));
+    (number / parts, (number % parts) as u32)
+}
+
 /// The place of an element in rows that are `stride` elements apart.
 #[inline(always)]
 pub(crate) fn place(row: u32, stride: u64, column: u32) -> usize {

@@ -39,7 +39,7 @@ use crate::{
     csr_rows::{group_mask, row_of},
     epilogue::combine,
     family::family,
-    graph_lists::{Lists, place, sum_over_group},
+    graph_lists::{Lists, part_of, place, sum_over_group},
     grid::group_index,
     unroll::unroll,
 };
@@ -131,7 +131,7 @@ unsafe fn sddmm<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES:
     thread::launch_bounds::<BLOCK_SIZE, 8>();
     let group = group_index::<BLOCK_SIZE>(LANES);
     let Lists { lists: rows, entries, offsets, .. } = args.rows;
-    let (piece, head) = (group / u64::from(args.heads), (group % u64::from(args.heads)) as u32);
+    let (piece, head) = part_of(group, args.heads);
     if piece >= u64::from(entries.div_ceil(PIECE)) {
         return;
     }

@@ -34,7 +34,7 @@ use crate::{
     args::args,
     epilogue::combine,
     family::family,
-    graph_lists::{Lists, place},
+    graph_lists::{Lists, part_of, place},
     grid::group_index,
     unroll::unroll,
 };
@@ -118,8 +118,7 @@ unsafe fn sums<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: 
     const { assert!(VECTOR * size_of::<T>() <= 16 && (VECTOR == 1 || !MARKED)) }
     thread::launch_bounds::<BLOCK_SIZE, 8>();
     let group = group_index::<BLOCK_SIZE>(LANES);
-    let tiles = u64::from(tiles(args.cols, VECTOR as u32 * LANES));
-    let (list, tile) = (group / tiles, (group % tiles) as u32);
+    let (list, tile) = part_of(group, tiles(args.cols, VECTOR as u32 * LANES));
     let first = (tile * LANES + thread::thread_idx_x() % LANES) * VECTOR as u32;
     if list >= u64::from(args.lists.lists) || first >= args.cols {
         return;
@@ -161,7 +160,7 @@ unsafe fn over_entries<T: Scalar, const MARKED: bool, const VECTOR: usize>(
     list: u32,
     first: u32,
 ) -> [T; VECTOR] {
-    let head = first / args.width;
+    let (head, _) = part_of(u64::from(first), args.width);
     let mut sums = [T::ZERO; VECTOR];
     // SAFETY: the entries of the list exist, and their neighbours' rows.
     unsafe {
@@ -179,7 +178,7 @@ unsafe fn over_entries<T: Scalar, const MARKED: bool, const VECTOR: usize>(
                         weights[K as usize] = T::ONE;
                         if !args.values.is_null() {
                             weights[K as usize] =
-                                mem::load_readonly(args.values.add(place(number, args.values_stride, head)));
+                                mem::load_readonly(args.values.add(place(number, args.values_stride, head as u32)));
                         }
                         let row = args.b.add(place(neighbour, args.b_stride, first));
                         let elements = &mut rows[K as usize];

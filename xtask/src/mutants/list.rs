@@ -929,8 +929,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "learning",
         "graph/spmm_heads.rs",
         "values are found by the places of entries, not by their numbers",
-        "mem::load_readonly(args.values.add(place(number, args.values_stride, head)));",
-        "mem::load_readonly(args.values.add(place((at + K as usize) as u32, args.values_stride, head)));",
+        "mem::load_readonly(args.values.add(place(number, args.values_stride, head as u32)));",
+        "mem::load_readonly(args.values.add(place((at + K as usize) as u32, args.values_stride, head as u32)));",
     ),
     mutant(
         "learning",

@@ -41,7 +41,7 @@ impl<T: Math> Entry<T> {
 /// The rules at the head of the module.
 #[inline(always)]
 pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
-    thread::launch_bounds::<BLOCK_SIZE, 8>();
+    thread::launch_bounds::<BLOCK_SIZE, 4>();
     let inputs = &args.inputs;
     let (width, mask) = (inputs.width, group_mask::<LANES>());
     // SAFETY: the row of the share exists, its entries and their columns; the whole group is here.
@@ -104,7 +104,7 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
 /// The rules at the head of the module.
 #[inline(always)]
 pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T>) {
-    thread::launch_bounds::<BLOCK_SIZE, 8>();
+    thread::launch_bounds::<BLOCK_SIZE, 4>();
     let inputs = &args.inputs;
     let (width, mask) = (inputs.width, group_mask::<LANES>());
     // SAFETY: the column of the share exists, its entries and their rows; the whole group is here.

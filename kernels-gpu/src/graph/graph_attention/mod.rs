@@ -52,7 +52,7 @@ use crate::{
     DType, Scalar,
     args::args,
     family::family,
-    graph_lists::{Lists, place},
+    graph_lists::{Lists, part_of, place},
     grid::group_index,
     math::Math,
     vector_random::philox,
@@ -244,8 +244,8 @@ impl<T: Math> Inputs<T> {
     unsafe fn share<const LANES: u32>(&self, tiles: u32) -> Option<Share> {
         const { assert!(LANES >= 4 && WARP_SIZE.is_multiple_of(LANES)) }
         let group = group_index::<BLOCK_SIZE>(LANES);
-        let (rest, tile) = (group / u64::from(tiles), (group % u64::from(tiles)) as u32);
-        let (list, head) = (rest / u64::from(self.heads), (rest % u64::from(self.heads)) as u32);
+        let (rest, tile) = part_of(group, tiles);
+        let (list, head) = part_of(rest, self.heads);
         if list >= u64::from(self.lists.lists) {
             return None;
         }
