@@ -196,7 +196,7 @@ fn report_and_code(ptxas: &str, ptx: &Path, arch: Arch) -> Result<(String, Vec<u
     if !run.status.success() {
         bail!("ptxas does not assemble {}:\n{report}", ptx.display());
     }
-    Ok((report, fs::read(&cubin)?))
+    Ok((report.into_owned(), fs::read(&cubin)?))
 }
 
 /// Reads `ptxas -v`: per entry a line that names it, one on stack and spills, one on registers and shared memory.

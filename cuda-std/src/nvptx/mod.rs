@@ -25,8 +25,8 @@ pub(crate) use self::{
         tma_wait_stores,
     },
     memory::{
-        SharedAddress, commit_copies, load, prefetch, shared_copy_async, shared_declare, shared_dynamic, shared_load,
-        shared_offset, shared_store, store, wait_copies,
+        SharedAddress, commit_copies, load, load_readonly_narrow, prefetch, shared_copy_async, shared_declare,
+        shared_dynamic, shared_load, shared_offset, shared_store, store, wait_copies,
     },
     mma::{m8n8k4_f64, m16n8k4_f64, m16n8k8_f64, m16n8k16_f64},
     wgmma::{
