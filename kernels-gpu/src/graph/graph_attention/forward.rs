@@ -16,7 +16,7 @@ use crate::{
 /// The rules at the head of the module.
 #[inline(always)]
 pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
-    thread::launch_bounds::<BLOCK_SIZE, 6>();
+    thread::launch_bounds::<BLOCK_SIZE, 5>();
     let inputs = &args.inputs;
     let mask = group_mask::<LANES>();
     // SAFETY: the list of the share exists, its entries and their columns; the whole group is here.
