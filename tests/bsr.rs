@@ -216,8 +216,10 @@ fn bits_of_dense_products<T: Scalar>(device: &Device) {
         let (nrows, ncols, cols) = (20 * size - 1, 15 * size + 1, 37);
         let csr = full_blocks::<T>((nrows, ncols), size, 5);
         let (b, c) = (Dense::random(1, ncols, cols, 0, 0), old(nrows, cols, 0, 0, -0.5));
-        let found = [device.upload(&of(&csr, size)).unwrap(), device.upload(&csr).unwrap()].map(|a| {
-            let plan = a.spmm_plan(cols, &SpmmOptions::default()).unwrap();
+        let whole = SpmmOptions::default().split_threshold(1 << 20);
+        let in_bsr = (device.upload(&of(&csr, size)).unwrap(), SpmmOptions::default());
+        let found = [in_bsr, (device.upload(&csr).unwrap(), whole)].map(|(a, options)| {
+            let plan = a.spmm_plan(cols, &options).unwrap();
             bits(&dense::product(&plan, 1.25, &b, -0.5, &c))
         });
         assert!(found[0] == found[1], "blocks of {size}");
@@ -316,7 +318,7 @@ fn not_supported(device: &Device) {
 
 /// Solvers multiply by blocks, and block-Jacobi takes the blocks of the diagonal.
 fn block_jacobi_and_cg(device: &Device) {
-    let (size, nodes) = (3, 40);
+    let (size, nodes) = (3usize, 40);
     let rows = (0..size * nodes).map(|i| {
         let node = i / size;
         let columns = node.saturating_sub(1) * size..((node + 2) * size).min(size * nodes);
