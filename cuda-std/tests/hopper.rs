@@ -32,7 +32,7 @@ fn result(case: &Case) -> Vec<f32> {
 fn products_are_as_exact_as_their_sums() {
     let number = |i: usize| {
         let fraction = (i as f32 * 0.618_034).fract() + 0.5;
-        if i % 3 == 0 { -fraction } else { fraction }
+        if i.is_multiple_of(3) { -fraction } else { fraction }
     };
     for Product { case, reference, magnitudes } in products(&number) {
         let result = result(&case);

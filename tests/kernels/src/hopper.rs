@@ -101,7 +101,7 @@ unsafe fn multiply<const WIDTH: u32, const N: usize>(
                 full(present).wait(present / 2 % 2);
                 warp::sync_warp(u32::MAX);
                 sums = add(sums, operands(tile_of_a(present), tile_of_b(present)));
-                if i % 32 == 0 {
+                if i.is_multiple_of(32) {
                     empty(present).arrive();
                 }
             }
