@@ -131,9 +131,11 @@ impl<T: Math> Row<T> {
     #[inline(always)]
     unsafe fn new(logits: Logits<T>) -> Self {
         let index = group_index::<BLOCK_SIZE>(LANES);
-        // SAFETY: the row exists where its label is loaded.
-        let label =
-            if index < logits.rows { unsafe { mem::load(logits.labels.add(index as usize)) } } else { NO_LABEL };
+        let mut label = NO_LABEL;
+        if index < logits.rows {
+            // SAFETY: the row exists.
+            label = unsafe { mem::load(logits.labels.add(index as usize)) };
+        }
         Self { logits, index, lane: thread::thread_idx_x() % LANES, label }
     }
 
