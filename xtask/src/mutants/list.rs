@@ -927,6 +927,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "learning",
+        "graph/sddmm.rs",
+        "the marks of the first of four entries are those of all",
+        "if K < count && (!MARKED || mark == entry + K) {",
+        "if K < count && (!MARKED || mark == entry) {",
+    ),
+    mutant(
+        "learning",
         "graph/spmm_heads.rs",
         "values are found by the places of entries, not by their numbers",
         "mem::load_readonly(args.values.add(place(number, args.values_stride, head as u32)));",
