@@ -428,7 +428,7 @@ fn singular_systems_are_solved_or_refused_with_the_reason() {
 #[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 18] = [
         (&[], "MATRIX"),
         (&[grid, "--dimensions", "0"], "a whole number from 1 to 64"),
         (&[grid, "--damping", "-1"], "a damping is a number from 0 on"),

@@ -89,7 +89,7 @@ fn derivative<T: Scalar>(map: Map<T>, x: f64) -> f64 {
         Map::Ln => x.recip(),
         Map::Tanh => 4.0 * bell(2.0 * x),
         Map::Sigmoid => bell(x),
-        Map::Relu => is(!(x <= 0.0)),
+        Map::Relu => is(x > 0.0 || x.is_nan()),
         Map::LeakyRelu(slope) if x <= 0.0 => slope.to_f64(),
         Map::LeakyRelu(_) | Map::Add(_) => 1.0,
         Map::Mul(number) => number.to_f64(),

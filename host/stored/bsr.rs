@@ -88,7 +88,7 @@ impl<T: Scalar> Arrays<T> for Arc<BsrArrays<T>> {
 
     fn scale(&self, factors: Factors<'_, T>) -> Result<()> {
         let mut values = self.values.write()?;
-        if values.len() == 0 {
+        if values.is_empty() {
             return Ok(());
         }
         let blocks = bsr_values::grid_size(values.len() as u64);

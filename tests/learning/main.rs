@@ -240,7 +240,7 @@ fn softmax<T: Scalar>(device: &Device) {
 /// Infinite scores and NaN, in rows of one chunk of lanes and of several.
 fn extreme_scores<T: Scalar>(device: &Device) {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
-    let mut rows = vec![
+    let mut rows = [
         vec![-inf, 1.0, -inf, 1.0],
         vec![-inf, -inf],
         vec![inf, 0.0],

@@ -93,9 +93,11 @@ pub(crate) fn masks_are_independent(device: &Device) {
     }
 }
 
-/// Every function, with its values in `f64`.
-fn functions<T: Scalar>() -> Vec<(Map<T>, fn(f64) -> f64)> {
-    vec![
+/// A function, and its values in `f64`.
+type Function<T> = (Map<T>, fn(f64) -> f64);
+
+fn functions<T: Scalar>() -> [Function<T>; 12] {
+    [
         (Map::Abs, f64::abs),
         (Map::Sqrt, f64::sqrt),
         (Map::Recip, f64::recip),
