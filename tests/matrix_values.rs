@@ -74,8 +74,7 @@ fn in_formats<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(String,
             .chain(in_blocks)
             .filter_map(|format| {
                 let uploaded = device.upload_with(matrix, &SpmvOptions::default().format(format)).ok()?;
-                let name = if in_blocks == Some(format) { "BSR".into() } else { format!("{format:?}") };
-                Some((name, uploaded))
+                Some((format!("{format:?}"), uploaded))
             })
             .collect(),
     }
@@ -104,7 +103,7 @@ fn matrices_come_back<T: Scalar>(device: &Device) {
                 HostMatrix::Coo(_) => format == "Coo",
                 HostMatrix::Dia(_) => format == "Dia",
                 HostMatrix::Ell(_) => format == "Ell",
-                HostMatrix::Bsr(_) => format == "BSR",
+                HostMatrix::Bsr(_) => format == "Bsr(Fixed(3))",
                 HostMatrix::Hyb(_) => format.to_uppercase().starts_with("HYB"),
                 _ => false,
             };
