@@ -63,7 +63,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     }
 
     /// Returns the matrix `B` with `B[i, j] = A[row_permutation[i], col_permutation[j]]`: new row `i` is old row `row_permutation[i]`, and
-    /// likewise for columns. The entries of a row keep their order, as in [`CsrMatrix::permute`].
+    /// likewise for columns. The entries of a row keep their order, as in [`CsrMatrix::permute`](crate::CsrMatrix::permute).
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) if the length of a permutation is not the number of rows or columns;
