@@ -6,10 +6,10 @@
 //! `out[i] = sum(m[k] * p[k] * H[column of k])` over the entries `k` of row `i`. Without dropout `m[k]` is 1; with a rate of `q` it is 0 with a
 //! probability of `q`, and otherwise `1 / (1 - q)`.
 //!
-//! **Forward** ([`forward`]) the maximum and the sum of the exponentials run along: where a later score is larger than all before, what has been
+//! **Forward** (`forward`) the maximum and the sum of the exponentials run along: where a later score is larger than all before, what has been
 //! summed is scaled down (Milakov & Gimelshein, "Online normalizer calculation for softmax", 2018). The logarithm of a row's sum is stored.
 //!
-//! **Backward** ([`backward`]) it gives back `p[k] = exp(e[k] - log_sum[i])` (Dao et al., "FlashAttention", 2022). With the gradient `dout` of
+//! **Backward** (`backward`) it gives back `p[k] = exp(e[k] - log_sum[i])` (Dao et al., "FlashAttention", 2022). With the gradient `dout` of
 //! `out`, `delta[i] = dot(dout[i], out[i])` and `de[k] = p[k] * (m[k] * dot(dout[i], H[j]) - delta[i])`: a pass over rows sums `de[k]`, times the
 //! derivative of the leaky ReLU, to the gradient of `r[i]`; a pass over columns sums the same to the gradient of `c[j]`, and
 //! `m[k] * p[k] * dout[i]` to that of `H[j]`. Every pass gathers, so that the order of additions is fixed.
