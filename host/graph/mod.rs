@@ -37,7 +37,7 @@ use crate::{
 /// graph.sddmm(1.0, &x, &x, 0.0, &mut scores)?; // dot products of the vertices' rows
 /// assert_eq!(scores.to_vec()?, [5.0, 11.0, 25.0]);
 /// graph.edge_softmax(&scores, &mut weights)?;
-/// let mut sums = device.zeros_dense((2, 2))?;
+/// let mut sums = device.zeros_dense::<f64>((2, 2))?;
 /// graph.spmm(1.0, &weights, &x, 0.0, &mut sums)?; // means of neighbours, weighted by the softmax
 /// assert!((sums.to_vec()?[0] - 2.995).abs() < 1e-3);
 /// # Ok::<(), warpsparse::Error>(())
