@@ -1,6 +1,5 @@
 //! Products of sparse and dense matrices.
 
-mod bsr;
 mod choice;
 mod cpu;
 mod csr;
@@ -10,7 +9,6 @@ mod shares;
 
 use std::fmt;
 
-pub(crate) use bsr::GpuBsr;
 pub(crate) use cpu::OnCpu;
 pub(crate) use csr::GpuSpmm;
 pub use options::SpmmOptions;

@@ -3,17 +3,15 @@
 mod analysis;
 mod levels;
 mod solve;
-mod sweeps;
 
 use std::marker::PhantomData;
 
 pub(crate) use levels::{Rows, Schedule};
 pub(crate) use solve::Sides;
-pub use sweeps::TriangularSweeps;
 
 use crate::{
     DenseMut, DenseRef, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
-    conversion::Operand,
+    algebra::Operand,
     device::{self, check_length},
 };
 

@@ -7,7 +7,6 @@ mod block_jacobi;
 mod chebyshev;
 mod fsai;
 mod ilu;
-mod sweeps;
 
 use std::process::ExitCode;
 
@@ -16,6 +15,5 @@ fn main() -> ExitCode {
     trials.extend(block_jacobi::trials());
     trials.extend(chebyshev::trials());
     trials.extend(fsai::trials());
-    trials.extend(sweeps::trials());
     common::run(trials)
 }

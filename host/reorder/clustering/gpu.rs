@@ -14,9 +14,8 @@ use super::{
 };
 use crate::{
     Device, DeviceIndices, DeviceVec, Error, Result, Scalar,
-    conversion::copy_of,
+    algebra::{Runs, bits_below, copy_of, runs, sort_pairs},
     device::{KernelLaunch, launch},
-    primitives::{Runs, bits_below, runs, sort_pairs},
     stored::CsrArrays,
 };
 

@@ -11,9 +11,11 @@ use kernels_gpu::{
 
 use crate::{
     Device, DeviceIndices, DeviceVec, Result, Scalar,
-    algebra::symmetric::{reordered, symmetric},
+    algebra::{
+        bits_below, sort_pairs,
+        symmetric::{reordered, symmetric},
+    },
     device::{KernelLaunch, launch},
-    primitives::{bits_below, sort_pairs},
     stored::CsrArrays,
 };
 
