@@ -5,8 +5,9 @@
 //! 3. [`streams`]: streams, graphs, and which calls wait
 //! 4. [`precision`]: element types, error bounds and reproducibility
 //! 5. [`solvers`]: solving systems, and writing operators and solvers
-//! 6. [`without_a_gpu`]: the CPU, the emulator, and tests
-//! 7. [`cheat_sheet`]: for users of nalgebra-sparse, sprs, faer and SciPy
+//! 6. [`programs`]: a preconditioner, a graph network's layer, PageRank and power iteration, each in less than 30 lines
+//! 7. [`without_a_gpu`]: the CPU, the emulator, and tests
+//! 8. [`cheat_sheet`]: for users of nalgebra-sparse, sprs, faer and SciPy
 
 #[doc = include_str!("../docs/guide/formats.md")]
 pub mod formats {}
@@ -18,6 +19,8 @@ pub mod streams {}
 pub mod precision {}
 #[doc = include_str!("../docs/guide/solvers.md")]
 pub mod solvers {}
+#[doc = include_str!("../docs/guide/programs.md")]
+pub mod programs {}
 #[doc = include_str!("../docs/guide/without_a_gpu.md")]
 pub mod without_a_gpu {}
 #[doc = include_str!("../docs/guide/cheat_sheet.md")]

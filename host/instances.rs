@@ -5,14 +5,16 @@
 //! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
 
 use crate::{
-    Amg, BlockCg, BlockJacobi, Cg, Chebyshev, CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense,
-    DeviceMatrix, DeviceVec, DiaMatrix, Diagonal, Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix,
-    HybMatrix, Ilu, Jacobi, Map, Offset, Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions,
-    SpgemmPlan, SpmmOptions, SpmvOptions, Tolerance, Triangle, TriangularSolver, Weights, Zip,
+    Amg, Attention, AttentionGradients, AttentionInputs, BlockCg, BlockJacobi, BlockSize, BsrMatrix, Cg, Chebyshev,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Diagonal,
+    Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset,
+    Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions,
+    Tolerance, Triangle, TriangularSolver, TriangularSweeps, Weights, Zip,
     distributed::{
         self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
     },
     gemm_autotune, gemm_choice, gemm_with,
+    learning::{self, Adam, Dropout, Labels, StepCounter},
 };
 
 #[doc(hidden)]
@@ -48,7 +50,9 @@ fn of<T: Scalar>(device: &Device) -> Result<()> {
     let mut x = device.upload_vec::<T>(&[])?;
     vectors(&mut x, one)?;
     let mut dense = device.upload_dense::<T>((0, 0), &[])?;
+    training(&mut x, &mut dense)?;
     products(&mut device.upload(&csr)?, &mut x, &mut dense)?;
+    graphs(&device.upload(&csr)?, one, &mut dense)?;
     solvers(&device.upload(&csr)?, &mut x)?;
     distributed::run(&[], |communicator| over_ranks(communicator, &csr, one)).map(|_| ())
 }
@@ -79,6 +83,8 @@ fn of_offset<T: Scalar, O: Offset>(device: &Device, csr: &CsrMatrix<T, O>) -> Re
     device.upload_with(csr, &SpmvOptions::default())?;
     device.upload(&CscMatrix::try_from(csr)?)?;
     let (dia, ell) = (DiaMatrix::try_from(csr)?, EllMatrix::try_from(csr)?);
+    let bsr = BsrMatrix::from_csr(csr, BlockSize::Auto)?;
+    let _ = (csr.blocks(), bsr.transpose()?, device.upload(&bsr)?, CsrMatrix::<T, O>::try_from(&bsr)?);
     let hyb = HybMatrix::try_from(csr)?;
     let _ = (device.upload(&dia)?, device.upload(&ell)?, device.upload(&hyb)?, csr.transpose()?);
     let back =
@@ -153,6 +159,41 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     dense.assign(b.transpose())
 }
 
+fn training<T: Scalar>(x: &mut DeviceVec<T>, dense: &mut DeviceDense<T>) -> Result<()> {
+    let (device, y) = (x.device().clone(), x.device().zeros::<T>(0)?);
+    let (step, dropout) = (StepCounter::new(&device)?, Dropout::new(0.0, 0)?);
+    dropout.apply(&step, &mut *x)?;
+    dropout.apply_from(&step, &y, &mut *x)?;
+    learning::map_backward(Map::Relu, &y, &mut *x)?;
+    Adam::new(&device, 0, 0.0)?.betas(0.0, 0.0)?.epsilon(0.0)?.weight_decay(0.0)?.update(&step, &y, &mut *x)?;
+    let (labels, logits) = (Labels::new(&device, 0, &[])?, learning::glorot_uniform::<T>(&device, 0, (0, 0))?);
+    let mut number = device.scalar(T::default())?;
+    learning::cross_entropy(&logits, &labels, &mut number)?;
+    learning::accuracy(&logits, &labels, &mut number)?;
+    learning::cross_entropy_backward(&logits, &labels, &mut *dense)
+}
+
+fn graphs<T: Scalar>(a: &DeviceMatrix<T>, one: T, c: &mut DeviceDense<T>) -> Result<()> {
+    let (graph, device) = (a.adjacency()?, a.device());
+    let zeros = || device.zeros_dense::<T>((0, 0));
+    let b = zeros()?;
+    graph.sddmm(one, &b, &b, one, &mut *c)?;
+    graph.sddmm_weighted(one, &b, &b, &b, one, &mut *c)?;
+    graph.sddmm_backward(&b, &b, &b, None, None)?;
+    graph.spmm(one, &b, &b, one, &mut *c)?;
+    graph.spmm_transposed(one, &b, &b, one, &mut *c)?;
+    graph.spmm_backward(&b, &b, &b, None, None)?;
+    graph.extremum_backward(None, &device.zeros_dense::<u32>((0, 0))?, &b, &b, None, None)?;
+    graph.edge_softmax(&b, &mut *c)?;
+    graph.edge_softmax_backward(&b, &b, &mut *c)?;
+    let inputs = AttentionInputs { row_scores: b.view(), col_scores: b.view(), features: b.view() };
+    graph.attention(&Attention::default(), inputs, &mut *c, &mut zeros()?)?;
+    let (mut of_rows, mut of_cols) = (zeros()?, zeros()?);
+    let (row_scores, col_scores) = (of_rows.view_mut(), of_cols.view_mut());
+    let gradients = AttentionGradients { row_scores, col_scores, features: c.view_mut() };
+    graph.attention_backward(&Attention::default(), inputs, &b, &b, &b, gradients)
+}
+
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     let b = x.device().zeros::<T>(0)?;
     Cg::new(a).preconditioner(Jacobi::new(a)?).solve(&b, x)?;
@@ -173,12 +214,13 @@ fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {
     fsai.apply((&b).into(), (&mut *x).into())?;
     let mut ilu = Ilu::symmetric(a)?;
     ilu.update_values(a)?;
-    let _ = (ilu.factors()?, ilu.levels());
+    let _ = (ilu.factors()?, ilu.levels(), Ilu::fixed_point(a, 1)?.with_sweeps(1)?, Ilu::symmetric_fixed_point(a, 1)?);
     let mut solver = Solver::new(a).preconditioner(Ilu::new(a)?).keep_last();
     solver.solve(&b, x)?;
     let triangle = TriangularSolver::new(a, Triangle::Lower, Diagonal::Unit)?;
     triangle.solve_dense(b.matrix((0, 0))?, x.matrix_mut((0, 0))?)?;
     TriangularSolver::transposed(a, Triangle::Lower, Diagonal::Unit)?;
+    TriangularSweeps::new(a, Triangle::Lower, Diagonal::Unit, 1)?.solve(&b, &mut *x)?;
     a.solve_triangular(Triangle::Lower, Diagonal::Unit, &b, x)
 }
 

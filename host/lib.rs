@@ -19,7 +19,7 @@
 //! # Ok::<(), warpsparse::Error>(())
 //! ```
 //!
-//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`] and [`HybMatrix`] store a matrix on the host.
+//! - [`CsrMatrix`], [`CscMatrix`], [`CooMatrix`], [`DiaMatrix`], [`EllMatrix`], [`HybMatrix`] and [`BsrMatrix`] store a matrix on the host.
 //!   They are valid by construction, and convert into one another by `From` and `TryFrom`. [`CsrView`], [`CscView`] and [`CooView`]
 //!   borrow their arrays. The module `io` reads and writes Matrix Market files and generates matrices.
 //! - [`Device`] is a GPU, the CPU, or, for tests, a GPU emulated on the CPU, which runs the GPU's kernels, checks every memory
@@ -29,6 +29,7 @@
 //!   [`SpmvOptions`] overrides the choice of format and kernel, or makes it by timing.
 //! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, a [`DeviceDense`] in any [`DenseLayout`].
 //!   [`DeviceMatrix::spmm_reduce`] computes the mean, maximum or minimum over neighbours instead of the sum.
+//! - [`Adjacency`] has the operations of graph networks on values of edges, such as attention, and their gradients.
 //! - [`gemm`] multiplies dense matrices, row-major or column-major; [`gemm_with`] uses the kernel chosen by [`GemmOptions`], and
 //!   [`gemm_autotune`] finds the fastest one.
 //! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers.
@@ -38,6 +39,7 @@
 //!   [`Jacobi`] or your own [`Preconditioner`]. [`Tolerance`] sets the stopping criterion, [`SolveInfo`] reports the result.
 //!   [`BlockCg`] solves for many right-hand sides at once.
 //! - [`Solver`] solves any square system, by MINRES, BiCGSTAB, IDR(s), GMRES and others, and least squares by LSMR. [`Amg`] is algebraic multigrid.
+//! - The module [`learning`] has what training a neural network takes beside products: losses, dropout, gradients, an optimiser.
 //! - The module [`distributed`] divides a system among several devices: matrices, vectors, products and conjugate gradients.
 //! - [`Structure`] describes a matrix: row lengths, bandwidths, diagonals and locality. The upload of a CSR matrix computes it on the
 //!   device.
@@ -65,6 +67,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod algebra;
+mod conversion;
 mod dense;
 mod device;
 mod device_matrix;
@@ -72,6 +75,7 @@ pub mod distributed;
 mod error;
 mod formats;
 mod gemm;
+mod graph;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 #[cfg(all(shared_instances, not(test)))]
@@ -81,9 +85,11 @@ mod interop;
 #[cfg(feature = "io")]
 pub mod io;
 mod kernel_choice;
+pub mod learning;
 mod memory;
 mod offset;
 mod pieces;
+mod primitives;
 #[cfg(feature = "cuda")]
 mod ptx;
 mod reorder;
@@ -98,7 +104,6 @@ mod structure;
 mod triangular;
 mod vector;
 
-pub use algebra::SortKey;
 pub use algebra::spgemm::{Semiring, SpgemmOptions, SpgemmPlan};
 /// The CUDA driver bindings, in the version whose types this API uses.
 #[cfg(feature = "cuda")]
@@ -115,15 +120,18 @@ pub use device::{DeviceVecMut, DeviceVecRef};
 pub use device_matrix::{DeviceMatrix, SpmmPlan, Upload};
 pub use error::{Error, ErrorKind, Result};
 pub use formats::{
-    CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix, Format, HybMatrix,
+    BlockSize, Blocks, BsrMatrix, CooMatrix, CooView, CscMatrix, CscView, CsrMatrix, CsrView, DiaMatrix, EllMatrix,
+    Format, HybMatrix,
 };
 pub use gemm::{GemmOptions, gemm, gemm_autotune, gemm_choice, gemm_with};
+pub use graph::{Adjacency, Attention, AttentionGradients, AttentionInputs};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
 pub use kernel_choice::KernelChoice;
 /// The kernels as Rust functions: families, entry points and argument structs.
 pub use kernels_gpu;
 pub use offset::Offset;
+pub use primitives::SortKey;
 pub use scalar::{DType, Element, Scalar};
 pub use solver::{
     Amg, AmgCycle, AmgInfo, AmgLevel, AmgOptions, AmgSmoother, Attempt, BlockCg, BlockJacobi, Cg, CgMethod, Chebyshev,
@@ -134,7 +142,7 @@ pub use spmm::{Reduce, SpmmOptions, Weights};
 pub use spmv::{CsrKernel, FormatChoice, Lanes, SpmvOptions};
 pub use stored::HostMatrix;
 pub use structure::Structure;
-pub use triangular::{Diagonal, Triangle, TriangularSolver};
+pub use triangular::{Diagonal, Triangle, TriangularSolver, TriangularSweeps};
 pub use vector::{CastFrom, DeviceIndices, DeviceScalar, Factor, IntoFactor, Map, Reduction, Zip};
 
 /// Tests the example in the README.

@@ -12,7 +12,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::{CsrMatrix, DType, Scalar};
+use crate::{BsrMatrix, CsrMatrix, DType, Scalar};
 
 /// The maximum number of rows of [`csr_matrix`]: more than two blocks of 256 threads with one row per thread.
 pub const MAX_ROWS: usize = 520;
@@ -39,6 +39,34 @@ pub fn csr_matrix_with_extremes<T: Scalar>() -> impl Strategy<Value = CsrMatrix<
         // SAFETY: the offsets and the columns are those of a matrix with as many values.
         unsafe { CsrMatrix::from_csr_data_unchecked(matrix.nrows(), matrix.ncols(), offsets, columns, values) }
     })
+}
+
+/// Generates matrices in blocks of every size, of up to 40 block rows: without rows, columns or blocks; with block rows of any length, blocks in any order and some of them
+/// twice; with sizes that are no multiples of the block size. One value in eight is a zero.
+pub fn bsr_matrix<T: Scalar>() -> impl Strategy<Value = BsrMatrix<T>> {
+    let lengths = vec(prop_oneof![0usize..4, 0usize..60], 0..40);
+    (2usize..=8, lengths, 1usize..50, (0usize..8, 0usize..8), any::<u64>()).prop_map(
+        |(size, lengths, block_cols, missing, seed)| {
+            // Rows and columns that the last blocks have beyond the matrix.
+            let within = |blocks: usize, missing: usize| (blocks * size).saturating_sub(missing % size);
+            let (nrows, ncols) = (within(lengths.len(), missing.0), within(block_cols, missing.1));
+            let (mut offsets, mut columns, mut values) = (vec![0u32], Vec::new(), Vec::new());
+            for (block_row, &length) in lengths.iter().enumerate() {
+                for _ in 0..length {
+                    let column = mix(seed ^ mix(columns.len() as u64)) as usize % block_cols;
+                    for element in 0..size * size {
+                        let (row, col) = (block_row * size + element / size, column * size + element % size);
+                        let random = mix(seed ^ values.len() as u64);
+                        let is_zero = random >> 61 == 0 || row >= nrows || col >= ncols;
+                        values.push(T::from_f64(if is_zero { 0.0 } else { unit(seed, values.len() as u64) }));
+                    }
+                    columns.push(column as u32);
+                }
+                offsets.push(columns.len() as u32);
+            }
+            BsrMatrix::try_from_bsr_data(nrows, ncols, size, offsets, columns, values).expect("a valid matrix")
+        },
+    )
 }
 
 /// Generates vectors like [`vector`], including numbers that are huge, tiny, denormal, infinite or NaN.

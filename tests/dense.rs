@@ -202,7 +202,13 @@ fn dense_products(device: &Device) {
     // The elementwise operations see the elements as they lie.
     d.elements_mut().scale(-2.0).unwrap();
     assert_eq!(d.elements().sum().unwrap().get().unwrap(), 252.0);
-    assert_eq!(c.into_vec().to_vec().unwrap(), expected);
+    let c = c.into_vec();
+    assert_eq!(c.to_vec().unwrap(), expected);
+    // Other matrices of the same elements.
+    let transpose = DeviceDense::from_vec(DenseLayout::column_major(3, 3), c.try_clone().unwrap()).unwrap();
+    assert_eq!(transpose.transpose().to_vec().unwrap(), expected);
+    let error = DeviceDense::from_vec((2, 4), c).unwrap_err().to_string();
+    assert_eq!(error, "the vector of a dense matrix has 9 elements where the operation needs 8");
 }
 
 /// The bits of the product of row-major matrices, with rows that are cut into pieces; also of the transpose, and by a plan.

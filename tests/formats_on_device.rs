@@ -7,11 +7,16 @@ use std::process::ExitCode;
 use common::{Random, matrices, on_every_device, on_gpu, properties};
 use proptest::{prelude::*, test_runner::TestCaseError};
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, Format, FormatChoice,
-    HostMatrix, HybMatrix, Result, Scalar, SpmvOptions,
+    BlockSize, BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, Format,
+    FormatChoice, HostMatrix, HybMatrix, Result, Scalar, SpmvOptions,
 };
 
-const FORMATS: [Format; 6] = [Format::Csr, Format::Csc, Format::Coo, Format::Dia, Format::Ell, Format::Hyb];
+/// A GPU refuses BSR.
+fn formats(device: &Device) -> impl Iterator<Item = Format> + use<> {
+    let everywhere = [Format::Csr, Format::Csc, Format::Coo, Format::Dia, Format::Ell, Format::Hyb];
+    let in_blocks = [2, 3].map(|size| Format::Bsr(BlockSize::Fixed(size)));
+    everywhere.into_iter().chain(in_blocks.into_iter().take(if device.is_cuda() { 0 } else { 2 }))
+}
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -69,6 +74,10 @@ fn arrays<T: Scalar>(matrix: &HostMatrix<T>) -> Arrays {
             let indices = vec![ell.col_indices().to_vec(), coo.row_indices().to_vec(), coo.col_indices().to_vec()];
             ("HYB", sizes, indices, [bits(ell.values()), bits(coo.values())].concat())
         }
+        HostMatrix::Bsr(a) => {
+            sizes.push(a.block_size() as i64);
+            ("BSR", sizes, vec![a.block_row_offsets().to_vec(), a.block_col_indices().to_vec()], bits(a.values()))
+        }
         _ => unreachable!("a format that is not tested"),
     }
 }
@@ -83,6 +92,7 @@ fn on_host<T: Scalar>(matrix: HostMatrix<T>, format: Format) -> Result<HostMatri
         Format::Dia => HostMatrix::Dia(DiaMatrix::try_from(&csr)?),
         Format::Ell => HostMatrix::Ell(EllMatrix::try_from(&csr)?),
         Format::Hyb => HostMatrix::Hyb(HybMatrix::try_from(&csr)?),
+        Format::Bsr(size) => HostMatrix::Bsr(BsrMatrix::from_csr(&csr, size)?),
         _ => unreachable!("a format that is not tested"),
     })
 }
@@ -134,7 +144,7 @@ fn check<T: Scalar>(
 #[track_caller]
 fn check_matrix<T: Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>) {
     let a = device.upload(matrix).unwrap();
-    for format in FORMATS {
+    for format in formats(device) {
         if let Some((there, host)) = check(case, &a, &HostMatrix::Csr(matrix.clone()), format) {
             check(&format!("{case}, from {format:?}"), &there, &host, Format::Csr);
         }
@@ -166,10 +176,10 @@ fn every_pair<T: Scalar>(device: &Device) {
         ("no rows", matrices::from_rows(3, vec![])),
         ("no columns", matrices::from_rows(0, vec![vec![]; 4])),
     ] {
-        for from in FORMATS {
+        for from in formats(device) {
             let host = on_host(HostMatrix::Csr(matrix.clone()), from).unwrap();
             let a = device.upload::<HostMatrix<T>>(&host).unwrap();
-            for to in FORMATS {
+            for to in formats(device) {
                 check(&format!("{name}, from {from:?}"), &a, &host, to);
             }
         }
@@ -187,7 +197,7 @@ fn special_values<T: Scalar>(device: &Device) {
     ];
     let matrix = matrices::from_rows::<T>(3, rows);
     let a = device.upload(&matrix).unwrap();
-    for format in FORMATS {
+    for format in formats(device) {
         let expected = on_host(HostMatrix::Csr(matrix.clone()), format).unwrap();
         // Sums that are NaN may have another sign.
         let plain = |host: &HostMatrix<T>| {
@@ -255,12 +265,17 @@ fn uploads<T: Scalar>(device: &Device) {
         ("tall", matrices::from_rows(4, (0..9000).map(|i| (0..i % 4).map(|j| (j, i as f64)).collect()).collect())),
         ("anti-diagonal", matrices::from_rows(3000, (0..3000).map(|i| vec![(2999 - i, 1.0)]).collect())),
     ] {
-        for (choice, format) in [
+        let mut choices = vec![
             (FormatChoice::Coo, Format::Coo),
             (FormatChoice::Dia, Format::Dia),
             (FormatChoice::Ell, Format::Ell),
             (FormatChoice::Hyb, Format::Hyb),
-        ] {
+        ];
+        if !device.is_cuda() {
+            let size = BlockSize::Fixed(4);
+            choices.push((FormatChoice::Bsr(size), Format::Bsr(size)));
+        }
+        for (choice, format) in choices {
             let case = format!("{name} as {choice:?}");
             let expected = on_host(HostMatrix::Csr(matrix.clone()), format);
             for found in [
@@ -298,7 +313,7 @@ fn wide_offsets<T: Scalar>(device: &Device) {
     let wide = CsrMatrix::<T, u64>::from(&matrix);
     for a in [device.upload(&wide).unwrap(), device.upload(&CscMatrix::try_from(&wide).unwrap()).unwrap()] {
         let narrow = a.download().unwrap().into_csr().unwrap();
-        for format in FORMATS {
+        for format in formats(device) {
             let (name, sizes, indices, values) = arrays(&on_host(HostMatrix::Csr(narrow.clone()), format).unwrap());
             let found = arrays(&a.convert(format).unwrap().download().unwrap());
             assert_eq!(found.0.trim_end_matches("64"), name);
@@ -334,7 +349,7 @@ fn other_arrays(device: &Device) {
         HostMatrix::Hyb(all_in_coo),
     ] {
         let a = device.upload(&host).unwrap();
-        for format in FORMATS {
+        for format in formats(device) {
             check(arrays(&host).0, &a, &host, format);
         }
     }
@@ -351,13 +366,13 @@ fn results_are_their_own(device: &Device) {
     let matrix = matrices::stencil(5);
     let mut a = device.upload(&matrix).unwrap();
     let before = arrays(&a.download().unwrap());
-    for format in FORMATS {
+    for format in formats(device) {
         let mut found = a.convert(format).unwrap();
         found.scale_rows(&device.filled(25, 3.0).unwrap()).unwrap();
         assert!(arrays(&a.download().unwrap()) == before, "{format:?}");
         assert_eq!(found.diagonal().unwrap().to_vec().unwrap(), [12.0; 25]);
     }
-    let found = FORMATS.map(|format| a.convert(format).unwrap());
+    let found: Vec<_> = formats(device).map(|format| a.convert(format).unwrap()).collect();
     a.scale_rows(&device.filled(25, 3.0).unwrap()).unwrap();
     for found in found {
         assert_eq!(found.diagonal().unwrap().to_vec().unwrap(), [4.0; 25]);
@@ -394,15 +409,17 @@ fn operands(device: &Device) {
     let matrix = matrices::uneven::<f64>().canonical();
     let expected = matrices::bits(&matrix.transpose().unwrap());
     let a = device.upload(&matrix).unwrap();
-    for format in FORMATS {
+    for format in formats(device) {
         let transpose = a.convert(format).unwrap().transpose().unwrap();
-        assert_eq!(matrices::bits(&transpose.download().unwrap().into_csr().unwrap()), expected, "{format:?}");
+        // In BSR with the zeros that fill up blocks.
+        let transpose = transpose.download().unwrap().into_csr().unwrap().drop_zeros();
+        assert_eq!(matrices::bits(&transpose), expected, "{format:?}");
     }
 }
 
 fn nothing_is_recorded(device: &Device) {
     let a = device.upload(&matrices::stencil(3)).unwrap();
-    for format in FORMATS {
+    for format in formats(device) {
         let mut result = Ok(());
         let _ = device.record(|| {
             result = a.convert(format).map(drop);
@@ -421,11 +438,11 @@ fn random_cases(device: &Device) {
         let matrix = matrices::from_rows::<f32>(ncols, rows);
         let host = HostMatrix::Csr(matrix.clone());
         let a = device.upload(&matrix).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        for from in FORMATS {
+        for from in formats(device) {
             let expected = on_host(host.clone(), from).unwrap();
             let found = a.convert(from).unwrap();
             prop_assert_eq!(arrays(&found.download().unwrap()), arrays(&expected));
-            for to in FORMATS {
+            for to in formats(device) {
                 let expected = on_host(expected.clone(), to).unwrap();
                 prop_assert_eq!(arrays(&found.convert(to).unwrap().download().unwrap()), arrays(&expected));
             }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use properties::check;
 use proptest::prelude::*;
-use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, strategies};
+use warpsparse::{
+    BlockSize, BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, strategies,
+};
 
 /// Entries as `(row, column, bits of the value)`.
 type Entries = Vec<(usize, usize, u64)>;
@@ -196,6 +198,46 @@ fn triplets_in_any_order_lead_to_rows_and_columns() {
     });
 }
 
+fn fills_blocks<O: Offset>(a: &CsrMatrix<f64, O>, &size: &usize) -> Result<(), TestCaseError> {
+    let sums = sums(a);
+    let blocks: std::collections::BTreeSet<_> = sums.keys().map(|&(i, j)| (i / size, j / size)).collect();
+    // Every element of a block within the matrix, in the order of rows and columns.
+    let mut expected = BTreeMap::new();
+    for (block_row, block_column) in &blocks {
+        for i in block_row * size..((block_row + 1) * size).min(a.nrows()) {
+            for j in block_column * size..((block_column + 1) * size).min(a.ncols()) {
+                expected.insert((i, j), sums.get(&(i, j)).copied().unwrap_or(0.0));
+            }
+        }
+    }
+    let expected = bits(expected.into_iter().map(|((i, j), value)| (i, j, value)));
+    let bsr = BsrMatrix::from_csr_with_fill(a, BlockSize::Fixed(size), f64::INFINITY).unwrap();
+    prop_assert_eq!((bsr.nrows(), bsr.ncols(), bsr.nnz()), (a.nrows(), a.ncols(), expected.len()));
+    prop_assert_eq!(bsr.block_col_indices().len(), blocks.len());
+    prop_assert_eq!(&bits(bsr.triplets()), &expected);
+    prop_assert_eq!(&bits(entries(&CsrMatrix::<f64, O>::try_from(&bsr).unwrap()).into_iter()), &expected);
+    prop_assert_eq!(bsr.transpose().unwrap().transpose().unwrap(), bsr.clone());
+    prop_assert_eq!(bits(bsr.transpose().unwrap().triplets()), {
+        let mut transposed: Vec<_> = expected.iter().map(|&(i, j, value)| (j, i, value)).collect();
+        transposed.sort_unstable_by_key(|&(i, j, _)| (i, j));
+        transposed
+    });
+
+    // What is reported, if this size is.
+    if let Some(found) = a.blocks().filter(|found| found.size == size) {
+        prop_assert_eq!((found.count, found.entries), (blocks.len(), sums.len()));
+        prop_assert_eq!(found.added, expected.len() - sums.len());
+        prop_assert!(found.fill() <= 1.25);
+        prop_assert_eq!(BsrMatrix::try_from(a).unwrap(), bsr);
+    }
+    Ok(())
+}
+
+#[test]
+fn blocks_hold_the_entries_and_zeros() {
+    with_both_widths!(fills_blocks, (strategies::csr_matrix(), 2usize..=8));
+}
+
 /// From every format to several others and back. DIA has no explicit zeros, so the matrix has none.
 fn around<O: Offset>(a: &CsrMatrix<f64, O>) -> warpsparse::Result<CsrMatrix<f64, O>> {
     let ell = EllMatrix::try_from(&CscMatrix::try_from(a).unwrap())?;
@@ -207,7 +249,9 @@ fn around<O: Offset>(a: &CsrMatrix<f64, O>) -> warpsparse::Result<CsrMatrix<f64,
     let dia = DiaMatrix::try_from(&CscMatrix::<f64, O>::try_from(&hyb)?)?;
     let csc = CscMatrix::<f64, O>::try_from(&EllMatrix::try_from(&CooMatrix::try_from(&dia)?)?)?;
     let csc = CscMatrix::<f64, O>::try_from(&DiaMatrix::try_from(&csc)?)?;
-    CsrMatrix::try_from(&HybMatrix::try_from(&csc)?)
+    let bsr = BsrMatrix::try_from(&CooMatrix::try_from(&BsrMatrix::try_from(&csc)?)?)?;
+    let bsr = BsrMatrix::try_from(&EllMatrix::try_from(&bsr)?)?;
+    Ok(CsrMatrix::<f64, O>::try_from(&HybMatrix::try_from(&bsr)?)?.drop_zeros())
 }
 
 #[test]

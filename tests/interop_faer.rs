@@ -276,21 +276,21 @@ fn sizes_beyond_their_indices_are_refused() {
     let row = |ncols: usize| {
         CsrMatrix::try_from_csr_data(1, ncols, vec![0u32, 1], vec![ncols as u32 - 1], vec![1.0f32]).unwrap()
     };
-    const MOST: usize = i32::MAX as usize;
-    let theirs = SparseRowMat::<u32, f32>::try_from(row(MOST)).unwrap();
-    assert_eq!((theirs.shape(), theirs.col_idx()), ((1, MOST), &[MOST as u32 - 1][..]));
+    const MAX: usize = i32::MAX as usize;
+    let theirs = SparseRowMat::<u32, f32>::try_from(row(MAX)).unwrap();
+    assert_eq!((theirs.shape(), theirs.col_idx()), ((1, MAX), &[MAX as u32 - 1][..]));
     let problem = |what| format!("2147483648 {what}, and indices of u32 reach 2147483647");
     let expected = format!("invalid faer CSR matrix: {}", problem("columns"));
-    assert_eq!(text(SparseRowMat::<u32, f32>::try_from(row(MOST + 1))), expected);
-    assert_eq!(text(SparseRowMatRef::try_from(row(MOST + 1).as_view())), expected);
+    assert_eq!(text(SparseRowMat::<u32, f32>::try_from(row(MAX + 1))), expected);
+    assert_eq!(text(SparseRowMatRef::try_from(row(MAX + 1).as_view())), expected);
     let expected = format!("invalid faer CSC matrix: {}", problem("rows"));
-    let column = CscMatrix::from_transposed(row(MOST + 1));
+    let column = CscMatrix::from_transposed(row(MAX + 1));
     assert_eq!(text(SparseColMatRef::try_from(column.as_view())), expected);
     assert_eq!(text(SparseColMat::<u32, f32>::try_from(column.clone())), expected);
     #[cfg(target_pointer_width = "64")]
     {
         let theirs = SparseColMat::<usize, f32>::try_from(column.clone()).unwrap();
-        assert_eq!((theirs.shape(), theirs.row_idx()), ((MOST + 1, 1), &[MOST][..]));
+        assert_eq!((theirs.shape(), theirs.row_idx()), ((MAX + 1, 1), &[MAX][..]));
         assert_eq!(CscMatrix::<f32>::try_from(theirs).unwrap(), column);
     }
 }

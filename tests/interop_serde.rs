@@ -9,7 +9,9 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use warpsparse::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix, Scalar, strategies::csr_matrix};
+use warpsparse::{
+    BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix, Scalar, strategies::csr_matrix,
+};
 
 const PADDING: u32 = EllMatrix::<f64>::PADDING;
 
@@ -46,6 +48,14 @@ fn documents_have_the_arguments_of_constructors() {
         &json!({
             "nrows": 2, "ncols": 3, "leading_dimension": 4, "offsets": [0, 2],
             "values": [2.0, 3.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+        }),
+    );
+    is_document(
+        &BsrMatrix::try_from_bsr_data(2, 3, 2, vec![0, 2], vec![1, 0], vec![1.0f64, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 3.0])
+            .unwrap(),
+        &json!({
+            "nrows": 2, "ncols": 3, "block_size": 2, "block_row_offsets": [0, 2], "block_col_indices": [1, 0],
+            "values": [1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 3.0],
         }),
     );
     let ell = EllMatrix::try_from_ell_data(2, 3, 1, 4, vec![2, 1, PADDING, PADDING], vec![1.0f64, 3.0, 0.0, 0.0]);

@@ -12,7 +12,8 @@ use common::{
     uploads::in_every_format,
 };
 use warpsparse::{
-    CsrMatrix, DenseLayout, Device, DeviceMatrix, EllMatrix, Error, FormatChoice, HostMatrix, Scalar, SpmvOptions,
+    BlockSize, CsrMatrix, DenseLayout, Device, DeviceMatrix, EllMatrix, Error, FormatChoice, HostMatrix, Scalar,
+    SpmvOptions,
 };
 
 fn main() -> ExitCode {
@@ -55,6 +56,7 @@ fn values_of<T: Scalar>(matrix: &HostMatrix<T>) -> Vec<T> {
         HostMatrix::Coo(matrix) => matrix.values().to_vec(),
         HostMatrix::Dia(matrix) => matrix.values().to_vec(),
         HostMatrix::Ell(matrix) => matrix.values().to_vec(),
+        HostMatrix::Bsr(matrix) => matrix.values().to_vec(),
         HostMatrix::Hyb(matrix) => [matrix.ell().values(), matrix.coo().values()].concat(),
         _ => unreachable!("every format is above"),
     }
@@ -62,12 +64,14 @@ fn values_of<T: Scalar>(matrix: &HostMatrix<T>) -> Vec<T> {
 
 /// In every format that the matrix fits in.
 fn in_formats<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(String, DeviceMatrix<T>)> {
-    let padded = [FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Hyb];
+    let in_blocks = (!device.is_cuda()).then_some(FormatChoice::Bsr(BlockSize::Fixed(3)));
+    let mut padded = [FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Hyb].into_iter().chain(in_blocks);
     let fits = |format| device.upload_with(matrix, &SpmvOptions::default().format(format)).is_ok();
-    match padded.into_iter().all(fits) && matrix.nrows() > 0 {
+    match padded.all(fits) && matrix.nrows() > 0 {
         true => in_every_format(device, matrix),
-        false => [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Ell]
+        false => [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Ell, FormatChoice::Narrow, FormatChoice::Packed]
             .into_iter()
+            .chain(in_blocks)
             .filter_map(|format| {
                 let uploaded = device.upload_with(matrix, &SpmvOptions::default().format(format)).ok()?;
                 Some((format!("{format:?}"), uploaded))
@@ -93,12 +97,13 @@ fn matrices_come_back<T: Scalar>(device: &Device) {
             let host = uploaded.download().unwrap();
             assert_eq!((host.nrows(), host.ncols()), (matrix.nrows(), matrix.ncols()), "{name}, {format}");
             let is_its_own = match &host {
-                HostMatrix::Csr(_) => ["Csr", "adaptive"].contains(&&*format),
+                HostMatrix::Csr(_) => ["Csr", "adaptive", "Narrow", "Packed"].contains(&&*format),
                 HostMatrix::Csr64(_) => format == "64-bit offsets",
                 HostMatrix::Csc(_) => format.starts_with("CSC"),
                 HostMatrix::Coo(_) => format == "Coo",
                 HostMatrix::Dia(_) => format == "Dia",
                 HostMatrix::Ell(_) => format == "Ell",
+                HostMatrix::Bsr(_) => format == "Bsr(Fixed(3))",
                 HostMatrix::Hyb(_) => format.to_uppercase().starts_with("HYB"),
                 _ => false,
             };
@@ -163,7 +168,8 @@ fn new_values_reach_every_product(device: &Device) {
 /// What stands in the slots that are no entries.
 fn padding_is_ignored(device: &Device) {
     let matrix = from_rows::<f64>(5, vec![vec![(0, 1.0), (3, 2.0)], vec![(4, 3.0)], vec![]]);
-    for format in [FormatChoice::Dia, FormatChoice::Ell] {
+    let in_blocks = (!device.is_cuda()).then_some(FormatChoice::Bsr(BlockSize::Fixed(2)));
+    for format in [FormatChoice::Dia, FormatChoice::Ell].into_iter().chain(in_blocks) {
         let mut uploaded = device.upload_with(&matrix, &SpmvOptions::default().format(format)).unwrap();
         let host = uploaded.download().unwrap();
         let mut values = values_of(&host);
@@ -172,6 +178,12 @@ fn padding_is_ignored(device: &Device) {
             HostMatrix::Dia(dia) => {
                 let ld = dia.leading_dimension();
                 k % ld >= 3 || !(0..5).contains(&((k % ld) as i64 + dia.offsets()[k / ld]))
+            }
+            HostMatrix::Bsr(bsr) => {
+                let (block, element) = (k / 4, k % 4);
+                let block_row = bsr.block_row_offsets().partition_point(|&offset| offset as usize <= block) - 1;
+                let col = 2 * bsr.block_col_indices()[block] as usize + element % 2;
+                2 * block_row + element / 2 >= 3 || col >= 5
             }
             _ => unreachable!("as the options specify"),
         };

@@ -366,7 +366,7 @@ fn what_does_not_fit(device: &Device) {
         ),
         (
             error(&device.upload(&CooMatrix::from(&matrix)).unwrap(), b.matrix((60, 8)), c_layout),
-            "not supported: products of dense matrices with a matrix that is not in CSR on the device",
+            "not supported: products of dense matrices with a matrix that is not in CSR or BSR on the device",
         ),
         (
             error(

@@ -277,7 +277,7 @@ fn what_does_not_fit(device: &Device) {
     );
     assert_eq!(
         error(&device.upload(&CooMatrix::from(&matrix)).unwrap(), Reduce::Sum, 60, None),
-        "not supported: products of dense matrices with a matrix that is not in CSR on the device"
+        "not supported: products of dense matrices with a matrix that is not in CSR or BSR on the device"
     );
 }
 

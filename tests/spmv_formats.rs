@@ -12,8 +12,8 @@ use common::{
 };
 use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix, EllMatrix, Error, FormatChoice,
-    HybMatrix, IntoFactor, Result, Scalar, SpmvOptions, strategies,
+    BlockSize, BsrMatrix, CooMatrix, CscMatrix, CsrKernel, CsrMatrix, DType, Device, DeviceMatrix, DiaMatrix,
+    EllMatrix, Error, FormatChoice, HostMatrix, HybMatrix, IntoFactor, Result, Scalar, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -75,6 +75,12 @@ fn uploads<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(&'static s
     }
     if let Some(dia) = fitting(DiaMatrix::from_csr_with_fill(matrix, fill)) {
         uploads.push(("DIA", device.upload(&dia).unwrap()));
+    }
+    // A GPU refuses it.
+    for (name, size) in [("BSR of 2", 2), ("BSR of 3", 3), ("BSR of 8", 8)].into_iter().filter(|_| !device.is_cuda()) {
+        if let Some(bsr) = fitting(BsrMatrix::from_csr_with_fill(matrix, BlockSize::Fixed(size), fill)) {
+            uploads.push((name, device.upload(&bsr).unwrap()));
+        }
     }
     let nondeterministic = SpmvOptions::default().nondeterministic();
     uploads.push(("CSC", device.upload_with(&CscMatrix::try_from(matrix).unwrap(), &nondeterministic).unwrap()));
@@ -298,7 +304,8 @@ fn slices_get_the_same_bits<T: Scalar>(device: &Device) {
 fn what_is_no_entry_does_not_touch_x(device: &Device) {
     let rows = vec![vec![(1, 1.0)], vec![(0, 1.0), (1, 1.0)], vec![], vec![(2, 1.0)], vec![(3, 2.0), (1, 1.0)]];
     let matrix = matrices::from_rows::<f32>(4, rows);
-    for (format, uploaded) in uploads(device, &matrix) {
+    // In BSR the zeros that fill up blocks are entries.
+    for (format, uploaded) in uploads(device, &matrix).into_iter().filter(|(format, _)| !format.starts_with("BSR")) {
         let y = product(&uploaded, 1.0, &[f32::NAN, 7.0, f32::INFINITY, f32::NEG_INFINITY], 0.0, &[0.0; 5]);
         assert_eq!((y[0], y[2], y[3], y[4]), (7.0, 0.0, f32::INFINITY, f32::NEG_INFINITY), "{format}");
         assert!(y[1].is_nan(), "{format}: {y:?}");
@@ -352,12 +359,16 @@ fn csr_is_converted_as_the_options_say(device: &Device) {
     let in_ell = if on_cpu { "cpu_ell" } else { "spmv_ell_f32" };
     let in_dia = if on_cpu { "cpu_dia" } else { "spmv_dia_f32_r2" };
     let in_hyb = format!("{in_ell} + {in_coo}");
-    let cases = [
+    let in_bsr = if on_cpu { "cpu_bsr" } else { "spmv_bsr_f32_b2" };
+    let mut cases = vec![
         (FormatChoice::Coo, &matrix, in_coo),
         (FormatChoice::Ell, &matrix, in_ell),
         (FormatChoice::Hyb, &matrix, &in_hyb),
         (FormatChoice::Dia, &diagonal, in_dia),
     ];
+    if !device.is_cuda() {
+        cases.push((FormatChoice::Bsr(BlockSize::Fixed(2)), &diagonal, in_bsr));
+    }
     for (format, matrix, kernel) in cases {
         let options = SpmvOptions::default().format(format);
         let uploaded = device.upload_with(matrix, &options).unwrap();
@@ -410,6 +421,10 @@ fn bytes_are_those_of_the_format(device: &Device) {
     assert_eq!(bytes(FormatChoice::Dia), 3 * (8 + 10 * 8) + vectors);
     assert_eq!(bytes(FormatChoice::Ell), 3 * 10 * 12 + vectors);
     assert_eq!(bytes(FormatChoice::Hyb), 28 * 16 + vectors); // so few rows are all COO
+    if !device.is_cuda() {
+        // Blocks on the diagonal and two beside each, but for the outer ones.
+        assert_eq!(bytes(FormatChoice::Bsr(BlockSize::Fixed(2))), 13 * (4 + 4 * 8) + 6 * 4 + vectors);
+    }
     let csc = device.upload(&CscMatrix::try_from(&matrix).unwrap()).unwrap();
     assert_eq!(csc.spmv_bytes(), 28 * 12 + 11 * 4 + vectors);
 }
@@ -457,7 +472,12 @@ fn extreme_numbers<T: Scalar>(device: &Device) {
         for (format, uploaded) in uploads(device, &matrix) {
             let found = product(&uploaded, alpha, &x, beta, &y);
             let additions = if format == "CSC" { Additions::Atomic } else { Additions::InRegisters };
-            extremes::check(format, additions, matrix.triplets(), (alpha, &x), (beta, &y), &found);
+            // In BSR with the zeros that fill up blocks.
+            let entries: Vec<_> = match uploaded.download().unwrap() {
+                HostMatrix::Bsr(bsr) => bsr.triplets().collect(),
+                _ => matrix.triplets().collect(),
+            };
+            extremes::check(format, additions, entries, (alpha, &x), (beta, &y), &found);
         }
         for (format, uploaded) in transposable(device, &matrix) {
             let found = product_with_transpose(&uploaded, alpha, &y, beta, &x);

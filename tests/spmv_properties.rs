@@ -23,8 +23,10 @@ fn main() -> ExitCode {
     for family in kernels_gpu::FAMILIES.iter().filter(|family| family.name.starts_with("spmv_")) {
         match family.name {
             "spmv_csr_vector" | "spmv_csr_adaptive" => {}
-            // In tests/spmv_formats.rs.
-            "spmv_coo" | "spmv_csr_scatter" | "spmv_dia" | "spmv_ell" => {}
+            // In tests/spmv_formats.rs and tests/bsr.rs.
+            "spmv_bsr" | "spmv_coo" | "spmv_csr_scatter" | "spmv_dia" | "spmv_ell" => {}
+            // In tests/spmv_packed.rs.
+            "spmv_csr_packed" => {}
             other => panic!("{other} needs its own properties here"),
         }
     }

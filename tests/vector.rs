@@ -47,7 +47,8 @@ fn filled_and_cloned(device: &Device) {
         let mut copy = x.try_clone().unwrap();
         x.scale(2.0).unwrap();
         assert_eq!(copy.to_vec().unwrap(), vec![-1.5; n]);
-        copy.fill(7.0).unwrap();
+        copy.as_slice_mut().fill(7.0).unwrap();
+        assert_eq!(copy.as_slice().to_vec().unwrap(), vec![7.0; n]);
         assert_eq!(x.to_vec().unwrap(), vec![-3.0; n]);
     }
     let indices = device.upload_vec(&[3u32, 1, 2]).unwrap();
@@ -303,6 +304,10 @@ fn several_queues(device: &Device) {
         let largest = values.iter().copied().fold(f64::MIN, f64::max);
         assert_eq!(result.get().unwrap(), largest);
         assert_eq!(values[index.get().unwrap() as usize], largest);
+        x.min_into(&mut result, &mut index).unwrap();
+        let smallest = values.iter().copied().fold(f64::MAX, f64::min);
+        assert_eq!(result.get().unwrap(), smallest);
+        assert_eq!(values[index.get().unwrap() as usize], smallest);
         let found = y.to_vec().unwrap();
         let close = |(y, x): (&f64, &f64)| (y - x * 1.125 * sum).abs() <= 1e-10 * (x * sum).abs();
         assert!(found.iter().zip(&values).all(close), "round {round}");
@@ -370,6 +375,8 @@ fn factors<T: Scalar>(device: &Device) {
     assert_eq!(found(-(&s / &u)), [-5.0, -10.0]);
     assert_eq!(found(-&s), [-47.0, -94.0]);
     assert_eq!(found(Factor::of(t(0.25))), [5.0, 10.0]);
+    assert_eq!(found(u.recip()), [3.0, 6.0]);
+    assert_eq!(found(-u.recip()), [-1.0, -2.0]);
     let mut y = device.upload_vec(&[t::<T>(1.0)]).unwrap();
     let x = device.upload_vec(&[t::<T>(10.0)]).unwrap();
     y.axpby(&s, &x, &u).unwrap();

@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use measure::{Clock, DTypeName, Outcome, Spread, random_elements};
 use serde::Serialize;
 use warpsparse::{
-    Amg, DeviceMatrix, DeviceVec, Ilu, Jacobi, Preconditioner, Result, Scalar, SolveInfo, Solver, SolverMethod,
-    Tolerance, io::MatrixSource,
+    Amg, BlockJacobi, DeviceMatrix, DeviceVec, Ilu, Jacobi, Preconditioner, Result, Scalar, SolveInfo, Solver,
+    SolverMethod, Tolerance, io::MatrixSource,
 };
 
 use super::{
@@ -25,9 +25,12 @@ pub(crate) struct Options {
     /// The methods. Those that do not suit a matrix are skipped.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "bicgstab,bicgstabl,idr,gmres,fgmres,lsmr")]
     method: Vec<MethodName>,
-    /// The preconditioners.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,jacobi,ilu")]
+    /// The preconditioners; block-jacobi finds its blocks from the pattern, see --block-rows.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,jacobi,block-jacobi,ilu")]
     precond: Vec<PreconditionerName>,
+    /// The most rows of a block of block-jacobi.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=32))]
+    block_rows: u32,
     /// Iterations between restarts of gmres and fgmres.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     restart: u32,
@@ -60,10 +63,11 @@ enum MethodName {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum PreconditionerName {
     None,
     Jacobi,
+    BlockJacobi,
     Ilu,
     Amg,
 }
@@ -167,7 +171,7 @@ impl Options {
         let mut results = Vec::new();
         for &preconditioner in &self.precond {
             let what = format!("{} {dtype}, {}", suite::name(source), label(preconditioner));
-            let m = match self::preconditioner(preconditioner, &a) {
+            let m = match self.preconditioner(preconditioner, &a) {
                 Ok(m) => m,
                 Err(error) => {
                     session.skip(what, error.to_string());
@@ -189,6 +193,20 @@ impl Options {
             }
         }
         Ok(results)
+    }
+
+    fn preconditioner<'a, T: Scalar>(
+        &self,
+        name: PreconditionerName,
+        a: &'a DeviceMatrix<T>,
+    ) -> Result<Option<Box<dyn Preconditioner<T> + 'a>>> {
+        Ok(match name {
+            PreconditionerName::None => None,
+            PreconditionerName::Jacobi => Some(Box::new(Jacobi::new(a)?)),
+            PreconditionerName::BlockJacobi => Some(Box::new(BlockJacobi::from_pattern(a, self.block_rows)?)),
+            PreconditionerName::Ilu => Some(Box::new(Ilu::new(a)?)),
+            PreconditionerName::Amg => Some(Box::new(Amg::new(a)?)),
+        })
     }
 
     fn method_of(&self, name: MethodName) -> SolverMethod {
@@ -271,22 +289,11 @@ fn bytes<T: Scalar>(method: SolverMethod, system: &System<'_, T>) -> Option<f64>
     Some(products * system.a.spmv_bytes() as f64 + vectors * (size_of::<T>() * system.b.len()) as f64)
 }
 
-fn preconditioner<'a, T: Scalar>(
-    name: PreconditionerName,
-    a: &'a DeviceMatrix<T>,
-) -> Result<Option<Box<dyn Preconditioner<T> + 'a>>> {
-    Ok(match name {
-        PreconditionerName::None => None,
-        PreconditionerName::Jacobi => Some(Box::new(Jacobi::new(a)?)),
-        PreconditionerName::Ilu => Some(Box::new(Ilu::new(a)?)),
-        PreconditionerName::Amg => Some(Box::new(Amg::new(a)?)),
-    })
-}
-
 fn label(name: PreconditionerName) -> &'static str {
     match name {
         PreconditionerName::None => "none",
         PreconditionerName::Jacobi => "Jacobi",
+        PreconditionerName::BlockJacobi => "block-Jacobi",
         PreconditionerName::Ilu => "ILU(0)",
         PreconditionerName::Amg => "multigrid",
     }

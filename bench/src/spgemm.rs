@@ -54,13 +54,13 @@ struct Product {
     product_us: Spread,
     plan_us: Spread,
     /// One a cuSPARSE algorithm that computes it, fastest first.
-    cusparse: Vec<Rival>,
+    cusparse: Vec<CusparseRun>,
     /// Why there are none.
     refusal: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Rival {
+struct CusparseRun {
     algorithm: String,
     /// Median.
     time_us: f64,
@@ -111,7 +111,7 @@ fn square<T: Number>(session: &Session<'_>, name: String, dtype: DTypeName, matr
     let plan_us = wall_times(session, || plan.compute(&a, &a, &mut c))?;
     let ours = c.download()?.into_csr()?;
     drop((plan, c, a));
-    let (cusparse, refusal) = rivals(session, &[(matrix, matrix)], &ours);
+    let (cusparse, refusal) = cusparse_runs(session, &[(matrix, matrix)], &ours);
     Ok(Product::new(name, dtype, (matrix, &ours), peak, [product_us, plan_us], cusparse, refusal))
 }
 
@@ -139,7 +139,7 @@ fn galerkin<T: Number>(
     let plan_us = wall_times(session, || both(&mut ap, &mut c))?;
     let (ours, ap) = (c.download()?.into_csr()?, ap.download()?.into_csr()?);
     drop((first, second, c, a, r, p));
-    let (cusparse, refusal) = rivals(session, &[(matrix, &prolongation), (&restriction, &ap)], &ours);
+    let (cusparse, refusal) = cusparse_runs(session, &[(matrix, &prolongation), (&restriction, &ap)], &ours);
     Ok(Product::new(name, dtype, (matrix, &ours), peak, [product_us, plan_us], cusparse, refusal))
 }
 
@@ -162,33 +162,33 @@ fn boxes<T: Number>(matrix: &CsrMatrix<T>) -> Result<CsrMatrix<T>> {
 }
 
 /// The product of the last pair by cuSPARSE, after that of the one before: every algorithm for one product, the fastest of each for two.
-fn rivals<T: Number>(
+fn cusparse_runs<T: Number>(
     session: &Session<'_>,
     products: &[(&CsrMatrix<T>, &CsrMatrix<T>)],
     ours: &CsrMatrix<T>,
-) -> (Vec<Rival>, Option<String>) {
-    let mut rivals: Vec<Rival> = Vec::new();
+) -> (Vec<CusparseRun>, Option<String>) {
+    let mut fastest_first: Vec<CusparseRun> = Vec::new();
     if session.baselines.is_empty() {
-        return (rivals, None);
+        return (fastest_first, None);
     }
     for &operands in products {
-        let before = rivals.into_iter().next();
+        let before = fastest_first.into_iter().next();
         let runs = match spgemm_runs(session.device, operands, session.repeats()) {
             Ok(runs) => runs,
             Err(problem) => return (vec![], Some(problem)),
         };
-        rivals = runs
+        fastest_first = runs
             .into_iter()
-            .map(|run| Rival {
+            .map(|run| CusparseRun {
                 algorithm: before.as_ref().map_or_else(String::new, |it| format!("{}, ", it.algorithm)) + run.algorithm,
                 time_us: before.as_ref().map_or(0.0, |it| it.time_us) + Spread::of(&run.times).median,
                 workspace_bytes: before.as_ref().map_or(0, |it| it.workspace_bytes).max(run.workspace),
                 difference: difference(ours, &run.product.canonical()),
             })
             .collect();
-        rivals.sort_by(|a, b| a.time_us.total_cmp(&b.time_us));
+        fastest_first.sort_by(|a, b| a.time_us.total_cmp(&b.time_us));
     }
-    (rivals, None)
+    (fastest_first, None)
 }
 
 impl Product {
@@ -198,7 +198,7 @@ impl Product {
         (a, c): (&CsrMatrix<T>, &CsrMatrix<T>),
         peak_bytes: Option<u64>,
         [product_us, plan_us]: [Spread; 2],
-        cusparse: Vec<Rival>,
+        cusparse: Vec<CusparseRun>,
         refusal: Option<String>,
     ) -> Self {
         let c_bytes = c.nnz() * (4 + size_of::<T>()) + 4 * (c.nrows() + 1);
@@ -234,10 +234,10 @@ fn difference<T: Number>(a: &CsrMatrix<T>, b: &CsrMatrix<T>) -> f64 {
 /// Fails where the pattern of C is another than cuSPARSE's.
 fn check(report: &Report<Product>) -> std::result::Result<(), String> {
     for product in &report.results {
-        if let Some(rival) = product.cusparse.iter().find(|rival| rival.difference.is_infinite()) {
+        if let Some(run) = product.cusparse.iter().find(|run| run.difference.is_infinite()) {
             return Err(format!(
                 "{} {}: another pattern than by cuSPARSE's {}",
-                product.name, product.dtype, rival.algorithm
+                product.name, product.dtype, run.algorithm
             ));
         }
     }

@@ -50,12 +50,12 @@ struct Solved {
     analysis_us: Spread,
     /// Of the solution.
     error: f64,
-    cusparse: Option<Rival>,
+    cusparse: Option<CusparseSolve>,
 }
 
 /// cuSPARSE's solves.
 #[derive(Serialize)]
-struct Rival {
+struct CusparseSolve {
     solve: Timing,
     analysis_us: Spread,
     workspace_bytes: usize,
@@ -118,8 +118,8 @@ fn solved<T: Number>(
     let error = error(factors, (triangle, diagonal), &right, &x.to_vec()?);
     let (cusparse, refusal) = match session.baselines.is_empty() {
         true => (None, None),
-        false => match rival(session, &measurement, factors, (triangle, diagonal), &right) {
-            Ok(rival) => (Some(rival), None),
+        false => match cusparse_solve(session, &measurement, factors, (triangle, diagonal), &right) {
+            Ok(solve) => (Some(solve), None),
             Err(reason) => (None, Some(reason)),
         },
     };
@@ -128,15 +128,15 @@ fn solved<T: Number>(
     Ok((Solved { name, dtype, triangle: factor, rows, entries, levels, solve, analysis_us, error, cusparse }, refusal))
 }
 
-fn rival<T: Number>(
+fn cusparse_solve<T: Number>(
     session: &Session<'_>,
     measurement: &Measurement<'_, ()>,
     factors: &CsrMatrix<T>,
     factor: (Triangle, Diagonal),
     b: &[T],
-) -> std::result::Result<Rival, String> {
+) -> std::result::Result<CusparseSolve, String> {
     let run = spsv_run(measurement, factors, factor, b, session.repeats())?;
-    Ok(Rival {
+    Ok(CusparseSolve {
         solve: run.solves.timing(),
         analysis_us: Spread::of(&run.analyses),
         workspace_bytes: run.workspace,
@@ -182,7 +182,8 @@ fn error<T: Scalar>(factors: &CsrMatrix<T>, (triangle, diagonal): (Triangle, Dia
 /// Fails if a solution is wrong.
 fn check(report: &Report<Solved>) -> std::result::Result<(), String> {
     for solved in &report.results {
-        let errors = [("ours", Some(solved.error)), ("cuSPARSE's", solved.cusparse.as_ref().map(|rival| rival.error))];
+        let errors =
+            [("ours", Some(solved.error)), ("cuSPARSE's", solved.cusparse.as_ref().map(|cusparse| cusparse.error))];
         for (whose, error) in errors {
             if let Some(error) = error.filter(|&error| error > LARGEST_ERROR || error.is_nan()) {
                 let Solved { name, dtype, triangle, .. } = solved;
@@ -195,9 +196,10 @@ fn check(report: &Report<Solved>) -> std::result::Result<(), String> {
 
 fn markdown(report: &Report<Solved>) -> String {
     let row = |solved: &Solved| {
-        let rival = solved.cusparse.as_ref();
-        let ratio =
-            |of: fn(&Solved, &Rival) -> f64| rival.map_or_else(none, |rival| format!("{:.2}", of(solved, rival)));
+        let cusparse = solved.cusparse.as_ref();
+        let ratio = |of: fn(&Solved, &CusparseSolve) -> f64| {
+            cusparse.map_or_else(none, |cusparse| format!("{:.2}", of(solved, cusparse)))
+        };
         let time = |timing: &Timing| match timing.clock {
             Clock::Held => format!("{} (no graph)", us(timing.time_us.median)),
             _ => us(timing.time_us.median),
@@ -211,10 +213,10 @@ fn markdown(report: &Report<Solved>) -> String {
             solved.levels.to_string(),
             time(&solved.solve),
             format!("{:.2}", solved.solve.time_us.median / solved.levels.max(1) as f64),
-            rival.map_or_else(none, |rival| time(&rival.solve)),
+            cusparse.map_or_else(none, |cusparse| time(&cusparse.solve)),
             ratio(solve_ratio),
             us(solved.analysis_us.median),
-            rival.map_or_else(none, |rival| us(rival.analysis_us.median)),
+            cusparse.map_or_else(none, |cusparse| us(cusparse.analysis_us.median)),
             ratio(analysis_ratio),
         ]
     };
@@ -235,7 +237,7 @@ fn markdown(report: &Report<Solved>) -> String {
     ];
     let rows: Vec<_> = report.results.iter().map(row).collect();
     let means = [DTypeName::F32, DTypeName::F64].into_iter().filter_map(|dtype| {
-        let of = |ratio: fn(&Solved, &Rival) -> f64| -> Vec<f64> {
+        let of = |ratio: fn(&Solved, &CusparseSolve) -> f64| -> Vec<f64> {
             let results = report.results.iter().filter(|solved| solved.dtype == dtype);
             results.filter_map(|solved| Some(ratio(solved, solved.cusparse.as_ref()?))).collect()
         };
@@ -257,12 +259,12 @@ fn markdown(report: &Report<Solved>) -> String {
     )
 }
 
-fn solve_ratio(solved: &Solved, rival: &Rival) -> f64 {
-    rival.solve.over(&solved.solve)
+fn solve_ratio(solved: &Solved, cusparse: &CusparseSolve) -> f64 {
+    cusparse.solve.over(&solved.solve)
 }
 
-fn analysis_ratio(solved: &Solved, rival: &Rival) -> f64 {
-    rival.analysis_us.median / solved.analysis_us.median
+fn analysis_ratio(solved: &Solved, cusparse: &CusparseSolve) -> f64 {
+    cusparse.analysis_us.median / solved.analysis_us.median
 }
 
 #[cfg(test)]

@@ -2,6 +2,13 @@
 
 mod common;
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
 use common::run;
 
 /// The exit status, and what is printed on stdout and stderr.
@@ -24,6 +31,25 @@ fn ranks_are_killed_and_missed() {
     let start =
         |text: &str| text.lines().find_map(|line| Some(line.strip_prefix("run 3: ")?.split_once(':')?.0.to_owned()));
     assert!(status == Some(0) && start(&again) == start(&stderr), "{again}");
+}
+
+/// A process that solves until it is killed, which would take it a minute to notice by itself. Its parent holds its stdin open until it dies.
+#[test]
+fn processes_end_with_their_parent() {
+    let mut process = Command::new(assert_cmd::cargo::cargo_bin("warpsparse-bench"))
+        .args(["faults", "--child", "until-killed", "--devices", "cpu:2", "--seed", "1", "--max-rows", "2000"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "met");
+    thread::sleep(Duration::from_millis(200));
+    assert!(process.try_wait().unwrap().is_none());
+    drop(process.stdin.take());
+    let start = Instant::now();
+    assert!(!process.wait().unwrap().success());
+    assert!(start.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

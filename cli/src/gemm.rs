@@ -10,13 +10,13 @@ use warpsparse::{Device, GemmOptions, Result, Scalar};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Number of rows of A and C.
-    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MAX))]
     m: u32,
     /// Number of columns of B and C.
-    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MAX))]
     n: u32,
     /// Number of columns of A and rows of B.
-    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MOST))]
+    #[arg(short, value_parser = clap::value_parser!(u32).range(1..=Shape::MAX))]
     k: u32,
     /// The device: auto, cpu, cuda, cuda:N, or emulated (the GPU's kernels on the CPU, slow but checked).
     #[arg(long, default_value = "auto")]

@@ -70,6 +70,9 @@ pub(crate) struct Options {
     /// The rows of a block of block-jacobi, 1 to 32 [default: found from the pattern, up to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     block_size: Option<u32>,
+    /// Compute the factors of ilu, and solve with them, by so many sweeps, 1 to 64 [default: exactly, by the levels of the rows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    sweeps: Option<u32>,
     /// The element type.
     #[arg(long, value_enum, default_value = "f64")]
     dtype: DTypeName,
@@ -183,7 +186,12 @@ fn solve_on<T: Element>(options: &Options, device: &Device, system: System<T>, w
     let chosen = Chosen::new(
         options.precond,
         options.method,
-        Numbers { degree: options.degree, power: options.power, block_size: options.block_size },
+        Numbers {
+            degree: options.degree,
+            power: options.power,
+            block_size: options.block_size,
+            sweeps: options.sweeps,
+        },
         &multigrid,
         &matrix,
         &a,

@@ -30,7 +30,8 @@ pub(crate) struct Options {
     /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     dtype: DTypeName,
-    /// The format on the device; auto is csr, or dia if a conversion pays off.
+    /// The format on the device; auto is csr, or dia if a conversion pays off. narrow is csr with 16-bit columns where they fit, packed also stores
+    /// few distinct values as codes.
     #[arg(long, value_enum, default_value = "csr")]
     format: FormatName,
     /// GPU threads per row of CSR: auto, 1, 2, 4, 8, 16, 32, or all for a table of all of them.

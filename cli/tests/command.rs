@@ -78,12 +78,16 @@ fn spmv_counts_the_bytes_of_the_format() {
     let in_csr = 1920 * 12 + 401 * 4 + vectors;
     let in_coo = 1920 * 16 + vectors;
     let in_dia = 5 * (8 + 400 * 8) + vectors;
+    // Of 10 blocks along a line of 20 points: themselves, 9 neighbours on either side, and those of the lines beside.
+    let in_bsr = (20 * (10 + 18) + 2 * 19 * 10) * (4 + 4 * 8) + 201 * 4 + vectors;
     let cases = [
         ("csr", "cpu", "cpu_csr", in_csr),
         ("coo", "cpu", "cpu_coo", in_coo),
         ("dia", "cpu", "cpu_dia", in_dia),
         ("ell", "cpu", "cpu_ell", 5 * 400 * 12 + vectors),
         ("hyb", "cpu", "cpu_ell + cpu_coo", in_coo), // so few rows are all COO
+        ("bsr", "cpu", "cpu_bsr", in_bsr),
+        ("bsr", "emulated", "spmv_bsr_f64_b2", in_bsr),
         ("dia", "emulated", "spmv_dia_f64_r2", in_dia),
         ("auto", "emulated", "spmv_dia_f64_r2", in_dia),
     ];

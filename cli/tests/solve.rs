@@ -428,7 +428,7 @@ fn singular_systems_are_solved_or_refused_with_the_reason() {
 #[test]
 fn wrong_usage_and_missing_devices_have_their_own_status() {
     let grid = "gen:poisson2d:4";
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 18] = [
         (&[], "MATRIX"),
         (&[grid, "--dimensions", "0"], "a whole number from 1 to 64"),
         (&[grid, "--damping", "-1"], "a damping is a number from 0 on"),
@@ -445,6 +445,7 @@ fn wrong_usage_and_missing_devices_have_their_own_status() {
         (&[grid, "--restart", "0"], "at least 1"),
         (&[grid, "--precond", "chebyshev", "--degree", "65"], "1..=64"),
         (&[grid, "--precond", "block-jacobi", "--block-size", "33"], "1..=32"),
+        (&[grid, "--precond", "ilu", "--sweeps", "0"], "1..=64"),
         (&[grid, "--device", "tpu"], "`tpu`"),
     ];
     for (arguments, expected) in cases {
@@ -530,6 +531,13 @@ fn systems_that_are_not_positive_definite_are_solved() {
     let report = solve(&["gen:poisson2d:40", "--precond", "block-jacobi", "--block-size", "20", "--rhs", "random"]);
     assert!(report["preconditioner_reason"].as_str().unwrap().contains("80 blocks of 20 rows"), "{report}");
     assert!(number(&report, "iterations") < number(&plain, "iterations"), "{report}");
+
+    for method in ["cg", "bicgstab"] {
+        let ilu = ["gen:poisson2d:40", "--precond", "ilu", "--rhs", "random", "--method", method];
+        let [exact, swept] = [solve(&ilu), solve(&[&ilu[..], &["--sweeps", "4"]].concat())];
+        assert!(swept["preconditioner_reason"].as_str().unwrap().contains("by 4 sweeps"), "{swept}");
+        assert!(number(&swept, "iterations") <= 1.5 * number(&exact, "iterations"), "{swept}");
+    }
 
     // Conjugate gradients fail first, and the report and the history are those of the method after them.
     let csv = scratch("indefinite.csv");

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::CudaBuilderError;
 
-/// The architecture that PTX is generated for. The PTX runs on it and on every newer one.
+/// The architecture that PTX is generated for. The PTX runs on it and on every newer one, except that of [`Sm90a`](Self::Sm90a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Arch {
@@ -18,13 +18,15 @@ pub enum Arch {
     Sm89,
     /// Hopper: H100, H200.
     Sm90,
+    /// Hopper, with the instructions that no other architecture has, such as `wgmma` and `setmaxnreg`. The PTX runs on compute capability 9.0 only.
+    Sm90a,
     /// Blackwell: B100, B200.
     Sm100,
 }
 
 impl Arch {
     /// Every architecture, oldest first.
-    pub const ALL: &[Self] = &[Self::Sm75, Self::Sm80, Self::Sm86, Self::Sm89, Self::Sm90, Self::Sm100];
+    pub const ALL: &[Self] = &[Self::Sm75, Self::Sm80, Self::Sm86, Self::Sm89, Self::Sm90, Self::Sm90a, Self::Sm100];
 
     /// Returns the name that rustc, PTX and ptxas use: `sm_80`.
     #[must_use]
@@ -35,11 +37,12 @@ impl Arch {
             Self::Sm86 => "sm_86",
             Self::Sm89 => "sm_89",
             Self::Sm90 => "sm_90",
+            Self::Sm90a => "sm_90a",
             Self::Sm100 => "sm_100",
         }
     }
 
-    /// Returns ten times the major compute capability plus the minor one: 80 for `sm_80`.
+    /// Returns ten times the major compute capability plus the minor one: 80 for `sm_80`, and 90 for `sm_90a` as for `sm_90`.
     #[must_use]
     pub const fn compute_capability(self) -> u32 {
         match self {
@@ -47,7 +50,7 @@ impl Arch {
             Self::Sm80 => 80,
             Self::Sm86 => 86,
             Self::Sm89 => 89,
-            Self::Sm90 => 90,
+            Self::Sm90 | Self::Sm90a => 90,
             Self::Sm100 => 100,
         }
     }
@@ -76,7 +79,7 @@ mod tests {
     fn names_round_trip() {
         for &arch in Arch::ALL {
             assert_eq!(arch.to_string().parse::<Arch>().unwrap(), arch);
-            assert_eq!(arch.as_str(), format!("sm_{}", arch.compute_capability()));
+            assert_eq!(arch.as_str().trim_end_matches('a'), format!("sm_{}", arch.compute_capability()));
         }
     }
 

@@ -228,8 +228,8 @@ impl CudaBuilder {
         }
         let of_arch = [
             format!("-Ctarget-cpu={}", self.arch),
-            // Like C++'s `__CUDA_ARCH__`, for features that older architectures lack.
-            format!("--cfg=cuda_arch=\"{}\"", self.arch.compute_capability()),
+            // Like C++'s `__CUDA_ARCH__`, for features that older architectures lack: "80", and "90a" for those of `sm_90a`.
+            format!("--cfg=cuda_arch=\"{}\"", self.arch.as_str().trim_start_matches("sm_")),
         ];
         let rustflags = [of_arch.as_slice(), RUSTFLAGS.map(str::to_owned).as_slice()].concat();
         cargo

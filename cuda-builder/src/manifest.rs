@@ -78,13 +78,17 @@ impl Manifest {
         serde_json::from_str(&text).map_err(bad)
     }
 
-    /// Writes the manifest, with sorted keys, one per line, and a final newline.
+    /// Writes the manifest as JSON, with sorted keys, a line for each PTX file, and a final newline.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), CudaBuilderError> {
-        let bad = |source| CudaBuilderError::BadManifest { file: file.to_owned(), source };
-        let text = serde_json::to_string_pretty(self).map_err(bad)? + "\n";
+        let line = |(name, record)| {
+            Ok(format!("\n{}:{}", serde_json::to_string(name)?, serde_json::to_string::<FileRecord>(record)?))
+        };
+        let lines = self.files.iter().map(line).collect::<Result<Vec<_>, _>>();
+        let lines = lines.map_err(|source| CudaBuilderError::BadManifest { file: file.to_owned(), source })?;
+        let text = format!("{{\"schema\":{},\"files\":{{{}\n}}}}\n", self.schema, lines.join(","));
         fs::write(file, text).map_err(CudaBuilderError::io("write", file))
     }
 }
@@ -114,7 +118,8 @@ mod tests {
         let file = dir.path().join("manifest.json");
         manifest.write(&file).unwrap();
         assert_eq!(Manifest::read(&file).unwrap(), manifest);
-        assert!(fs::read_to_string(&file).unwrap().ends_with("}\n"));
+        let text = fs::read_to_string(&file).unwrap();
+        assert_eq!((text.lines().count(), text.ends_with("}\n")), (3, true), "{text}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What a GPU kernel needs beyond `core`: indices, barriers, warp operations, shared memory, atomics, typed memory
-//! access, fused multiply-add and products on the tensor cores.
+//! access, fused multiply-add, products on the tensor cores, and Hopper's barriers, bulk copies and products by warpgroups.
 //!
 //! Names and signatures follow rust-cuda's `cuda_std` wherever it has them, so that a kernel written here reads as a
 //! rust-cuda kernel. The code generator differs: this crate targets rustc's own `nvptx64-nvidia-cuda`, with no LLVM
@@ -35,11 +35,14 @@ pub mod atomic;
 pub mod emulator;
 pub mod float;
 pub mod grid;
+pub mod mbarrier;
 pub mod mem;
 pub mod mma;
 pub mod shared;
 pub mod thread;
+pub mod tma;
 pub mod warp;
+pub mod wgmma;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use emulator::backend;
@@ -54,7 +57,7 @@ pub use float::GpuFloat;
 pub const SOURCE_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
 /// What in [`SOURCE_DIR`] is compiled for the host only, and so cannot change a kernel's PTX.
-pub const HOST_ONLY_SOURCES: &[&str] = &["emulator"];
+pub const HOST_ONLY_SOURCES: &[&str] = &["emulator", "tensor_layout.rs"];
 
 /// The directory of the sources of `#[kernel]`.
 pub const MACROS_SOURCE_DIR: &str = cuda_std_macros::source_dir!();

@@ -34,6 +34,17 @@ macro_rules! device_values {
 }
 device_values!(u32, i32, f32, u64, i64, f64);
 
+/// An unsigned integer of 1 or 2 bytes, which [`load_readonly_narrow`] widens.
+///
+/// # Safety
+/// The type has 1 or 2 bytes, no padding, and every bit pattern is a value of it.
+pub unsafe trait NarrowValue: Copy + 'static {}
+
+// SAFETY: a plain number of 1 byte.
+unsafe impl NarrowValue for u8 {}
+// SAFETY: a plain number of 2 bytes.
+unsafe impl NarrowValue for u16 {}
+
 /// How an access treats the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caching {
@@ -81,6 +92,17 @@ loads! {
     Plain, "ld.global": load load_v2 load_v4;
     ReadOnly, "ld.global.nc": load_readonly load_readonly_v2 load_readonly_v4;
     Streaming, "ld.global.cs": load_streaming load_streaming_v2 load_streaming_v4;
+}
+
+/// One unsigned integer of 1 or 2 bytes, by `ld.global.nc.u8` or `ld.global.nc.u16`. The memory may be that of an array of words.
+///
+/// # Safety
+/// The rules at the head of this [module](self), as for [`load_readonly`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn load_readonly_narrow<N: NarrowValue>(ptr: *const N) -> u32 {
+    // SAFETY: the caller keeps the module's rules.
+    unsafe { backend::load_readonly_narrow(ptr) }
 }
 
 /// Brings the element, and the cache line around it, into the L2 cache, by `prefetch.global.L2`, without waiting.

@@ -101,6 +101,11 @@ impl<T: DeviceValue> Shared<T> {
         Self { address: backend::shared_offset(self.address, elements * size_of::<T>() as u32), ..self }
     }
 
+    #[inline(always)]
+    pub(crate) fn address(self) -> backend::SharedAddress {
+        self.address
+    }
+
     /// The same memory as elements of another type, for dynamic shared memory that holds several arrays.
     #[inline(always)]
     #[must_use]

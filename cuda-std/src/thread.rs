@@ -81,3 +81,15 @@ pub unsafe fn sync_threads_named(id: u32, count: u32) {
     // SAFETY: the caller keeps the rules.
     unsafe { backend::sync_threads_named(id, count) }
 }
+
+/// Arrives at the block's barrier number `id` (0 to 15) without waiting there. Others that wait by [`sync_threads_named`] with the same `count` go on when
+/// `count` threads have arrived or wait, and see what this thread wrote before.
+///
+/// # Safety
+/// Those of [`sync_threads_named`]; and a thread comes to the barrier again only after all others of this time have.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn arrive_threads_named(id: u32, count: u32) {
+    // SAFETY: the caller keeps the rules.
+    unsafe { backend::arrive_threads_named(id, count) }
+}

@@ -157,6 +157,46 @@ fn a_slice_is_aligned_as_a_buffer_is_wherever_it_lies() {
 }
 
 #[test]
+fn narrow_integers_are_parts_of_words() {
+    let words = [u32::from_ne_bytes([1, 2, 3, 254]), u32::from_ne_bytes([5, 6, 7, 8])];
+    let mut out = [0; 12];
+    let mut launch = Launch::new(1, 12);
+    let (from, to) = (launch.borrow("words", &words), launch.borrow_mut("out", &mut out));
+    let stats = run(&launch, || unsafe {
+        let i = thread::thread_idx_x() as usize;
+        let value = match i {
+            0..8 => mem::load_readonly_narrow(from.cast::<u8>().add(i)),
+            _ => mem::load_readonly_narrow(from.cast::<u16>().add(i - 8)),
+        };
+        mem::store(to.add(i), value);
+    });
+    let halves = [[1, 2], [3, 254], [5, 6], [7, 8]].map(|bytes| u32::from(u16::from_ne_bytes(bytes)));
+    assert_eq!(stats.global_bytes_loaded, 8 + 8);
+    assert_eq!((&out[..8], &out[8..]), (&[1, 2, 3, 254, 5, 6, 7, 8][..], &halves[..]));
+    let mut launch = Launch::new(1, 1);
+    let from = launch.borrow("words", &words);
+    let load = |byte: usize| {
+        let kernel = || _ = unsafe { mem::load_readonly_narrow(from.cast::<u8>().add(byte).cast::<u16>()) };
+        launch.run(kernel).map_err(|finding| finding.kind).err()
+    };
+    assert_eq!([0, 6, 3, 8].map(load), [None, None, Some(FindingKind::Misaligned), Some(FindingKind::OutOfBounds)]);
+}
+
+#[test]
+fn a_narrow_load_of_a_word_that_another_thread_writes_is_a_race() {
+    let mut words = [0u32; 1];
+    let mut launch = Launch::new(1, 2);
+    let word = launch.borrow_mut("words", &mut words);
+    let finding = launch.run(|| unsafe {
+        match thread::thread_idx_x() {
+            0 => mem::store(word, 1),
+            _ => _ = mem::load_readonly_narrow(word.cast::<u8>().add(3)),
+        }
+    });
+    assert_eq!(finding.expect_err("a race").kind, FindingKind::DataRace);
+}
+
+#[test]
 fn a_slice_gets_what_the_kernel_wrote_wherever_it_lies() {
     for start in 0..4 {
         let mut numbers = Aligned([1.0; 36]);

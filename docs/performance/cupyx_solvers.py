@@ -26,7 +26,7 @@ SYSTEMS = ["convdiff2d:256:10", "convdiff3d:44:10", "convdiff3d:64:10", "convdif
 METHODS = ["cg", "cgs", "bicgstab", "gmres", "minres", "lsmr"]
 ITERATIONS = (60, 180)
 TOLERANCE = 1e-8
-MOST = 2000
+MAX_ITERATIONS = 2000
 
 
 def convection(dimensions, n, peclet):
@@ -77,7 +77,7 @@ class Solver:
     def iterations(self):
         """Of a whole solution, in a run of its own that is not timed."""
         if self.name == "lsmr":
-            return int(self.solve(TOLERANCE, MOST)[2])
+            return int(self.solve(TOLERANCE, MAX_ITERATIONS)[2])
         if "callback" not in self.parameters:
             return None
         count = 0
@@ -86,13 +86,13 @@ class Solver:
             nonlocal count
             count += 1
 
-        self.solve(TOLERANCE, MOST, callback)
+        self.solve(TOLERANCE, MAX_ITERATIONS, callback)
         return count
 
     def row(self, repeats):
         few, many = (self.seconds(repeats, 0.0, iterations)[0] for iterations in ITERATIONS)
         iteration = (many - few) / (ITERATIONS[1] - ITERATIONS[0])
-        whole, x = self.seconds(repeats, TOLERANCE, MOST)
+        whole, x = self.seconds(repeats, TOLERANCE, MAX_ITERATIONS)
         residual = float(cp.linalg.norm(self.b - self.a @ x) / cp.linalg.norm(self.b))
         count = self.iterations()
         solution = f"{1e3 * whole:.2f}" if residual <= 1.02 * TOLERANCE else "-"

@@ -2,9 +2,9 @@
 
 use kernels_gpu::csr_kronecker::{CountArgs, FillArgs, Key, Operation, count_grid_size, fill_grid_size};
 
-use super::operand::{Operand, offsets_of};
 use crate::{
     CsrMatrix, DeviceMatrix, Result, Scalar,
+    conversion::{Operand, offsets_of},
     device::{self, launch},
     formats::{coo::check_limits, rows::from_rows},
     stored::CsrArrays,

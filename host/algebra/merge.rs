@@ -2,11 +2,12 @@
 
 use kernels_gpu::csr_merge::{CountArgs, FillArgs, Key, Operation, Patterns, grid_size};
 
-use super::operand::{Operand, lanes, offsets_of};
 use crate::{
     CsrMatrix, DeviceMatrix, Result, Scalar,
+    conversion::{Operand, offsets_of},
     device::{self, KernelLaunch, check_length, launch},
     formats::rows::from_rows,
+    primitives::lanes,
     stored::CsrArrays,
 };
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{
-    merge::{Merge, on_gpu},
-    operand::Operand,
-    select::{Rows, Selection, select},
-    transpose::{mirrored, transposed},
+use super::merge::{Merge, on_gpu};
+use crate::{
+    DeviceIndices, Result, Scalar,
+    conversion::{Operand, Rows, Selection, mirrored, select, transposed},
+    stored::CsrArrays,
 };
-use crate::{DeviceIndices, Result, Scalar, stored::CsrArrays};
 
 /// A canonical matrix with the pattern of `A + Aᵀ`, on a GPU or in the emulator: a square `A` itself if it is canonical and its pattern
 /// symmetric. Values are of no account.

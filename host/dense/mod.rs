@@ -2,12 +2,14 @@
 
 mod copy;
 mod layout;
+mod rows;
 mod scaled;
 mod view;
 
 use std::ops::RangeBounds;
 
 pub use layout::{DenseLayout, Order};
+pub(crate) use rows::{Rows, RowsMut, in_rows, write_rows};
 pub(crate) use scaled::scaled;
 pub use view::{DenseMut, DenseRef};
 

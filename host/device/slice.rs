@@ -66,11 +66,15 @@ impl<T: Element> DeviceVec<T> {
         Ok(DeviceSliceMut { vector: self, first, len })
     }
 
-    pub(crate) fn as_slice(&self) -> DeviceSlice<'_, T> {
+    /// Returns all elements, for functions that take a slice, such as [`LinearOperator::apply`](crate::LinearOperator::apply).
+    #[must_use]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
         DeviceSlice { vector: self, first: 0, len: self.len() }
     }
 
-    pub(crate) fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+    /// Returns all elements, to write them: see [`as_slice`](Self::as_slice).
+    #[must_use]
+    pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
         let len = self.len();
         DeviceSliceMut { vector: self, first: 0, len }
     }

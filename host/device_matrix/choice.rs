@@ -95,6 +95,16 @@ impl<T> Choice<T> {
     }
 }
 
+impl<T> Choice<T> {
+    /// With another reason for the kernel of the product.
+    pub(super) fn with_reason(mut self, also: &str) -> Self {
+        if let Some(product) = &mut self.products.product {
+            product.choice.reason = format!("{}; {also}", product.choice.reason);
+        }
+        self
+    }
+}
+
 impl<T> Products<T> {
     /// For a format with one kernel and no transposed products.
     pub(super) fn of_one_kernel(product: Chosen<T>) -> Self {
@@ -129,14 +139,16 @@ impl<T> Products<T> {
             Dense::Transposed(_) => {
                 unsupported("a CSC matrix: it has those of the transpose; upload CsrMatrix::try_from(&matrix)")
             }
-            Dense::None => unsupported("a matrix that is not in CSR on the device"),
+            Dense::None => unsupported("a matrix that is not in CSR or BSR on the device"),
         }
     }
 
     pub(super) fn dense_transposed(&self) -> Result<&dyn Spmm<T>> {
         match &self.dense {
             Dense::Transposed(operator) => Ok(&**operator),
-            Dense::Product(_) => unsupported("the transpose of a CSR matrix: upload CscMatrix::try_from(&matrix)"),
+            Dense::Product(_) => {
+                unsupported("the transpose of a matrix in CSR or BSR: upload CscMatrix::try_from(&matrix)")
+            }
             Dense::None => unsupported("the transpose of a matrix that is not in CSC on the device"),
         }
     }

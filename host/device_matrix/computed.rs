@@ -1,10 +1,11 @@
-//! Matrices that a device has computed.
+//! Matrices that a device has computed, and those that it computes with.
 
 use std::sync::Arc;
 
 use super::{DeviceMatrix, Parts, choice::Choices, upload};
 use crate::{
-    CsrMatrix, Device, HostMatrix, Offset, Scalar, Structure,
+    CsrMatrix, Device, HostMatrix, Offset, Result, Scalar, Structure,
+    conversion::{Operand, to_csr},
     spmv::csr,
     stored::{CsrArrays, Stored},
 };
@@ -36,5 +37,24 @@ impl<T: Scalar> DeviceMatrix<T> {
         let (spmv_bytes, stored) = (csr::spmv_bytes::<T, O>(size), Stored::Host(HostMatrix::of_csr(&matrix)));
         let choices = Choices::later(move || Ok(upload::choose_on_cpu(&matrix, false)));
         Self::new(device, size, Parts { stored, is_transposed: false, spmv_bytes, choices })
+    }
+    /// The matrix as an operand. One in another format is converted: on its device, but with 64-bit offsets on the host.
+    pub(crate) fn operand(&self) -> Result<Operand<T>> {
+        if let Stored::Device(arrays) = self.stored()
+            && let Some(csr) = to_csr(&**arrays, self.is_transposed())?
+        {
+            return Ok(Operand::Device(csr));
+        }
+        Operand::upload(self.device(), self.download()?.into_csr()?)
+    }
+}
+
+impl<T: Scalar> Operand<T> {
+    /// The matrix with its kernels to be chosen.
+    pub(crate) fn into_matrix(self, device: &Device) -> DeviceMatrix<T> {
+        match self {
+            Self::Host(matrix) => DeviceMatrix::of_host_csr(device, matrix),
+            Self::Device(arrays) => DeviceMatrix::of_csr(arrays),
+        }
     }
 }

@@ -5,22 +5,22 @@ use std::{any::Any, sync::Arc};
 use super::{
     DeviceMatrix, Parts,
     choice::{Choice, Choices},
-    upload::choose_csr,
+    upload::{choose_csr, of_bsr},
 };
 use crate::{
-    CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, HostMatrix, HybMatrix, Offset, Result, Scalar,
-    algebra::{from_csr, to_csr},
+    BsrMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, HostMatrix, HybMatrix, Offset, Result, Scalar,
+    conversion::{copied, from_csr, to_csr},
     device,
-    formats::row_ends,
-    spmv::{coo, csr, dia, ell, hyb},
-    stored::{CsrArrays, Stored},
+    formats::{bsr::size_for, row_ends},
+    spmv::{bsr, coo, csr, dia, ell, hyb},
+    stored::{Arrays, CsrArrays, Stored},
 };
 
 impl<T: Scalar> DeviceMatrix<T> {
     /// Returns the matrix in another format, with the arrays that the conversions on the host give: `HybMatrix::try_from(&csr)` and the others.
     ///
     /// Every conversion goes through CSR, even one to the format that the matrix already has. A matrix in COO comes out with ascending columns and its duplicates summed;
-    /// CSC has ascending columns; ELL and HYB keep the order of entries. DIA sums duplicates and drops explicit zeros, which it cannot hold, but keeps `-0.0`. CSR is copied
+    /// CSC has ascending columns; ELL and HYB keep the order of entries. BSR sums duplicates, and fills its blocks up with zeros, which are entries from then on. DIA sums duplicates and drops explicit zeros, which it cannot hold, but keeps `-0.0`. CSR is copied
     /// unchanged.
     ///
     /// ```
@@ -33,18 +33,20 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// ```
     ///
     /// On a GPU this takes one or two passes over the entries and slots, and the call waits for the sizes: the width, the diagonals, the number of entries. `O(nnz)` work, and
-    /// `O(nrows + ncols)` for DIA and CSC; to CSC as [`transpose`](Self::transpose). A matrix with 64-bit offsets is converted on the host, and keeps them in CSR and CSC.
+    /// `O(nrows + ncols)` for DIA and CSC; to CSC as [`transpose`](Self::transpose). BSR is for the CPU and the emulator, not for a GPU yet; a block size that is not given
+    /// is found on the host. A matrix with 64-bit offsets is converted on the host, and keeps them in CSR and CSC.
     ///
     /// # Errors
-    /// [`PaddingExceeded`](Error::PaddingExceeded) if DIA or ELL would be mostly padding, before the slots are allocated; [`InvalidMatrix`](Error::InvalidMatrix) for 2³²
+    /// [`PaddingExceeded`](Error::PaddingExceeded) if DIA, ELL or BSR would be mostly padding, before the slots are allocated; [`InvalidOption`](Error::InvalidOption) for a
+    /// block size other than 2 to 8; [`Unsupported`](Error::Unsupported) for BSR on a GPU; [`InvalidMatrix`](Error::InvalidMatrix) for 2³²
     /// entries and more; [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn convert(&self, format: Format) -> Result<Self> {
         device::refuse("a conversion")?;
         let csr = match &self.parts.stored {
             Stored::Host(_) => None,
             Stored::Device(arrays) => match arrays.csr().filter(|_| !self.parts.is_transposed) {
-                Some(csr) if format == Format::Csr => Some(Arc::new(to_csr::copied(csr)?)),
-                _ => to_csr::to_csr(&**arrays, self.parts.is_transposed)?,
+                Some(csr) if format == Format::Csr => Some(Arc::new(copied(csr)?)),
+                _ => to_csr(&**arrays, self.parts.is_transposed)?,
             },
         };
         match csr {
@@ -80,6 +82,14 @@ fn converted<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>, format: Format) -> Result<
             let stored = stored.expect("both parts are on a device");
             ((chosen, stored), hyb::spmv_bytes::<T>(nrows, ncols, width, rest))
         }
+        Format::Bsr(size) => {
+            csr.device.refuse_gpu(bsr::ON_DEVICE)?;
+            let size = size_for(size, || csr.download()?.into_csr())?;
+            let arrays = from_csr::to_bsr(csr, size as u32)?;
+            let (entries, blocks) = (arrays.nnz, arrays.block_columns.len());
+            let bytes = bsr::spmv_bytes::<T>((nrows, ncols), (size, blocks));
+            return Ok((of_bsr(bsr::of_arrays(arrays), bytes), entries));
+        }
         Format::Dia => {
             let (arrays, entries) = from_csr::to_dia(csr)?;
             let bytes = dia::spmv_bytes::<T>(nrows, ncols, arrays.offsets.len());
@@ -91,7 +101,7 @@ fn converted<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>, format: Format) -> Result<
 
 /// The transpose in CSR, with the products exchanged. Nothing is analysed before the first product.
 fn in_csc<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<Parts<T>> {
-    let arrays = to_csr::to_csr(csr, true)?.expect("32-bit offsets stay so");
+    let arrays = to_csr(csr, true)?.expect("32-bit offsets stay so");
     let spmv_bytes = csr::spmv_bytes::<T, u32>((arrays.nrows as usize, arrays.ncols as usize, arrays.nnz as usize));
     let stored = Stored::Device(Box::new(Arc::clone(&arrays)) as _);
     let choices = Choices::later(move || choose_csr(&arrays, None).map(Choice::of_transpose));
@@ -132,5 +142,6 @@ fn from_csr_on_host<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, format: Format)
         Format::Dia => HostMatrix::Dia(DiaMatrix::try_from(csr)?),
         Format::Ell => HostMatrix::Ell(EllMatrix::try_from(csr)?),
         Format::Hyb => HostMatrix::Hyb(HybMatrix::try_from(csr)?),
+        Format::Bsr(size) => HostMatrix::Bsr(BsrMatrix::from_csr(csr, size)?),
     })
 }

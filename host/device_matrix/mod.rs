@@ -58,8 +58,8 @@ struct Parts<T> {
 impl<T> Parts<T> {
     /// For a format with one kernel and no transposed products.
     fn of_one_kernel((product, stored): Uploaded<T>, spmv_bytes: usize) -> Self {
-        let choice =
-            Choice { structure: None, products: Products::of_one_kernel(product), options: SpmvOptions::default() };
+        let options = product.options.clone();
+        let choice = Choice { structure: None, products: Products::of_one_kernel(product), options };
         Self { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) }
     }
 
@@ -92,7 +92,8 @@ impl Device {
     /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) if no kernel matches the options, or
     /// they do not apply to the matrix's format. If they request a conversion, its errors:
     /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the result would be mostly padding, and
-    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries or more in COO.
+    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries or more in COO. [`Unsupported`](crate::Error::Unsupported) for
+    /// [`FormatChoice::Narrow`] and [`FormatChoice::Packed`] on a GPU.
     pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
         device::refuse("an upload")?;
         matrix.upload_to(self, options)

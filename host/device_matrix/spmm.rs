@@ -2,9 +2,9 @@
 
 use super::DeviceMatrix;
 use crate::{
-    DenseMut, DenseRef, Device, DeviceDense, Element, Error, IntoFactor, KernelChoice, Order, Reduce, Result, Scalar,
-    SpmmOptions, Weights,
-    dense::scaled,
+    DenseMut, DenseRef, Device, DeviceDense, Error, IntoFactor, KernelChoice, Reduce, Result, Scalar, SpmmOptions,
+    Weights,
+    dense::{in_rows, scaled, write_rows},
     device::{self, check_length},
     spmm::{Multiply, Product, Reduction},
 };
@@ -46,7 +46,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`DeviceMismatch`](Error::DeviceMismatch)
     /// if an argument is on another device; [`Unsupported`](Error::Unsupported) for matrices that are not
-    /// in CSR on the device, and for sizes beyond the limits of a launch; [`OutOfMemory`](Error::OutOfMemory);
+    /// in CSR or BSR on the device, and for sizes beyond the limits of a launch; [`OutOfMemory`](Error::OutOfMemory);
     /// [`DriverTooOld`](Error::DriverTooOld) and [`Driver`](Error::Driver) at the first use of a kernel.
     pub fn spmm<'f, 'b, 'c>(
         &self,
@@ -223,7 +223,7 @@ pub struct SpmmPlan<'a, T> {
 impl<T: Scalar> SpmmPlan<'_, T> {
     /// Returns the kernel, and why it was chosen. This is the kernel for contiguous row-major matrices. If leading
     /// dimensions or offsets are not multiples of its vector length, the first product chooses another tile, with the
-    /// same `split_threshold` threshold and row order.
+    /// same `split_threshold` and row order.
     #[must_use]
     pub fn describe(&self) -> &KernelChoice {
         &self.choice
@@ -261,32 +261,4 @@ fn by_rows<T: Scalar, M: Multiply<T> + ?Sized>(operator: &M, product: Product<'_
     let copy = in_rows(c.device(), b)?;
     let b = copy.as_ref().map_or(b, DeviceDense::view);
     write_rows(c, beta != T::default(), |c| operator.multiply(Product { alpha, b, beta, c }))
-}
-
-/// Returns a row-major copy of a column-major matrix.
-fn in_rows<T: Element>(device: &Device, matrix: DenseRef<'_, T>) -> Result<Option<DeviceDense<T>>> {
-    if matrix.order() == Order::RowMajor {
-        return Ok(None);
-    }
-    let mut rows = device.zeros_dense((matrix.nrows(), matrix.ncols()))?;
-    rows.assign(matrix)?;
-    Ok(Some(rows))
-}
-
-/// Calls `write` with a row-major matrix, and copies the result if the matrix is column-major. `reads` says whether the
-/// old elements are read.
-fn write_rows<T: Element>(
-    mut matrix: DenseMut<'_, T>,
-    reads: bool,
-    write: impl FnOnce(DenseMut<'_, T>) -> Result<()>,
-) -> Result<()> {
-    if matrix.order() == Order::RowMajor {
-        return write(matrix);
-    }
-    let mut rows = matrix.device().zeros_dense((matrix.nrows(), matrix.ncols()))?;
-    if reads {
-        rows.assign(&matrix)?;
-    }
-    write(rows.view_mut())?;
-    matrix.assign(&rows)
 }

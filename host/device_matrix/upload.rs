@@ -8,13 +8,20 @@ use super::{
     convert::upload_converted,
 };
 use crate::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, FormatChoice, HostMatrix, HybMatrix,
-    KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
-    algebra::from_csr::to_dia,
+    BlockSize, BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, FormatChoice,
+    HostMatrix, HybMatrix, KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
+    conversion::from_csr::to_dia,
     device::{Backend, cpu_threads},
+    formats::bsr::size_for,
     spmm::{self, GpuSpmm},
-    spmv::{Chosen, Uploaded, autotune::autotune, coo, cpu, csr, csr_scatter, dia, ell, hyb},
-    stored::{Arrays, CsrArrays, Stored, with_matrix},
+    spmv::{
+        Chosen, Uploaded,
+        autotune::autotune,
+        bsr, coo, cpu, csr,
+        csr_packed::{self, Packed},
+        csr_scatter, dia, ell, hyb,
+    },
+    stored::{Arrays, CsrArrays, InFormat, Stored, with_matrix},
     structure::analyse_on_gpu,
 };
 
@@ -34,7 +41,11 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
 
     fn upload_to(&self, device: &Device, options: &SpmvOptions) -> Result<DeviceMatrix<T>> {
         options.check()?;
-        let format = options.format;
+        // Found here, for options that lead back to it.
+        let format = match options.format {
+            FormatChoice::Bsr(size) => FormatChoice::Bsr(BlockSize::Fixed(size_for(size, || Ok(self.clone()))?)),
+            format => format,
+        };
         let convert = |to| upload_converted(device, self, to)?.in_format(format);
         let parts = match format {
             FormatChoice::Csr | FormatChoice::Auto => upload_csr(device, self, options)?,
@@ -42,6 +53,8 @@ impl<T: Scalar, O: Offset> Upload for CsrMatrix<T, O> {
             FormatChoice::Dia => convert(Format::Dia)?,
             FormatChoice::Ell => convert(Format::Ell)?,
             FormatChoice::Hyb => convert(Format::Hyb)?,
+            FormatChoice::Narrow | FormatChoice::Packed => upload_packed(device, self, options)?,
+            FormatChoice::Bsr(size) => convert(Format::Bsr(size))?,
         };
         Ok(DeviceMatrix::new(device, (self.nrows(), self.ncols(), self.nnz()), parts))
     }
@@ -83,6 +96,7 @@ macro_rules! as_they_are {
     )*};
 }
 as_they_are! {
+    BsrMatrix, "BSR", upload_bsr;
     CooMatrix, "COO", upload_coo;
     DiaMatrix, "DIA", upload_dia;
     EllMatrix, "ELL", upload_ell;
@@ -104,11 +118,33 @@ mod sealed {
     pub trait Sealed {}
     impl<T, O> Sealed for CsrMatrix<T, O> {}
     impl<T, O> Sealed for CscMatrix<T, O> {}
+    impl<T> Sealed for BsrMatrix<T> {}
     impl<T> Sealed for CooMatrix<T> {}
     impl<T> Sealed for DiaMatrix<T> {}
     impl<T> Sealed for EllMatrix<T> {}
     impl<T> Sealed for HybMatrix<T> {}
     impl<T> Sealed for HostMatrix<T> {}
+}
+
+fn upload_bsr<T: Scalar>(device: &Device, matrix: &BsrMatrix<T>) -> Result<Parts<T>> {
+    let blocks = (matrix.block_size(), matrix.block_col_indices().len());
+    let bytes = bsr::spmv_bytes::<T>((matrix.nrows(), matrix.ncols()), blocks);
+    Ok(of_bsr(bsr::upload(device, matrix)?, bytes))
+}
+
+/// With products with dense matrices too.
+pub(super) fn of_bsr<T: Scalar>((product, stored): Uploaded<T>, spmv_bytes: usize) -> Parts<T> {
+    let dense: Box<dyn spmm::Spmm<T>> = match &stored {
+        Stored::Host(HostMatrix::Bsr(matrix)) => Box::new(spmm::OnCpu(matrix.clone())),
+        Stored::Device(arrays) => match arrays.in_format() {
+            InFormat::Bsr(arrays) => Box::new(spmm::GpuBsr(Arc::clone(arrays))),
+            _ => unreachable!("the arrays are in BSR"),
+        },
+        Stored::Host(_) => unreachable!("the matrix is in BSR"),
+    };
+    let products = Products { product: Some(product), transposed: None, dense: Dense::Product(dense) };
+    let choice = Choice { structure: None, products, options: SpmvOptions::default() };
+    Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) }
 }
 
 fn upload_coo<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Parts<T>> {
@@ -176,6 +212,27 @@ fn upload_csr<T: Scalar, O: Offset>(
         None => Stored::Device(Box::new(arrays) as _),
     };
     Ok(Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) })
+}
+
+/// Uploads in CSR in fewer bytes; on the CPU, and where there is nothing to pack, in CSR as it is.
+fn upload_packed<T: Scalar, O: Offset>(
+    device: &Device,
+    matrix: &CsrMatrix<T, O>,
+    options: &SpmvOptions,
+) -> Result<Parts<T>> {
+    device.refuse_gpu("a packed matrix")?;
+    let in_csr = || upload_csr(device, matrix, &SpmvOptions { format: FormatChoice::Csr, ..options.clone() });
+    if device.is_cpu() {
+        return in_csr()?.in_format(options.format);
+    }
+    match csr_packed::upload(device, matrix, options)? {
+        Packed::Uploaded(uploaded, bytes) => Ok(Parts::of_one_kernel(uploaded, bytes)),
+        Packed::NotPacked(why) => {
+            let mut parts = in_csr()?;
+            parts.choices = parts.choices.map(|choice| choice.with_reason(&format!("not packed: {why}")))?;
+            Ok(parts)
+        }
+    }
 }
 
 /// Chooses the kernels for a matrix that is in CSR on a GPU or in the emulator, and analyses it unless its structure is known.

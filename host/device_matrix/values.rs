@@ -25,7 +25,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Replaces all values. The pattern and the chosen kernels stay. `values` is in the order of the values of the matrix that
     /// [`download`](Self::download) returns. For CSR, CSC, and COO sorted by row this is the order of the uploaded matrix.
-    /// For DIA and ELL, `values` includes the padding, which is ignored; for HYB it holds the values of the ELL part, then those of the COO part.
+    /// For DIA, ELL and BSR, `values` includes the padding, which is ignored; for HYB it holds the values of the ELL part, then those of the COO part.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};
@@ -41,9 +41,11 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// ```
     ///
     /// `O(nnz)` work, queued on the matrix's stream, without waiting. Existing preconditioners keep the old values. The host matrix
-    /// that was uploaded is unchanged. On the CPU the matrix is analysed again.
+    /// that was uploaded is unchanged. On the CPU the matrix is analysed again. In [`FormatChoice::Packed`](crate::FormatChoice::Packed), values that are
+    /// stored as codes or once pass through the host, and the call waits.
     ///
     /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) for more distinct values than a packed matrix has room for;
     /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch),
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn update_values<'b>(&mut self, values: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
@@ -64,7 +66,7 @@ impl<T: Scalar> DeviceMatrix<T> {
 
     /// Multiplies row `i` by `factors[i]`, for every row: `A = diag(factors) * A`.
     ///
-    /// In DIA a zero remains a zero, whatever its factor. `O(nnz)` work, queued on the matrix's stream, without waiting.
+    /// In DIA a zero remains a zero, whatever its factor. `O(nnz)` work, queued on the matrix's stream, without waiting; a packed matrix is scaled on the host.
     ///
     /// # Errors
     /// As [`update_values`](Self::update_values).

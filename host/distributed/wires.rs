@@ -171,15 +171,26 @@ fn meet(listener: &TcpListener, streams: &mut [Option<TcpStream>], deadline: Ins
         let mut stream = accept(listener, deadline).map_err(|error| failed(missing, not_there(&error)))?;
         // Whoever does not say hello in the right way is nobody's rank.
         let Ok((rank, of_size, port)) = read_hello(&mut stream, deadline) else { continue };
-        if of_size != size || rank == 0 || rank >= size || streams[rank].is_some() {
-            let problem = format!("says that it is rank {rank} of {of_size}, where {size} ranks meet");
-            return Err(failed(rank, problem));
+        if let Some(problem) = why_refused(rank, of_size, streams) {
+            let error = failed(rank, problem);
+            // Nobody else tells this process. One that is gone need not hear it.
+            let _ = write_text(&mut stream, &no_meeting(&error));
+            return Err(error);
         }
         let host = stream.peer_addr().map_err(|error| failed(rank, lost(&error)))?.ip();
         addresses[rank] = std::net::SocketAddr::from((host, port)).to_string();
         streams[rank] = Some(stream);
     }
     Ok(addresses)
+}
+
+/// Why rank 0 refuses a process that says that it is this rank, if it does.
+fn why_refused(rank: usize, of_size: usize, streams: &[Option<TcpStream>]) -> Option<String> {
+    let size = streams.len();
+    if of_size != size || rank == 0 || rank >= size {
+        return Some(format!("says that it is rank {rank} of {of_size}, where {size} ranks meet"));
+    }
+    streams[rank].is_some().then(|| format!("two processes say that they are rank {rank} of {size}"))
 }
 
 /// What rank 0 tells the others in place of addresses, which do not begin so.
@@ -367,5 +378,27 @@ mod tests {
         // Rank 0 says so to rank 1.
         assert!(errors.iter().all(|error| error.starts_with("rank 2: has not come to the meeting")), "{errors:?}");
         assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_refused_process_hears_why() {
+        // The last process comes when the meeting point has heard the others, and none of them is rank 2 of 3.
+        let errors_with_a_last = |rank, size| {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let connect = move |rank, size| {
+                let meeting = Rendezvous { rank, size, local_rank: rank, address: format!("127.0.0.1:{port}") };
+                Wires::connect(&meeting, Duration::from_secs(10)).map(|_| ()).unwrap_err().to_string()
+            };
+            thread::scope(|scope| {
+                let mut processes = vec![];
+                for (rank, size) in [(0, 3), (1, 3), (rank, size)] {
+                    processes.push(scope.spawn(move || connect(rank, size)));
+                    thread::sleep(Duration::from_millis(300));
+                }
+                processes.into_iter().map(|process| process.join().unwrap()).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(errors_with_a_last(1, 3), ["rank 1: two processes say that they are rank 1 of 3"; 3]);
+        assert_eq!(errors_with_a_last(2, 4), ["rank 2: says that it is rank 2 of 4, where 3 ranks meet"; 3]);
     }
 }

@@ -9,16 +9,19 @@ use crate::{
     memory::{room, zeros},
 };
 
-/// What errors call a compressed format, the dimension that it is compressed along and the other.
+/// What errors call a compressed format, the dimension that it is compressed along, the other, and what it stores: one and several.
 #[derive(Debug)]
 pub(crate) struct Names {
     pub(crate) format: &'static str,
     pub(crate) major: &'static str,
     pub(crate) minor: &'static str,
+    pub(crate) stored: [&'static str; 2],
 }
 
-pub(crate) const CSR: Names = Names { format: "CSR", major: "row", minor: "column" };
-pub(crate) const CSC: Names = Names { format: "CSC", major: "column", minor: "row" };
+pub(crate) const CSR: Names = Names { format: "CSR", major: "row", minor: "column", stored: ["entry", "entries"] };
+pub(crate) const CSC: Names = Names { format: "CSC", major: "column", minor: "row", stored: ["entry", "entries"] };
+pub(crate) const BSR: Names =
+    Names { format: "BSR", major: "block row", minor: "block column", stored: ["block", "blocks"] };
 
 impl Names {
     pub(crate) fn invalid(&self, problem: String) -> Error {
@@ -36,7 +39,7 @@ pub(super) fn check_arrays<O: Offset>(
     indices: &[u32],
     nnz: usize,
 ) -> Result<()> {
-    let Names { major, minor, .. } = names;
+    let Names { major, minor, stored: [one, several], .. } = names;
     let invalid = |problem| Err(names.invalid(problem));
     if offsets.len().checked_sub(1) != Some(nmajor) {
         let found = offsets.len();
@@ -55,11 +58,11 @@ pub(super) fn check_arrays<O: Offset>(
     }
     // Compared as offsets: as an index, one beyond the address space would wrap.
     if O::try_from(nnz).ok() != Some(offsets[nmajor]) {
-        return invalid(format!("the last {major} offset is {}, and there are {nnz} entries", offsets[nmajor]));
+        return invalid(format!("the last {major} offset is {}, and there are {nnz} {several}", offsets[nmajor]));
     }
     if let Some(k) = indices.iter().position(|&index| index as usize >= nminor) {
         let at = offsets.partition_point(|&offset| offset.index() <= k) - 1;
-        return invalid(format!("entry {k}, in {major} {at}, is in {minor} {} of {nminor}", indices[k]));
+        return invalid(format!("{one} {k}, in {major} {at}, is in {minor} {} of {nminor}", indices[k]));
     }
     Ok(())
 }

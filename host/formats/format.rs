@@ -16,4 +16,16 @@ pub enum Format {
     Ell,
     /// ELL for the length of most rows, COO for the remaining entries: [`HybMatrix`](crate::HybMatrix).
     Hyb,
+    /// Square blocks by rows: [`BsrMatrix`](crate::BsrMatrix), with blocks of this size.
+    Bsr(BlockSize),
+}
+
+/// The number of rows and columns of the blocks of a [`BsrMatrix`](crate::BsrMatrix).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BlockSize {
+    /// The size that [`CsrMatrix::blocks`](crate::CsrMatrix::blocks) reports; where it reports none, the one with which the matrix takes the fewest bytes.
+    #[default]
+    Auto,
+    /// This number: 2 to 8.
+    Fixed(usize),
 }

@@ -1,5 +1,7 @@
 //! The sparse formats on the host, each a type that is valid by construction.
 
+mod blocks;
+pub(crate) mod bsr;
 pub(crate) mod compressed;
 mod convert;
 pub(crate) mod coo;
@@ -16,12 +18,14 @@ pub(crate) mod padded;
 pub(crate) mod rows;
 mod view;
 
+pub use blocks::Blocks;
+pub use bsr::BsrMatrix;
 pub use coo::CooMatrix;
 pub use csc::CscMatrix;
 pub use csr::CsrMatrix;
 pub use dia::DiaMatrix;
 pub use ell::EllMatrix;
-pub use format::Format;
+pub use format::{BlockSize, Format};
 pub use hyb::HybMatrix;
 pub(crate) use hyb::row_ends;
 pub use view::{CooView, CscView, CsrView};

@@ -1,9 +1,12 @@
-//! What DIA, ELL and HYB share: slots in columns as long as the matrix has rows, of which some hold no entry.
+//! What DIA, ELL, HYB and BSR share: more slots than entries, and conversions by way of CSR. The slots of DIA, ELL and HYB stand in columns as long as the matrix has
+//! rows.
 
 use std::ops::Range;
 
 use super::rows::{BLOCK, join};
-use crate::{CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar};
+use crate::{
+    BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar,
+};
 
 /// The most slots an entry that conversions make by themselves.
 pub(crate) const MAX_FILL: f64 = 3.0;
@@ -107,7 +110,7 @@ macro_rules! by_way_of_csr {
         }
     )*};
 }
-by_way_of_csr!(DiaMatrix, EllMatrix, HybMatrix);
+by_way_of_csr!(BsrMatrix, DiaMatrix, EllMatrix, HybMatrix);
 
 macro_rules! into_one_another {
     ($($from:ident to $to:ident),*) => {$(
@@ -123,5 +126,6 @@ macro_rules! into_one_another {
 }
 into_one_another! {
     DiaMatrix to EllMatrix, DiaMatrix to HybMatrix, EllMatrix to DiaMatrix, EllMatrix to HybMatrix, HybMatrix to DiaMatrix,
-    HybMatrix to EllMatrix
+    HybMatrix to EllMatrix, BsrMatrix to DiaMatrix, BsrMatrix to EllMatrix, BsrMatrix to HybMatrix, DiaMatrix to BsrMatrix,
+    EllMatrix to BsrMatrix, HybMatrix to BsrMatrix
 }

@@ -72,13 +72,26 @@ pub(crate) fn for_blocks<E: Send>(
     elements: &mut [E],
     work: &(impl Fn(Range<usize>, &mut [E]) + Sync),
 ) {
-    if indices.len() <= BLOCK {
+    for_blocks_of(BLOCK, indices, elements, work);
+}
+
+/// As [`for_blocks`], with blocks of at most so many elements.
+pub(crate) fn for_blocks_of<E: Send>(
+    block: usize,
+    indices: Range<usize>,
+    elements: &mut [E],
+    work: &(impl Fn(Range<usize>, &mut [E]) + Sync),
+) {
+    if indices.len() <= block {
         return work(indices, elements);
     }
     let half = indices.len() / 2;
     let middle = indices.start + half;
     let (elements, later) = elements.split_at_mut(half);
-    join(|| for_blocks(indices.start..middle, elements, work), || for_blocks(middle..indices.end, later, work));
+    join(
+        || for_blocks_of(block, indices.start..middle, elements, work),
+        || for_blocks_of(block, middle..indices.end, later, work),
+    );
 }
 
 /// Does both, in parallel with the feature `rayon`.

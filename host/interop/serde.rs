@@ -43,6 +43,10 @@ macro_rules! documents {
 documents!(CooMatrix<T>, try_from_triplets, nrows ncols, row_indices: u32, col_indices: u32, values: T);
 documents!(CsrMatrix<T, O>, try_from_csr_data, nrows ncols, row_offsets: O, col_indices: u32, values: T);
 documents!(CscMatrix<T, O>, try_from_csc_data, nrows ncols, col_offsets: O, row_indices: u32, values: T);
+documents!(
+    BsrMatrix<T>, try_from_bsr_data, nrows ncols block_size,
+    block_row_offsets: u32, block_col_indices: u32, values: T
+);
 documents!(DiaMatrix<T>, try_from_dia_data, nrows ncols leading_dimension, offsets: i64, values: T);
 documents!(EllMatrix<T>, try_from_ell_data, nrows ncols width leading_dimension, col_indices: u32, values: T);
 

@@ -116,8 +116,8 @@ pub(super) fn b_ahead(structure: &Structure, tile: Tile, element_bytes: usize) -
 /// stand-ins for graphs, 32 columns: ddi 44 / 42 / 38 / 49 / 84, arxiv 39 / 41 / 46 / 56 / -, protein - / 1356 / 1290 / 1253 / 1184;
 /// 256 columns: ddi 241 / 223 / 218 / 220 / 237, arxiv 221 / 222 / 233 / 260 / -, protein - / 10202 / 9529 / 9318 / 9135.
 pub(super) fn split_threshold(structure: &Structure, tile: Tile, cols: u32) -> u32 {
-    const LEAST: usize = 16;
-    const MOST: usize = 512;
+    const MIN: usize = 16;
+    const MAX: usize = 512;
     let groups = FILL / tile.lanes as usize;
     let tiles = tile.count(cols) as usize;
     let rows_fill = structure.nrows.saturating_mul(tiles) >= groups / 2;
@@ -125,7 +125,7 @@ pub(super) fn split_threshold(structure: &Structure, tile: Tile, cols: u32) -> u
         return MAX_PIECE;
     }
     let to_fill = structure.nnz.saturating_mul(tiles) / groups;
-    (to_fill / 8).clamp(to_fill.clamp(LEAST, 128), MOST).next_power_of_two() as u32
+    (to_fill / 8).clamp(to_fill.clamp(MIN, 128), MAX).next_power_of_two() as u32
 }
 
 /// Returns options that force each tile that is not much wider than the columns, with a quarter, one and four times the

@@ -6,53 +6,18 @@ use kernels_gpu::spmm_csr_reduce::NO_ENTRY;
 
 use super::{Multiply, Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
 use crate::{
-    CsrMatrix, DenseMut, DenseRef, Element, KernelChoice, Offset, Result, Scalar, device::cpu_threads, spmv::output,
+    CsrMatrix, KernelChoice, Offset, Result, Scalar,
+    dense::{Rows, RowsMut},
+    device::cpu_threads,
+    spmv::output,
 };
 
 /// Columns whose sums are accumulated together: they fit in registers and the L1 cache.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 
 /// A CSR matrix in host memory.
 #[derive(Debug)]
 pub(crate) struct OnCpu<M>(pub(crate) M);
-
-/// A row-major dense matrix of `cols` columns, from its first element on.
-#[derive(Clone, Copy)]
-struct Rows<'a, T> {
-    elements: &'a [T],
-    leading_dimension: usize,
-}
-
-/// A row-major dense matrix to write to, from its first element on.
-struct RowsMut<'a, T> {
-    elements: &'a mut [T],
-    leading_dimension: usize,
-}
-
-impl<'a, T: Element> Rows<'a, T> {
-    fn new(matrix: DenseRef<'a, T>) -> Self {
-        let elements = matrix.vec().buffer().on_cpu();
-        Self { elements: elements.get(matrix.offset()..).unwrap_or(&[]), leading_dimension: matrix.leading_dimension() }
-    }
-}
-
-impl<'a, T: Element> RowsMut<'a, T> {
-    /// `matrix` has rows and columns.
-    fn new(matrix: DenseMut<'a, T>) -> Self {
-        let leading_dimension = matrix.leading_dimension();
-        let first = matrix.offset();
-        let last = first + (matrix.nrows() - 1) * leading_dimension + matrix.ncols();
-        let elements = matrix.into_vec().parts_mut().1.on_cpu_mut();
-        Self { elements: &mut elements[first..last], leading_dimension }
-    }
-
-    #[cfg(feature = "rayon")]
-    fn split_at(self, row: usize) -> (Self, Self) {
-        let Self { elements, leading_dimension } = self;
-        let (below, above) = elements.split_at_mut(row * leading_dimension);
-        (Self { elements: below, leading_dimension }, Self { elements: above, leading_dimension })
-    }
-}
 
 impl<T: Scalar, O: Offset> Multiply<T> for OnCpu<CsrMatrix<T, O>> {
     fn multiply(&self, product: Product<'_, T>) -> Result<()> {
@@ -65,7 +30,9 @@ impl<T: Scalar, O: Offset> Multiply<T> for OnCpu<CsrMatrix<T, O>> {
         for_rows(matrix, 0..matrix.nrows(), cols, RowsMut::new(c), None, &|i, c, _| {
             for (block, c) in c.chunks_mut(BLOCK).enumerate() {
                 let mut sums = [T::default(); BLOCK];
-                add_row(matrix, i, b, block * BLOCK, &mut sums[..c.len()]);
+                let (columns, values) = matrix.row(i);
+                let entries = columns.iter().copied().zip(values.iter().copied());
+                add_row(entries, b, block * BLOCK, &mut sums[..c.len()]);
                 for (c, sum) in c.iter_mut().zip(sums) {
                     *c = output(alpha, sum, beta, *c);
                 }
@@ -130,15 +97,18 @@ fn for_rows<T: Scalar, O: Offset>(
     }
 }
 
-/// Adds to `sums` the products of row `i` with the columns of `b` from `first` on.
-fn add_row<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, b: Rows<'_, T>, first: usize, sums: &mut [T]) {
-    let entries = matrix.row_range(i);
-    let entries = matrix.col_indices()[entries.clone()].iter().zip(&matrix.values()[entries]);
+/// Adds to `sums` the products of a row's entries with the columns of `b` from `first` on.
+pub(super) fn add_row<T: Scalar>(
+    entries: impl Iterator<Item = (u32, T)>,
+    b: Rows<'_, T>,
+    first: usize,
+    sums: &mut [T],
+) {
     let row_of_b = |column: u32| &b.elements[column as usize * b.leading_dimension + first..];
     // A block of known size is added in a few vector instructions, in registers.
     if let Ok(block) = <&mut [T; BLOCK]>::try_from(&mut *sums) {
         let mut sums = *block;
-        for (&column, &value) in entries {
+        for (column, value) in entries {
             let row = row_of_b(column).first_chunk::<BLOCK>().expect("a row of B has the columns of C");
             for (sum, &element) in sums.iter_mut().zip(row) {
                 *sum += value * element;
@@ -147,7 +117,7 @@ fn add_row<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, b: Rows<'_,
         *block = sums;
         return;
     }
-    for (&column, &value) in entries {
+    for (column, value) in entries {
         for (sum, &element) in sums.iter_mut().zip(row_of_b(column)) {
             *sum += value * element;
         }

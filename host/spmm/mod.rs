@@ -1,5 +1,6 @@
 //! Products of sparse and dense matrices.
 
+mod bsr;
 mod choice;
 mod cpu;
 mod csr;
@@ -9,6 +10,7 @@ mod shares;
 
 use std::fmt;
 
+pub(crate) use bsr::GpuBsr;
 pub(crate) use cpu::OnCpu;
 pub(crate) use csr::GpuSpmm;
 pub use options::SpmmOptions;

@@ -21,19 +21,24 @@ pub(super) fn choose<T: Scalar, O: Offset>(
     structure: &Structure,
     options: &SpmvOptions,
 ) -> Chosen<T> {
-    let (lanes, reason) = match options.lanes {
-        Lanes::Auto => {
-            let (mean, longest) = (structure.mean_row(), structure.max_row);
-            let lanes = csr::lanes(structure, mean, longest, 32);
-            (lanes, format!("{}, for rows of {mean:.1} entries on average, {longest} at most", lanes_per_row(lanes)))
-        }
-        Lanes::Fixed(lanes) => (lanes, format!("{}, as the options specify", lanes_per_row(lanes))),
-    };
+    let (lanes, reason) = lanes(structure, options, 32);
     let key = Key { dtype: T::DTYPE, offset_bytes: size_of::<O>(), lanes };
     Chosen {
         operator: Box::new(CsrVector { key, csr: Arc::clone(arrays) }),
         choice: KernelChoice { kernel: key.entry().name.into(), reason },
         options: SpmvOptions::default().kernel(CsrKernel::Vector).lanes(Lanes::Fixed(lanes)),
+    }
+}
+
+/// The lanes of a row by the valid `options` and the structure, and why. If the options leave the choice, there are at most `most`.
+pub(super) fn lanes(structure: &Structure, options: &SpmvOptions, most: u32) -> (u32, String) {
+    match options.lanes {
+        Lanes::Auto => {
+            let (mean, longest) = (structure.mean_row(), structure.max_row);
+            let lanes = csr::lanes(structure, mean, longest, most);
+            (lanes, format!("{}, for rows of {mean:.1} entries on average, {longest} at most", lanes_per_row(lanes)))
+        }
+        Lanes::Fixed(lanes) => (lanes, format!("{}, as the options specify", lanes_per_row(lanes))),
     }
 }
 

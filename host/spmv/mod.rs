@@ -1,10 +1,12 @@
 //! Products of sparse matrices and dense vectors.
 
 pub(crate) mod autotune;
+pub(crate) mod bsr;
 pub(crate) mod coo;
 pub(crate) mod cpu;
 pub(crate) mod csr;
 mod csr_adaptive;
+pub(crate) mod csr_packed;
 pub(crate) mod csr_scatter;
 mod csr_vector;
 pub(crate) mod dia;

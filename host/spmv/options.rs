@@ -1,8 +1,8 @@
 //! Options for products with vectors.
 
-use kernels_gpu::spmv_csr_adaptive::MAX_PIECE;
+use kernels_gpu::{spmv_csr_adaptive::MAX_PIECE, spmv_csr_packed::MAX_LANES};
 
-use crate::{Error, Result};
+use crate::{BlockSize, Error, Result};
 
 /// Options for the format and the kernel of products with a CSR matrix.
 ///
@@ -51,6 +51,28 @@ pub enum FormatChoice {
     Ell,
     /// HYB.
     Hyb,
+    /// CSR with fewer bytes for columns and row offsets, and the values as they are: the bits of products, of a download, and of all else are those of CSR.
+    ///
+    /// The rows of a block of the kernel, 256 divided by the [`lanes`](SpmvOptions::lanes), are a tile. If the columns of each tile are at most 2¹⁶ - 1
+    /// apart, they are stored in 16 bits, counted from the smallest one of the tile; otherwise the matrix stays in CSR. Products have the
+    /// order of additions, hence the bits, of [`CsrKernel::Vector`] with the same lanes; lanes are at most 8, and there is no [`CsrKernel::Adaptive`] and no
+    /// [`autotune`](SpmvOptions::autotune). Products with the transpose and with dense matrices do not exist.
+    ///
+    /// Packed on the host, by all cores with the feature `rayon`: an upload reads the columns twice. Conversions, the diagonal and scaling pass
+    /// through the host too, and wait. On the CPU the matrix stays in CSR. Not on a GPU yet, where an upload is
+    /// [`Unsupported`](crate::Error::Unsupported).
+    Narrow,
+    /// As [`Narrow`](Self::Narrow), with fewer bytes for the values too: if all have the same bits, one is stored; if there are at most 256 distinct bit patterns, a
+    /// code of 8 bits for each entry and a table. Columns that do not fit in 16 bits keep 32 if the values are so few; otherwise the matrix stays in CSR.
+    ///
+    /// How values are stored is decided by the upload. [`update_values`](crate::DeviceMatrix::update_values) and scaling are
+    /// [`Unsupported`](crate::Error::Unsupported) if the new values are not as few: one, or 256.
+    Packed,
+    /// BSR with blocks of this size, on the CPU and in the emulator; not on a GPU yet. The upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it
+    /// would be mostly added zeros. [`Auto`](Self::Auto) does not choose it.
+    ///
+    /// Sums duplicates first. Zeros that fill up blocks are entries: an infinity or NaN in `x` that meets one reaches `y`.
+    Bsr(BlockSize),
 }
 
 impl FormatChoice {
@@ -152,7 +174,15 @@ impl SpmvOptions {
 
     /// Fails on every device if no kernel matches the options.
     pub(crate) fn check(&self) -> Result<()> {
+        let is_packed = matches!(self.format, FormatChoice::Narrow | FormatChoice::Packed);
+        if is_packed && self.kernel == CsrKernel::Adaptive {
+            return Err(Error::InvalidOption(format!(
+                "adaptive kernels for the format {:?}, which has none",
+                self.format
+            )));
+        }
         let (exist, most) = match self.kernel {
+            _ if is_packed => ("packed kernels exist for 1, 2, 4 and 8", MAX_LANES),
             CsrKernel::Adaptive => ("adaptive kernels exist for 1, 2, 4, 8 and 16", 16),
             CsrKernel::Auto | CsrKernel::Vector => ("kernels exist for 1, 2, 4, 8, 16 and 32", 32),
         };

@@ -2,7 +2,7 @@
 
 use super::Factors;
 use crate::{
-    CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix, Offset, Result, Scalar,
+    BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix, Offset, Result, Scalar,
     formats::rows::for_blocks, memory,
 };
 
@@ -26,6 +26,8 @@ pub enum HostMatrix<T> {
     Ell(EllMatrix<T>),
     /// HYB.
     Hyb(HybMatrix<T>),
+    /// BSR.
+    Bsr(BsrMatrix<T>),
 }
 
 /// Does something with the matrix in any of the formats.
@@ -40,6 +42,7 @@ macro_rules! with_matrix {
             HostMatrix::Dia($matrix) => $work,
             HostMatrix::Ell($matrix) => $work,
             HostMatrix::Hyb($matrix) => $work,
+            HostMatrix::Bsr($matrix) => $work,
         }
     };
 }
@@ -78,6 +81,7 @@ impl<T: Scalar> HostMatrix<T> {
             Self::Dia(matrix) => (&matrix).try_into(),
             Self::Ell(matrix) => (&matrix).try_into(),
             Self::Hyb(matrix) => (&matrix).try_into(),
+            Self::Bsr(matrix) => (&matrix).try_into(),
         }
     }
 
@@ -111,6 +115,7 @@ impl<T: Scalar> HostMatrix<T> {
             Self::Hyb(matrix) => matrix.ell().values().len() + matrix.coo().values().len(),
             Self::Dia(matrix) => matrix.values().len(),
             Self::Ell(matrix) => matrix.values().len(),
+            Self::Bsr(matrix) => matrix.values().len(),
             other => other.nnz(),
         }
     }
@@ -127,6 +132,7 @@ impl<T: Scalar> HostMatrix<T> {
             Self::Coo(matrix) => Self::Coo(matrix.with_values(copy)),
             Self::Dia(matrix) => Self::Dia(matrix.with_values(copy)?),
             Self::Ell(matrix) => Self::Ell(matrix.with_values(copy)),
+            Self::Bsr(matrix) => Self::Bsr(matrix.with_values(copy)),
             Self::Hyb(matrix) => {
                 let (ell, coo) = values.split_at(matrix.ell().values().len());
                 Self::Hyb(HybMatrix::try_from_parts(
@@ -169,6 +175,7 @@ impl<T: Scalar> HostMatrix<T> {
                 let place = |k: usize| (columns[k] != EllMatrix::<T>::PADDING).then(|| (k % ld, columns[k] as usize));
                 self.with_values(&scaled(matrix.values(), &place)?)
             }
+            Self::Bsr(matrix) => self.with_values(&scaled(matrix.values(), &|k| matrix.place(k))?),
             Self::Hyb(matrix) => {
                 let (ell, coo) = (Self::Ell(matrix.ell().clone()), Self::Coo(matrix.coo().clone()));
                 match (ell.scaled(factors)?, coo.scaled(factors)?) {

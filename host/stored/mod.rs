@@ -1,15 +1,18 @@
 //! What a matrix on a device holds, whatever its products are: its values, which may change, its diagonal, and the way back to the host.
 
+mod bsr;
 mod coo;
 mod csr;
 mod dia;
 mod ell;
 mod host;
 mod hyb;
+mod packed;
 mod values;
 
 use std::{fmt, sync::Arc};
 
+pub(crate) use bsr::BsrArrays;
 pub(crate) use coo::CooArrays;
 pub(crate) use csr::{Csr, CsrArrays};
 pub(crate) use dia::DiaArrays;
@@ -17,6 +20,7 @@ pub(crate) use ell::EllArrays;
 pub use host::HostMatrix;
 pub(crate) use host::with_matrix;
 pub(crate) use hyb::HybArrays;
+pub(crate) use packed::{PackedArrays, Tiles, distinct};
 use values::Values;
 
 use crate::{DeviceSlice, DeviceSliceMut, Result};
@@ -75,6 +79,9 @@ pub(crate) enum InFormat<'a, T> {
     Dia(&'a DiaArrays<T>),
     Ell(&'a EllArrays<T>),
     Hyb(&'a HybArrays<T>),
+    /// Unpacked on the host only.
+    Packed,
+    Bsr(&'a Arc<BsrArrays<T>>),
 }
 
 /// A factor for each row, and one for each column.

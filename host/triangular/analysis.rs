@@ -11,8 +11,8 @@ use kernels_gpu::{
 use super::{Diagonal, Triangle, bad_diagonal};
 use crate::{
     DeviceVec, Result, Scalar,
-    algebra::{bits_below, sort_pairs},
     device::{Writable, launch},
+    primitives::{bits_below, sort_pairs},
     stored::CsrArrays,
 };
 
@@ -181,7 +181,7 @@ fn place(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CsrMatrix, Device, algebra::Operand, triangular::Rows};
+    use crate::{CsrMatrix, Device, conversion::Operand, triangular::Rows};
 
     /// A matrix of ones with these columns in each row.
     fn pattern(rows: &[Vec<usize>]) -> CsrMatrix<f32> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use kernels_gpu::ilu;
 
 use super::{Diagonal, Triangle, analysis, analysis::OnDevice, bad_diagonal};
-use crate::{CsrMatrix, DeviceVec, Result, Scalar, algebra::Operand, memory};
+use crate::{CsrMatrix, DeviceVec, Result, Scalar, conversion::Operand, memory};
 
 /// The rows of a triangle by level.
 #[derive(Debug)]

@@ -3,15 +3,17 @@
 mod analysis;
 mod levels;
 mod solve;
+mod sweeps;
 
 use std::marker::PhantomData;
 
 pub(crate) use levels::{Rows, Schedule};
 pub(crate) use solve::Sides;
+pub use sweeps::TriangularSweeps;
 
 use crate::{
     DenseMut, DenseRef, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
-    algebra::Operand,
+    conversion::Operand,
     device::{self, check_length},
 };
 

@@ -5,7 +5,7 @@ use kernels_gpu::trsv::{AFTER, Args, BEFORE, ClearArgs, Key, Operation, UNIT, cl
 use super::{Diagonal, Rows, Schedule, Triangle, analysis::OnDevice};
 use crate::{
     CsrMatrix, DenseMut, DenseRef, DeviceSlice, DeviceSliceMut, Error, Order, Result, Scalar,
-    algebra::Operand,
+    conversion::Operand,
     device::{check_length, launch},
     stored::CsrArrays,
 };

@@ -79,12 +79,15 @@ mod vector {
     pub mod vector_map;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_move"))]
     pub mod vector_move;
-    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random"))]
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random", kernel_family = "graph_attention"))]
     pub mod vector_random;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_reduce"))]
     pub mod vector_reduce;
 }
 
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "adam"))]
+#[path = "learning/adam.rs"]
+pub mod adam;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "aggregation"))]
 #[path = "reorder/aggregation.rs"]
 pub mod aggregation;
@@ -112,6 +115,12 @@ pub mod block_jacobi;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "breadth_first"))]
 #[path = "reorder/breadth_first.rs"]
 pub mod breadth_first;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "bsr_to_csr"))]
+#[path = "algebra/bsr_to_csr.rs"]
+pub mod bsr_to_csr;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "bsr_values"))]
+#[path = "stored/bsr_values.rs"]
+pub mod bsr_values;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cg_csr"))]
 #[path = "cg/cg_csr.rs"]
 pub mod cg_csr;
@@ -136,6 +145,9 @@ pub mod compact;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "components"))]
 #[path = "reorder/components.rs"]
 pub mod components;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "cross_entropy"))]
+#[path = "learning/cross_entropy.rs"]
+pub mod cross_entropy;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_canonical"))]
 #[path = "stored/csr_canonical.rs"]
 pub mod csr_canonical;
@@ -154,6 +166,9 @@ pub mod csr_sort_rows;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_structure"))]
 #[path = "structure/csr_structure.rs"]
 pub mod csr_structure;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_bsr"))]
+#[path = "algebra/csr_to_bsr.rs"]
+pub mod csr_to_bsr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "csr_to_coo"))]
 #[path = "algebra/csr_to_coo.rs"]
 pub mod csr_to_coo;
@@ -172,18 +187,39 @@ pub mod cuthill_mckee;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dense_copy"))]
 #[path = "dense/dense_copy.rs"]
 pub mod dense_copy;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "dropout"))]
+#[path = "learning/dropout.rs"]
+pub mod dropout;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "edge_softmax"))]
+#[path = "graph/edge_softmax.rs"]
+pub mod edge_softmax;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_dmma"))]
 #[path = "gemm/gemm_dmma/mod.rs"]
 pub mod gemm_dmma;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tiles"))]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "graph_attention"))]
+#[path = "graph/graph_attention/mod.rs"]
+pub mod graph_attention;
+#[cfg(any(
+    not(target_arch = "nvptx64"),
+    kernel_family = "edge_softmax",
+    kernel_family = "graph_attention",
+    kernel_family = "sddmm",
+    kernel_family = "spmm_heads"
+))]
+#[path = "graph/graph_lists.rs"]
+pub mod graph_lists;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "histogram"))]
 #[path = "primitives/histogram.rs"]
 pub mod histogram;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "ilu"))]
 #[path = "triangular/ilu.rs"]
 pub mod ilu;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "map_backward"))]
+#[path = "learning/map_backward.rs"]
+pub mod map_backward;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "matrix_diagonal"))]
 #[path = "stored/matrix_diagonal.rs"]
 pub mod matrix_diagonal;
@@ -208,6 +244,9 @@ pub mod row_levels;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "run_sums"))]
 #[path = "primitives/run_sums.rs"]
 pub mod run_sums;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "sddmm"))]
+#[path = "graph/sddmm.rs"]
+pub mod sddmm;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_bitmap"))]
 #[path = "algebra/spgemm_bitmap.rs"]
 pub mod spgemm_bitmap;
@@ -226,18 +265,30 @@ pub mod spgemm_short;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_values"))]
 #[path = "algebra/spgemm_values.rs"]
 pub mod spgemm_values;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_bsr"))]
+#[path = "spmm/spmm_bsr.rs"]
+pub mod spmm_bsr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr"))]
 #[path = "spmm/spmm_csr.rs"]
 pub mod spmm_csr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_csr_reduce"))]
 #[path = "spmm/spmm_csr_reduce.rs"]
 pub mod spmm_csr_reduce;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmm_heads"))]
+#[path = "graph/spmm_heads.rs"]
+pub mod spmm_heads;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_bsr"))]
+#[path = "spmv/spmv_bsr.rs"]
+pub mod spmv_bsr;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_coo"))]
 #[path = "spmv/spmv_coo.rs"]
 pub mod spmv_coo;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_adaptive"))]
 #[path = "spmv/spmv_csr_adaptive.rs"]
 pub mod spmv_csr_adaptive;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_packed"))]
+#[path = "spmv/spmv_csr_packed.rs"]
+pub mod spmv_csr_packed;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spmv_csr_scatter"))]
 #[path = "spmv/spmv_csr_scatter.rs"]
 pub mod spmv_csr_scatter;
@@ -269,6 +320,7 @@ pub use vector::*;
 /// Every family, in the order of the names.
 #[cfg(not(target_arch = "nvptx64"))]
 pub const FAMILIES: &[Family] = &[
+    adam::FAMILY,
     aggregation::FAMILY,
     amg_aggregates::FAMILY,
     amg_diagonals::FAMILY,
@@ -279,6 +331,8 @@ pub const FAMILIES: &[Family] = &[
     block_cg::FAMILY,
     block_jacobi::FAMILY,
     breadth_first::FAMILY,
+    bsr_to_csr::FAMILY,
+    bsr_values::FAMILY,
     cg_csr::FAMILY,
     cg_mixed::FAMILY,
     cg_persistent::FAMILY,
@@ -287,22 +341,28 @@ pub const FAMILIES: &[Family] = &[
     clustering::FAMILY,
     compact::FAMILY,
     components::FAMILY,
+    cross_entropy::FAMILY,
     csr_canonical::FAMILY,
     csr_kronecker::FAMILY,
     csr_merge::FAMILY,
     csr_select::FAMILY,
     csr_sort_rows::FAMILY,
     csr_structure::FAMILY,
+    csr_to_bsr::FAMILY,
     csr_to_coo::FAMILY,
     csr_to_dia::FAMILY,
     csr_to_ell::FAMILY,
     csr_transpose::FAMILY,
     cuthill_mckee::FAMILY,
     dense_copy::FAMILY,
+    dropout::FAMILY,
+    edge_softmax::FAMILY,
     gemm_dmma::FAMILY,
     gemm_tiles::FAMILY,
+    graph_attention::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,
+    map_backward::FAMILY,
     matrix_diagonal::FAMILY,
     matrix_scale::FAMILY,
     padded_to_csr::FAMILY,
@@ -311,16 +371,21 @@ pub const FAMILIES: &[Family] = &[
     radix_sort::FAMILY,
     row_levels::FAMILY,
     run_sums::FAMILY,
+    sddmm::FAMILY,
     spgemm_bitmap::FAMILY,
     spgemm_gather::FAMILY,
     spgemm_hash::FAMILY,
     spgemm_rows::FAMILY,
     spgemm_short::FAMILY,
     spgemm_values::FAMILY,
+    spmm_bsr::FAMILY,
     spmm_csr::FAMILY,
     spmm_csr_reduce::FAMILY,
+    spmm_heads::FAMILY,
+    spmv_bsr::FAMILY,
     spmv_coo::FAMILY,
     spmv_csr_adaptive::FAMILY,
+    spmv_csr_packed::FAMILY,
     spmv_csr_scatter::FAMILY,
     spmv_csr_vector::FAMILY,
     spmv_dia::FAMILY,

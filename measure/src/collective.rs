@@ -46,7 +46,7 @@ impl<'c> Collective<'c> {
     /// after the other, as take about 2 ms.
     pub fn times(&self, mut call: impl FnMut() -> Result<()>) -> Result<Times> {
         const SAMPLE: Duration = Duration::from_millis(2);
-        const MOST: u128 = 1000;
+        const MAX_CALLS: u128 = 1000;
         let communicator = self.communicator;
         let device = communicator.device();
         let mut sample = |calls: u32| {
@@ -60,7 +60,7 @@ impl<'c> Collective<'c> {
         sample(1)?; // the first use of a kernel loads it
         let one = sample(1)?.max(Duration::from_nanos(1));
         // All ranks make as many calls.
-        let wanted = if device.is_cuda() { SAMPLE.as_nanos().div_ceil(one.as_nanos()).min(MOST) } else { 1 };
+        let wanted = if device.is_cuda() { SAMPLE.as_nanos().div_ceil(one.as_nanos()).min(MAX_CALLS) } else { 1 };
         let calls = communicator.sum(&[if communicator.rank() == 0 { wanted as f64 } else { 0.0 }])?[0] as u32;
         let clock = if device.is_cuda() { Clock::Calls } else { Clock::Wall };
         Ok(Times::of_host(clock, (0..self.samples).map(|_| sample(calls)).collect::<Result<_>>()?))

@@ -18,7 +18,7 @@ use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use warpsparse::{Device, FormatChoice, Result, Structure, io::MatrixSource};
+use warpsparse::{BlockSize, Device, FormatChoice, Result, Structure, io::MatrixSource};
 
 use self::clock::Repeats;
 pub use self::{
@@ -66,6 +66,9 @@ pub enum FormatName {
     Dia,
     Ell,
     Hyb,
+    Narrow,
+    Packed,
+    Bsr,
 }
 
 impl From<FormatName> for FormatChoice {
@@ -77,6 +80,9 @@ impl From<FormatName> for FormatChoice {
             FormatName::Dia => Self::Dia,
             FormatName::Ell => Self::Ell,
             FormatName::Hyb => Self::Hyb,
+            FormatName::Narrow => Self::Narrow,
+            FormatName::Packed => Self::Packed,
+            FormatName::Bsr => Self::Bsr(BlockSize::Auto),
         }
     }
 }

@@ -33,6 +33,10 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("first_guesses", first_guesses));
     trials.extend(on_every_device("the_rounding_limit", rounding_limit));
     trials.extend(on_every_device("what_is_not_definite", indefinite));
+    trials.extend(on_every_device("iterates_after_a_breakdown", after_a_breakdown));
+    trials.extend(on_every_device("few_unknowns_f32", few_unknowns::<f32>));
+    trials.extend(on_every_device("few_unknowns_f64", few_unknowns::<f64>));
+    trials.extend(on_every_device("singular_matrices", singular));
     trials.extend(on_every_device("degenerate_systems", degenerate));
     trials.extend(on_every_device("layouts", layouts));
     trials.extend(on_every_device("callbacks", callbacks));
@@ -345,6 +349,126 @@ fn indefinite(device: &Device) {
     let of_negative = Jacobi::new(&device.upload(&negative).unwrap()).unwrap();
     let error = solve(BlockCg::new(&a).preconditioner(of_negative), device, &b).unwrap_err();
     assert!(error.to_string().contains("preconditioner is not positive definite"), "{error}");
+}
+
+/// With and without Jacobi's preconditioner; where the first group of columns is solved before; and from the start, where nothing has been computed.
+fn after_a_breakdown(device: &Device) {
+    let shifted = converted(&stencil(6), |i, j, value| if i == j { value - 3.0 } else { value });
+    let a = device.upload(&shifted).unwrap();
+    let guess = random_columns::<f64>(8, 36, 34);
+    let run = |b: &[Vec<f64>], with_jacobi: bool, limit: usize| {
+        let mut x = upload(device, &guess[..b.len()]);
+        let mut solver = BlockCg::new(&a).max_iterations(limit);
+        if with_jacobi {
+            solver = solver.preconditioner(Jacobi::new(&a).unwrap());
+        }
+        let result = solver.solve(&upload(device, b), &mut x);
+        drop(solver);
+        (result, download(&x))
+    };
+    let breaks_down = |result: warpsparse::Result<Vec<SolveInfo>>| match result {
+        Err(Error::Breakdown { iteration, .. }) => iteration,
+        other => panic!("{other:?}"),
+    };
+    let mut b = random_columns::<f64>(6, 36, 5);
+    for with_jacobi in [false, true] {
+        let (result, x) = run(&b, with_jacobi, 100);
+        let iteration = breaks_down(result);
+        let (_, expected) = run(&b, with_jacobi, iteration - 1);
+        assert!(iteration > 1 && x == expected && x != guess[..5], "{iteration}");
+    }
+    b[3][7] = f64::INFINITY;
+    let (result, x) = run(&b, false, 100);
+    assert_eq!((breaks_down(result), &x[..]), (0, &guess[..5]));
+
+    // 32 columns of zeros, whose solutions are known at once, and two more.
+    let mut b = vec![vec![0.0; 36]; 32];
+    b.extend(random_columns(6, 36, 2));
+    let (result, x) = run(&b, false, 100);
+    let iteration = breaks_down(result);
+    let (_, expected) = run(&b, false, iteration - 1);
+    assert!(x[..32].iter().flatten().all(|x| *x == 0.0));
+    assert!(iteration > 1 && x == expected && x[32..] != guess[32..], "{iteration}");
+}
+
+/// One unknown and two: solutions, right-hand sides of 0, first guesses that are the solutions, limits.
+fn few_unknowns<T: Scalar>(device: &Device) {
+    let rows = [[4.0, 1.0], [1.0, 3.0]];
+    let number = |value: f64| T::from_f64(value);
+    for n in [1, 2] {
+        let a = from_rows::<T>(n, (0..n).map(|i| (0..n).map(|j| (j, rows[i][j])).collect()).collect());
+        let a = device.upload(&a).unwrap();
+        let exact: Vec<Vec<T>> =
+            [[1.0, -2.0], [0.0, 0.0], [3.0, 5.0]].map(|x| x[..n].iter().map(|&x| number(x)).collect()).into();
+        let product = |x: &Vec<T>| (0..n).map(|i| number((0..n).map(|j| rows[i][j] * x[j].to_f64()).sum())).collect();
+        let b: Vec<Vec<T>> = exact.iter().map(product).collect();
+        for with_jacobi in [false, true] {
+            let solver = || {
+                let solver = BlockCg::new(&a).tolerance(Tolerance::relative(tolerance::<T>()));
+                if with_jacobi { solver.preconditioner(Jacobi::new(&a).unwrap()) } else { solver }
+            };
+            for guess in [vec![vec![number(0.5); n]; 3], exact.clone()] {
+                let mut x = upload(device, &guess);
+                let infos = solver().solve(&upload(device, &b), &mut x).unwrap();
+                let found = download(&x);
+                for (j, info) in infos.iter().enumerate() {
+                    let is_known = guess == exact || j == 1;
+                    assert_eq!(info.reason, StopReason::Converged, "{n}, column {j}");
+                    assert!(info.iterations <= n && (!is_known || info.iterations == 0), "{n}, column {j}: {info:?}");
+                    let off = found[j].iter().zip(&exact[j]).map(|(x, y)| (x.to_f64() - y.to_f64()).abs());
+                    assert!(off.fold(0.0, f64::max) <= 10.0 * tolerance::<T>(), "{n}, column {j}");
+                }
+                let mut x = upload(device, &guess);
+                let infos = solver().max_iterations(0).solve(&upload(device, &b), &mut x).unwrap();
+                let limited = if guess == exact { StopReason::Converged } else { StopReason::MaxIterations };
+                assert_eq!((infos[0].reason, infos[2].reason), (limited, limited), "{n}");
+                assert_eq!((&download(&x)[0], &download(&x)[2]), (&guess[0], &guess[2]), "{n}");
+            }
+        }
+    }
+}
+
+/// The Laplacian of a ring, whose null space is that of constant vectors: with right-hand sides in the range, and with one that is not.
+fn singular(device: &Device) {
+    let n = 24;
+    let ring = from_rows::<f64>(
+        n,
+        (0..n)
+            .map(|i| {
+                let mut entries = vec![((i + n - 1) % n, -1.0), (i, 2.0), ((i + 1) % n, -1.0)];
+                entries.sort_unstable_by_key(|(j, _)| *j);
+                entries
+            })
+            .collect(),
+    );
+    let a = device.upload(&ring).unwrap();
+    // Whole numbers, whose sums are exactly 0.
+    let column = |step: usize| (0..n).map(|i| ((step * i) % n) as f64 - (n - 1) as f64 / 2.0).collect::<Vec<_>>();
+    let mut b = vec![column(5), column(7), column(11)];
+    for with_jacobi in [false, true] {
+        let solver = || {
+            let solver = BlockCg::new(&a).tolerance(Tolerance::relative(1e-9)).max_iterations(100);
+            if with_jacobi { solver.preconditioner(Jacobi::new(&a).unwrap()) } else { solver }
+        };
+        b.truncate(3);
+        let (infos, x) = solve(solver(), device, &b).unwrap();
+        for (j, info) in infos.iter().enumerate() {
+            assert_eq!(info.reason, StopReason::Converged, "column {j}: {info:?}");
+            assert!(residual(&ring, &b[j], &x[j]) <= 1.1e-9 * norm(&b[j]), "column {j}");
+        }
+        b.push(b[0].iter().map(|b| b + 3.0).collect());
+        let mut x = device.zeros_dense((n, 4)).unwrap();
+        let outcome = solver().solve(&upload(device, &b), &mut x);
+        assert!(x.to_vec().unwrap().iter().all(|x| x.is_finite()), "{outcome:?}");
+        match outcome {
+            // What is outside of the range stays.
+            Ok(infos) => assert!(
+                infos[3].reason != StopReason::Converged && infos[3].residual_norm >= 2.99 * (n as f64).sqrt(),
+                "{infos:?}"
+            ),
+            Err(error) => assert!(matches!(error, Error::Breakdown { .. }), "{error}"),
+        }
+    }
 }
 
 fn degenerate(device: &Device) {

@@ -35,9 +35,9 @@ struct Case<T>(T);
 
 impl<T: fmt::Debug> fmt::Debug for Case<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 1000;
+        const MAX: usize = 1000;
         let text = format!("{:?}", self.0);
-        let end = text.char_indices().nth(MOST).map(|(end, _)| end);
+        let end = text.char_indices().nth(MAX).map(|(end, _)| end);
         write!(f, "{}", end.map_or(text.clone(), |end| format!("{}...", &text[..end])))
     }
 }

@@ -1,6 +1,7 @@
 //! BiCGSTAB, BiCGSTAB(l), IDR(s), GMRES and MINRES: solutions against a direct solver in `f64`, how they end where there is none, and the kernels
 //! alone.
 
+mod combinations;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernels;
@@ -11,7 +12,7 @@ use common::{
     Random,
     direct::{doubles, norm, solved},
     matrices::from_rows,
-    on_emulator_and_gpu, on_every_device, other,
+    on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, other,
 };
 use warpsparse::{
     Attempt, CgMethod, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Jacobi,
@@ -44,6 +45,12 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("attempts", attempts));
     trials.extend(on_every_device("residuals_do_not_grow_without_limit", growth));
     trials.extend(on_every_device("limits_and_callbacks", limits));
+    trials.extend(on_every_device("every_combination_with_few_unknowns_f32", combinations::few_unknowns::<f32>));
+    trials.extend(on_every_device("every_combination_with_few_unknowns_f64", combinations::few_unknowns::<f64>));
+    trials.extend(on_every_device("every_combination_with_limits_f32", combinations::limits::<f32>));
+    trials.extend(on_cpu_and_gpu("every_combination_with_limits_f64", combinations::limits::<f64>));
+    trials.extend(on_every_device("every_combination_of_a_singular_matrix", combinations::singular));
+    trials.extend(on_every_device("every_combination_of_an_indefinite_matrix", combinations::indefinite));
     trials.extend(on_every_device("operators_that_cannot_be_recorded", unrecordable));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", misfits));
     trials.extend(on_every_device("same_input_same_bits", same_bits));

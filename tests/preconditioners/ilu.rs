@@ -26,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// About `per_row` entries in a row, at random places, and a diagonal that is not small. No row is like another.
-fn random<T: Scalar>(seed: u64, n: usize, per_row: usize) -> CsrMatrix<T> {
+pub(crate) fn random<T: Scalar>(seed: u64, n: usize, per_row: usize) -> CsrMatrix<T> {
     let mut random = Random(seed);
     let row = |i: usize| {
         let mut columns: Vec<usize> = (0..per_row).map(|_| random.next_below(n)).filter(|&j| j != i).collect();
@@ -42,7 +42,7 @@ fn random<T: Scalar>(seed: u64, n: usize, per_row: usize) -> CsrMatrix<T> {
 }
 
 /// Convection and diffusion on a grid.
-fn convection(side: usize, wind: f64) -> CsrMatrix<f64> {
+pub(crate) fn convection(side: usize, wind: f64) -> CsrMatrix<f64> {
     let weight = |distance: isize| if distance < 0 { -1.0 - wind } else { -1.0 };
     let matrix = stencil(side);
     let rows = (0..side * side).map(|i| {
@@ -54,7 +54,7 @@ fn convection(side: usize, wind: f64) -> CsrMatrix<f64> {
 }
 
 /// ILU(0) by dense rows, in the type itself, with the operations in the same order.
-fn reference<T: Scalar>(matrix: &CsrMatrix<T>) -> Vec<T> {
+pub(crate) fn reference<T: Scalar>(matrix: &CsrMatrix<T>) -> Vec<T> {
     let n = matrix.nrows();
     let mut rows = vec![vec![None; n]; n];
     matrix.triplets().for_each(|(i, j, value)| rows[i][j] = Some(value));

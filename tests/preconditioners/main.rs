@@ -7,6 +7,7 @@ mod block_jacobi;
 mod chebyshev;
 mod fsai;
 mod ilu;
+mod sweeps;
 
 use std::process::ExitCode;
 
@@ -15,5 +16,6 @@ fn main() -> ExitCode {
     trials.extend(block_jacobi::trials());
     trials.extend(chebyshev::trials());
     trials.extend(fsai::trials());
+    trials.extend(sweeps::trials());
     common::run(trials)
 }

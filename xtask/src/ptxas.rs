@@ -102,19 +102,42 @@ fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, versio
     Ok(())
 }
 
-/// Build tests/kernels for every architecture that PTX is checked in for, and assemble it with `ptxas` ($PTXAS, or from
-/// the PATH). Its kernels need not be lean.
+/// Build tests/kernels for every architecture that PTX is checked in for, and for sm_90a, and assemble it with `ptxas` ($PTXAS, or from
+/// the PATH). Only its kernels with products by warpgroups need to be lean.
 #[derive(Args)]
 pub(crate) struct TestKernels;
 
 pub(crate) fn test_kernels(root: &Path) -> Result<()> {
     let (ptxas, scratch) = (program(), tempfile::tempdir()?);
-    for arch in ARCHS {
+    for arch in ARCHS.iter().copied().chain([Arch::Sm90a]) {
         let ptx = scratch.path().join(format!("test_kernels.{arch}.ptx"));
-        CudaBuilder::new(root.join("tests/kernels")).arch(*arch).allow_faults(true).copy_to(&ptx).build()?;
-        println!("{arch}: {} kernels assembled", assemble(&ptxas, &ptx, *arch)?.0.len());
+        CudaBuilder::new(root.join("tests/kernels")).arch(arch).allow_faults(true).copy_to(&ptx).build()?;
+        let (report, _) = report_and_code(&ptxas, &ptx, arch)?;
+        let usages = parse_report(&report);
+        println!("{arch}: {} kernels assembled", usages.len());
+        if arch == Arch::Sm90a {
+            check_products(&usages, &report)?;
+        }
     }
     Ok(())
+}
+
+/// Products by warpgroups, `multiply_*`, must neither spill their sums nor wait for each other.
+fn check_products(usages: &BTreeMap<String, Usage>, report: &str) -> Result<()> {
+    let mut products = usages.iter().filter(|(entry, _)| entry.starts_with("multiply_")).peekable();
+    if products.peek().is_none() {
+        bail!("no kernel is named multiply_*: there is nothing to check");
+    }
+    for (entry, usage) in products {
+        println!("{entry}: {} registers", usage.registers);
+        if usage.spilled > 0 || usage.stack > 0 {
+            bail!("{entry}: {} bytes spilled, {} bytes of stack", usage.spilled, usage.stack);
+        }
+    }
+    match report.lines().find(|line| line.contains("(C75")) {
+        Some(note) => bail!("ptxas lets products wait for each other: {note}"),
+        None => Ok(()),
+    }
 }
 
 fn program() -> String {
@@ -156,6 +179,11 @@ fn assemble_all(prebuilt: &Prebuilt, ptxas: &str) -> Result<BTreeMap<PtxFile, As
 }
 
 fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<Assembled> {
+    let (report, code) = report_and_code(ptxas, ptx, arch)?;
+    Ok((parse_report(&report), code))
+}
+
+fn report_and_code(ptxas: &str, ptx: &Path, arch: Arch) -> Result<(String, Vec<u8>)> {
     let scratch = tempfile::tempdir()?;
     let cubin = scratch.path().join("cubin");
     let run = Command::new(ptxas)
@@ -168,7 +196,7 @@ fn assemble(ptxas: &str, ptx: &Path, arch: Arch) -> Result<Assembled> {
     if !run.status.success() {
         bail!("ptxas does not assemble {}:\n{report}", ptx.display());
     }
-    Ok((parse_report(&report), fs::read(&cubin)?))
+    Ok((report.into_owned(), fs::read(&cubin)?))
 }
 
 /// Reads `ptxas -v`: per entry a line that names it, one on stack and spills, one on registers and shared memory.
@@ -218,5 +246,16 @@ ptxas info    : Used 255 registers, used 0 barriers, 16 bytes cumulative stack s
         let lean = Usage { registers: 24, shared: 1024, ..Usage::default() };
         let heavy = Usage { registers: 255, shared: 0, spilled: 12, stack: 16 };
         assert_eq!(parse_report(report), [("lean".to_owned(), lean), ("heavy".to_owned(), heavy)].into());
+    }
+
+    #[test]
+    fn products_must_not_wait_for_each_other() {
+        let lean = Usage { registers: 134, ..Usage::default() };
+        let usages = |usage| [("multiply_tf32".to_owned(), usage)].into();
+        let note = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
+        assert!(check_products(&usages(lean), "").is_ok());
+        assert!(check_products(&usages(Usage { registers: 134, ..Usage::default() }), note).is_err());
+        assert!(check_products(&usages(Usage { spilled: 4, ..Usage::default() }), "").is_err());
+        assert!(check_products(&BTreeMap::new(), "").is_err());
     }
 }

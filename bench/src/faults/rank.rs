@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    io, process, thread,
     time::{Duration, Instant},
 };
 
@@ -29,6 +30,7 @@ pub(super) const SOLVED: &str = "solved ";
 pub(super) const WRONG: &str = "wrong: ";
 
 pub(super) fn run(options: &Options, child: Child) -> Outcome {
+    thread::spawn(end_with_parent);
     let seed = options.seed.ok_or("a process of a run has its seed")?;
     let transport = options.transport.first().copied().unwrap_or(TransportName::Auto);
     let ranks = Ranks::from_name(&options.devices, transport)?;
@@ -52,6 +54,13 @@ pub(super) fn run(options: &Options, child: Child) -> Outcome {
     }
     solved?;
     Ok(())
+}
+
+/// Ends this process when its stdin ends, which the parent holds open: so it ends with the parent, however that dies. Aborts, because the driver may
+/// make an orderly exit wait for other ranks.
+fn end_with_parent() {
+    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    process::abort();
 }
 
 fn tell(text: &str) {

@@ -47,7 +47,7 @@ struct Watched {
     status: Option<ExitStatus>,
 }
 
-/// Processes that are killed when this is dropped, which a signal to this process prevents.
+/// Processes that are killed when this is dropped. If a signal ends this process before, they end with their stdin, which it holds open.
 struct Group {
     watched: Vec<Watched>,
     /// What they say, with the number of the process.
@@ -134,7 +134,7 @@ impl Group {
         let (sender, said) = mpsc::channel();
         let mut group = Self { watched: Vec::new(), said };
         for (number, mut command) in commands.into_iter().enumerate() {
-            let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+            let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
             let (stdout, mut stderr) = (process.stdout.take(), process.stderr.take());
             let errors = thread::spawn(move || {
                 let mut text = String::new();

@@ -12,7 +12,7 @@ use super::system::{Operation, random_element};
 const FEW: usize = 1000;
 
 /// The most iterations on them: more would leave no residual.
-const MOST_ITERATIONS: usize = 500;
+const MAX_ITERATIONS: usize = 500;
 
 /// Figures of so many devices.
 #[derive(Clone, Copy)]
@@ -105,7 +105,7 @@ fn iteration_us<T: Scalar>(rank: &Collective<'_>, a: &DistributedMatrix<T>, iter
     let mut x = DistributedVec::zeros(rank.communicator, a.rows())?;
     let mut cg = DistributedCg::new(a)
         .tolerance(Tolerance::relative(0.0))
-        .max_iterations(iterations.min(MOST_ITERATIONS))
+        .max_iterations(iterations.min(MAX_ITERATIONS))
         .preconditioner(a.jacobi()?);
     let mut took = 1;
     let times = rank.times(|| {

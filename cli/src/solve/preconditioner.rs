@@ -92,6 +92,8 @@ pub(super) struct Numbers {
     pub(super) power: u32,
     /// Of blocks; none if they are found from the pattern.
     pub(super) block_size: Option<u32>,
+    /// Of incomplete factors; none if they are exact.
+    pub(super) sweeps: Option<u32>,
 }
 
 /// How multigrid is set up, if it is.
@@ -122,7 +124,8 @@ struct Level {
 /// From so many rows on, setup and solution by multigrid can take less time than Jacobi's preconditioner: see docs/performance/amg.md for where, on an H200.
 const LARGE: usize = 200_000;
 
-/// The same for elastic bodies with rigid-body modes: `gen:elasticity3d:40`, with 192 000 rows, takes as long with either on the CPU. Not measured on a GPU yet.
+/// The same for elastic bodies with rigid-body modes: `gen:elasticity3d:40`, with 192 000 rows, takes as long with either on the CPU. On an H200 one
+/// solution takes less time with Jacobi's there, and several with multigrid.
 const LARGE_BODY: usize = 190_000;
 
 /// Rows of a block that is found from the pattern, at most.
@@ -193,7 +196,7 @@ impl<T: Element> Chosen<T> {
             }
             Wanted::Jacobi => Self::jacobi(a, asked_for()),
             Wanted::BlockJacobi => Self::block_jacobi(a, numbers.block_size),
-            Wanted::Ilu => Self::ilu(a, method),
+            Wanted::Ilu => Self::ilu(a, method, numbers.sweeps),
             Wanted::Chebyshev => Self::chebyshev(a, numbers.degree),
             Wanted::Fsai => Self::fsai(a, numbers.power),
             Wanted::Amg => Self::amg(a, multigrid, asked_for()),
@@ -236,15 +239,21 @@ impl<T: Element> Chosen<T> {
         Ok(Self { kind: Kind::BlockJacobi, reason, made: Made::Preconditioner(Box::new(blocks)), setup: None })
     }
 
-    fn ilu(a: &DeviceMatrix<T>, method: MethodName) -> Result<Self> {
-        let ilu = match method {
-            MethodName::Cg | MethodName::Minres => Ilu::symmetric(a)?,
-            _ => Ilu::new(a)?,
+    fn ilu(a: &DeviceMatrix<T>, method: MethodName, sweeps: Option<u32>) -> Result<Self> {
+        let is_symmetric = matches!(method, MethodName::Cg | MethodName::Minres);
+        let mut reason = asked_for();
+        let ilu = match sweeps {
+            None if is_symmetric => Ilu::symmetric(a)?,
+            None => Ilu::new(a)?,
+            Some(sweeps) => {
+                reason += &format!(", by {sweeps} sweeps");
+                let factor = if is_symmetric { Ilu::symmetric_fixed_point } else { Ilu::fixed_point };
+                factor(a, sweeps as usize)?.with_sweeps(sweeps as usize)?
+            }
         };
-        let reason = match ilu.shift() {
-            0.0 => asked_for(),
-            shift => format!("{}, with the diagonal shifted by {shift} of itself", asked_for()),
-        };
+        if ilu.shift() != 0.0 {
+            reason += &format!(", with the diagonal shifted by {} of itself", ilu.shift());
+        }
         Ok(Self { kind: Kind::Ilu, reason, made: Made::Preconditioner(Box::new(ilu)), setup: None })
     }
 
@@ -396,9 +405,16 @@ mod tests {
         let a = Device::cpu().upload(&small).unwrap();
         let mut multigrid = Multigrid { nodes: None, dtype: DTypeName::F64 };
         let kind = |wanted, method, multigrid: &Multigrid| {
-            Chosen::new(wanted, method, Numbers { degree: 3, power: 2, block_size: Some(2) }, multigrid, &small, &a)
-                .unwrap()
-                .kind
+            Chosen::new(
+                wanted,
+                method,
+                Numbers { degree: 3, power: 2, block_size: Some(2), sweeps: None },
+                multigrid,
+                &small,
+                &a,
+            )
+            .unwrap()
+            .kind
         };
         let kinds = [
             Wanted::Auto,

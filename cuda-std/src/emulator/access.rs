@@ -1,19 +1,23 @@
 //! Every access of a kernel to memory: first all checks, then the bytes.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::{
     block::unravel,
     memory::{self, Allocation},
+    proxy::Kind,
     report::{FindingKind, MemoryPlace, ThreadPlace},
     shadow::{Access, Now, Problem, Touch, WORD_BYTES},
     shared::SharedMemory,
     thread::{Place, Thread},
 };
-use crate::{atomic::Scope, mem::DeviceValue};
+use crate::{
+    atomic::Scope,
+    mem::{DeviceValue, NarrowValue},
+};
 
 /// Where an array in shared memory is: its number in the block, and the byte that a handle stands at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedAddress {
     pub(crate) array: u32,
     pub(crate) byte: u32,
@@ -39,8 +43,12 @@ impl Thread {
         touch: Touch,
         place: Place,
     ) -> &Allocation {
-        let bytes = size_of::<[T; N]>();
-        let request = Request { address: ptr as usize, bytes, align: bytes.min(16), touch, place, space: "global" };
+        self.check_global_bytes(ptr as usize, size_of::<[T; N]>(), touch, place)
+    }
+
+    /// Runs all checks of an access to so many bytes of global memory, and returns where they are.
+    pub(super) fn check_global_bytes(&self, address: usize, bytes: usize, touch: Touch, place: Place) -> &Allocation {
+        let request = Request { address, bytes, align: bytes.min(16), touch, place, space: "global" };
         let allocation = self.allocation(request);
         let launch = &self.block().launch;
         if allocation.is_of_system {
@@ -91,6 +99,9 @@ impl Thread {
         let address = allocation.start + base.byte as usize + index as usize * size_of::<T>();
         let request = Request { address, bytes, align: bytes.min(16), touch, place, space: "shared" };
         self.check(allocation, now, request);
+        if touch.writes() {
+            shared.forget_swizzle(base.array, address - allocation.start, bytes);
+        }
         address as *mut T
     }
 
@@ -128,7 +139,7 @@ impl Thread {
             self.fail_at(FindingKind::OutOfBounds, request, message, Some(allocation), None);
         }
         let Some(shadow) = &allocation.shadow else { return };
-        let words = offset / WORD_BYTES..(offset + request.bytes) / WORD_BYTES;
+        let words = offset / WORD_BYTES..(offset + request.bytes).div_ceil(WORD_BYTES);
         if let Some((word, problem)) = shadow.touch(words, self, request.place, request.touch, now) {
             let address = allocation.start + word * WORD_BYTES;
             self.fail_problem(problem, Request { address, ..request }, allocation);
@@ -140,6 +151,8 @@ impl Thread {
         let verb = match request.touch {
             Touch::Load | Touch::ReadOnlyLoad => "reads",
             Touch::Store | Touch::StartOfCopy | Touch::EndOfCopy => "writes",
+            Touch::AsyncLoad(_) => "lets a copy or a product read",
+            Touch::AsyncStore(_) => "lets a copy write",
             Touch::Atomic | Touch::AtomicStore => "atomically accesses",
         };
         let (kind, message, other) = match problem {
@@ -157,6 +170,26 @@ impl Thread {
                     format!("this thread {verb} where a copy is under way: no `wait_copies` of {by} has ended it");
                 (FindingKind::CopyUnderWay, message, self.thread_of(start))
             }
+            Problem::MissingProxyFence(store) => {
+                let message =
+                    format!("this thread {verb} what the other stored, and no `fence_proxy_async` is between");
+                (FindingKind::MissingProxyFence, message, self.thread_of(store))
+            }
+            Problem::Race { other, .. } if Kind::of(other.block).is_some() => {
+                let (kind, theirs) = match Kind::of(other.block) {
+                    Some(Kind::Load) => {
+                        (FindingKind::CopyUnderWay, "a bulk copy brings, and does not know that its phase has ended")
+                    }
+                    Some(Kind::ReadOfStore) => {
+                        (FindingKind::CopyUnderWay, "a bulk copy reads that no `wait_reads_of_stores` has ended")
+                    }
+                    Some(Kind::Store) => {
+                        (FindingKind::CopyUnderWay, "a bulk copy writes that no `wait_stores` has ended")
+                    }
+                    _ => (FindingKind::DataRace, "a product reads, and no barrier is between"),
+                };
+                (kind, format!("this thread {verb} what {theirs}"), self.thread_of(other))
+            }
             Problem::Race { other, other_wrote } => {
                 let theirs = if other_wrote { "wrote" } else { "read" };
                 let message = format!("this thread {verb} what the other {theirs}, and no barrier is between");
@@ -166,9 +199,15 @@ impl Thread {
         self.fail_at(kind, request, message, Some(allocation), other)
     }
 
-    fn thread_of(&self, access: Access) -> Option<ThreadPlace> {
+    pub(super) fn thread_of(&self, access: Access) -> Option<ThreadPlace> {
         let launch = &self.block().launch;
-        let (block, thread) = (unravel(access.block, launch.grid_dim), unravel(access.thread(), launch.block_dim));
+        let thread = match Kind::of(access.block) {
+            Some(Kind::Load) => self.block().mbarriers.borrow().thread_of_copies(access.thread()),
+            Some(Kind::Product) => 128 * access.thread(),
+            _ => access.thread(),
+        };
+        let (block, thread) = (Kind::block_of(access.block), unravel(thread, launch.block_dim));
+        let block = unravel(block, launch.grid_dim);
         access.location.map(|location| ThreadPlace { block, thread, location: Some(location) })
     }
 
@@ -227,6 +266,21 @@ pub(super) unsafe fn read<T: DeviceValue>(ptr: *const T) -> T {
         } else {
             let words = ptr.cast::<u32>();
             from_bits(u64::from(read(words)) | u64::from(read(words.add(1))) << 32)
+        }
+    }
+}
+
+/// Reads a value of 1 or 2 bytes that the checks have passed.
+///
+/// # Safety
+/// As for [`read`], aligned to its size.
+#[inline]
+pub(super) unsafe fn read_narrow<N: NarrowValue>(ptr: *const N) -> u32 {
+    // SAFETY: by the caller's promise; `N` is 1 or 2 bytes of any bits. Atomic as in `read`.
+    unsafe {
+        match size_of::<N>() {
+            1 => AtomicU8::from_ptr(ptr.cast_mut().cast()).load(Relaxed).into(),
+            _ => AtomicU16::from_ptr(ptr.cast_mut().cast()).load(Relaxed).into(),
         }
     }
 }

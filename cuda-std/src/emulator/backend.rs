@@ -2,9 +2,9 @@
 
 use core::{panic::Location, sync::atomic::Ordering};
 
-pub(crate) use super::access::SharedAddress;
+pub(crate) use super::{access::SharedAddress, hopper::*, wgmma::Descriptor};
 use super::{
-    access::{from_bits, read, to_bits, write},
+    access::{from_bits, read, read_narrow, to_bits, write},
     atomics::Atomic,
     mma::Fragments,
     report::FindingKind,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     atomic::{AtomicOperation, AtomicValue, NumberClass, Scope},
-    mem::{Caching, DeviceValue},
+    mem::{Caching, DeviceValue, NarrowValue},
     warp::ShuffleMode,
 };
 
@@ -183,6 +183,19 @@ pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching
     });
     // SAFETY: the checks have passed.
     core::array::from_fn(|i| unsafe { read(ptr.add(i)) })
+}
+
+#[track_caller]
+pub(crate) unsafe fn load_readonly_narrow<N: NarrowValue>(ptr: *const N) -> u32 {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.check_global_bytes(ptr as usize, size_of::<N>(), Touch::ReadOnlyLoad, place);
+        let mut stats = thread.block().stats.borrow_mut();
+        stats.global_loads += 1;
+        stats.global_bytes_loaded += size_of::<N>() as u64;
+    });
+    // SAFETY: the checks have passed.
+    unsafe { read_narrow(ptr) }
 }
 
 #[track_caller]

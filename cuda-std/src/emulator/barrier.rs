@@ -4,20 +4,26 @@
 //! time before which everything happened before its own present; a lane knows the same of its warp's other lanes
 //! (see `warp.rs`). An access is ordered after another when the other's clock lies before what is known.
 
-use core::cell::{Cell, RefCell};
+use core::{
+    cell::{Cell, RefCell},
+    sync::atomic::Ordering,
+};
 
 use super::{
     block::Block,
-    release,
+    release::{self, Released},
     report::{Finding, FindingKind},
     thread::{Place, State, Thread},
     warp::{bits, same_place},
 };
+use crate::atomic::Scope;
 
 /// One of the 16 barriers of a block.
 #[derive(Default)]
 pub(super) struct Barrier {
     waiting: RefCell<Vec<u32>>,
+    /// Those that have arrived and gone on, and what they make known.
+    arrived: RefCell<(Vec<u32>, Released)>,
     /// Threads to wait for, in whole warps; None for all of the block that live.
     count: Cell<Option<u32>>,
 }
@@ -41,6 +47,10 @@ impl Thread {
                 self.fail(FindingKind::BarrierDivergence, place, message, None, Some(other));
             }
         }
+        if !barrier.arrived.borrow().0.is_empty() && barrier.count.get() != count {
+            let message = format!("barrier {id} is reached with two counts");
+            self.fail(FindingKind::BarrierDivergence, place, message, None, None);
+        }
         match warp.barrier.get() {
             Some((other_id, there)) if other_id != id || !same_place(there, place) => {
                 let message = format!("lanes of one warp wait at barriers {id} and {other_id}, or at two places");
@@ -58,6 +68,33 @@ impl Thread {
             block.release(barrier, Some(self.linear), place);
         } else {
             self.wait(State::AtBarrier(place));
+        }
+    }
+
+    /// Counts for a barrier of `count` threads, without waiting.
+    pub(super) fn arrive(&self, id: u32, count: u32, place: Place) {
+        let block = self.block();
+        block.stats.borrow_mut().barriers += 1;
+        if id >= 16 || count == 0 || !count.is_multiple_of(32) {
+            let message = format!("barrier {id} with {count} threads: ids are 0 to 15, counts whole warps");
+            self.fail(FindingKind::InvalidArgument, place, message, None, None);
+        }
+        let barrier = &block.barriers[id as usize];
+        let mut arrived = barrier.arrived.borrow_mut();
+        let is_first = arrived.0.is_empty() && barrier.waiting.borrow().is_empty();
+        if !is_first && barrier.count.get() != Some(count) || arrived.0.contains(&self.linear) {
+            let message = format!("barrier {id} is reached with two counts, or twice by a thread before the others");
+            let waiting = barrier.waiting.borrow().first().map(|&other| &block.threads[other as usize]);
+            let other = waiting.map(|other| other.place(other.state.get().place()));
+            self.fail(FindingKind::BarrierDivergence, place, message, None, other);
+        }
+        barrier.count.set(Some(count));
+        arrived.0.push(self.linear);
+        self.release(&mut arrived.1, Ordering::Release, Scope::Block, place);
+        drop(arrived);
+        block.progress();
+        if block.barrier_is_complete(barrier, self) {
+            block.release(barrier, None, place);
         }
     }
 
@@ -81,16 +118,18 @@ impl Block {
         let Some(count) = barrier.count.get() else {
             return waiting.len() as u32 == self.live.get();
         };
-        // A warp counts, as 32 threads, when all its live lanes are there.
+        // A warp counts, as 32 threads, when all its live lanes are there, or have arrived.
+        let arrived = &barrier.arrived.borrow().0;
         let there = |warp: usize| {
-            let warp = &self.warps[warp];
-            warp.live.get() != 0 && warp.at_barrier.get() == warp.live.get().count_ones()
+            let live = self.warps[warp].live.get().count_ones();
+            let gone_on = arrived.iter().filter(|&&thread| thread as usize / 32 == warp).count() as u32;
+            live != 0 && (self.warps[warp].at_barrier.get() == live || gone_on == live)
         };
         if !there(last.linear as usize / 32) && !matches!(last.state.get(), State::Exited) {
             return false;
         }
         let mut warps = 0u32;
-        waiting.iter().for_each(|thread| warps |= 1 << (thread / 32));
+        waiting.iter().chain(arrived).for_each(|thread| warps |= 1 << (thread / 32));
         bits(warps).filter(|&warp| there(warp as usize)).count() as u32 * 32 >= count
     }
 
@@ -98,6 +137,10 @@ impl Block {
     fn release(&self, barrier: &Barrier, running: Option<u32>, place: Place) {
         self.progress();
         let waiting = core::mem::take(&mut *barrier.waiting.borrow_mut());
+        let (_, released) = barrier.arrived.take();
+        waiting
+            .iter()
+            .for_each(|&thread| self.threads[thread as usize].acquire(&released, Ordering::Acquire, Scope::Block));
         self.order(&waiting, place);
         waiting.iter().filter(|&&thread| Some(thread) != running).for_each(|&thread| self.wake(thread));
     }
@@ -182,7 +225,7 @@ impl Block {
             }
             (None, other) => {
                 let thread = other.unwrap_or(&self.threads[0]);
-                (thread, None, FindingKind::Deadlock, "spins on an atomic that nobody changes any more")
+                (thread, None, FindingKind::Deadlock, "spins on an atomic or a phase that nobody changes any more")
             }
         };
         let mut finding = thread.finding(kind, message);

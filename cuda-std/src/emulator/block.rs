@@ -12,12 +12,14 @@ use std::{collections::VecDeque, sync::Arc};
 use super::{
     barrier::Barrier,
     coroutine::{self, Worker},
+    mbarrier::Mbarriers,
     memory::Allocation,
     report::{Finding, Stats},
     shared::SharedMemory,
     state::LaunchState,
     thread::{CURRENT, State, Thread},
     warp::Warp,
+    warpgroup::Warpgroup,
 };
 
 /// A block, reused for one index after another.
@@ -27,7 +29,9 @@ pub(super) struct Block {
     pub(super) linear: Cell<u32>,
     pub(super) threads: Vec<Thread>,
     pub(super) warps: Vec<Warp>,
+    pub(super) warpgroups: Vec<RefCell<Warpgroup>>,
     pub(super) barriers: [Barrier; 16],
+    pub(super) mbarriers: RefCell<Mbarriers>,
     /// Threads that have not exited.
     pub(super) live: Cell<u32>,
     pub(super) at_grid_barrier: Cell<u32>,
@@ -97,7 +101,9 @@ impl BlockRunner {
             linear: Cell::default(),
             threads: (0..threads).map(|linear| Thread::new(linear, launch.block_dim)).collect(),
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
+            warpgroups: (0..threads / 128).map(|_| RefCell::default()).collect(),
             barriers: Default::default(),
+            mbarriers: RefCell::default(),
             live: Cell::new(0),
             at_grid_barrier: Cell::new(0),
             shared: RefCell::new(SharedMemory::new(launch.dynamic_shared_bytes)),
@@ -125,6 +131,8 @@ impl BlockRunner {
         block.system_looks.set(0);
         block.random.set(block.launch.seed ^ u64::from(linear) << 32);
         block.shared.borrow_mut().reset();
+        block.mbarriers.take();
+        block.warpgroups.iter().for_each(|warpgroup| _ = warpgroup.take());
         for (number, warp) in block.warps.iter().enumerate() {
             let lanes = (block.threads.len() - 32 * number).min(32);
             warp.reset(u32::MAX >> (32 - lanes));

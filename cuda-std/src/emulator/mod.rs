@@ -11,6 +11,8 @@
 //!   accesses;
 //! - `ld.global.nc` of what the launch writes;
 //! - accesses to shared memory where an asynchronous copy is under way, which its thread has not waited for;
+//! - tiles that a bulk copy brings, read before the end of its barrier's phase; proxy fences that are missing before bulk copies and
+//!   products by warpgroups; tiles read by another swizzle than they were written by;
 //! - threads that miss each other: barriers that some do not reach, warp operations with lanes that are elsewhere, have
 //!   exited or are outside the mask;
 //! - deadlocks, and panics.
@@ -36,12 +38,15 @@ mod block;
 mod copies;
 mod coroutine;
 mod history;
+mod hopper;
 mod launch;
+mod mbarrier;
 mod memory;
 mod mma;
 mod panics;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod proxy;
 mod release;
 mod report;
 mod shadow;
@@ -49,7 +54,10 @@ mod shared;
 mod state;
 mod system;
 mod thread;
+mod tma;
 mod warp;
+mod warpgroup;
+mod wgmma;
 
 pub use launch::{Dim3, Launch};
 pub use memory::{GlobalBuffer, SystemBuffer};

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    proxy::Kind,
     shadow::Access,
     thread::{Place, Thread},
 };
@@ -39,14 +40,19 @@ impl Known {
 
     /// Adds what `other` knows.
     fn learn(&mut self, other: &Self) {
-        for (&block, theirs) in &other.0 {
-            let mine = self.0.entry(block).or_default();
-            mine.warps.iter_mut().zip(&theirs.warps).for_each(|(mine, &theirs)| *mine = theirs.max(*mine));
-            for (&thread, &time) in &theirs.threads {
-                let mine = mine.threads.entry(thread).or_default();
-                *mine = time.max(*mine);
-            }
-        }
+        other.0.iter().for_each(|(&block, theirs)| self.0.entry(block).or_default().learn(theirs));
+    }
+}
+
+impl Seen {
+    fn learn(&mut self, theirs: &Self) {
+        self.warps.iter_mut().zip(&theirs.warps).for_each(|(mine, &theirs)| *mine = theirs.max(*mine));
+        theirs.threads.iter().for_each(|(&thread, &time)| self.learn_of_thread(thread, time));
+    }
+
+    fn learn_of_thread(&mut self, thread: u32, time: u32) {
+        let mine = self.threads.entry(thread).or_default();
+        *mine = time.max(*mine);
     }
 }
 
@@ -91,6 +97,21 @@ pub(super) struct Knowledge {
     fenced: Option<Part>,
 }
 
+impl Knowledge {
+    /// Learns that what the thread did before `time` has happened.
+    pub(super) fn learn_of_thread(&mut self, block: u32, thread: u32, time: u32) {
+        Arc::make_mut(&mut self.known).0.entry(block).or_default().learn_of_thread(thread, time);
+    }
+
+    /// Learns that the accesses which are known in `present` are visible to the asynchronous proxy.
+    pub(super) fn learn_fenced(&mut self, present: &Known) {
+        let known = Arc::make_mut(&mut self.known);
+        for (&block, seen) in present.0.iter().filter(|&(&block, _)| Kind::of(block).is_none()) {
+            known.0.entry(Kind::Fenced.of_block(block)).or_default().learn(seen);
+        }
+    }
+}
+
 /// What fences with `SeqCst` have released: each of them acquires that of those before it.
 #[derive(Default)]
 pub(super) struct SequentialFences(Mutex<Released>);
@@ -101,9 +122,14 @@ fn is_narrow(scope: Scope) -> bool {
 }
 
 impl Thread {
+    fn release_now(&self, scope: Scope, place: Place) -> Part {
+        let block = self.block().linear.get();
+        Part { block, narrow: is_narrow(scope), known: Arc::new(self.present(place)) }
+    }
+
     /// Everything that has happened before this thread's present. Its own time goes on, so that what it does next is
     /// no part of that.
-    fn release_now(&self, scope: Scope, place: Place) -> Part {
+    pub(super) fn present(&self, place: Place) -> Known {
         let block = self.block().linear.get();
         let mut known = Known::clone(&self.knowledge.borrow().known);
         let mine = known.0.entry(block).or_default();
@@ -114,7 +140,7 @@ impl Thread {
         }
         self.advance_clock(self.clock.get() + 1, place);
         mine.threads.insert(self.linear, self.clock.get());
-        Part { block, narrow: is_narrow(scope), known: Arc::new(known) }
+        known
     }
 
     /// Makes known what others have released.

@@ -18,8 +18,14 @@ pub enum FindingKind {
     WriteToReadOnly,
     /// Two threads touch the same word, at least one of them writes, and nothing orders the two.
     DataRace,
-    /// An access to shared memory where a copy is under way, which its thread has not waited for.
+    /// An access to memory where a copy is under way: no thread has waited for it, or not ordered before the access.
     CopyUnderWay,
+    /// A bulk copy or a product touches shared memory that a thread has stored to, and no proxy fence is between.
+    MissingProxyFence,
+    /// A bulk copy or a product takes a tile for permuted by another swizzle than that by which it was written.
+    SwizzleMismatch,
+    /// An operation on a barrier in shared memory that there is not, or that its phase has no room for.
+    InvalidMbarrier,
     /// A thread comes by one `shared_array!` twice. On a GPU the two can be one array or two.
     RepeatedSharedArray,
     /// Memory that this launch writes is loaded with `ld.global.nc`, or copied to shared memory by `cp.async`.
@@ -54,6 +60,9 @@ impl FindingKind {
             Self::WriteToReadOnly => "write to read-only memory",
             Self::DataRace => "data race",
             Self::CopyUnderWay => "access during a copy",
+            Self::MissingProxyFence => "missing proxy fence",
+            Self::SwizzleMismatch => "swizzles differ",
+            Self::InvalidMbarrier => "invalid operation on an mbarrier",
             Self::RepeatedSharedArray => "shared array declared again",
             Self::ReadOnlyLoadOfWritten => "ld.global.nc of memory written in the same launch",
             Self::BarrierDivergence => "divergent barrier",
@@ -196,7 +205,7 @@ pub struct Stats {
     pub atomics: u64,
     /// Those of the atomics that read an older value than the newest.
     pub older_values: u64,
-    /// Shuffles, votes, matches, products and warp barriers, counted in every lane that takes part.
+    /// Shuffles, votes, matches, products and warp barriers, and what warpgroups do together, counted in every lane that takes part.
     pub warp_operations: u64,
     /// Arrivals of threads at block and grid barriers.
     pub barriers: u64,

@@ -11,7 +11,10 @@ use core::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::thread::Thread;
+use super::{
+    proxy::{Actor, Kind},
+    thread::Thread,
+};
 
 /// Bytes that share one shadow word.
 pub(super) const WORD_BYTES: usize = 4;
@@ -30,22 +33,31 @@ pub(super) enum Touch {
     Atomic,
     /// Only writes.
     AtomicStore,
+    /// By a bulk copy or a product, which the thread has started.
+    AsyncLoad(Actor),
+    AsyncStore(Actor),
 }
 
 impl Touch {
     fn reads(self) -> bool {
-        matches!(self, Self::Load | Self::ReadOnlyLoad | Self::Atomic)
+        matches!(self, Self::Load | Self::ReadOnlyLoad | Self::Atomic | Self::AsyncLoad(_))
     }
     fn is_atomic(self) -> bool {
         matches!(self, Self::Atomic | Self::AtomicStore)
     }
     pub(super) fn writes(self) -> bool {
-        !matches!(self, Self::Load | Self::ReadOnlyLoad)
+        !matches!(self, Self::Load | Self::ReadOnlyLoad | Self::AsyncLoad(_))
+    }
+    fn actor(self) -> Option<Actor> {
+        match self {
+            Self::AsyncLoad(actor) | Self::AsyncStore(actor) => Some(actor),
+            _ => None,
+        }
     }
 }
 
 /// One access of the past: which thread, when by its own clock, from which line. No location: no access.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
     pub(super) location: Option<&'static Location<'static>>,
     pub(super) block: u32,
@@ -61,8 +73,17 @@ impl Access {
     pub(super) const NONE: Self = Self { location: None, block: 0, stamp: 0 };
 
     pub(super) fn of(thread: &Thread, location: &'static Location<'static>, touch: Touch) -> Self {
-        let stamp = thread.linear << 22 | u32::from(touch.is_atomic()) << 21 | thread.clock.get();
-        Self { location: Some(location), block: thread.block().linear.get(), stamp }
+        let block = thread.block().linear.get();
+        let (block, thread, clock) = match touch.actor() {
+            Some(actor) => (actor.kind.of_block(block), actor.thread, actor.clock),
+            None => (block, thread.linear, thread.clock.get()),
+        };
+        let stamp = thread << 22 | u32::from(touch.is_atomic()) << 21 | clock;
+        Self { location: Some(location), block, stamp }
+    }
+    /// The same, as of another block.
+    pub(super) fn of_block(self, block: u32) -> Self {
+        Self { block, ..self }
     }
     pub(super) fn thread(self) -> u32 {
         self.stamp >> 22
@@ -77,8 +98,12 @@ impl Access {
     pub(super) fn is_of_same_time(self, other: Self) -> bool {
         (self.block, self.thread(), self.clock()) == (other.block, other.thread(), other.clock())
     }
+    /// Whether by a thread itself, and not known to `thread` as visible to the asynchronous proxy.
+    pub(super) fn lacks_fence(self, thread: &Thread) -> bool {
+        self.location.is_some() && Kind::of(self.block).is_none() && !thread.knows_fenced(self)
+    }
     /// Whether nothing, or something that `thread` surely comes after.
-    fn is_before(self, thread: &Thread) -> bool {
+    pub(super) fn is_before(self, thread: &Thread) -> bool {
         self.location.is_none() || thread.comes_after(self)
     }
     /// 0: one thread, 1: one warp, 2: one block, 3: two blocks.
@@ -100,6 +125,8 @@ pub(super) enum Problem {
     ReadOnlyLoadOfWritten(Access),
     /// A copy to the word is under way, which that access started.
     CopyUnderWay(Access),
+    /// No proxy fence is between that store and the asynchronous access.
+    MissingProxyFence(Access),
     Race {
         other: Access,
         other_wrote: bool,
@@ -165,6 +192,9 @@ impl Word {
         if let Some(race) = self.race(thread, touch) {
             return Some(race);
         }
+        if touch.actor().is_some() && self.write.lacks_fence(thread) {
+            return Some(Problem::MissingProxyFence(self.write));
+        }
         if touch == Touch::ReadOnlyLoad && self.has(WRITTEN) {
             return Some(Problem::ReadOnlyLoadOfWritten(self.write));
         }
@@ -187,7 +217,7 @@ impl Word {
     fn record(&mut self, access: Access, thread: &Thread, touch: Touch) {
         match touch {
             Touch::ReadOnlyLoad => self.launch_and_flags |= LOADED_READ_ONLY,
-            Touch::Load => {}
+            Touch::Load | Touch::AsyncLoad(_) => {}
             _ => {
                 self.write = access;
                 self.launch_and_flags |= INITIALISED | WRITTEN;
@@ -198,7 +228,7 @@ impl Word {
             Touch::EndOfCopy => self.launch_and_flags &= !COPY_UNDER_WAY,
             _ => {}
         }
-        if matches!(touch, Touch::Store | Touch::StartOfCopy | Touch::EndOfCopy) {
+        if matches!(touch, Touch::Store | Touch::StartOfCopy | Touch::EndOfCopy | Touch::AsyncStore(_)) {
             // Every read before it is ordered before it: what is ordered after the store is ordered after them.
             self.reads = [Access::NONE; 2];
             return;
@@ -265,6 +295,12 @@ impl Shadow {
             }
         }
         None
+    }
+
+    /// The last write of a word. Only of memory that one CPU thread uses.
+    pub(super) fn last_write(&self, index: usize) -> Access {
+        // SAFETY: no other CPU thread touches the word.
+        unsafe { (*self.slots[index].word.get()).write }
     }
 
     /// Marks everything as never written, or as written. Only between launches.

@@ -16,7 +16,9 @@ use super::{
     release::Knowledge,
     report::{Finding, FindingKind, MemoryPlace, ThreadPlace},
     shadow::Access,
+    tma::Stores,
     warp::Warp,
+    warpgroup::Sums,
 };
 
 /// A source line of the kernel.
@@ -69,6 +71,10 @@ pub(super) struct Thread {
     pub(super) older_value: Cell<Option<Place>>,
     /// What it copies to shared memory meanwhile.
     pub(super) copies: RefCell<Copies>,
+    /// What it copies to global memory meanwhile.
+    pub(super) stores: Cell<Stores>,
+    /// What it brings to the products of its warpgroup, and what it gets from them.
+    pub(super) sums: Cell<Sums>,
     block: Cell<*const Block>,
     suspender: Cell<*const Suspender>,
 }
@@ -138,6 +144,8 @@ impl Thread {
             knowledge: RefCell::default(),
             older_value: Cell::new(None),
             copies: RefCell::default(),
+            stores: Cell::default(),
+            sums: Cell::new([0.0; 64]),
             block: Cell::new(ptr::null()),
             suspender: Cell::new(ptr::null()),
         }
@@ -152,6 +160,7 @@ impl Thread {
         self.knowledge.take();
         self.older_value.set(None);
         self.copies.take();
+        self.stores.take();
     }
 
     #[inline]
@@ -236,6 +245,12 @@ impl Thread {
     fn exit(&self) {
         let block = self.block();
         block.progress();
+        if let Some(place) = self.unfinished_store() {
+            let message =
+                "this thread leaves the kernel before it has waited for the reads of its copy to global memory";
+            let finding = self.finding(FindingKind::CopyUnderWay, message);
+            block.report(Finding { place: self.place(Some(place)), ..finding });
+        }
         block.live.set(block.live.get() - 1);
         self.warp().live.set(self.warp().live.get() & !(1 << self.lane));
         self.leave_warp();

@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use crate::mem::{Caching, DeviceValue};
+use crate::mem::{Caching, DeviceValue, NarrowValue};
 
 /// Instructions that load `N` elements from `[$ptr]`; `$space` is the rest of the opcode, such as `global.nc`.
 macro_rules! load_instructions {
@@ -76,6 +76,21 @@ pub(crate) unsafe fn load<T: DeviceValue, const N: usize>(ptr: *const T, caching
             Caching::Streaming => load_instructions!(T, N, ptr, reg64, "global.cs"),
         }
     }
+}
+
+/// Widened to a register of 32 bits.
+#[inline(always)]
+pub(crate) unsafe fn load_readonly_narrow<N: NarrowValue>(ptr: *const N) -> u32 {
+    const { assert!(size_of::<N>() == 1 || size_of::<N>() == 2) }
+    let value;
+    // SAFETY: the rules of `mem`; as many bytes are read as the type has.
+    unsafe {
+        match size_of::<N>() {
+            1 => asm!("ld.global.nc.u8 {0}, [{1}];", out(reg32) value, in(reg64) ptr, options(nostack, readonly)),
+            _ => asm!("ld.global.nc.u16 {0}, [{1}];", out(reg32) value, in(reg64) ptr, options(nostack, readonly)),
+        }
+    }
+    value
 }
 
 #[inline(always)]
@@ -205,7 +220,11 @@ mod copies {
 pub(crate) use copies::{commit_copies, shared_copy_async, wait_copies};
 
 // The dynamic shared memory is one for all kernels of a module, and only a module can declare it.
+#[cfg(not(cuda_arch = "90a"))]
 core::arch::global_asm!(".extern .shared .align 16 .b8 cuda_std_dynamic_shared[];");
+// Swizzled tiles are aligned to 1024 bytes.
+#[cfg(cuda_arch = "90a")]
+core::arch::global_asm!(".extern .shared .align 1024 .b8 cuda_std_dynamic_shared[];");
 
 #[inline(always)]
 pub(crate) fn shared_dynamic() -> SharedAddress {

@@ -6,8 +6,10 @@
 //! convergent: `cuda_builder` turns off the pass that duplicates calls, and checks the barriers in the PTX.
 
 mod atomic;
+mod hopper;
 mod memory;
 mod mma;
+mod wgmma;
 
 use core::{
     arch::{asm, nvptx},
@@ -16,11 +18,20 @@ use core::{
 
 pub(crate) use self::{
     atomic::{atomic, atomic_load, atomic_store, compare_and_swap, fence, shared_atomic, shared_compare_and_swap},
+    hopper::{
+        Descriptor, arrive_threads_named, decrease_registers, descriptor, descriptor_offset, fence_proxy_async,
+        increase_registers, mbarrier_arrive, mbarrier_arrive_expect, mbarrier_expect, mbarrier_init,
+        mbarrier_invalidate, mbarrier_try_wait, tma_commit_stores, tma_load_bytes, tma_load_tile, tma_store_tile,
+        tma_wait_stores,
+    },
     memory::{
-        SharedAddress, commit_copies, load, prefetch, shared_copy_async, shared_declare, shared_dynamic, shared_load,
-        shared_offset, shared_store, store, wait_copies,
+        SharedAddress, commit_copies, load, load_readonly_narrow, prefetch, shared_copy_async, shared_declare,
+        shared_dynamic, shared_load, shared_offset, shared_store, store, wait_copies,
     },
     mma::{m8n8k4_f64, m16n8k4_f64, m16n8k8_f64, m16n8k16_f64},
+    wgmma::{
+        m64n128k8_tf32, m64n128k8_tf32_add, m64n128k16_bf16, m64n128k16_bf16_add, m64n128k16_f16, m64n128k16_f16_add,
+    },
 };
 use crate::{
     atomic::{AtomicOperation, Scope},

@@ -15,8 +15,9 @@ use kernels_gpu::{
 
 use super::{Semiring, other_pattern, too_large};
 use crate::{
-    Device, DeviceMatrix, DeviceVec, Error, Result, Scalar, algebra,
+    Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{Buffer, KernelLaunch, Readable, launch},
+    primitives,
     stored::{Arrays, CsrArrays},
 };
 
@@ -672,9 +673,9 @@ impl RowOffsets {
 
 /// Where rows of these lengths begin, and the sum of all.
 fn row_offsets(lengths: &DeviceVec<u32>) -> Result<(RowOffsets, u64)> {
-    let (narrow, total) = algebra::row_offsets::<u32>(lengths)?;
+    let (narrow, total) = primitives::row_offsets::<u32>(lengths)?;
     Ok(match u32::try_from(total) {
         Ok(_) => (RowOffsets::Narrow(narrow), total),
-        Err(_) => (RowOffsets::Wide(algebra::row_offsets::<u64>(lengths)?.0), total),
+        Err(_) => (RowOffsets::Wide(primitives::row_offsets::<u64>(lengths)?.0), total),
     })
 }

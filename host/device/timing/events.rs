@@ -3,7 +3,7 @@
 //! An event that the host records after a short launch is reached before the host has queued the next one: the time between
 //! two such events is then the host's time for a call, some microseconds. So the stream waits in a host function
 //! until a whole chunk of operations is queued, and the device finds no gap. A host function is the one gate that
-//! opens by itself: it returns after [`LONGEST`] whatever the host does meanwhile, so that neither an operation that waits for the
+//! opens by itself: it returns after [`MAX_WAIT`] whatever the host does meanwhile, so that neither an operation that waits for the
 //! stream nor a full launch queue is a deadlock.
 
 use std::{
@@ -26,7 +26,7 @@ use crate::{Error, Result};
 const CHUNK: usize = 64;
 
 /// How long a stream is held at most: longer than a chunk takes to queue, some 10 us an operation.
-const LONGEST: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_millis(100);
 
 impl Stream {
     /// See [`Device::time_each`](crate::Device::time_each).
@@ -72,7 +72,7 @@ impl Stream {
     }
 }
 
-/// While it lives, nothing runs that is queued on the stream after it was made; but no longer than [`LONGEST`].
+/// While it lives, nothing runs that is queued on the stream after it was made; but no longer than [`MAX_WAIT`].
 struct Hold {
     /// Dropped, it wakes the host function.
     _release: Sender<()>,
@@ -104,5 +104,5 @@ unsafe extern "C" fn wait(released: *mut c_void) {
     // SAFETY: the box of `Hold::new`, which nobody else has.
     let released = unsafe { Box::from_raw(released.cast::<Receiver<()>>()) };
     // Nothing is ever sent: either the hold was dropped, or time is up.
-    let _ = released.recv_timeout(LONGEST);
+    let _ = released.recv_timeout(MAX_WAIT);
 }

@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use super::spectrum;
 use crate::{
     Amg, AmgOptions, CsrMatrix, DeviceIndices, DeviceMatrix, DeviceVec, Error, Result, Scalar,
-    algebra::Operand,
+    conversion::Operand,
     distributed::{
         Communicator, DistributedMatrix, DistributedVec, Partition,
         halo::Halo,

@@ -21,7 +21,7 @@ use crate::{
 const AT_A_TIME: usize = 16;
 
 /// The most graphs of a batch.
-const MOST_GRAPHS: usize = 8;
+const MAX_GRAPHS: usize = 8;
 
 /// Batches that are queued when the host waits for the first of them: so the device goes on meanwhile.
 const BATCHES: usize = 2;
@@ -370,7 +370,7 @@ impl<T: Scalar> Method for Fused<'_, T> {
             self.recording = device.recorded(|| self.queue(at_a_time))?;
         }
         let iterations = if let Some(recording) = &self.recording {
-            let graphs = (done / (8 * AT_A_TIME)).clamp(1, MOST_GRAPHS);
+            let graphs = (done / (8 * AT_A_TIME)).clamp(1, MAX_GRAPHS);
             (0..graphs).try_for_each(|_| recording.launch())?;
             graphs * at_a_time
         } else {

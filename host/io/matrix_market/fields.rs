@@ -158,8 +158,8 @@ fn parse_prefix<T: Scalar>(text: &[u8]) -> Option<(T, usize)> {
 
 /// Returns the beginning of a piece of a file, fit for display.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
-    const LONGEST: usize = 40;
-    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]);
-    let more = if bytes.len() > LONGEST { "…" } else { "" };
+    const MAX_SHOWN: usize = 40;
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_SHOWN)]);
+    let more = if bytes.len() > MAX_SHOWN { "…" } else { "" };
     format!("{}{more}", shown.trim_end().escape_debug())
 }

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     DeviceIndices, DeviceVec, Result,
-    algebra::{bits_below, row_offsets, sort_pairs},
     device::{Readable, launch},
+    primitives::{bits_below, row_offsets, sort_pairs},
 };
 
 /// An undirected graph with weighted edges, whose vertices are in clusters.

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     Device, DeviceIndices, DeviceVec, Error, Result, Scalar,
-    algebra::{Runs, bits_below, copy_of, runs, sort_pairs},
+    conversion::copy_of,
     device::{KernelLaunch, launch},
+    primitives::{Runs, bits_below, runs, sort_pairs},
     stored::CsrArrays,
 };
 

@@ -9,7 +9,7 @@ mod gpu;
 use rayon::prelude::*;
 
 use super::lists::Lists;
-use crate::{CsrMatrix, DeviceIndices, DeviceMatrix, Offset, Result, Scalar, algebra::Operand, device};
+use crate::{CsrMatrix, DeviceIndices, DeviceMatrix, Offset, Result, Scalar, conversion::Operand, device};
 
 /// As many rows as are compared in a group, whether they share columns.
 const GROUP: usize = kernels_gpu::clustering::GROUP as usize;

@@ -11,11 +11,9 @@ use kernels_gpu::{
 
 use crate::{
     Device, DeviceIndices, DeviceVec, Result, Scalar,
-    algebra::{
-        bits_below, sort_pairs,
-        symmetric::{reordered, symmetric},
-    },
+    algebra::symmetric::{reordered, symmetric},
     device::{KernelLaunch, launch},
+    primitives::{bits_below, sort_pairs},
     stored::CsrArrays,
 };
 

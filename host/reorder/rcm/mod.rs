@@ -4,7 +4,7 @@ mod cpu;
 mod gpu;
 
 use super::lists::Lists;
-use crate::{CsrMatrix, DeviceIndices, DeviceMatrix, Error, Offset, Result, Scalar, algebra::Operand, device};
+use crate::{CsrMatrix, DeviceIndices, DeviceMatrix, Error, Offset, Result, Scalar, conversion::Operand, device};
 
 impl<T: Scalar, O: Offset> CsrMatrix<T, O> {
     /// Computes an order of rows and columns that gives a square matrix a small bandwidth: `order[new] = old`, as

@@ -9,7 +9,7 @@ use kernels_gpu::block_jacobi::{
 use super::Preconditioner;
 use crate::{
     CsrMatrix, DType, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar,
-    algebra::Operand,
+    conversion::Operand,
     device::{self, Backend, check_length, launch},
     scalar::precision,
     stored::CsrArrays,

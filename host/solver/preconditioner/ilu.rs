@@ -1,5 +1,7 @@
 //! Incomplete factors without fill.
 
+mod fixed_point;
+
 use std::sync::{Arc, Mutex};
 
 use kernels_gpu::ilu::{Args, Key, grid_size, is_bad};
@@ -7,11 +9,11 @@ use kernels_gpu::ilu::{Args, Key, grid_size, is_bad};
 use super::Preconditioner;
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Diagonal, Error, Result, Scalar, Triangle,
-    algebra::{Operand, copy_of},
+    conversion::{Operand, copy_of},
     device::{self, Buffer, check_length, launch},
     memory,
     stored::CsrArrays,
-    triangular::{Rows, Schedule, Sides},
+    triangular::{Rows, Schedule, Sides, TriangularSweeps},
 };
 
 /// The first shift of [`Ilu::symmetric`] if pivots are not positive; every further one is twice as large.
@@ -37,19 +39,33 @@ const LAST_SHIFT: f64 = 100.0;
 /// ```
 ///
 /// An application is two triangular solves, which on a GPU take the longer the more levels the rows have: see
-/// [`TriangularSolver`](crate::TriangularSolver). Factors and applications have the same bits in every run, and the factors on every device. Applications queue
+/// [`TriangularSolver`](crate::TriangularSolver). [`with_sweeps`](Self::with_sweeps) replaces them by products with vectors, and [`fixed_point`](Self::fixed_point) the
+/// factorisation, which has the same levels, by sparse products. Factors and applications have the same bits in every run, and the factors on every device. Applications queue
 /// operations without waiting and can be recorded.
 ///
-/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row, up to 44 where levels have few rows.
+/// Memory: a copy of the matrix, of whose pattern there is none on the CPU; a vector; on a GPU 28 bytes a row, up to 44 where levels have few rows. With sweeps, another
+/// copy of the matrix and five vectors.
 #[derive(Debug)]
 pub struct Ilu<T> {
     /// L without its diagonal of ones, and U.
     factors: Operand<T>,
     pattern: Pattern,
     kind: Kind,
+    method: Method,
     shift: f64,
+    /// L and U, if they are solved with by sweeps.
+    sweeps: Option<[TriangularSweeps<T>; 2]>,
     /// The solution with L.
     middle: Arc<Mutex<DeviceVec<T>>>,
+}
+
+/// How the factors are computed.
+#[derive(Clone, Copy, Debug)]
+enum Method {
+    /// By the levels of the rows.
+    Exact,
+    /// By so many sweeps of a fixed-point iteration.
+    FixedPoint(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,7 +92,7 @@ impl<T: Scalar> Ilu<T> {
     /// diagonal is not stored, or a pivot is zero or not finite; [`InvalidOption`](Error::InvalidOption) while a graph is recorded;
     /// [`InvalidMatrix`](Error::InvalidMatrix) for 2³² entries and more; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn new(a: &DeviceMatrix<T>) -> Result<Self> {
-        Self::of(a, Kind::General)
+        Self::of(a, Kind::General, Method::Exact)
     }
 
     /// Factors a symmetric matrix into factors that are positive definite, as conjugate gradients and MINRES need. It is not checked that the matrix is symmetric.
@@ -86,19 +102,57 @@ impl<T: Scalar> Ilu<T> {
     /// # Errors
     /// As [`new`](Self::new); [`Breakdown`](Error::Breakdown) if no shift helps, as where an element of the diagonal is not positive.
     pub fn symmetric(a: &DeviceMatrix<T>) -> Result<Self> {
-        Self::of(a, Kind::Symmetric)
+        Self::of(a, Kind::Symmetric, Method::Exact)
     }
 
-    fn of(a: &DeviceMatrix<T>, kind: Kind) -> Result<Self> {
+    /// Approximates the factors of [`new`](Self::new) by so many sweeps of a fixed-point iteration over all entries at once (Chow & Patel, "Fine-grained parallel
+    /// incomplete LU factorization", 2015, in its synchronous form). Each sweep is a sparse product and sums of matrices, however many levels the rows have; 3 to 5
+    /// are mostly enough for a preconditioner. Each sweep makes the factors of at least one more level exact, apart from rounding.
+    ///
+    /// Needs memory for about six copies of the matrix meanwhile.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). Where the iteration diverges, a pivot may become 0 or infinite: scale the matrix to a diagonal of ones, or use `new`.
+    pub fn fixed_point(a: &DeviceMatrix<T>, sweeps: usize) -> Result<Self> {
+        Self::of(a, Kind::General, Method::FixedPoint(sweeps))
+    }
+
+    /// As [`fixed_point`](Self::fixed_point), for the factors of [`symmetric`](Self::symmetric): with positive pivots, if need be of a shifted matrix.
+    ///
+    /// # Errors
+    /// As [`symmetric`](Self::symmetric).
+    pub fn symmetric_fixed_point(a: &DeviceMatrix<T>, sweeps: usize) -> Result<Self> {
+        Self::of(a, Kind::Symmetric, Method::FixedPoint(sweeps))
+    }
+
+    /// Solves with each factor by so many sweeps of Jacobi's method instead of exactly: see [`TriangularSweeps`], also for when that pays. The preconditioner
+    /// stays linear, and symmetric positive definite if the factors are.
+    ///
+    /// # Errors
+    /// [`Breakdown`](Error::Breakdown) for a pivot without a finite inverse; [`InvalidOption`](Error::InvalidOption) while a graph is recorded;
+    /// [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
+    pub fn with_sweeps(mut self, sweeps: usize) -> Result<Self> {
+        self.sweeps = Some(self.triangular_sweeps(sweeps)?);
+        Ok(self)
+    }
+
+    fn of(a: &DeviceMatrix<T>, kind: Kind, method: Method) -> Result<Self> {
         device::refuse("an incomplete factorisation")?;
         check_length("the row of A", a.nrows(), a.ncols())?;
         let matrix = a.operand()?.canonical()?;
         let lower = Schedule::new(&matrix, Triangle::Lower, Diagonal::Unit)?;
         let (upper, diagonals) = Schedule::with_diagonals(&matrix, Triangle::Upper)?;
         let pattern = Pattern { lower, upper, diagonals };
-        let (factors, shift) = factor(&matrix, &pattern, kind)?;
+        let (factors, shift) = factor(a.device(), &matrix, &pattern, kind, method)?;
         let middle = Arc::new(Mutex::new(a.device().scratch(a.nrows())?));
-        Ok(Self { factors, pattern, kind, shift, middle })
+        Ok(Self { factors, pattern, kind, method, shift, sweeps: None, middle })
+    }
+
+    fn triangular_sweeps(&self, sweeps: usize) -> Result<[TriangularSweeps<T>; 2]> {
+        let factors = self.factors.clone().into_matrix(device::lock(&self.middle).device());
+        let lower = TriangularSweeps::new(&factors, Triangle::Lower, Diagonal::Unit, sweeps)?;
+        let upper = TriangularSweeps::new(&factors, Triangle::Upper, Diagonal::Stored, sweeps)?;
+        Ok([lower, upper])
     }
 
     /// Factors new values on the same pattern, without another analysis. After an error the factors are as they were.
@@ -117,7 +171,18 @@ impl<T: Scalar> Ilu<T> {
         if !is_same {
             return Err(Error::InvalidOption("new values for incomplete factors of another pattern".into()));
         }
-        (self.factors, self.shift) = factor(&matrix, &self.pattern, self.kind)?;
+        let (factors, shift) = factor(a.device(), &matrix, &self.pattern, self.kind, self.method)?;
+        let old = std::mem::replace(&mut self.factors, factors);
+        if let Some([lower, _]) = &self.sweeps {
+            match self.triangular_sweeps(lower.sweeps()) {
+                Ok(sweeps) => self.sweeps = Some(sweeps),
+                Err(error) => {
+                    self.factors = old;
+                    return Err(error);
+                }
+            }
+        }
+        self.shift = shift;
         Ok(())
     }
 
@@ -148,6 +213,10 @@ impl<T: Scalar> Ilu<T> {
 impl<T: Scalar> Preconditioner<T> for Ilu<T> {
     fn apply(&self, r: DeviceSlice<'_, T>, z: DeviceSliceMut<'_, T>) -> Result<()> {
         let mut middle = device::lock(&self.middle);
+        if let Some([lower, upper]) = &self.sweeps {
+            lower.solve(r, &mut *middle)?;
+            return upper.solve(&*middle, z);
+        }
         self.pattern.lower.solve(&self.factors, Sides::of_vectors(r, (&mut *middle).into()))?;
         self.pattern.upper.solve(&self.factors, Sides::of_vectors((&*middle).into(), z))
     }
@@ -169,12 +238,22 @@ impl<T: Scalar> Preconditioner<T> for Ilu<T> {
 }
 
 /// The factors, and the shift that they needed.
-fn factor<T: Scalar>(matrix: &Operand<T>, pattern: &Pattern, kind: Kind) -> Result<(Operand<T>, f64)> {
+fn factor<T: Scalar>(
+    device: &Device,
+    matrix: &Operand<T>,
+    pattern: &Pattern,
+    kind: Kind,
+    method: Method,
+) -> Result<(Operand<T>, f64)> {
     let mut shift = 0.0;
     loop {
-        let (factors, bad_row) = match matrix {
-            Operand::Host(matrix) => factor_on_cpu(matrix, kind, T::from_f64(shift))?,
-            Operand::Device(arrays) => factor_on_device(arrays, pattern, kind, T::from_f64(shift))?,
+        let shifted = T::from_f64(shift);
+        let (factors, bad_row) = match (method, matrix) {
+            (Method::FixedPoint(sweeps), _) => {
+                fixed_point::factor(&matrix.clone().into_matrix(device), kind, shifted, sweeps)?
+            }
+            (Method::Exact, Operand::Host(matrix)) => factor_on_cpu(matrix, kind, shifted)?,
+            (Method::Exact, Operand::Device(arrays)) => factor_on_device(arrays, pattern, kind, shifted)?,
         };
         let Some(row) = bad_row else { return Ok((factors, shift)) };
         shift = if shift == 0.0 { FIRST_SHIFT } else { 2.0 * shift };

@@ -3,6 +3,7 @@
 //! Products share the arrays of the user's matrix. The split of the work depends only on the matrix, so the same input
 //! gives the same bits for any number of threads.
 
+mod bsr;
 mod coo;
 mod csr;
 mod dia;

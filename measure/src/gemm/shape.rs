@@ -17,7 +17,7 @@ pub struct Shape {
 
 impl Shape {
     /// The most of each, which is what the library takes.
-    pub const MOST: i64 = i32::MAX as i64;
+    pub const MAX: i64 = i32::MAX as i64;
 
     /// All the same.
     #[must_use]
@@ -43,15 +43,14 @@ impl FromStr for Shape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let size = |text: &str| text.parse().ok().filter(|size| (1..=Self::MOST).contains(&i64::from(*size)));
+        let size = |text: &str| text.parse().ok().filter(|size| (1..=Self::MAX).contains(&i64::from(*size)));
         let sizes: Option<Vec<u32>> = text.split('x').map(size).collect();
         match sizes.as_deref() {
             Some(&[size]) => Ok(Self::square(size)),
             Some(&[m, n, k]) => Ok(Self { m, n, k }),
-            _ => Err(format!(
-                "a shape is MxNxK, such as 512x256x64, or one size for all three, each 1 to {}",
-                Self::MOST
-            )),
+            _ => {
+                Err(format!("a shape is MxNxK, such as 512x256x64, or one size for all three, each 1 to {}", Self::MAX))
+            }
         }
     }
 }

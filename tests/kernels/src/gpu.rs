@@ -102,6 +102,8 @@ impl Memory {
     fn of(buffer: &Buffer) -> Result<Self, DriverError> {
         let (words, contents) = match &buffer.before {
             Before::Words(words) => (words.len(), Some(words)),
+            // Its driver makes tensor maps, which nobody asks it for yet.
+            Before::Matrix(..) => return Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)),
             Before::Uninitialised(words) | Before::Freed(words) => (*words, None),
         };
         // SAFETY: whoever reads the memory takes it as uninitialised.

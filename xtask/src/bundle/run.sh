@@ -2,7 +2,9 @@
 # Runs the tests and measurements of this folder on a machine that has an NVIDIA driver and none of the sources.
 #
 #   ./run.sh tests      every test that runs on a device, on the GPU too; fails without a GPU
-#   ./run.sh sanitize   the GPU tests under compute-sanitizer (from the CUDA toolkit): memcheck, racecheck
+#   ./run.sh sanitize [TOOL [TEST...]]   the GPU tests under compute-sanitizer (from the CUDA toolkit), by default all of them
+#                       under memcheck and racecheck, six tests a process: prints a line for each process, and keeps the logs in
+#                       sanitized/. PROCESSES run at once (5), each for MINUTES at most (10) and, if LAUNCHES is set, over as many launches
 #   ./run.sh planted    kernels with planted bugs, alone and under each tool of compute-sanitizer: prints a table of what
 #                       is found, and writes all output to planted.log
 #   ./run.sh lanes      SpMV times for every number of lanes a row, f32 and f64
@@ -28,15 +30,38 @@ tests() {
 }
 
 sanitize() {
-    for tool in memcheck racecheck; do
-        for test in tests/*; do
-            echo "== $tool $test"
-            # API errors are part of the tests: one asks for more memory than there is. Each launch takes long here, so
-            # property tests try fewer cases.
-            PROPTEST_CASES=8 WARPSPARSE_REQUIRE_GPU=1 compute-sanitizer --tool $tool --error-exitcode 9 --report-api-errors no \
-                "$test" --test-threads 1 $(unsanitized $tool) ::cuda
+    rm -rf sanitized
+    mkdir sanitized
+    tools=${1:-memcheck racecheck}
+    [ $# -eq 0 ] || shift
+    [ $# -gt 0 ] || set -- tests/*
+    for tool in $tools; do
+        for test; do
+            names "$test" $(unsanitized "$tool") ::cuda | split -l 6 -a 3 - "sanitized/$tool.$(basename "$test")."
         done
     done
+    ls sanitized | xargs -P "${PROCESSES:-5}" -n 1 "$0" sanitize_some
+}
+
+# The tests whose names are in the file sanitized/TOOL.TEST.PART, in a process of their own.
+sanitize_some() {
+    list=sanitized/$1 tool=${1%%.*} test=${1#*.}
+    test=tests/${test%.*}
+    status=0
+    # API errors are part of the tests: one asks for more memory than there is. Each launch takes long here, so property tests try
+    # fewer cases.
+    PROPTEST_CASES=4 WARPSPARSE_REQUIRE_GPU=1 timeout -k 5 "${MINUTES:-10}m" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        --report-api-errors no ${LAUNCHES:+--launch-count "$LAUNCHES"} "$test" --test-threads 1 --exact \
+        $(names "$test" | grep -vxFf "$list" | sed 's/^/--skip /') >"$list.log" 2>&1 || status=$?
+    echo "status $status, $(grep -c ' \.\.\. ok$' "$list.log") of $(wc -l <"$list") tests passed, $(grep -o 'SUMMARY: .*' "$list.log" | head -n 1): $1"
+    [ "$status" = 0 ]
+}
+
+# The names of a program's tests.
+names() {
+    program=$1
+    shift
+    "$program" --list "$@" | sed -n 's/: test$//p'
 }
 
 # What is left out of the runs above. Each kernel and each code path is in other tests, too.
@@ -143,7 +168,7 @@ examples() {
 }
 
 case "${1:-}" in
-tests | sanitize | planted | lanes | bench | graphs | report | examples) "$1" ;;
+tests | sanitize | sanitize_some | planted | lanes | bench | graphs | report | examples) "$@" ;;
 all) ./warpsparse info; tests; examples; report; sanitize; lanes; bench; graphs; planted ;;
-*) sed -n '2,17s/^# \{0,1\}//p' run.sh; exit 2 ;;
+*) sed -n '2,19s/^# \{0,1\}//p' run.sh; exit 2 ;;
 esac

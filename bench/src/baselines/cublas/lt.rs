@@ -25,7 +25,7 @@ use warpsparse::Scalar;
 use super::{Number, Set, WORKSPACE_BYTES};
 
 /// The most algorithms that are asked for.
-const MOST: usize = 8;
+const MAX_PROPOSALS: usize = 8;
 
 /// The functions without which there are no proposals: the bindings panic where one is missing.
 const FUNCTIONS: [&CStr; 13] = [
@@ -172,7 +172,7 @@ impl Shared {
         let mut preference = null_mut();
         // SAFETY: writes the preference.
         check("cublasLtMatmulPreferenceCreate", unsafe { sys::cublasLtMatmulPreferenceCreate(&mut preference) })?;
-        let mut found = [const { MaybeUninit::uninit() }; MOST];
+        let mut found = [const { MaybeUninit::uninit() }; MAX_PROPOSALS];
         let mut count = 0;
         let [b, a, c] = self.layouts;
         let workspace = PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
@@ -190,7 +190,7 @@ impl Shared {
                 c,
                 c,
                 preference,
-                MOST as i32,
+                MAX_PROPOSALS as i32,
                 results,
                 &mut count,
             );

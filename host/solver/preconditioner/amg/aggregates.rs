@@ -8,9 +8,9 @@ use kernels_gpu::amg_aggregates::{
 use super::strength::csr;
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
-    algebra::row_offsets,
     device::{KernelLaunch, launch},
     formats::rows::for_blocks,
+    primitives::row_offsets,
     stored::{Csr, CsrArrays},
 };
 

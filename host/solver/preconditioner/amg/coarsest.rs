@@ -1,6 +1,8 @@
 //! The coarsest matrix, solved directly.
 
-use crate::{CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, algebra::cpu::each_piece, scalar::precision};
+use crate::{
+    CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, primitives::cpu::each_piece, scalar::precision,
+};
 
 /// The inverse of a small matrix, as a matrix with all entries, and the rank that was found.
 ///

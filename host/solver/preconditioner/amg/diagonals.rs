@@ -21,7 +21,7 @@ const WINDOW: u32 = 2048;
 const MAX_ROW: u32 = 64;
 
 /// The bytes of the diagonals are at most so many times those of the entries in CSR. 7-point stencils have 0.38 in `f64`.
-const MOST: f64 = 0.6;
+const MAX_SHARE: f64 = 0.6;
 
 /// The diagonals of a matrix on a GPU or in the emulator.
 #[derive(Debug)]
@@ -246,7 +246,7 @@ fn marched(rows: u32, offsets: &[u32]) -> Option<u32> {
 /// The offsets of the diagonals that entries of some rows are on, from 0 on, unless they are too many to pay.
 fn offsets<T: Scalar>(arrays: &CsrArrays<T, u32>) -> Result<Option<Vec<u32>>> {
     let (rows, bytes) = (arrays.nrows, f64::from(arrays.nnz) * (4 + size_of::<T>()) as f64);
-    let most = MOST * bytes / (leading_dimension(rows as usize) * size_of::<T>()) as f64;
+    let most = MAX_SHARE * bytes / (leading_dimension(rows as usize) * size_of::<T>()) as f64;
     let mut found = BTreeSet::from([0]);
     for first in [0, rows / 2] {
         let window = first..rows.min(first + WINDOW);

@@ -7,9 +7,9 @@ use kernels_gpu::amg_strength::{
 
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
-    algebra::{lanes, row_offsets},
     device::{KernelLaunch, launch},
     formats::rows::{for_blocks, from_rows},
+    primitives::{lanes, row_offsets},
     stored::{Csr, CsrArrays},
 };
 

@@ -1,9 +1,16 @@
 //! One launch of each kernel: its shape, and its memory before and after. A new kernel is a new row in one of the tables.
 
+mod hopper;
+mod hopper_bugs;
 mod planted_bugs;
 mod selftest;
 
-use cuda_std::emulator::{Finding, GlobalBuffer, Launch};
+use cuda_std::{
+    emulator::{Finding, GlobalBuffer, Launch},
+    tma::TensorLayout,
+};
+pub use hopper::{Product, hopper, products};
+pub use hopper_bugs::hopper_bugs;
 pub use planted_bugs::planted_bugs;
 pub use selftest::selftests;
 
@@ -48,6 +55,8 @@ pub enum Before {
     Uninitialised(usize),
     /// As many words, which no longer belong to the process.
     Freed(usize),
+    /// A matrix of these words, of which the kernel gets a tensor map, for the emulator only. The address is filled in.
+    Matrix(Vec<u32>, TensorLayout),
 }
 
 /// A [`Case`] on one block of 64 threads: `case!(module::kernel(argument: (before, after), ...))`.
@@ -82,11 +91,23 @@ impl Case {
     /// The emulator's first finding.
     pub fn emulate(&self, seed: u64, schedules: u32) -> Result<Vec<Option<Vec<u32>>>, Box<Finding>> {
         let allocate = |buffer: &Buffer| match &buffer.before {
-            Before::Words(words) => GlobalBuffer::from_slice(words).labelled(buffer.label),
+            Before::Words(words) | Before::Matrix(words, _) => GlobalBuffer::from_slice(words).labelled(buffer.label),
             Before::Uninitialised(len) | Before::Freed(len) => GlobalBuffer::uninitialised(*len).labelled(buffer.label),
         };
         let mut memory: Vec<Option<GlobalBuffer<u32>>> = self.buffers.iter().map(|it| Some(allocate(it))).collect();
-        let pointers: Vec<*mut u8> = memory.iter_mut().flatten().map(|it| it.as_mut_ptr().cast()).collect();
+        let mut pointers: Vec<*mut u8> = memory.iter_mut().flatten().map(|it| it.as_mut_ptr().cast()).collect();
+        let maps = self.buffers.iter().zip(&mut pointers).filter_map(|(buffer, pointer)| match buffer.before {
+            Before::Matrix(_, layout) => {
+                let map = TensorLayout { address: *pointer as u64, ..layout }
+                    .emulated()
+                    .expect("a layout that maps can have");
+                let map = GlobalBuffer::from_slice(map.words()).labelled("tensor map");
+                *pointer = map.as_ptr().cast_mut().cast();
+                Some(map)
+            }
+            _ => None,
+        });
+        let _maps: Vec<_> = maps.collect();
         for (memory, buffer) in memory.iter_mut().zip(&self.buffers) {
             memory.take_if(|_| matches!(buffer.before, Before::Freed(_)));
         }
@@ -138,5 +159,7 @@ mod tests {
     fn every_kernel_has_a_row_in_the_order_of_the_source() {
         assert_eq!(names(&selftests()), kernels_in(include_str!("../selftest.rs")));
         assert_eq!(names(&planted_bugs()), kernels_in(include_str!("../planted_bugs.rs")));
+        assert_eq!(names(&hopper()), kernels_in(include_str!("../hopper.rs")));
+        assert_eq!(names(&hopper_bugs()), kernels_in(include_str!("../hopper_bugs.rs")));
     }
 }

@@ -4,32 +4,20 @@ use std::sync::Arc;
 
 use kernels_gpu::vector_move::{self, Move};
 
-use super::{row_offsets, to_csr::to_csr};
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, Element, Result, Scalar,
+    CsrMatrix, Device, DeviceVec, Element, Result, Scalar,
     device::{Buffer, launch},
     formats::coo::check_limits,
-    stored::{CsrArrays, Stored},
+    primitives::row_offsets,
+    stored::CsrArrays,
 };
 
-/// A matrix in CSR with 32-bit offsets.
-#[derive(Debug)]
+/// A matrix in CSR with 32-bit offsets. Clones share its arrays.
+#[derive(Clone, Debug)]
 pub(crate) enum Operand<T> {
     Host(CsrMatrix<T>),
     /// On a GPU or in the emulator.
     Device(Arc<CsrArrays<T, u32>>),
-}
-
-impl<T: Scalar> DeviceMatrix<T> {
-    /// The matrix as an operand. One in another format is converted: on its device, but with 64-bit offsets on the host.
-    pub(crate) fn operand(&self) -> Result<Operand<T>> {
-        if let Stored::Device(arrays) = self.stored()
-            && let Some(csr) = to_csr(&**arrays, self.is_transposed())?
-        {
-            return Ok(Operand::Device(csr));
-        }
-        Operand::upload(self.device(), self.download()?.into_csr()?)
-    }
 }
 
 impl<T: Scalar> Operand<T> {
@@ -55,26 +43,13 @@ impl<T: Scalar> Operand<T> {
             Self::Device(arrays) => device.check_same(what, &arrays.device),
         }
     }
-
-    /// The matrix with its kernels to be chosen.
-    pub(crate) fn into_matrix(self, device: &Device) -> DeviceMatrix<T> {
-        match self {
-            Self::Host(matrix) => DeviceMatrix::of_host_csr(device, matrix),
-            Self::Device(arrays) => DeviceMatrix::of_csr(arrays),
-        }
-    }
-}
-
-/// The lanes of a group for rows of so many entries in the mean. Not measured yet.
-pub(crate) fn lanes(entries: u32, rows: u32) -> u32 {
-    if u64::from(entries) > 12 * u64::from(rows) { 32 } else { 8 }
 }
 
 /// The offsets of a matrix of `size` from the entries of its rows, and their number.
 ///
 /// # Errors
 /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2^32 entries and more.
-pub(super) fn offsets_of(counts: &DeviceVec<u32>, (nrows, ncols): (u32, u32)) -> Result<(DeviceVec<u32>, u32)> {
+pub(crate) fn offsets_of(counts: &DeviceVec<u32>, (nrows, ncols): (u32, u32)) -> Result<(DeviceVec<u32>, u32)> {
     let (offsets, total) = row_offsets::<u32>(counts)?;
     check_limits::<u32>("CSR", nrows as usize, ncols as usize, usize::try_from(total).unwrap_or(usize::MAX))?;
     Ok((offsets, total as u32))

@@ -1,30 +1,31 @@
-//! From the other formats into CSR, on a GPU or in the emulator: the kernel family `padded_to_csr`. The arrays are those of the conversions on the host.
+//! From the other formats into CSR, on a GPU or in the emulator: the kernel families `padded_to_csr` and `bsr_to_csr`. The arrays are those of the conversions on the host.
 
 use std::sync::Arc;
 
-use kernels_gpu::padded_to_csr::{self, Key, Operation, grid_size};
-
-use super::{
-    operand::{Operand, copy_of, offsets_of},
-    transpose::transposed,
+use kernels_gpu::{
+    bsr_to_csr,
+    padded_to_csr::{self, Key, Operation, grid_size},
 };
+
+use super::{Operand, copy_of, offsets_of, transposed};
 use crate::{
     CastFrom, Device, DeviceVec, Result, Scalar,
     device::{Readable, launch},
-    stored::{Arrays, CooArrays, CsrArrays, DiaArrays, EllArrays, InFormat},
+    stored::{Arrays, BsrArrays, CooArrays, CsrArrays, DiaArrays, EllArrays, InFormat},
 };
 
-/// A matrix in any format in CSR with 32-bit offsets; `None` for 64-bit offsets. One that is in CSR shares its arrays. If `is_transposed`, it is the transpose that
+/// A matrix in any format in CSR with 32-bit offsets; `None` for 64-bit offsets and packed matrices. One that is in CSR shares its arrays. If `is_transposed`, it is the transpose that
 /// is in CSR.
 ///
 /// # Errors
 /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2^32 entries and more.
 pub(crate) fn to_csr<T: Scalar>(arrays: &dyn Arrays<T>, is_transposed: bool) -> Result<Option<Arc<CsrArrays<T, u32>>>> {
     match arrays.in_format() {
-        InFormat::Csr64(_) => Ok(None),
+        InFormat::Csr64(_) | InFormat::Packed => Ok(None),
         InFormat::Csr(csr) if is_transposed => transposed(csr).map(Some),
         InFormat::Csr(csr) => Ok(Some(Arc::clone(csr))),
         InFormat::Coo(coo) => from_coo(coo).map(Some),
+        InFormat::Bsr(bsr) => Ok(Some(Arc::new(from_bsr(bsr)?))),
         InFormat::Dia(dia) => Ok(Some(Arc::new(from_dia(dia)?))),
         InFormat::Ell(ell) => Ok(Some(Arc::new(from_ell(ell, None)?))),
         InFormat::Hyb(hyb) => match (hyb.ell.in_format(), hyb.coo.in_format()) {
@@ -43,7 +44,7 @@ pub(crate) fn copied<T: Scalar>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<T, 
 }
 
 /// A copy with values of another type.
-pub(super) fn cast<T: Scalar, U: Scalar + CastFrom<T>>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<U, u32>> {
+pub(crate) fn cast<T: Scalar, U: Scalar + CastFrom<T>>(csr: &CsrArrays<T, u32>) -> Result<CsrArrays<U, u32>> {
     let (offsets, columns) = (copy_of(&csr.row_offsets, &csr.device)?, copy_of(&csr.col_indices, &csr.device)?);
     let (size, mut values) = ((csr.nrows, csr.ncols, csr.nnz), csr.device.scratch::<U>(csr.nnz as usize)?);
     values.cast_from(&csr.values.read())?;
@@ -70,7 +71,7 @@ fn coo_offsets<T: Scalar>(coo: &CooArrays<T>) -> Result<DeviceVec<u32>> {
 }
 
 /// Where each row begins, from the rows of all entries in ascending order.
-pub(super) fn offsets_of_sorted(
+pub(crate) fn offsets_of_sorted(
     device: &Device,
     (rows, entries): (u32, u32),
     row_indices: Readable<'_, u32>,
@@ -186,4 +187,50 @@ fn from_dia<T: Scalar>(dia: &DiaArrays<T>) -> Result<CsrArrays<T, u32>> {
     }
     // SAFETY: the offsets count the rows' entries, whose columns are inside the matrix, and ascend as the diagonals do.
     Ok(unsafe { CsrArrays::of_vectors((rows, dia.ncols, new_entries), offsets, columns, values, Some(true)) })
+}
+
+/// The elements of the blocks, in their order.
+fn from_bsr<T: Scalar>(bsr: &BsrArrays<T>) -> Result<CsrArrays<T, u32>> {
+    let (device, rows) = (&bsr.device, bsr.nrows);
+    let (block_offsets, block_columns) = (bsr.block_offsets.readable(device), bsr.block_columns.readable(device));
+    let lengths = bsr_row_lengths(device, (rows, bsr.ncols, bsr.size), block_offsets, block_columns)?;
+    let (offsets, new_entries) = offsets_of(&lengths, (rows, bsr.ncols))?;
+    let (mut columns, mut values) = (device.scratch(new_entries as usize)?, device.scratch(new_entries as usize)?);
+    if new_entries > 0 {
+        let old = bsr.values.read();
+        let args = bsr_to_csr::FillArgs {
+            rows,
+            cols: bsr.ncols,
+            size: bsr.size,
+            new_entries,
+            block_offsets: bsr.block_offsets.readable(device),
+            block_columns: bsr.block_columns.readable(device),
+            values: old.readable(),
+            new_offsets: offsets.readable(),
+            new_columns: columns.writable(),
+            new_values: values.writable(),
+        };
+        let entry = bsr_to_csr::Key { operation: bsr_to_csr::Operation::Fill(T::DTYPE) }.entry();
+        // SAFETY: a valid matrix, with the offsets of as many elements as are counted, and new arrays for them; the entry is for `T`.
+        unsafe { launch(device, entry, bsr_to_csr::grid_size(rows), args) }?;
+    }
+    // SAFETY: the offsets count the rows' elements, whose columns are within the matrix.
+    Ok(unsafe { CsrArrays::of_vectors((rows, bsr.ncols, new_entries), offsets, columns, values, None) })
+}
+
+/// The elements in each row of the blocks of a valid matrix in BSR, of so many rows, columns, and rows of a block.
+pub(super) fn bsr_row_lengths(
+    device: &Device,
+    (rows, cols, size): (u32, u32, u32),
+    block_offsets: Readable<'_, u32>,
+    block_columns: Readable<'_, u32>,
+) -> Result<DeviceVec<u32>> {
+    let mut counts = device.scratch(rows as usize)?;
+    if rows > 0 {
+        let args = bsr_to_csr::CountArgs { rows, cols, size, block_offsets, block_columns, counts: counts.writable() };
+        let entry = bsr_to_csr::Key { operation: bsr_to_csr::Operation::Count }.entry();
+        // SAFETY: a valid matrix, and a new count for each row.
+        unsafe { launch(device, entry, bsr_to_csr::grid_size(rows), args) }?;
+    }
+    Ok(counts)
 }

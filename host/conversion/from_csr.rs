@@ -1,21 +1,23 @@
-//! From CSR into the other formats, on a GPU or in the emulator: the kernel families `csr_to_coo`, `csr_to_ell` and `csr_to_dia`. The arrays are those of the
+//! From CSR into the other formats, on a GPU or in the emulator: the kernel families `csr_to_coo`, `csr_to_ell`, `csr_to_dia` and `csr_to_bsr`. The arrays are those of the
 //! conversions on the host.
 
 use std::sync::Arc;
 
-use kernels_gpu::{csr_to_coo, csr_to_dia, csr_to_ell, spmv_dia::MAX_DIAGONALS};
+use kernels_gpu::{csr_to_bsr, csr_to_coo, csr_to_dia, csr_to_ell, spmv_dia::MAX_DIAGONALS};
 
-use super::operand::{Operand, offsets_of};
+use super::{Operand, copy_of, offsets_of, to_csr::bsr_row_lengths};
 use crate::{
     DeviceVec, Error, Result, Scalar,
     device::launch,
     formats::{
+        bsr::check_blocks,
         dia::most_diagonals,
         ell::check_width,
         hyb::{most_width, width_for},
         padded::{self, leading_dimension},
     },
-    stored::{CooArrays, CsrArrays, DiaArrays, EllArrays},
+    primitives::row_offsets,
+    stored::{BsrArrays, CooArrays, CsrArrays, DiaArrays, EllArrays},
 };
 
 /// All entries as COO.
@@ -50,10 +52,7 @@ pub(crate) fn to_dia<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<(DiaArra
     if on_host.len() > MAX_DIAGONALS as usize {
         return Err(Error::Unsupported(format!("{} diagonals on a GPU", on_host.len())));
     }
-    let csr = match Operand::Device(Arc::clone(csr)).canonical()? {
-        Operand::Device(csr) => csr,
-        Operand::Host(_) => unreachable!("what is on a device stays there"),
-    };
+    let csr = canonical(csr)?;
     let (device, diagonals) = (&csr.device, on_host.len() as u32);
     let twos_complement: Vec<u64> = on_host.iter().map(|&offset| offset as u64).collect();
     let offsets = device.upload_vec(&twos_complement)?;
@@ -82,6 +81,71 @@ pub(crate) fn to_dia<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<(DiaArra
     let size = (csr.nrows, csr.ncols);
     // SAFETY: a slot of every row on every diagonal; those outside of the matrix hold +0.0, as no entry is there.
     Ok((unsafe { DiaArrays::of_vectors(size, leading_dimension as u64, (&on_host, offsets), slots) }, nnz))
+}
+
+/// In BSR with blocks of this size.
+///
+/// # Errors
+/// [`Error::PaddingExceeded`] before the values are allocated.
+pub(crate) fn to_bsr<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>, size: u32) -> Result<BsrArrays<T>> {
+    let csr = canonical(csr)?;
+    let (device, blocks) = (&csr.device, blocks_of(&csr, size)?);
+    check_blocks((csr.nnz as usize, blocks.nnz as usize), size as usize)?;
+    let mut new_values = device.zeros(blocks.nnz as usize * (size * size) as usize)?;
+    if csr.nnz > 0 {
+        let values = csr.values.read();
+        let args = csr_to_bsr::FillArgs {
+            rows: csr.nrows,
+            entries: csr.nnz,
+            size,
+            blocks: blocks.nnz,
+            row_offsets: csr.row_offsets.readable(device),
+            col_indices: csr.col_indices.readable(device),
+            values: values.readable(),
+            block_offsets: blocks.row_offsets.readable(device),
+            block_columns: blocks.col_indices.readable(device),
+            new_values: new_values.writable(),
+        };
+        let entry = csr_to_bsr::Key { operation: csr_to_bsr::Operation::Fill(T::DTYPE) }.entry();
+        // SAFETY: a canonical matrix, the blocks of its entries, ascending, and zeros for their values; the entry is for `T`.
+        unsafe { launch(device, entry, csr_to_bsr::fill_grid_size(csr.nnz), args) }?;
+    }
+    let (offsets, columns) = (copy_of(&blocks.row_offsets, device)?, copy_of(&blocks.col_indices, device)?);
+    let lengths = bsr_row_lengths(device, (csr.nrows, csr.ncols, size), offsets.readable(), columns.readable())?;
+    let (_, entries) = row_offsets::<u32>(&lengths)?;
+    // SAFETY: blocks of a valid matrix, row by row, with as many elements in the matrix as its rows have; padding has kept its zeros.
+    Ok(unsafe { BsrArrays::of_vectors((csr.nrows, csr.ncols, entries as usize), size, offsets, columns, new_values) })
+}
+
+/// The blocks with entries as the entries of a canonical matrix, whose values are zeros.
+fn blocks_of<T: Scalar>(csr: &CsrArrays<T, u32>, size: u32) -> Result<Arc<CsrArrays<f32, u32>>> {
+    let device = &csr.device;
+    let (block_rows, block_cols) = (csr.nrows.div_ceil(size), csr.ncols.div_ceil(size));
+    let (mut offsets, mut columns) = (device.scratch(block_rows as usize + 1)?, device.scratch(csr.nnz as usize)?);
+    let args = csr_to_bsr::BlockArgs {
+        rows: csr.nrows,
+        entries: csr.nnz,
+        size,
+        row_offsets: csr.row_offsets.readable(device),
+        col_indices: csr.col_indices.readable(device),
+        block_offsets: offsets.writable(),
+        block_columns: columns.writable(),
+    };
+    let entry = csr_to_bsr::Key { operation: csr_to_bsr::Operation::Blocks }.entry();
+    // SAFETY: a valid matrix, and new arrays.
+    unsafe { launch(device, entry, csr_to_bsr::blocks_grid_size(csr.nrows, csr.nnz, size), args) }?;
+    let zeros = device.zeros(csr.nnz as usize)?;
+    // SAFETY: offsets of every so many rows of a valid matrix, and columns below the number of block columns.
+    let repeated = unsafe { CsrArrays::of_vectors((block_rows, block_cols, csr.nnz), offsets, columns, zeros, None) };
+    canonical(&Arc::new(repeated))
+}
+
+/// The matrix with ascending columns and duplicates summed.
+fn canonical<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>) -> Result<Arc<CsrArrays<T, u32>>> {
+    match Operand::Device(Arc::clone(csr)).canonical()? {
+        Operand::Device(csr) => Ok(csr),
+        Operand::Host(_) => unreachable!("what is on a device stays there"),
+    }
 }
 
 /// Column minus row of the diagonals with entries, in ascending order.

@@ -2,10 +2,7 @@
 
 use kernels_gpu::{csr_sort_rows, triplets};
 
-use super::{
-    operand::lanes,
-    sort::{bits_below, sort_pairs},
-};
+use super::sort::{bits_below, sort_pairs};
 use crate::{
     Device, DeviceVec, Result, Scalar,
     device::{Readable, launch},
@@ -13,19 +10,19 @@ use crate::{
 
 /// Entries in rows, to be sorted.
 #[derive(Clone, Copy)]
-pub(super) struct UnsortedRows<'a, T> {
-    pub(super) device: &'a Device,
-    pub(super) rows: u32,
-    pub(super) entries: u32,
+pub(crate) struct UnsortedRows<'a, T> {
+    pub(crate) device: &'a Device,
+    pub(crate) rows: u32,
+    pub(crate) entries: u32,
     /// `rows + 1`, from 0 to `entries`, never falling.
-    pub(super) offsets: Readable<'a, u32>,
-    pub(super) columns: Columns<'a>,
-    pub(super) values: Option<&'a DeviceVec<T>>,
+    pub(crate) offsets: Readable<'a, u32>,
+    pub(crate) columns: Columns<'a>,
+    pub(crate) values: Option<&'a DeviceVec<T>>,
 }
 
 /// The columns of entries.
 #[derive(Clone, Copy)]
-pub(super) enum Columns<'a> {
+pub(crate) enum Columns<'a> {
     /// Each entry has the value at its own place.
     Own(Readable<'a, u32>),
     /// `column << 32 | k`, where `k` is the place of the entry's value.
@@ -35,7 +32,7 @@ pub(super) enum Columns<'a> {
 impl<T: Scalar> UnsortedRows<'_, T> {
     /// The columns and values of all rows, sorted in shared memory by few lanes a row where rows are short, and by more where a row was too long for those.
     /// `None` if one is too long for any. Without values, the second vector is empty.
-    pub(super) fn sorted(self) -> Result<Option<(DeviceVec<u32>, DeviceVec<T>)>> {
+    pub(crate) fn sorted(self) -> Result<Option<(DeviceVec<u32>, DeviceVec<T>)>> {
         let [few, most] = csr_sort_rows::LANES;
         if lanes(self.entries, self.rows) == few
             && let Some(sorted) = self.sorted_by(few)?
@@ -73,15 +70,15 @@ impl<T: Scalar> UnsortedRows<'_, T> {
 }
 
 /// Rows, columns and values of entries, as [`radix_sorted`] gives them.
-pub(super) struct Sorted<T> {
-    pub(super) rows: DeviceVec<u32>,
-    pub(super) columns: DeviceVec<u32>,
-    pub(super) values: DeviceVec<T>,
+pub(crate) struct Sorted<T> {
+    pub(crate) rows: DeviceVec<u32>,
+    pub(crate) columns: DeviceVec<u32>,
+    pub(crate) values: DeviceVec<T>,
 }
 
 /// Entries sorted by row and column, those of the same in the order that they had: by a radix sort of all entries. Of a matrix with
 /// one column the columns stay in the order that they have.
-pub(super) fn radix_sorted<T: Scalar>(
+pub(crate) fn radix_sorted<T: Scalar>(
     (nrows, ncols): (u32, u32),
     rows: DeviceVec<u32>,
     columns: Readable<'_, u32>,
@@ -107,4 +104,9 @@ pub(super) fn radix_sorted<T: Scalar>(
     // SAFETY: the keys' lower halves are numbers of values; the entry is for `T`.
     unsafe { launch(&device, key.entry(), blocks, args) }?;
     Ok(Sorted { rows, columns: new_columns, values: new_values })
+}
+
+/// The lanes of a group for rows of so many entries in the mean. Not measured yet.
+pub(crate) fn lanes(entries: u32, rows: u32) -> u32 {
+    if u64::from(entries) > 12 * u64::from(rows) { 32 } else { 8 }
 }

@@ -1,0 +1,79 @@
+//! What goes out.
+
+use cuda_std::{mem, thread, warp};
+
+use super::{Args, BLOCK_SIZE, Share, element};
+use crate::{
+    csr_rows::group_mask,
+    graph_lists::{larger, max_over_group, negative_infinity, place, shift, sum_over_group},
+    math::Math,
+    unroll::unroll,
+};
+
+/// The body of the entries that go forward.
+///
+/// # Safety
+/// The rules at the head of the module.
+#[inline(always)]
+pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
+    thread::launch_bounds::<BLOCK_SIZE, 5>();
+    let inputs = &args.inputs;
+    let mask = group_mask::<LANES>();
+    // SAFETY: the list of the share exists, its entries and their columns; the whole group is here.
+    unsafe {
+        let Some(share) = inputs.share::<LANES>(inputs.width.div_ceil(LANES)) else { return };
+        let Share { list: row, head, lane, .. } = share;
+        let column = share.tile * LANES + lane;
+        let row_score = element(inputs.row_scores, row, inputs.row_scores_stride, head);
+        let (mut max, mut sum, mut out) = (negative_infinity::<T>(), T::ZERO, T::ZERO);
+        let mut at = share.begin as usize;
+        let mut left = share.length;
+        while left > 0 {
+            let count = left.min(LANES);
+            let (mut neighbour, mut score, mut factor) = (0, negative_infinity::<T>(), T::ZERO);
+            if lane < count {
+                let (column, number) = inputs.lists.entry(at + lane as usize);
+                neighbour = column;
+                score =
+                    inputs.leaky_relu(row_score + element(inputs.col_scores, column, inputs.col_scores_stride, head)).0;
+                factor = inputs.dropout(number, head);
+            }
+            let new_max = larger(max, max_over_group::<T, LANES>(mask, score));
+            let shift = shift(new_max);
+            let rescale = (max - shift).exp();
+            let weight = if lane < count { (score - shift).exp() } else { T::ZERO };
+            max = new_max;
+            sum = sum.mul_add(rescale, sum_over_group::<T, LANES>(mask, weight));
+            out = out * rescale;
+            let weight = weight * factor;
+            let mut done = 0;
+            while done < count {
+                let mut weights = [T::ZERO; 4];
+                let mut features = [T::ZERO; 4];
+                unroll!(K in [0, 1, 2, 3] {
+                    if done + K < count {
+                        weights[K as usize] = warp::warp_shuffle_idx(mask, weight, done + K, LANES).0;
+                        let neighbour = warp::warp_shuffle_idx(mask, neighbour, done + K, LANES).0;
+                        if column < inputs.width {
+                            let column = head * inputs.width + column;
+                            features[K as usize] = element(inputs.features, neighbour, inputs.features_stride, column);
+                        }
+                    }
+                });
+                unroll!(K in [0, 1, 2, 3] {
+                    out = weights[K as usize].mul_add(features[K as usize], out);
+                });
+                done += 4;
+            }
+            at += count as usize;
+            left -= count;
+        }
+        if column < inputs.width {
+            let out = if share.length == 0 { T::ZERO } else { out / sum };
+            mem::store(args.out.add(place(row, args.out_stride, head * inputs.width + column)), out);
+        }
+        if share.tile == 0 && lane == 0 {
+            mem::store(args.log_sums.add(place(row, args.log_sums_stride, head)), max + sum.ln());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The neighbours of vertices, and groups of lanes that walk them: what the kernels on graphs share.
+
+use cuda_std::{
+    mem,
+    warp::{self, WARP_SIZE},
+};
+
+use crate::{Scalar, args::args};
+
+/// Threads per block. Not measured yet.
+pub const BLOCK_SIZE: u32 = 128;
+
+args! {
+    /// Lists of neighbours: of the rows of a matrix, whose neighbours are columns, or of its columns, whose neighbours are rows.
+    ///
+    /// # Safety
+    /// A kernel that has one asks that
+    /// 1. it describes live global memory, each array as long as its field says;
+    /// 2. `offsets` starts at 0, never falls, and ends at `entries`;
+    /// 3. `numbers` is null or holds each number below `entries` once.
+    pub struct Lists {
+        /// Lists.
+        value lists: u32,
+        /// Entries of all lists.
+        value entries: u32,
+        /// Where each list begins, and where the last one ends.
+        read offsets: u32 [lists as usize + 1],
+        /// The neighbour that each entry leads to.
+        read neighbours: u32 [entries as usize],
+        /// The number of each entry, by which its values are found, or null where that is its place.
+        read numbers: u32 [null or entries as usize],
+    }
+}
+
+impl Lists {
+    /// The first entry of a list, and how many it has.
+    ///
+    /// # Safety
+    /// The rules of this type, and `list` is a list.
+    #[inline(always)]
+    pub(crate) unsafe fn entries_of(&self, list: u32) -> (u32, u32) {
+        // SAFETY: a list has two offsets.
+        unsafe {
+            let begin = mem::load_readonly(self.offsets.add(list as usize));
+            (begin, mem::load_readonly(self.offsets.add(list as usize + 1)) - begin)
+        }
+    }
+
+    /// The neighbour and the number of an entry.
+    ///
+    /// # Safety
+    /// The rules of this type, and `entry` is an entry.
+    #[inline(always)]
+    pub(crate) unsafe fn entry(&self, entry: usize) -> (u32, u32) {
+        // SAFETY: the entry exists.
+        unsafe {
+            let neighbour = mem::load_readonly(self.neighbours.add(entry));
+            let number = match self.numbers.is_null() {
+                true => entry as u32,
+                false => mem::load_readonly(self.numbers.add(entry)),
+            };
+            (neighbour, number)
+        }
+    }
+}
+
+/// Blocks for so many groups of `lanes` lanes.
+#[must_use]
+pub const fn grid_size(groups: u64, lanes: u32) -> u64 {
+    groups.div_ceil((BLOCK_SIZE / lanes) as u64)
+}
+
+/// Which of things that have so many parts, at least one, a number is of, and which part.
+#[inline(always)]
+pub(crate) fn part_of(number: u64, parts: u32) -> (u64, u32) {
+    // So that the compiler knows that it is not 0, and leaves out a panic.
+    let parts = u64::from(parts.max(1));
+    (number / parts, (number % parts) as u32)
+}
+
+/// The place of an element in rows that are `stride` elements apart.
+#[inline(always)]
+pub(crate) fn place(row: u32, stride: u64, column: u32) -> usize {
+    (u64::from(row) * stride + u64::from(column)) as usize
+}
+
+/// The sum over a group of `LANES` lanes, the same bits in each.
+///
+/// # Safety
+/// All lanes of the group are here, and `mask` has them.
+#[inline(always)]
+pub(crate) unsafe fn sum_over_group<T: Scalar, const LANES: u32>(mask: u32, mut value: T) -> T {
+    const { assert!(WARP_SIZE.is_multiple_of(LANES)) }
+    let mut distance = LANES / 2;
+    while distance > 0 {
+        // SAFETY: the caller's promise.
+        value += unsafe { warp::warp_shuffle_xor(mask, value, distance, LANES) }.0;
+        distance /= 2;
+    }
+    value
+}
+
+/// The largest value in a group of `LANES` lanes; a NaN is passed over.
+///
+/// # Safety
+/// As for [`sum_over_group`].
+#[inline(always)]
+pub(crate) unsafe fn max_over_group<T: Scalar, const LANES: u32>(mask: u32, mut value: T) -> T {
+    const { assert!(WARP_SIZE.is_multiple_of(LANES)) }
+    let mut distance = LANES / 2;
+    while distance > 0 {
+        // SAFETY: the caller's promise.
+        value = larger(value, unsafe { warp::warp_shuffle_xor(mask, value, distance, LANES) }.0);
+        distance /= 2;
+    }
+    value
+}
+
+/// The larger of two values, where a NaN is passed over.
+#[inline(always)]
+pub(crate) fn larger<T: Scalar>(a: T, b: T) -> T {
+    #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
+    if b > a || a != a { b } else { a }
+}
+
+/// Negative infinity.
+#[inline(always)]
+pub(crate) fn negative_infinity<T: Scalar>() -> T {
+    -(T::ONE / T::ZERO)
+}
+
+/// What is subtracted from numbers whose largest is `max` before their exponentials are taken: 0 if all are negative infinity.
+#[inline(always)]
+pub(crate) fn shift<T: Scalar>(max: T) -> T {
+    if max == negative_infinity() { T::ZERO } else { max }
+}

@@ -1,0 +1,138 @@
+//! What training needs, on every device, against plain code in `f64` and finite differences; and the network of an example, whole.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod elementwise;
+mod loss;
+mod network;
+
+#[path = "../../examples/train_gcn/data.rs"]
+mod data;
+#[path = "../../examples/train_gcn/features.rs"]
+mod features;
+#[path = "../../examples/train_gcn/gradient.rs"]
+mod gradient;
+#[path = "../../examples/train_gcn/model.rs"]
+mod model;
+#[path = "../../examples/train_gcn/training.rs"]
+mod training;
+
+use std::process::ExitCode;
+
+use common::{on_device, on_gpu};
+use libtest_mimic::Trial;
+use warpsparse::{
+    Device, Error, Map, Scalar,
+    learning::{self, Adam, Dropout, Labels, StepCounter},
+};
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    macro_rules! both {
+        ($($module:ident::$name:ident),*) => {$(
+            trials.extend(on_cpu_and_emulated(concat!(stringify!($name), "_f32"), $module::$name::<f32>));
+            trials.extend(on_cpu_and_emulated(concat!(stringify!($name), "_f64"), $module::$name::<f64>));
+        )*};
+    }
+    both!(elementwise::dropout, elementwise::derivatives, elementwise::adam, elementwise::glorot);
+    both!(loss::losses, loss::accuracies, loss::ends_of_the_range);
+    both!(network::same_seed_same_bits);
+    trials.extend(on_cpu_and_emulated("masks_are_independent", elementwise::masks_are_independent));
+    trials.extend(on_cpu_and_emulated("gradients_are_finite_differences", network::gradients));
+    trials.extend(on_cpu_and_emulated("training_learns", network::learns));
+    trials.extend(on_cpu_and_emulated("what_does_not_fit_is_an_error", what_does_not_fit));
+    trials.push(on_gpu("a_gpu_is_refused", refused));
+    common::run(trials)
+}
+
+/// The test `body` on the CPU and in the emulator: the kernels have run on no GPU yet.
+fn on_cpu_and_emulated(name: &str, body: fn(&Device)) -> [Trial; 2] {
+    let emulated = on_device(format!("{name}::emulated"), body, || Device::emulated(1));
+    [on_device(format!("{name}::cpu"), body, Device::cpu), emulated]
+}
+
+fn t<T: Scalar>(value: f64) -> T {
+    T::from_f64(value)
+}
+
+fn what_does_not_fit(device: &Device) {
+    let wrong_length = |result: warpsparse::Result<()>, expected: &str| {
+        let Err(Error::LengthMismatch { what, .. }) = result else { panic!("{result:?} for {expected}") };
+        assert_eq!(what, expected);
+    };
+    let elsewhere = |result: warpsparse::Result<()>, expected: &str| {
+        let Err(Error::DeviceMismatch { what, .. }) = result else { panic!("{result:?} for {expected}") };
+        assert_eq!(what, expected);
+    };
+    let other = common::other(device);
+    let (step, other_step) = (StepCounter::new(device).unwrap(), StepCounter::new(&other).unwrap());
+    let (mut x, short) = (device.zeros::<f32>(6).unwrap(), device.zeros::<f32>(5).unwrap());
+    let far = other.zeros::<f32>(6).unwrap();
+
+    let dropout = Dropout::new(0.5, 1).unwrap();
+    wrong_length(dropout.apply_from(&step, &short, &mut x), "x");
+    elsewhere(dropout.apply_from(&step, &far, &mut x), "x");
+    elsewhere(dropout.apply(&other_step, &mut x), "the step counter");
+    wrong_length(learning::map_backward(Map::Relu, &short, &mut x), "x");
+    elsewhere(learning::map_backward(Map::Relu, &far, &mut x), "x");
+
+    let mut adam = Adam::<f32>::new(device, 6, 0.1).unwrap();
+    wrong_length(adam.update(&step, &short, &mut x), "the gradient");
+    wrong_length(adam.update(&step, &far, x.slice_mut(1..).unwrap()), "the weights");
+    elsewhere(adam.update(&step, &far, &mut x), "the gradient");
+    elsewhere(adam.update(&other_step, &device.zeros(6).unwrap(), &mut x), "the step counter");
+    let mut elsewheres = Adam::<f32>::new(&other, 6, 0.1).unwrap();
+    elsewhere(elsewheres.update(&step, &device.zeros(6).unwrap(), &mut x), "the moments");
+
+    let labels = Labels::new(device, 3, &[Some(2), None]).unwrap();
+    assert_eq!((labels.rows(), labels.classes(), labels.labelled()), (2, 3, 1));
+    let (z, mut number) = (device.zeros_dense::<f32>((2, 3)).unwrap(), device.scalar(0.0).unwrap());
+    let [tall, wide] = [(3, 3), (2, 4)].map(|size| device.zeros_dense::<f32>(size).unwrap());
+    let (far, far_labels) = (other.zeros_dense((2, 3)).unwrap(), Labels::new(&other, 3, &[None; 2]).unwrap());
+    for of in [learning::cross_entropy::<f32>, learning::accuracy::<f32>] {
+        wrong_length(of(tall.view(), &labels, &mut number), "the column of the logits");
+        wrong_length(of(wide.view(), &labels, &mut number), "the row of the logits");
+        elsewhere(of(far.view(), &labels, &mut number), "the logits");
+        elsewhere(of(z.view(), &far_labels, &mut number), "the labels");
+    }
+    let [mut tall, mut wide] = [tall, wide];
+    wrong_length(learning::cross_entropy_backward(&z, &labels, &mut tall), "the column of the gradient");
+    wrong_length(learning::cross_entropy_backward(&z, &labels, &mut wide), "the row of the gradient");
+
+    let invalid = |error: Error, expected: &str| assert_eq!(error.to_string(), format!("invalid option: {expected}"));
+    let problem = "label 3 of row 1: there are 3 classes";
+    invalid(Labels::new(device, 3, &[None, Some(3)]).unwrap_err(), problem);
+    let labels = Labels::new(device, usize::MAX, &[Some(u32::MAX)]);
+    assert!(labels.unwrap_err().to_string().contains("label 4294967295 of row 0"));
+    for probability in [-0.1, 1.0, f64::NAN] {
+        let problem = format!("a dropout probability of {probability}: it must be at least 0 and less than 1");
+        invalid(Dropout::new(probability, 1).unwrap_err(), &problem);
+    }
+    let adam = || Adam::<f32>::new(device, 1, 0.1).unwrap();
+    let problem = "a learning rate of -1: it must be at least 0 and less than inf";
+    invalid(Adam::<f32>::new(device, 1, -1.0).unwrap_err(), problem);
+    invalid(adam().betas(0.9, 1.0).unwrap_err(), "a beta2 of 1: it must be at least 0 and less than 1");
+    invalid(adam().epsilon(f64::NAN).unwrap_err(), "a epsilon of NaN: it must be at least 0 and less than inf");
+    invalid(adam().weight_decay(-0.5).unwrap_err(), "a weight decay of -0.5: it must be at least 0 and less than inf");
+}
+
+/// Until the kernels have run on a GPU.
+fn refused(device: &Device) {
+    let unsupported =
+        |result: warpsparse::Result<()>| assert!(matches!(result, Err(Error::Unsupported(_))), "{result:?}");
+    let (step, mut x, y) =
+        (StepCounter::new(device).unwrap(), device.zeros::<f32>(1).unwrap(), device.zeros::<f32>(1).unwrap());
+    unsupported(Dropout::new(0.5, 1).unwrap().apply(&step, &mut x));
+    unsupported(learning::map_backward(Map::Relu, &y, &mut x));
+    unsupported(Adam::new(device, 1, 0.1).unwrap().update(&step, &y, &mut x));
+    let labels = Labels::new(device, 1, &[Some(0)]).unwrap();
+    let (z, mut gradient) = (device.zeros_dense::<f32>((1, 1)).unwrap(), device.zeros_dense((1, 1)).unwrap());
+    let mut number = device.scalar(0.0f32).unwrap();
+    unsupported(learning::cross_entropy(&z, &labels, &mut number));
+    unsupported(learning::accuracy(&z, &labels, &mut number));
+    unsupported(learning::cross_entropy_backward(&z, &labels, &mut gradient));
+    // Old kernels alone.
+    let weights = learning::glorot_uniform::<f32>(device, 3, (5, 7)).unwrap().to_vec().unwrap();
+    let of_cpu = learning::glorot_uniform::<f32>(&Device::cpu(), 3, (5, 7)).unwrap();
+    assert_eq!(weights, of_cpu.to_vec().unwrap());
+}
