@@ -8,36 +8,30 @@ use std::process::ExitCode;
 use common::{
     Random, assert_exact, assert_within,
     dense::{self, Dense, check, check_exact, old},
-    integers, matrices, on_every_device, on_gpu, properties,
+    integers, matrices, on_every_device, properties,
     sums::reference_spmv,
 };
 use proptest::prelude::*;
 use warpsparse::{
-    BlockJacobi, BlockSize, BsrMatrix, Cg, CooMatrix, CsrKernel, CsrMatrix, Device, DeviceMatrix, Error, Format,
-    FormatChoice, HostMatrix, Lanes, Reduce, Scalar, SpmmOptions, SpmvOptions, StopReason, Weights, strategies,
+    BlockJacobi, BlockSize, BsrMatrix, Cg, CsrKernel, CsrMatrix, Device, DeviceMatrix, Error, Format, FormatChoice,
+    HostMatrix, Lanes, Reduce, Scalar, SpmmOptions, SpmvOptions, StopReason, Weights, strategies,
 };
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     macro_rules! both {
         ($($name:ident),*) => {$(
-            trials.extend(on_cpu_and_emulator(concat!(stringify!($name), "_f32"), $name::<f32>));
-            trials.extend(on_cpu_and_emulator(concat!(stringify!($name), "_f64"), $name::<f64>));
+            trials.extend(on_every_device(concat!(stringify!($name), "_f32"), $name::<f32>));
+            trials.extend(on_every_device(concat!(stringify!($name), "_f64"), $name::<f64>));
         )*};
     }
     both!(every_matrix, bits_of_csr, huge_rows, random_blocks, dense_products, bits_of_dense_products);
-    trials.extend(on_cpu_and_emulator("numbers_that_are_not_finite", numbers_that_are_not_finite));
-    trials.extend(on_cpu_and_emulator("kernels_are_described", kernels_are_described));
-    trials.extend(on_cpu_and_emulator("sizes_are_chosen", sizes_are_chosen));
-    trials.extend(on_cpu_and_emulator("what_is_not_supported_is_an_error", not_supported));
-    trials.extend(on_cpu_and_emulator("block_jacobi_and_cg", block_jacobi_and_cg));
-    trials.push(on_gpu("a_gpu_refuses", a_gpu_refuses));
+    trials.extend(on_every_device("numbers_that_are_not_finite", numbers_that_are_not_finite));
+    trials.extend(on_every_device("kernels_are_described", kernels_are_described));
+    trials.extend(on_every_device("sizes_are_chosen", sizes_are_chosen));
+    trials.extend(on_every_device("what_is_not_supported_is_an_error", not_supported));
+    trials.extend(on_every_device("block_jacobi_and_cg", block_jacobi_and_cg));
     common::run(trials)
-}
-
-/// The kernels have not run on a GPU yet.
-fn on_cpu_and_emulator(name: &str, body: fn(&Device)) -> Vec<libtest_mimic::Trial> {
-    on_every_device(name, body).into_iter().filter(|trial| !trial.name().ends_with("::cuda")).collect()
 }
 
 fn is_cpu(device: &Device) -> bool {
@@ -336,20 +330,5 @@ fn block_jacobi_and_cg(device: &Device) {
     });
     for (found, expected) in solutions[1].iter().zip(&solutions[0]) {
         assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{found}, {expected}");
-    }
-}
-
-fn a_gpu_refuses(gpu: &Device) {
-    let csr = full_blocks::<f32>((9, 6), 3, 1);
-    let options = SpmvOptions::default().format(FormatChoice::Bsr(BlockSize::Fixed(3)));
-    for result in [
-        gpu.upload(&of(&csr, 3)),
-        gpu.upload_with(&csr, &options),
-        gpu.upload_with(&CsrMatrix::<f32, u64>::from(&csr), &options),
-        gpu.upload(&csr).unwrap().convert(Format::Bsr(BlockSize::Auto)),
-        gpu.upload(&CooMatrix::from(&csr)).unwrap().convert(Format::Bsr(BlockSize::Fixed(3))),
-    ] {
-        let text = "not supported: matrices in BSR on a GPU: its kernels have run in the emulator only";
-        assert_eq!(result.unwrap_err().to_string(), text);
     }
 }

@@ -11,12 +11,16 @@ use warpsparse::{
     FormatChoice, HostMatrix, HybMatrix, Result, Scalar, SpmvOptions,
 };
 
-/// A GPU refuses BSR.
-fn formats(device: &Device) -> impl Iterator<Item = Format> + use<> {
-    let everywhere = [Format::Csr, Format::Csc, Format::Coo, Format::Dia, Format::Ell, Format::Hyb];
-    let in_blocks = [2, 3].map(|size| Format::Bsr(BlockSize::Fixed(size)));
-    everywhere.into_iter().chain(in_blocks.into_iter().take(if device.is_cuda() { 0 } else { 2 }))
-}
+const FORMATS: [Format; 8] = [
+    Format::Csr,
+    Format::Csc,
+    Format::Coo,
+    Format::Dia,
+    Format::Ell,
+    Format::Hyb,
+    Format::Bsr(BlockSize::Fixed(2)),
+    Format::Bsr(BlockSize::Fixed(3)),
+];
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
@@ -144,7 +148,7 @@ fn check<T: Scalar>(
 #[track_caller]
 fn check_matrix<T: Scalar>(case: &str, device: &Device, matrix: &CsrMatrix<T>) {
     let a = device.upload(matrix).unwrap();
-    for format in formats(device) {
+    for format in FORMATS {
         if let Some((there, host)) = check(case, &a, &HostMatrix::Csr(matrix.clone()), format) {
             check(&format!("{case}, from {format:?}"), &there, &host, Format::Csr);
         }
@@ -176,10 +180,10 @@ fn every_pair<T: Scalar>(device: &Device) {
         ("no rows", matrices::from_rows(3, vec![])),
         ("no columns", matrices::from_rows(0, vec![vec![]; 4])),
     ] {
-        for from in formats(device) {
+        for from in FORMATS {
             let host = on_host(HostMatrix::Csr(matrix.clone()), from).unwrap();
             let a = device.upload::<HostMatrix<T>>(&host).unwrap();
-            for to in formats(device) {
+            for to in FORMATS {
                 check(&format!("{name}, from {from:?}"), &a, &host, to);
             }
         }
@@ -197,7 +201,7 @@ fn special_values<T: Scalar>(device: &Device) {
     ];
     let matrix = matrices::from_rows::<T>(3, rows);
     let a = device.upload(&matrix).unwrap();
-    for format in formats(device) {
+    for format in FORMATS {
         let expected = on_host(HostMatrix::Csr(matrix.clone()), format).unwrap();
         // Sums that are NaN may have another sign.
         let plain = |host: &HostMatrix<T>| {
@@ -265,17 +269,14 @@ fn uploads<T: Scalar>(device: &Device) {
         ("tall", matrices::from_rows(4, (0..9000).map(|i| (0..i % 4).map(|j| (j, i as f64)).collect()).collect())),
         ("anti-diagonal", matrices::from_rows(3000, (0..3000).map(|i| vec![(2999 - i, 1.0)]).collect())),
     ] {
-        let mut choices = vec![
+        let size = BlockSize::Fixed(4);
+        for (choice, format) in [
             (FormatChoice::Coo, Format::Coo),
             (FormatChoice::Dia, Format::Dia),
             (FormatChoice::Ell, Format::Ell),
             (FormatChoice::Hyb, Format::Hyb),
-        ];
-        if !device.is_cuda() {
-            let size = BlockSize::Fixed(4);
-            choices.push((FormatChoice::Bsr(size), Format::Bsr(size)));
-        }
-        for (choice, format) in choices {
+            (FormatChoice::Bsr(size), Format::Bsr(size)),
+        ] {
             let case = format!("{name} as {choice:?}");
             let expected = on_host(HostMatrix::Csr(matrix.clone()), format);
             for found in [
@@ -313,7 +314,7 @@ fn wide_offsets<T: Scalar>(device: &Device) {
     let wide = CsrMatrix::<T, u64>::from(&matrix);
     for a in [device.upload(&wide).unwrap(), device.upload(&CscMatrix::try_from(&wide).unwrap()).unwrap()] {
         let narrow = a.download().unwrap().into_csr().unwrap();
-        for format in formats(device) {
+        for format in FORMATS {
             let (name, sizes, indices, values) = arrays(&on_host(HostMatrix::Csr(narrow.clone()), format).unwrap());
             let found = arrays(&a.convert(format).unwrap().download().unwrap());
             assert_eq!(found.0.trim_end_matches("64"), name);
@@ -349,7 +350,7 @@ fn other_arrays(device: &Device) {
         HostMatrix::Hyb(all_in_coo),
     ] {
         let a = device.upload(&host).unwrap();
-        for format in formats(device) {
+        for format in FORMATS {
             check(arrays(&host).0, &a, &host, format);
         }
     }
@@ -366,13 +367,13 @@ fn results_are_their_own(device: &Device) {
     let matrix = matrices::stencil(5);
     let mut a = device.upload(&matrix).unwrap();
     let before = arrays(&a.download().unwrap());
-    for format in formats(device) {
+    for format in FORMATS {
         let mut found = a.convert(format).unwrap();
         found.scale_rows(&device.filled(25, 3.0).unwrap()).unwrap();
         assert!(arrays(&a.download().unwrap()) == before, "{format:?}");
         assert_eq!(found.diagonal().unwrap().to_vec().unwrap(), [12.0; 25]);
     }
-    let found: Vec<_> = formats(device).map(|format| a.convert(format).unwrap()).collect();
+    let found: Vec<_> = FORMATS.into_iter().map(|format| a.convert(format).unwrap()).collect();
     a.scale_rows(&device.filled(25, 3.0).unwrap()).unwrap();
     for found in found {
         assert_eq!(found.diagonal().unwrap().to_vec().unwrap(), [4.0; 25]);
@@ -409,7 +410,7 @@ fn operands(device: &Device) {
     let matrix = matrices::uneven::<f64>().canonical();
     let expected = matrices::bits(&matrix.transpose().unwrap());
     let a = device.upload(&matrix).unwrap();
-    for format in formats(device) {
+    for format in FORMATS {
         let transpose = a.convert(format).unwrap().transpose().unwrap();
         // In BSR with the zeros that fill up blocks.
         let transpose = transpose.download().unwrap().into_csr().unwrap().drop_zeros();
@@ -419,7 +420,7 @@ fn operands(device: &Device) {
 
 fn nothing_is_recorded(device: &Device) {
     let a = device.upload(&matrices::stencil(3)).unwrap();
-    for format in formats(device) {
+    for format in FORMATS {
         let mut result = Ok(());
         let _ = device.record(|| {
             result = a.convert(format).map(drop);
@@ -438,11 +439,11 @@ fn random_cases(device: &Device) {
         let matrix = matrices::from_rows::<f32>(ncols, rows);
         let host = HostMatrix::Csr(matrix.clone());
         let a = device.upload(&matrix).map_err(|error| TestCaseError::fail(error.to_string()))?;
-        for from in formats(device) {
+        for from in FORMATS {
             let expected = on_host(host.clone(), from).unwrap();
             let found = a.convert(from).unwrap();
             prop_assert_eq!(arrays(&found.download().unwrap()), arrays(&expected));
-            for to in formats(device) {
+            for to in FORMATS {
                 let expected = on_host(expected.clone(), to).unwrap();
                 prop_assert_eq!(arrays(&found.convert(to).unwrap().download().unwrap()), arrays(&expected));
             }

@@ -64,14 +64,14 @@ fn values_of<T: Scalar>(matrix: &HostMatrix<T>) -> Vec<T> {
 
 /// In every format that the matrix fits in.
 fn in_formats<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(String, DeviceMatrix<T>)> {
-    let in_blocks = (!device.is_cuda()).then_some(FormatChoice::Bsr(BlockSize::Fixed(3)));
-    let mut padded = [FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Hyb].into_iter().chain(in_blocks);
+    let in_blocks = FormatChoice::Bsr(BlockSize::Fixed(3));
+    let padded = [FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Hyb, in_blocks];
     let fits = |format| device.upload_with(matrix, &SpmvOptions::default().format(format)).is_ok();
-    match padded.all(fits) && matrix.nrows() > 0 {
+    match padded.into_iter().all(fits) && matrix.nrows() > 0 {
         true => in_every_format(device, matrix),
         false => [FormatChoice::Csr, FormatChoice::Coo, FormatChoice::Ell, FormatChoice::Narrow, FormatChoice::Packed]
             .into_iter()
-            .chain(in_blocks)
+            .chain([in_blocks])
             .filter_map(|format| {
                 let uploaded = device.upload_with(matrix, &SpmvOptions::default().format(format)).ok()?;
                 Some((format!("{format:?}"), uploaded))
@@ -168,8 +168,7 @@ fn new_values_reach_every_product(device: &Device) {
 /// What stands in the slots that are no entries.
 fn padding_is_ignored(device: &Device) {
     let matrix = from_rows::<f64>(5, vec![vec![(0, 1.0), (3, 2.0)], vec![(4, 3.0)], vec![]]);
-    let in_blocks = (!device.is_cuda()).then_some(FormatChoice::Bsr(BlockSize::Fixed(2)));
-    for format in [FormatChoice::Dia, FormatChoice::Ell].into_iter().chain(in_blocks) {
+    for format in [FormatChoice::Dia, FormatChoice::Ell, FormatChoice::Bsr(BlockSize::Fixed(2))] {
         let mut uploaded = device.upload_with(&matrix, &SpmvOptions::default().format(format)).unwrap();
         let host = uploaded.download().unwrap();
         let mut values = values_of(&host);

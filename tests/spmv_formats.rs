@@ -76,8 +76,7 @@ fn uploads<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>) -> Vec<(&'static s
     if let Some(dia) = fitting(DiaMatrix::from_csr_with_fill(matrix, fill)) {
         uploads.push(("DIA", device.upload(&dia).unwrap()));
     }
-    // A GPU refuses it.
-    for (name, size) in [("BSR of 2", 2), ("BSR of 3", 3), ("BSR of 8", 8)].into_iter().filter(|_| !device.is_cuda()) {
+    for (name, size) in [("BSR of 2", 2), ("BSR of 3", 3), ("BSR of 8", 8)] {
         if let Some(bsr) = fitting(BsrMatrix::from_csr_with_fill(matrix, BlockSize::Fixed(size), fill)) {
             uploads.push((name, device.upload(&bsr).unwrap()));
         }

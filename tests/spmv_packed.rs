@@ -7,11 +7,10 @@ use std::{fmt::Debug, process::ExitCode};
 use common::{
     Random, assert_within, integers,
     matrices::{self, from_rows, stencil},
-    on_device, on_gpu, properties,
+    on_emulator_and_gpu, on_every_device, properties,
     sums::reference_spmv,
 };
 use kernels_gpu::spmv_csr_packed::{KEYS, Values};
-use libtest_mimic::Trial;
 use proptest::{prelude::*, sample::select};
 use warpsparse::{
     Cg, CscMatrix, CsrKernel, CsrMatrix, DType, DenseLayout, Device, DeviceMatrix, Error, Format, FormatChoice,
@@ -20,30 +19,22 @@ use warpsparse::{
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
-    trials.extend(on_cpu_and_emulator("bits_are_those_of_csr_f32", bits_are_those_of_csr::<f32>));
-    trials.extend(on_cpu_and_emulator("bits_are_those_of_csr_f64", bits_are_those_of_csr::<f64>));
-    trials.extend(on_cpu_and_emulator("special_values_f32", special_values_f32));
-    trials.extend(on_cpu_and_emulator("special_values_f64", special_values_f64));
-    trials.extend(on_cpu_and_emulator("tiles_of_many_entries", tiles_of_many_entries));
-    trials.extend(on_cpu_and_emulator("few_values_change", few_values_change));
-    trials.extend(on_cpu_and_emulator("narrow_matrices_take_any_values", narrow_matrices_take_any_values));
-    trials.extend(on_cpu_and_emulator("other_operations", other_operations));
-    trials.extend(on_cpu_and_emulator("wrong_options_are_errors", wrong_options_are_errors));
+    trials.extend(on_every_device("bits_are_those_of_csr_f32", bits_are_those_of_csr::<f32>));
+    trials.extend(on_every_device("bits_are_those_of_csr_f64", bits_are_those_of_csr::<f64>));
+    trials.extend(on_every_device("special_values_f32", special_values_f32));
+    trials.extend(on_every_device("special_values_f64", special_values_f64));
+    trials.extend(on_every_device("tiles_of_many_entries", tiles_of_many_entries));
+    trials.extend(on_every_device("few_values_change", few_values_change));
+    trials.extend(on_every_device("narrow_matrices_take_any_values", narrow_matrices_take_any_values));
+    trials.extend(on_every_device("other_operations", other_operations));
+    trials.extend(on_every_device("wrong_options_are_errors", wrong_options_are_errors));
     for (number, key) in KEYS.iter().enumerate() {
         let limits: fn(&Device, usize) =
             if key.dtype == DType::F32 { at_the_limits::<f32> } else { at_the_limits::<f64> };
-        let body = move |device: &Device| limits(device, number);
-        trials.push(on_device(format!("{}::emulated", key.entry().name), body, || Device::emulated(1)));
+        trials.extend(on_emulator_and_gpu(key.entry().name, move |device| limits(device, number)));
     }
-    trials.push(on_device("the_choice_is_described::emulated".into(), the_choice_is_described, || Device::emulated(1)));
-    trials.push(on_gpu("gpus_are_refused", gpus_are_refused));
+    trials.extend(on_emulator_and_gpu("the_choice_is_described", the_choice_is_described));
     common::run(trials)
-}
-
-/// GPUs refuse packed matrices.
-fn on_cpu_and_emulator(name: &str, body: fn(&Device)) -> Vec<Trial> {
-    let on_cpu = on_device(format!("{name}::cpu"), body, Device::cpu);
-    vec![on_cpu, on_device(format!("{name}::emulated"), body, || Device::emulated(1))]
 }
 
 /// Numbers by their bits: NaNs have payloads, and zeros signs.
@@ -157,7 +148,7 @@ fn tiles_of_many_entries(device: &Device) {
     for (longest, end_bytes) in [(65_532, 2), (65_533, 4)] {
         let matrix = from_rows::<f32>(1000, vec![row(3), vec![], row(longest), vec![]]);
         let packed = check("long rows", device, &matrix, &with_lanes(8).format(FormatChoice::Narrow));
-        if device.to_string() == "emulated" {
+        if device.to_string() != "cpu" {
             // Columns, in whole words; values; ends; the tile; x and y.
             let (nnz, words) = (matrix.nnz(), matrix.nnz().div_ceil(2));
             let bytes = 4 * words + 4 * nnz + 4 * end_bytes + 12 + 4 * 1004;
@@ -314,7 +305,7 @@ fn few_values_change(device: &Device) {
         // One value too many changes nothing. The small matrix has no 257 entries.
         let more = with_values(matrix, |k| (k % (most + 1)) as f64);
         let before = packed.download().unwrap();
-        if device.to_string() == "emulated" && matrix.nnz() > most {
+        if device.to_string() != "cpu" && matrix.nnz() > most {
             let error = packed.update_values(&device.upload_vec(more.values()).unwrap()).unwrap_err();
             let text = format!("more than {most} distinct values");
             assert!(matches!(&error, Error::Unsupported(problem) if problem.contains(&text)), "{error}");
@@ -363,7 +354,7 @@ fn other_operations(device: &Device) {
         device.record(|| packed.spmv(1.0, &on_device, 1.0, &mut graphed)).unwrap().launch(2).unwrap();
         let once = reference_spmv(&matrix, 2.0, &b, 0.0, &b);
         assert_within("in a graph", &graphed.to_vec().unwrap(), &once);
-        if device.to_string() == "emulated" {
+        if device.to_string() != "cpu" {
             let mut y = device.zeros(144).unwrap();
             let transposed = packed.spmv_transposed(1.0, &on_device, 0.0, &mut y);
             assert!(matches!(transposed, Err(Error::Unsupported(_))), "{transposed:?}");
@@ -386,13 +377,5 @@ fn wrong_options_are_errors(device: &Device) {
         }
         let csc = device.upload_with(&CscMatrix::try_from(&matrix).unwrap(), &options);
         assert!(matches!(csc, Err(Error::InvalidOption(_))), "{csc:?}");
-    }
-}
-
-fn gpus_are_refused(gpu: &Device) {
-    for format in [FormatChoice::Narrow, FormatChoice::Packed] {
-        let error = gpu.upload_with(&stencil(3), &SpmvOptions::default().format(format)).unwrap_err();
-        let text = "not supported: a packed matrix on a GPU: its kernels have run in the emulator only";
-        assert_eq!(error.to_string(), text);
     }
 }

@@ -322,18 +322,6 @@ impl Device {
         }
         Err(Error::DeviceMismatch { what, expected: self.to_string(), found: found.to_string() })
     }
-
-    /// Refuses a GPU for an operation whose kernels have run in the emulator only.
-    #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "there are no GPUs"))]
-    pub(crate) fn refuse_gpu(&self, operation: &str) -> Result<()> {
-        match &self.backend {
-            #[cfg(feature = "cuda")]
-            Backend::Cuda(_) => {
-                Err(Error::Unsupported(format!("{operation} on a GPU: its kernels have run in the emulator only")))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// The short name that [`Device::from_name`] takes: `cpu`, `emulated` or `cuda:N`.

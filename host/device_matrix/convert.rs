@@ -83,7 +83,6 @@ fn converted<T: Scalar>(csr: &Arc<CsrArrays<T, u32>>, format: Format) -> Result<
             ((chosen, stored), hyb::spmv_bytes::<T>(nrows, ncols, width, rest))
         }
         Format::Bsr(size) => {
-            csr.device.refuse_gpu(bsr::ON_DEVICE)?;
             let size = size_for(size, || csr.download()?.into_csr())?;
             let arrays = from_csr::to_bsr(csr, size as u32)?;
             let (entries, blocks) = (arrays.nnz, arrays.block_columns.len());

@@ -220,7 +220,6 @@ fn upload_packed<T: Scalar, O: Offset>(
     matrix: &CsrMatrix<T, O>,
     options: &SpmvOptions,
 ) -> Result<Parts<T>> {
-    device.refuse_gpu("a packed matrix")?;
     let in_csr = || upload_csr(device, matrix, &SpmvOptions { format: FormatChoice::Csr, ..options.clone() });
     if device.is_cpu() {
         return in_csr()?.in_format(options.format);

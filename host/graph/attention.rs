@@ -188,7 +188,6 @@ impl Adjacency {
     }
 
     fn check_attention<T: Scalar>(&self, attention: &Attention, inputs: AttentionInputs<'_, T>) -> Result<()> {
-        self.device.refuse_gpu("graph attention")?;
         attention.check()?;
         let AttentionInputs { row_scores, col_scores, features } = inputs;
         let (heads, cols) = (row_scores.ncols(), features.ncols());

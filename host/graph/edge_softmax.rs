@@ -20,7 +20,6 @@ impl Adjacency {
         x: impl Into<DenseRef<'x, T>>,
         y: impl Into<DenseMut<'y, T>>,
     ) -> Result<()> {
-        self.device.refuse_gpu("the softmax over edges")?;
         let (x, y) = (x.into(), y.into());
         check!(self, "x", (self.nnz(), x.ncols()), x)?;
         check!(self, "y", (self.nnz(), x.ncols()), y)?;
@@ -59,7 +58,6 @@ impl Adjacency {
         d_y: impl Into<DenseRef<'g, T>>,
         d_x: impl Into<DenseMut<'x, T>>,
     ) -> Result<()> {
-        self.device.refuse_gpu("the gradient of the softmax over edges")?;
         let (y, d_y, d_x) = (y.into(), d_y.into(), d_x.into());
         let size = (self.nnz(), y.ncols());
         check!(self, "y", size, y)?;

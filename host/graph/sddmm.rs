@@ -103,7 +103,6 @@ impl Adjacency {
     }
 
     fn check_sddmm<T: Scalar>(&self, x: DenseRef<'_, T>, y: DenseRef<'_, T>, values: DenseRef<'_, T>) -> Result<()> {
-        self.device.refuse_gpu("sampled dense-dense products")?;
         check!(self, "X", (self.nrows, x.ncols()), x)?;
         check!(self, "Y", (self.ncols, x.ncols()), y)?;
         check!(self, "the values", (self.nnz(), values.ncols()), values)?;

@@ -118,7 +118,6 @@ impl Adjacency {
         d_values: Option<DenseMut<'_, T>>,
         d_b: Option<DenseMut<'_, T>>,
     ) -> Result<()> {
-        self.device.refuse_gpu("gradients of extrema")?;
         let (entries, b, d_c) = (entries.into(), b.into(), d_c.into());
         let cols = b.ncols();
         check!(self, "B", (self.ncols, cols), b)?;
@@ -153,7 +152,6 @@ impl Adjacency {
         (b_rows, b): (usize, DenseRef<'_, T>),
         (c_rows, c): (usize, DenseRef<'_, T>),
     ) -> Result<()> {
-        self.device.refuse_gpu("products with values of edges")?;
         check!(self, "the values", (self.nnz(), values.ncols()), values)?;
         check!(self, "B", (b_rows, b.ncols()), b)?;
         check!(self, "C", (c_rows, b.ncols()), c)?;

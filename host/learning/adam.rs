@@ -84,7 +84,6 @@ impl<T: Scalar> Adam<T> {
     ) -> Result<()> {
         let (gradient, weights) = (gradient.into(), weights.into());
         let device = weights.device();
-        device.refuse_gpu("Adam")?;
         check_length("the weights", self.m.len(), weights.len())?;
         check_length("the gradient", self.m.len(), gradient.len())?;
         device.check_same("the moments", self.m.device())?;

@@ -83,7 +83,6 @@ impl Dropout {
         x: Option<DeviceSlice<'_, T>>,
         y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
-        y.device().refuse_gpu("dropout")?;
         y.device().check_same("the step counter", step.number.device())?;
         // The largest threshold still keeps an element now and then.
         let threshold = (self.probability * 4_294_967_296.0).round() as u32;

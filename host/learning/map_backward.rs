@@ -36,7 +36,6 @@ pub fn map_backward<'a, 'b, T: Scalar>(
     gradient: impl Into<DeviceSliceMut<'a, T>>,
 ) -> Result<()> {
     let (x, gradient) = (x.into(), gradient.into());
-    gradient.device().refuse_gpu("derivatives of elementwise functions")?;
     check_length("x", gradient.len(), x.len())?;
     gradient.device().check_same("x", x.device())?;
     if gradient.is_empty() {

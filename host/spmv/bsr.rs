@@ -14,9 +14,6 @@ use crate::{
     stored::{BsrArrays, Stored},
 };
 
-/// What a GPU refuses.
-pub(crate) const ON_DEVICE: &str = "matrices in BSR";
-
 /// A BSR matrix in the emulator.
 #[derive(Debug)]
 struct GpuBsr<T> {
@@ -25,7 +22,6 @@ struct GpuBsr<T> {
 }
 
 pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &BsrMatrix<T>) -> Result<Uploaded<T>> {
-    device.refuse_gpu(ON_DEVICE)?;
     if let Backend::Cpu { .. } = device.backend() {
         let reason = reason::<T>((matrix.block_size(), matrix.block_col_indices().len()), matrix.nnz());
         let choice = KernelChoice { kernel: "cpu_bsr".into(), reason };

@@ -34,8 +34,8 @@ pub(crate) fn on_cpu_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
 }
 
 /// As [`on_every_device`], without the CPU: for what concerns the GPU's kernels.
-pub(crate) fn on_emulator_and_gpu(name: &str, body: fn(&Device)) -> Vec<Trial> {
-    vec![on_device(format!("{name}::emulated"), body, || Device::emulated(1)), on_gpu(name, body)]
+pub(crate) fn on_emulator_and_gpu(name: &str, body: impl FnOnce(&Device) + Send + Clone + 'static) -> Vec<Trial> {
+    vec![on_device(format!("{name}::emulated"), body.clone(), || Device::emulated(1)), on_gpu(name, body)]
 }
 
 /// A device that shares no memory with this one.

@@ -10,11 +10,8 @@ pub(crate) fn in_every_format<T: Scalar>(device: &Device, matrix: &CsrMatrix<T>)
     let with = |options: SpmvOptions| device.upload_with(matrix, &options).unwrap();
     let mut all: Vec<_> =
         formats.map(|format| (format!("{format:?}"), with(SpmvOptions::default().format(format)))).into();
-    // Not on a GPU yet.
-    if !device.is_cuda() {
-        let choices = [FormatChoice::Narrow, FormatChoice::Packed, FormatChoice::Bsr(BlockSize::Fixed(3))];
-        all.extend(choices.map(|format| (format!("{format:?}"), with(SpmvOptions::default().format(format)))));
-    }
+    let choices = [FormatChoice::Narrow, FormatChoice::Packed, FormatChoice::Bsr(BlockSize::Fixed(3))];
+    all.extend(choices.map(|format| (format!("{format:?}"), with(SpmvOptions::default().format(format)))));
     all.push(("adaptive".into(), with(SpmvOptions::default().kernel(CsrKernel::Adaptive).split_threshold(2))));
     all.push(("64-bit offsets".into(), device.upload(&CsrMatrix::<T, u64>::from(matrix)).unwrap()));
     let csc = CscMatrix::try_from(matrix).unwrap();

@@ -12,22 +12,18 @@ use common::{
     Random, assert_within,
     dense::Dense,
     matrices::{self, from_rows},
-    on_device, on_gpu, other,
+    on_every_device, other,
     sums::{Sum, epsilon},
 };
 use gradients::finite_differences;
 use warpsparse::{
-    Adjacency, Attention, AttentionGradients, AttentionInputs, CooMatrix, CsrMatrix, DenseLayout, Device, DeviceDense,
-    Error, ErrorKind, Reduce, Scalar, Weights,
+    Adjacency, Attention, AttentionInputs, CooMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, Error, ErrorKind,
+    Reduce, Scalar, Weights,
 };
 
 fn main() -> ExitCode {
     let mut trials = Vec::new();
-    let mut add = |name: &str, body: fn(&Device)| {
-        trials.push(on_device(format!("{name}::cpu"), body, Device::cpu));
-        // Any seed but 0, so that threads run in another order than their natural one.
-        trials.push(on_device(format!("{name}::emulated"), body, || Device::emulated(1)));
-    };
+    let mut add = |name: &str, body: fn(&Device)| trials.extend(on_every_device(name, body));
     add("sddmm_f32", sddmm::<f32>);
     add("sddmm_f64", sddmm::<f64>);
     add("sums_f32", sums::<f32>);
@@ -47,7 +43,6 @@ fn main() -> ExitCode {
     add("same_input_same_bits", same_input_same_bits);
     add("edges_are_those_of_the_matrix", edges_are_those_of_the_matrix);
     add("what_does_not_fit_is_an_error", what_does_not_fit);
-    trials.push(on_gpu("gpus_are_refused", gpus_are_refused));
     common::run(trials)
 }
 
@@ -495,34 +490,4 @@ fn what_does_not_fit(device: &Device) {
     graph.sddmm(1.0, &zeros(2, 0), &zeros(3, 0), 0.0, &mut zeros(3, 1)).unwrap();
     graph.spmm(1.0, &zeros(3, 1), &zeros(3, 0), 0.0, &mut zeros(2, 0)).unwrap();
     graph.edge_softmax(&zeros(3, 0), &mut zeros(3, 0)).unwrap();
-}
-
-/// Until the kernels have run there.
-fn gpus_are_refused(device: &Device) {
-    let matrix = from_rows::<f64>(3, vec![vec![(0, 1.0), (2, 1.0)], vec![(1, 1.0)]]);
-    let graph = device.upload(&matrix).unwrap().adjacency().unwrap();
-    let zeros = |nrows: usize, ncols: usize| device.zeros_dense::<f64>((nrows, ncols)).unwrap();
-    let (rows, cols) = (zeros(2, 1), zeros(3, 1));
-    let inputs = || AttentionInputs { row_scores: rows.view(), col_scores: cols.view(), features: cols.view() };
-    let entries = device.zeros_dense::<u32>((2, 1)).unwrap();
-    let (mut d_rows, mut d_cols, mut d_features) = (zeros(2, 1), zeros(3, 1), zeros(3, 1));
-    let gradients = AttentionGradients {
-        row_scores: d_rows.view_mut(),
-        col_scores: d_cols.view_mut(),
-        features: d_features.view_mut(),
-    };
-    let options = Attention::default();
-    for result in [
-        graph.sddmm(1.0, &rows, &cols, 0.0, &mut zeros(3, 1)),
-        graph.sddmm_backward(&rows, &cols, &cols, None, None),
-        graph.spmm(1.0, &cols, &cols, 0.0, &mut zeros(2, 1)),
-        graph.spmm_backward(&cols, &cols, &rows, None, None),
-        graph.extremum_backward(None, &entries, &cols, &rows, None, None),
-        graph.edge_softmax(&cols, &mut zeros(3, 1)),
-        graph.edge_softmax_backward(&cols, &cols, &mut zeros(3, 1)),
-        graph.attention(&options, inputs(), &mut zeros(2, 1), &mut zeros(2, 1)),
-        graph.attention_backward(&options, inputs(), &rows, &rows, &rows, gradients),
-    ] {
-        assert!(matches!(result, Err(Error::Unsupported(_))), "{result:?}");
-    }
 }

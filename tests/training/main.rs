@@ -19,8 +19,7 @@ mod training;
 
 use std::process::ExitCode;
 
-use common::{on_device, on_gpu};
-use libtest_mimic::Trial;
+use common::on_every_device;
 use warpsparse::{
     Device, Error, Map, Scalar,
     learning::{self, Adam, Dropout, Labels, StepCounter},
@@ -30,25 +29,18 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     macro_rules! both {
         ($($module:ident::$name:ident),*) => {$(
-            trials.extend(on_cpu_and_emulated(concat!(stringify!($name), "_f32"), $module::$name::<f32>));
-            trials.extend(on_cpu_and_emulated(concat!(stringify!($name), "_f64"), $module::$name::<f64>));
+            trials.extend(on_every_device(concat!(stringify!($name), "_f32"), $module::$name::<f32>));
+            trials.extend(on_every_device(concat!(stringify!($name), "_f64"), $module::$name::<f64>));
         )*};
     }
     both!(elementwise::dropout, elementwise::derivatives, elementwise::adam, elementwise::glorot);
     both!(loss::losses, loss::accuracies, loss::ends_of_the_range);
     both!(network::same_seed_same_bits);
-    trials.extend(on_cpu_and_emulated("masks_are_independent", elementwise::masks_are_independent));
-    trials.extend(on_cpu_and_emulated("gradients_are_finite_differences", network::gradients));
-    trials.extend(on_cpu_and_emulated("training_learns", network::learns));
-    trials.extend(on_cpu_and_emulated("what_does_not_fit_is_an_error", what_does_not_fit));
-    trials.push(on_gpu("a_gpu_is_refused", refused));
+    trials.extend(on_every_device("masks_are_independent", elementwise::masks_are_independent));
+    trials.extend(on_every_device("gradients_are_finite_differences", network::gradients));
+    trials.extend(on_every_device("training_learns", network::learns));
+    trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     common::run(trials)
-}
-
-/// The test `body` on the CPU and in the emulator: the kernels have run on no GPU yet.
-fn on_cpu_and_emulated(name: &str, body: fn(&Device)) -> [Trial; 2] {
-    let emulated = on_device(format!("{name}::emulated"), body, || Device::emulated(1));
-    [on_device(format!("{name}::cpu"), body, Device::cpu), emulated]
 }
 
 fn t<T: Scalar>(value: f64) -> T {
@@ -114,25 +106,4 @@ fn what_does_not_fit(device: &Device) {
     invalid(adam().betas(0.9, 1.0).unwrap_err(), "a beta2 of 1: it must be at least 0 and less than 1");
     invalid(adam().epsilon(f64::NAN).unwrap_err(), "a epsilon of NaN: it must be at least 0 and less than inf");
     invalid(adam().weight_decay(-0.5).unwrap_err(), "a weight decay of -0.5: it must be at least 0 and less than inf");
-}
-
-/// Until the kernels have run on a GPU.
-fn refused(device: &Device) {
-    let unsupported =
-        |result: warpsparse::Result<()>| assert!(matches!(result, Err(Error::Unsupported(_))), "{result:?}");
-    let (step, mut x, y) =
-        (StepCounter::new(device).unwrap(), device.zeros::<f32>(1).unwrap(), device.zeros::<f32>(1).unwrap());
-    unsupported(Dropout::new(0.5, 1).unwrap().apply(&step, &mut x));
-    unsupported(learning::map_backward(Map::Relu, &y, &mut x));
-    unsupported(Adam::new(device, 1, 0.1).unwrap().update(&step, &y, &mut x));
-    let labels = Labels::new(device, 1, &[Some(0)]).unwrap();
-    let (z, mut gradient) = (device.zeros_dense::<f32>((1, 1)).unwrap(), device.zeros_dense((1, 1)).unwrap());
-    let mut number = device.scalar(0.0f32).unwrap();
-    unsupported(learning::cross_entropy(&z, &labels, &mut number));
-    unsupported(learning::accuracy(&z, &labels, &mut number));
-    unsupported(learning::cross_entropy_backward(&z, &labels, &mut gradient));
-    // Old kernels alone.
-    let weights = learning::glorot_uniform::<f32>(device, 3, (5, 7)).unwrap().to_vec().unwrap();
-    let of_cpu = learning::glorot_uniform::<f32>(&Device::cpu(), 3, (5, 7)).unwrap();
-    assert_eq!(weights, of_cpu.to_vec().unwrap());
 }
