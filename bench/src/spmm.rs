@@ -3,8 +3,10 @@
 mod report;
 
 use clap::Args;
-use measure::{DTypeName, DenseProblem, DenseProblems, MAX_COLUMNS, MatrixReport, Outcome};
-use warpsparse::{DeviceMatrix, Error, Result, SpmmOptions, io::MatrixSource};
+use measure::{DTypeName, DenseProblem, DenseProblems, DenseReport, MAX_COLUMNS, MatrixReport, Measurement, Outcome};
+use warpsparse::{
+    BlockSize, DeviceMatrix, DeviceVec, Error, FormatChoice, Result, SpmmOptions, SpmvOptions, io::MatrixSource,
+};
 
 use self::report::{Measured, ProductResult};
 use super::{
@@ -25,6 +27,9 @@ pub(crate) struct Options {
     /// Measure the kernel chosen by timing too.
     #[arg(long)]
     autotune: bool,
+    /// Measure the product in BSR too, where the matrix has blocks.
+    #[arg(long)]
+    bsr: bool,
 }
 
 pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
@@ -40,7 +45,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         time over that of the automatically chosen kernel: above 1 that library is slower. Of a library that multiplies by \
         several algorithms, figures are the fastest one's, which is named; those of cuSPARSE are preprocessed, on the matrix in CSR and in COO, \
         and in each format only those are measured in full that come within 1.5 times the fastest one's time in a trial (the least of 3 \
-        products on one set of buffers).",
+        products on one set of buffers). A product in BSR is one of blocks that hold at most a quarter as many zeros as entries; its bytes are those of BSR.",
 };
 
 pub(super) fn measure(options: &Options) -> Outcome<Finished> {
@@ -65,7 +70,7 @@ fn measure_matrix<T: Number>(
         let problem = problems.with_cols(n as usize)?;
         let name = suite::name(source);
         let label = format!("{name} {dtype}, n = {n}");
-        match measure_product(session, &problem, &mut on_device, options.autotune, &label) {
+        match measure_product(session, &problem, &mut on_device, options, &label) {
             Ok(measured) => results.push(ProductResult { name, matrix: matrix.clone(), dtype, n, measured }),
             // Narrower ones may fit.
             Err(error @ Error::OutOfMemory { .. }) => session.skip(label, error.to_string()),
@@ -79,15 +84,18 @@ fn measure_product<T: Number>(
     session: &mut Session<'_>,
     problem: &DenseProblem<'_, T>,
     on_device: &mut Vec<DeviceMatrix<T>>,
-    autotune: bool,
+    options: &Options,
     label: &str,
 ) -> Result<Measured> {
     let least = if session.device.is_cuda() { usize::MAX } else { 3 };
     let measurement = session.measurement_from(least, problem)?;
     let mut dense = Vec::new();
     let chosen = measurement.product(on_device, &mut dense, &SpmmOptions::default())?;
-    let autotuned = autotune.then(|| measurement.product(on_device, &mut dense, &SpmmOptions::default().autotune()));
+    let autotuned =
+        options.autotune.then(|| measurement.product(on_device, &mut dense, &SpmmOptions::default().autotune()));
     let autotuned = autotuned.transpose()?;
+    let blocks = if options.bsr { problem.matrix.blocks() } else { None };
+    let bsr = blocks.map(|blocks| product_in_bsr(&measurement, blocks.size, &mut dense)).transpose()?;
     let baselines = session.baselines.clone();
     let baselines = session.measure_baselines(
         &baselines,
@@ -95,5 +103,23 @@ fn measure_product<T: Number>(
         &chosen.product.figures.timing,
         label,
     );
-    Ok(Measured { chosen, autotuned, baselines })
+    Ok(Measured { chosen, autotuned, bsr, baselines })
+}
+
+/// In blocks of this size.
+fn product_in_bsr<T: Number>(
+    measurement: &Measurement<'_, DenseProblem<'_, T>>,
+    size: usize,
+    dense: &mut Vec<DeviceVec<T>>,
+) -> Result<DenseReport> {
+    let (problem, mut matrices) = (measurement.problem, Vec::new());
+    let options = SpmvOptions::default().format(FormatChoice::Bsr(BlockSize::Fixed(size)));
+    measurement.fill(&mut matrices, || measurement.device.upload_with(problem.matrix, &options))?;
+    let mut report = measurement.product(&mut matrices, dense, &SpmmOptions::default())?;
+    let bytes = matrices[0].spmm_bytes(problem.cols);
+    let of_csr = bytes as f64 / problem.bytes as f64;
+    report.product.bytes = bytes;
+    report.product.figures.gb_per_s *= of_csr;
+    report.product.figures.percent_of_copy *= of_csr;
+    Ok(report)
 }

@@ -20,6 +20,8 @@ pub(crate) enum Suite {
     Grid,
     /// Systems whose incomplete factors are solved with: stencils, solids, and a graph's Laplacian.
     Triangles,
+    /// Matrices that take fewer bytes than in CSR: with columns close together, in blocks, with few distinct values.
+    Bytes,
     /// Systems of diffusion, up to 16.8 million unknowns: isotropic, anisotropic, with jumps.
     Diffusion,
 }
@@ -49,6 +51,10 @@ const GRID: &[&str] = &["gen:poisson3d:160"];
 /// Those whose incomplete factors are solved with.
 const TRIANGLES: &[&str] = &["gen:poisson3d:128", "gen:fem3:10000", "gen:poisson2d:1024"];
 
+/// Those with columns close together, or in blocks of 3: three stencils, a band and an elastic body of 1 million rows.
+const BYTES: &[&str] =
+    &["gen:poisson2d:2048", "gen:poisson3d:160", "gen:stencil27:100", "gen:fem3:200000", "gen:elasticity3d:70"];
+
 /// Diffusion on grids.
 const DIFFUSION: &[&str] = &[
     "gen:poisson2d:256",
@@ -76,7 +82,7 @@ const FILES: &[&str] = &[
     "pubmed.mtx.gz",
 ];
 
-/// Those of them that are multiplied by dense matrices: what graph networks work on.
+/// Those of them without weights: what graph networks work on.
 const GRAPHS: &[&str] = &["cora.mtx.gz", "pubmed.mtx.gz", "NotreDame_www.mtx.xz"];
 
 /// Where the files lie in the repository, and beside the command in a bundle.
@@ -92,6 +98,7 @@ impl Suite {
             Self::Large => (LARGE, &[][..]),
             Self::Triangles => (TRIANGLES, &["bcsstk16.mtx.xz", "graphlap:copter2.mtx.xz"][..]),
             Self::Grid => (GRID, &[][..]),
+            Self::Bytes => (BYTES, GRAPHS),
             Self::Diffusion => (DIFFUSION, &[][..]),
         };
         let found = || DATA_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
@@ -137,6 +144,7 @@ mod tests {
         assert!(names.contains("rmat:20:16") && names.contains("copter2") && names.contains("NotreDame_www"));
         assert!(GRAPHS.iter().all(|graph| FILES.contains(graph)));
         assert_eq!(Suite::Dense.sources(None).unwrap().len(), GENERATED.len() + GRAPHS.len());
+        assert_eq!(Suite::Bytes.sources(None).unwrap().len(), BYTES.len() + GRAPHS.len());
         assert_eq!(missing(sources.last().unwrap()).unwrap(), Path::new("elsewhere/pubmed.mtx.gz"));
     }
 }

@@ -19,7 +19,8 @@ fn bench(matrices: &[&str], arguments: &[&str]) -> Output {
 #[track_caller]
 fn report(matrices: &[&str], arguments: &[&str], name: &str) -> (String, Value) {
     let json = scratch(name);
-    let output = bench(matrices, &[arguments, &["--json", &json]].concat());
+    let formats = if arguments.contains(&"--format") { &[][..] } else { &["--format", "coo,dia,ell,hyb,auto"] };
+    let output = bench(matrices, &[arguments, formats, &["--json", &json]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let report = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
     (String::from_utf8(output.stdout).unwrap(), report)
@@ -109,8 +110,10 @@ fn figures_are_those_of_the_format() {
         assert!((cell.parse::<f64>().unwrap() - speed).abs() < rounding, "{text}");
     }
     assert!(cells(&text, 1, "poisson2d:20")[3].ends_with("%)"), "{text}");
-    assert_eq!(cells(&text, 2, "poisson2d:20").len(), 7);
-    assert_eq!(cells(&text, 3, "poisson2d:20")[9..], ["0", "0%"]);
+    assert_eq!(cells(&text, 2, "poisson2d:20").len(), 9);
+    assert_eq!(cells(&text, 3, "poisson2d:20")[1..4], ["0.03", "0.04", "0.02"]);
+    assert_eq!(cells(&text, 4, "poisson2d:20").len(), 7);
+    assert_eq!(cells(&text, 5, "poisson2d:20")[9..], ["0", "0%"]);
 }
 
 /// Row 0 is full, the others have an entry on the diagonal, the last another one in column 0.
@@ -141,10 +144,10 @@ fn a_format_that_refuses_shows_its_padding() {
         assert_eq!(formats[at]["refused"], Value::Null);
         assert!(number(&formats[at]["measured"], "gflop_per_s") > 0.0);
     }
-    for table in 0..3 {
+    for table in 0..5 {
         assert_eq!(cells(&text, table, "arrow")[3..5], ["600 slots", "600 slots"]);
     }
-    let conversions = cells(&text, 3, "arrow");
+    let conversions = cells(&text, 5, "arrow");
     assert_eq!(conversions[3..7], ["–"; 4]);
 }
 
@@ -156,7 +159,7 @@ fn hyb_divides_large_matrices() {
     let result = &report["results"][0];
     assert_eq!(result["hyb"], serde_json::json!({ "width": 5, "entries_in_ell": 49_600, "entries_in_coo": 0 }));
     assert_eq!(measured(result)[4]["bytes"], 5 * 10_000 * 8 + 2 * 10_000 * 4);
-    assert_eq!(cells(&text, 3, "poisson2d:100")[9..], ["5", "100%"]);
+    assert_eq!(cells(&text, 5, "poisson2d:100")[9..], ["5", "100%"]);
 }
 
 /// As on a GPU, but for the clock.
@@ -171,6 +174,42 @@ fn the_automatic_format_finds_diagonals() {
     assert_eq!(cells(&text, 0, "poisson2d:20")[7], "spmv_dia_f32_r2");
     // Of the emulator there is nothing to compare with.
     assert_eq!(report["results"][0]["baselines"], Value::Array(Vec::new()));
+}
+
+/// 27 nodes with 3 unknowns each, 343 pairs of neighbours: columns at most 80 apart, full blocks of 3 x 3.
+#[test]
+fn fewer_bytes_than_in_csr_are_measured() {
+    let arguments = ["--device", "emulated", "--dtype", "f64", "--format", "narrow,packed,bsr", "--products-only"];
+    let (text, report) = report(&["gen:elasticity3d:3"], &arguments, "fewer.json");
+    let formats = report["results"][0]["formats"].as_array().unwrap().clone();
+    let [csr, narrow, packed, bsr] = formats.try_into().unwrap();
+    assert_eq!((&csr["format"], &bsr["format"]), (&"csr".into(), &"bsr".into()));
+    assert_eq!(bsr["measured"]["kernel"], "spmv_bsr_f64_b3");
+    assert_eq!(bsr["measured"]["bytes"], 343 * (4 + 9 * 8) + 28 * 4 + 2 * 81 * 8);
+    let in_csr = number(&csr["measured"], "bytes");
+    for (format, start) in [(&narrow, "spmv_csr_packed_f64_c16_t"), (&packed, "spmv_csr_packed_f64_c16_coded_t")] {
+        let measured = &format["measured"];
+        assert!(measured["kernel"].as_str().unwrap().starts_with(start), "{measured}");
+        assert!(number(measured, "bytes") < in_csr - 2.0 * 3087.0, "{measured}");
+        assert_eq!((&measured["bits_of_csr"], &measured["conversion"]), (&true.into(), &Value::Null));
+    }
+    assert_eq!([&csr, &bsr].map(|format| &format["measured"]["bits_of_csr"]), [&Value::Null; 2]);
+    assert_eq!(report["results"][0]["hyb"], Value::Null);
+    assert!(!text.contains("Conversions on the host"), "{text}");
+}
+
+#[test]
+fn a_matrix_without_blocks_refuses_bsr() {
+    let arguments = ["--device", "cpu", "--dtype", "f64", "--format", "bsr,narrow", "--against", "sprs"];
+    let (text, report) = report(&["gen:poisson2d:150"], &arguments, "blocks.json");
+    let formats = &report["results"][0]["formats"];
+    let refused = &formats[2]["refused"];
+    assert!(refused["reason"].as_str().unwrap().starts_with("BSR"), "{refused}");
+    assert!(number(refused, "slots_per_entry") > 1.25, "{refused}");
+    assert!(cells(&text, 0, "poisson2d:150")[3].ends_with(" slots"), "{text}");
+    // On the CPU nothing is packed.
+    assert_eq!(formats[1]["measured"]["conversion"]["host_ms"], Value::Null);
+    assert_eq!(cells(&text, 5, "poisson2d:150")[1], "–");
 }
 
 #[test]

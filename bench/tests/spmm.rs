@@ -66,6 +66,22 @@ fn bench_sets_the_autotuned_kernel_beside() {
     assert_eq!((cells[10], cells[12]), (autotuned["kernel"].as_str().unwrap(), ratio.as_str()));
 }
 
+/// 27 nodes with 3 unknowns each, 343 pairs of neighbours. The stencil has none.
+#[test]
+fn bench_sets_bsr_beside() {
+    let arguments =
+        ["gen:elasticity3d:3", "gen:poisson2d:9", "-n", "4", "--dtype", "f64", "--device", "emulated", "--bsr"];
+    let (text, report) = bench(&arguments, "bsr.json");
+    let bsr = &report["results"][0]["bsr"];
+    assert_eq!(bsr["bytes"], 343 * (4 + 9 * 8) + 28 * 4 + 2 * 81 * 4 * 8);
+    close(number(bsr, "gb_per_s"), number(bsr, "bytes") / median(bsr) / 1e3);
+    let ratio = format!("{:.2}", median(&report["results"][0]["chosen"]) / median(bsr));
+    let cells = &rows(&text, "elasticity3d:3")[0];
+    assert_eq!((cells[10], cells[12]), (bsr["kernel"].as_str().unwrap(), ratio.as_str()));
+    assert_eq!(report["results"][1]["bsr"], Value::Null);
+    assert_eq!(rows(&text, "poisson2d:9")[0][10], "–");
+}
+
 #[test]
 fn bench_tells_what_it_skips() {
     let arguments = ["gen:uniform:10:0", "gen:poisson2d:0", "-n", "2", "--device", "cpu", "--against", "cusparse,sprs"];

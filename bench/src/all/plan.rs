@@ -23,7 +23,7 @@ const FULL: &[(f64, &str)] = &[
     (20.0, "gemm 1024 2048 4096 --ladder --limit 0.5"),
     (50.0, "cg"),
     (50.0, "graphs --graph ddi,arxiv,collab,am,youtube -n 32,256 --limit 0.2"),
-    (25.0, "formats gen:poisson2d:2048 gen:stencil27:100 gen:fem3:200000 gen:rmat:17:8 --dtype f32"),
+    (35.0, "formats gen:poisson2d:2048 gen:stencil27:100 gen:fem3:200000 gen:rmat:17:8 --dtype f32"),
     (120.0, "spmv"),
     (125.0, "spmm --dtype f32"),
     (90.0, "spmm --dtype f64 -n 32,128"),

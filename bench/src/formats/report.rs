@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     report::{self, BaselineReport, MatrixResult as _, Report, Skipped},
-    table::{self, none, short},
+    table::{self, none, short, us},
 };
 
 /// One matrix with elements of one type.
@@ -17,7 +17,8 @@ pub(crate) struct MatrixResult {
     pub(crate) matrix: MatrixReport,
     pub(crate) dtype: DTypeName,
     pub(crate) formats: Vec<FormatResult>,
-    pub(crate) hyb: HybSplit,
+    /// `None` if HYB is not measured.
+    pub(crate) hyb: Option<HybSplit>,
     /// Other libraries; their ratios are over the time in CSR.
     pub(crate) baselines: Vec<BaselineReport>,
 }
@@ -42,8 +43,10 @@ pub(crate) struct Measured {
     pub(crate) product: ProductReport,
     /// Two operations for each entry of the matrix.
     pub(crate) gflop_per_s: f64,
+    /// Whether the result has the bits of the product in CSR, where it must.
+    pub(crate) bits_of_csr: Option<bool>,
     pub(crate) ratios: Vec<Ratio>,
-    /// `None` for what needs none, and for the automatic format, which is one of the others.
+    /// `None` for what needs none, for the automatic format, which is one of the others, and if conversions are not measured.
     pub(crate) conversion: Option<Conversion>,
 }
 
@@ -57,8 +60,8 @@ pub(crate) struct Ratio {
 /// From CSR.
 #[derive(Serialize)]
 pub(crate) struct Conversion {
-    /// The conversion alone, in the host's memory.
-    pub(crate) host_ms: f64,
+    /// The conversion alone, in the host's memory; `None` of what only an upload makes.
+    pub(crate) host_ms: Option<f64>,
     /// An upload, the conversion included.
     pub(crate) upload_ms: f64,
     /// Products after which the upload's time is saved next to products in CSR; `None` if those are faster.
@@ -73,7 +76,7 @@ pub(crate) struct Refused {
 }
 
 /// How HYB divides the matrix.
-#[derive(Serialize)]
+#[derive(Clone, Copy, Serialize)]
 pub(crate) struct HybSplit {
     /// Slots a row of the ELL part.
     pub(crate) width: usize,
@@ -109,6 +112,16 @@ impl MatrixResult {
         Some(self.format(FormatName::Csr)?.measured()?.product.figures.timing)
     }
 
+    /// Fails if a product does not have the bits that it must have.
+    pub(crate) fn check_bits(&self) -> Result<(), String> {
+        match self.formats.iter().filter_map(FormatResult::measured).find(|it| it.bits_of_csr == Some(false)) {
+            Some(measured) => {
+                Err(format!("{} {}: {} has not the bits of CSR", self.name, self.dtype, measured.product.kernel))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn gflop_per_s(&self, figures: &Figures) -> f64 {
         2e-3 * self.matrix.entries as f64 / figures.us()
     }
@@ -131,25 +144,68 @@ impl FormatResult {
     }
 }
 
+impl Measured {
+    fn us(&self) -> f64 {
+        self.product.figures.us()
+    }
+
+    /// The ratio of the fastest library.
+    fn over_fastest(&self) -> Option<f64> {
+        self.ratios.iter().map(|ratio| ratio.ratio).min_by(f64::total_cmp)
+    }
+}
+
 impl fmt::Display for Report<MatrixResult> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_head(f)?;
         writeln!(f, "\n{}", self.losses())?;
         for (dtype, results) in self.by_dtype() {
+            let of_formats = |cell: &dyn Fn(&Measured) -> String| of_formats(&results, cell);
             writeln!(f, "\n## {dtype}")?;
             writeln!(f, "\nGFLOP/s:\n\n{}", self.speeds(&results))?;
             writeln!(f, "GB/s, in percent of a copy:\n\n{}", self.bandwidths(&results))?;
-            for baseline in self.baseline_names() {
-                writeln!(f, "The time of {baseline} over that of the format:\n\n{}", ratios(&results, baseline))?;
+            writeln!(f, "µs:\n\n{}", self.times(&results))?;
+            let megabytes = |measured: &Measured| short(1e-6 * measured.product.bytes as f64);
+            writeln!(f, "MB that a product moves at least:\n\n{}", of_formats(&megabytes))?;
+            let baselines = self.baseline_names();
+            if baselines.len() > 1 {
+                let ratio = |measured: &Measured| measured.over_fastest().map_or_else(none, |it| format!("{it:.2}"));
+                writeln!(f, "The time of the fastest library over that of the format:\n\n{}", of_formats(&ratio))?;
             }
-            writeln!(f, "Conversions on the host, ms, and the products that pay back:\n\n{}", conversions(&results))?;
+            for baseline in baselines {
+                let ratio = |measured: &Measured| {
+                    let ratio = measured.ratios.iter().find(|ratio| ratio.baseline == baseline);
+                    ratio.map_or_else(none, |ratio| format!("{:.2}", ratio.ratio))
+                };
+                writeln!(f, "The time of {baseline} over that of the format:\n\n{}", of_formats(&ratio))?;
+            }
+            if let Some(conversions) = conversions(&results) {
+                writeln!(f, "Conversions on the host, ms, and the products that pay back:\n\n{conversions}")?;
+            }
             writeln!(f, "{}", accuracy(&results))?;
         }
         self.skipped.iter().try_for_each(|Skipped { what, reason }| writeln!(f, "\nskipped {what}: {reason}"))
     }
 }
 
-const TITLES: [&str; 6] = ["CSR", "COO", "DIA", "ELL", "HYB", "auto"];
+fn title(name: FormatName) -> &'static str {
+    match name {
+        FormatName::Auto => "auto",
+        FormatName::Csr => "CSR",
+        FormatName::Coo => "COO",
+        FormatName::Dia => "DIA",
+        FormatName::Ell => "ELL",
+        FormatName::Hyb => "HYB",
+        FormatName::Narrow => "narrow",
+        FormatName::Packed => "packed",
+        FormatName::Bsr => "BSR",
+    }
+}
+
+/// The formats, which are the same in all results.
+fn titles(results: &[&MatrixResult]) -> Vec<&'static str> {
+    results.first().map_or_else(Vec::new, |result| result.formats.iter().map(|it| title(it.format)).collect())
+}
 
 impl Report<MatrixResult> {
     fn speeds(&self, results: &[&MatrixResult]) -> String {
@@ -165,6 +221,10 @@ impl Report<MatrixResult> {
         })
     }
 
+    fn times(&self, results: &[&MatrixResult]) -> String {
+        self.beside_baselines(results, &|_, measured| us(measured.us()), &|_, baseline| us(baseline.figures.us()))
+    }
+
     /// A row a matrix: the formats, the kernel that the automatic one ended with, the baselines.
     fn beside_baselines(
         &self,
@@ -173,7 +233,7 @@ impl Report<MatrixResult> {
         of_baseline: &dyn Fn(&MatrixResult, &BaselineReport) -> String,
     ) -> String {
         let baselines = self.baseline_names();
-        let header = [&["<matrix"], TITLES.as_slice(), &["<auto's kernel"], &baselines].concat();
+        let header = [&["<matrix"][..], &titles(results), &["<auto's kernel"], &baselines].concat();
         let row = |result: &&MatrixResult| {
             let mut cells = vec![result.name.clone()];
             cells.extend(result.formats.iter().map(|format| format.cell(|measured| of_format(result, measured))));
@@ -190,49 +250,48 @@ impl Report<MatrixResult> {
     }
 }
 
-fn ratios(results: &[&MatrixResult], baseline: &str) -> String {
-    let of_format = |measured: &Measured| {
-        let ratio = measured.ratios.iter().find(|ratio| ratio.baseline == baseline);
-        ratio.map_or_else(none, |ratio| format!("{:.2}", ratio.ratio))
-    };
+/// A row a matrix, a column a format.
+fn of_formats(results: &[&MatrixResult], cell: &dyn Fn(&Measured) -> String) -> String {
     let row = |result: &&MatrixResult| {
-        let cells = result.formats.iter().map(|format| format.cell(of_format));
+        let cells = result.formats.iter().map(|format| format.cell(cell));
         std::iter::once(result.name.clone()).chain(cells).collect()
     };
-    table::markdown(&[&["<matrix"], TITLES.as_slice()].concat(), &results.iter().map(row).collect::<Vec<_>>())
+    let header = [&["<matrix"][..], &titles(results)].concat();
+    table::markdown(&header, &results.iter().map(row).collect::<Vec<_>>())
 }
 
-fn conversions(results: &[&MatrixResult]) -> String {
-    let header = [
-        "<matrix",
-        "COO",
-        "products",
-        "DIA",
-        "products",
-        "ELL",
-        "products",
-        "HYB",
-        "products",
-        "HYB's slots a row",
-        "entries in them",
-    ];
+/// `None` if none is measured.
+fn conversions(results: &[&MatrixResult]) -> Option<String> {
+    let of = |result: &MatrixResult, name| result.format(name)?.measured()?.conversion.as_ref().map(Conversion::cells);
+    let is_converted = |name: &FormatName| !matches!(name, FormatName::Csr | FormatName::Auto);
+    let first = results.first()?;
+    let names: Vec<_> = first.formats.iter().map(|format| format.format).filter(is_converted).collect();
+    if !names.iter().any(|&name| results.iter().any(|result| of(result, name).is_some())) {
+        return None;
+    }
+    let mut header = vec!["<matrix"];
+    header.extend(names.iter().flat_map(|&name| [title(name), "products"]));
+    if first.hyb.is_some() {
+        header.extend(["HYB's slots a row", "entries in them"]);
+    }
     let row = |result: &&MatrixResult| {
         let mut cells = vec![result.name.clone()];
-        for name in [FormatName::Coo, FormatName::Dia, FormatName::Ell, FormatName::Hyb] {
-            let measured = result.format(name).and_then(FormatResult::measured);
-            cells.extend(match measured.and_then(|measured| measured.conversion.as_ref()) {
-                Some(Conversion { host_ms, products, .. }) => {
-                    [short(*host_ms), products.map_or("never".into(), |products| format!("{products:.0}"))]
-                }
-                None => [none(), none()],
-            });
+        cells.extend(names.iter().flat_map(|&name| of(result, name).unwrap_or_else(|| [none(), none()])));
+        if let Some(HybSplit { width, entries_in_ell, entries_in_coo }) = result.hyb {
+            let share = 100.0 * entries_in_ell as f64 / (entries_in_ell + entries_in_coo).max(1) as f64;
+            cells.extend([width.to_string(), format!("{share:.0}%")]);
         }
-        let HybSplit { width, entries_in_ell, entries_in_coo } = result.hyb;
-        let share = 100.0 * entries_in_ell as f64 / (entries_in_ell + entries_in_coo).max(1) as f64;
-        cells.extend([width.to_string(), format!("{share:.0}%")]);
         cells
     };
-    table::markdown(&header, &results.iter().map(row).collect::<Vec<_>>())
+    Some(table::markdown(&header, &results.iter().map(row).collect::<Vec<_>>()))
+}
+
+impl Conversion {
+    /// On the host, and the products that pay back.
+    fn cells(&self) -> [String; 2] {
+        let products = self.products.map_or_else(|| "never".into(), |products| format!("{products:.0}"));
+        [self.host_ms.map_or_else(none, short), products]
+    }
 }
 
 fn accuracy(results: &[&MatrixResult]) -> String {

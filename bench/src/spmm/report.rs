@@ -28,6 +28,8 @@ pub(crate) struct Measured {
     pub(crate) chosen: DenseReport,
     /// The one chosen by timing, if that was asked for.
     pub(crate) autotuned: Option<DenseReport>,
+    /// In BSR, if that was asked for and the matrix has blocks.
+    pub(crate) bsr: Option<DenseReport>,
     pub(crate) baselines: Vec<BaselineReport>,
 }
 
@@ -45,7 +47,8 @@ impl report::MatrixResult for ProductResult {
     }
 
     fn products(&self) -> impl Iterator<Item = &ProductReport> {
-        std::iter::once(&self.measured.chosen).chain(&self.measured.autotuned).map(|report| &report.product)
+        let Measured { chosen, autotuned, bsr, .. } = &self.measured;
+        std::iter::once(chosen).chain(autotuned).chain(bsr).map(|report| &report.product)
     }
 
     fn baselines(&self) -> &[BaselineReport] {
@@ -53,11 +56,26 @@ impl report::MatrixResult for ProductResult {
     }
 }
 
-impl ProductResult {
-    /// The chosen kernel's time over that of the autotuned one.
-    fn chosen_over_autotuned(&self) -> Option<f64> {
+/// Another way of ours to compute the product.
+struct Other {
+    title: &'static str,
+    measured: fn(&Measured) -> Option<&DenseReport>,
+}
+
+const OTHERS: [Other; 2] = [
+    Other { title: "autotuned", measured: |measured| measured.autotuned.as_ref() },
+    Other { title: "BSR", measured: |measured| measured.bsr.as_ref() },
+];
+
+impl Other {
+    fn is_there(&self, results: &[&ProductResult]) -> bool {
+        results.iter().any(|result| (self.measured)(&result.measured).is_some())
+    }
+
+    /// The chosen kernel's time over that of this one.
+    fn ratio(&self, result: &ProductResult) -> Option<f64> {
         let us = |report: &DenseReport| report.product.figures.us();
-        Some(us(&self.measured.chosen) / us(self.measured.autotuned.as_ref()?))
+        Some(us(&result.measured.chosen) / us((self.measured)(&result.measured)?))
     }
 }
 
@@ -76,12 +94,13 @@ impl fmt::Display for Report<ProductResult> {
                     writeln!(f, "The same of host call times:\n\n{}", summary(&results, ratio))?;
                 }
             }
-            if results.iter().any(|result| result.measured.autotuned.is_some()) {
+            for other in OTHERS.iter().filter(|other| other.is_there(&results)) {
                 // Turned over, so that below 1 is what is to be looked at, as with baselines.
-                let ratio = |result: &ProductResult| Some(1.0 / result.chosen_over_autotuned()?);
+                let ratio = |result: &ProductResult| Some(1.0 / other.ratio(result)?);
+                let title = other.title;
                 writeln!(
                     f,
-                    "The time of the autotuned kernel over that of the chosen one:\n\n{}",
+                    "The time of the other kernel ({title}) over that of the chosen one:\n\n{}",
                     summary(&results, ratio)
                 )?;
             }
@@ -93,20 +112,19 @@ impl fmt::Display for Report<ProductResult> {
 impl Report<ProductResult> {
     fn products(&self, results: &[&ProductResult]) -> String {
         let mut header = vec!["<matrix", "n", "<kernel", "µs", "±%", "call µs", "GB/s", "% copy", "GFLOP/s", "error"];
-        let is_autotuned = results.iter().any(|result| result.measured.autotuned.is_some());
-        if is_autotuned {
-            header.extend(["<autotuned", "µs", "chosen/autotuned"]);
-        }
+        let others: Vec<_> = OTHERS.iter().filter(|other| other.is_there(results)).collect();
         let baselines = self.baseline_columns();
-        let titles: Vec<_> = baselines.iter().flat_map(BaselineColumns::header).collect();
+        let of_others =
+            others.iter().flat_map(|Other { title, .. }| [format!("<{title}"), "µs".into(), format!("chosen/{title}")]);
+        let titles: Vec<_> = of_others.chain(baselines.iter().flat_map(BaselineColumns::header)).collect();
         header.extend(titles.iter().map(String::as_str));
-        let rows: Vec<_> = results.iter().map(|result| row(result, is_autotuned, &baselines)).collect();
+        let rows: Vec<_> = results.iter().map(|result| row(result, &others, &baselines)).collect();
         table::markdown(&header, &rows)
     }
 }
 
-fn row(result: &ProductResult, is_autotuned: bool, baselines: &[BaselineColumns]) -> Vec<String> {
-    let Measured { chosen: DenseReport { product, gflop_per_s, .. }, autotuned, .. } = &result.measured;
+fn row(result: &ProductResult, others: &[&Other], baselines: &[BaselineColumns]) -> Vec<String> {
+    let DenseReport { product, gflop_per_s, .. } = &result.measured.chosen;
     let Figures { timing: Timing { time_us, call_us, .. }, gb_per_s, percent_of_copy, relative_error, .. } =
         product.figures;
     let mut cells = vec![
@@ -121,8 +139,8 @@ fn row(result: &ProductResult, is_autotuned: bool, baselines: &[BaselineColumns]
         short(*gflop_per_s),
         format!("{relative_error:.0e}"),
     ];
-    if is_autotuned {
-        cells.extend(match (autotuned, result.chosen_over_autotuned()) {
+    for other in others {
+        cells.extend(match ((other.measured)(&result.measured), other.ratio(result)) {
             (Some(DenseReport { product, .. }), Some(ratio)) => {
                 [product.kernel.clone(), us(product.figures.us()), format!("{ratio:.2}")]
             }
