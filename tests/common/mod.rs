@@ -11,7 +11,7 @@ pub(crate) mod properties;
 pub(crate) mod sums;
 pub(crate) mod uploads;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::LazyLock};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use warpsparse::{Device, Scalar};
@@ -50,13 +50,17 @@ pub(crate) fn on_device(name: String, body: impl FnOnce(&Device) + Send + 'stati
     })
 }
 
+/// The first GPU, which stays open between tests: opening it anew takes tenths of a second, and seconds under compute-sanitizer.
+static GPU: LazyLock<Result<Device, String>> =
+    LazyLock::new(|| Device::cuda(0).map_err(|error| format!("WARPSPARSE_REQUIRE_GPU=1, but {error}")));
+
 /// The test `body` on the first GPU.
 pub(crate) fn on_gpu(name: &str, body: impl FnOnce(&Device) + Send + 'static) -> Trial {
     let required = std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1");
-    let without_gpu = Device::cuda(0).is_err() && !required;
+    let without_gpu = !required && GPU.is_err();
     let run = move || {
-        let device = Device::cuda(0).map_err(|error| Failed::from(format!("WARPSPARSE_REQUIRE_GPU=1, but {error}")))?;
-        body(&device);
+        GPU.as_ref()?;
+        body(&Device::cuda(0)?);
         Ok(())
     };
     Trial::test(format!("{name}::cuda"), run).with_ignored_flag(without_gpu)
