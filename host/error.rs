@@ -21,7 +21,7 @@ pub enum Error {
     /// A padded format would store many more slots than the matrix has entries.
     #[error("{format} would take at least {slots} slots for {entries} entries, and the limit is {limit}")]
     PaddingExceeded {
-        /// The format: "DIA", "ELL" or "HYB".
+        /// The format: "BSR", "DIA", "ELL" or "HYB".
         format: &'static str,
         /// The number of slots; for DIA the first number beyond the limit, where counting stops.
         slots: usize,

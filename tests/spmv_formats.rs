@@ -46,6 +46,8 @@ fn main() -> ExitCode {
     trials.push(on_gpu("emulated_bits_are_the_gpus_f64", emulated_bits_are_the_gpus::<f64>));
     trials.push(on_device("auto_keeps_csr::cpu".into(), auto_keeps_csr, Device::cpu));
     trials.push(on_gpu("auto_finds_diagonals", auto_finds_diagonals));
+    trials.extend(on_every_device("timing_considers_every_format_f32", timing_considers_every_format::<f32>));
+    trials.extend(on_every_device("timing_considers_every_format_f64", timing_considers_every_format::<f64>));
     trials.push(on_gpu("graphs_and_products_take_turns", graphs_and_products_take_turns));
     trials.extend(on_every_device("options_lead_back_to_the_same_kernels", options_lead_back));
     trials.extend(on_every_device("an_infinite_factor_stays_in_rows_of_hyb", an_infinite_factor_stays_in_rows_of_hyb));
@@ -578,6 +580,10 @@ fn an_infinite_factor_stays_in_rows_of_hyb(device: &Device) {
     }
 }
 
+fn bits<T: Scalar>(values: &[T]) -> Vec<u64> {
+    values.iter().map(|value| value.to_f64().to_bits()).collect()
+}
+
 fn auto_keeps_csr(cpu: &Device) {
     let auto = SpmvOptions::default().format(FormatChoice::Auto);
     assert_eq!(cpu.upload_with(&stencil(40), &auto).unwrap().describe().kernel, "cpu_csr");
@@ -591,7 +597,7 @@ fn auto_finds_diagonals(gpu: &Device) {
     assert_eq!(uploaded.structure().unwrap().diagonals, Some(5));
     assert_eq!(gpu.upload_with(&matrix, uploaded.options()).unwrap().describe().kernel, "spmv_dia_f32_r2");
     let timed = gpu.upload_with(&matrix, &auto.clone().autotune()).unwrap();
-    assert!(timed.describe().reason.starts_with("the fastest of 12 candidates, "), "{}", timed.describe());
+    assert!(timed.describe().reason.starts_with("the fastest of 14 candidates, "), "{}", timed.describe());
     // As many diagonals as the band is wide, most of them nearly empty.
     let scattered = matrices::from_rows::<f32>(4000, (0..4000).map(|i| vec![((i * 37) % 4000, 1.0)]).collect());
     assert!(gpu.upload_with(&scattered, &auto).unwrap().describe().kernel.starts_with("spmv_csr_vector_"));
@@ -601,4 +607,48 @@ fn auto_finds_diagonals(gpu: &Device) {
     let sparse = CsrMatrix::try_from_csr_data(100_000, 100_000, offsets, (0..1000).collect(), vec![1.0f32; 1000]);
     let uploaded = gpu.upload_with(&sparse.unwrap(), &auto).unwrap();
     assert!(uploaded.describe().kernel.starts_with("spmv_csr_"), "{}", uploaded.describe());
+}
+
+/// Whatever is the fastest: the product, the matrix that comes back, and the options that lead to the same again.
+fn timing_considers_every_format<T: Scalar>(device: &Device) {
+    let full_blocks = |number: fn(usize, usize) -> f64| {
+        let columns = |i: usize| (i / 3 * 3..i / 3 * 3 + 3).chain(180 - i / 3 * 3..183 - i / 3 * 3);
+        matrices::from_rows::<T>(183, (0..60).map(|i| columns(i).map(|j| (j, number(i, j))).collect()).collect())
+    };
+    let band = matrices::from_rows(
+        2000,
+        (0..2000).map(|i| (i..2000.min(i + 3)).map(|j| (j, j as f64 + 1.0)).collect()).collect(),
+    );
+    let far = matrices::from_rows(70_000, (0..9).map(|i| vec![(i, i as f64), (69_999, 0.5)]).collect());
+    let cases = [
+        // 11 kernels for CSR, narrow columns, few values, blocks, diagonals.
+        ("blocks", full_blocks(|i, j| (i * 183 + j) as f64), 11 + 1 + 1),
+        ("blocks of few values", full_blocks(|i, j| ((i + j) % 7) as f64), 11 + 1 + 1 + 1),
+        ("a band", band, 11 + 1 + 1),
+        ("few values far apart", far, 11 + 1),
+    ];
+    let auto = SpmvOptions::default().format(FormatChoice::Auto);
+    for (name, matrix, candidates) in cases {
+        let timed = device.upload_with(&matrix, &auto.clone().autotune()).unwrap();
+        let case = format!("{name}: {}", timed.describe());
+        if device.to_string() != "cpu" {
+            let reason = timed.describe().reason;
+            assert!(reason.starts_with(&format!("the fastest of {candidates} candidates, ")), "{case}");
+            assert_eq!(reason.contains("; "), timed.options().format != FormatChoice::Csr, "{case}");
+        }
+        assert_eq!(timed.download().unwrap().into_csr().unwrap(), matrix, "{case}");
+        let (x, y) = vectors(matrix.ncols(), matrix.nrows(), T::from_f64(0.5));
+        let (two, half) = (T::from_f64(2.0), T::from_f64(0.5));
+        assert_within(&case, &product(&timed, two, &x, half, &y), &reference_spmv(&matrix, two, &x, half, &y));
+        let again = device.upload_with(&matrix, timed.options()).unwrap();
+        assert_eq!(
+            (again.describe().kernel, again.spmv_bytes()),
+            (timed.describe().kernel, timed.spmv_bytes()),
+            "{case}"
+        );
+        assert!(bits(&product(&again, two, &x, half, &y)) == bits(&product(&timed, two, &x, half, &y)), "{case}");
+        // Without timing only what has been measured.
+        let untimed = device.upload_with(&matrix, &auto).unwrap().options().format;
+        assert!(matches!(untimed, FormatChoice::Csr | FormatChoice::Dia), "{name}: {untimed:?}");
+    }
 }

@@ -33,12 +33,12 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// ```
     ///
     /// On a GPU this takes one or two passes over the entries and slots, and the call waits for the sizes: the width, the diagonals, the number of entries. `O(nnz)` work, and
-    /// `O(nrows + ncols)` for DIA and CSC; to CSC as [`transpose`](Self::transpose). BSR is for the CPU and the emulator, not for a GPU yet; a block size that is not given
+    /// `O(nrows + ncols)` for DIA and CSC; to CSC as [`transpose`](Self::transpose). A block size of BSR that is not given
     /// is found on the host. A matrix with 64-bit offsets is converted on the host, and keeps them in CSR and CSC.
     ///
     /// # Errors
     /// [`PaddingExceeded`](Error::PaddingExceeded) if DIA, ELL or BSR would be mostly padding, before the slots are allocated; [`InvalidOption`](Error::InvalidOption) for a
-    /// block size other than 2 to 8; [`Unsupported`](Error::Unsupported) for BSR on a GPU; [`InvalidMatrix`](Error::InvalidMatrix) for 2³²
+    /// block size other than 2 to 8; [`InvalidMatrix`](Error::InvalidMatrix) for 2³²
     /// entries and more; [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn convert(&self, format: Format) -> Result<Self> {
         device::refuse("a conversion")?;

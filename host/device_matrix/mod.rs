@@ -1,5 +1,6 @@
 //! A sparse matrix on a device, ready for products.
 
+mod auto;
 mod choice;
 mod computed;
 mod convert;
@@ -92,8 +93,7 @@ impl Device {
     /// As [`upload`](Self::upload); [`InvalidOption`](crate::Error::InvalidOption) if no kernel matches the options, or
     /// they do not apply to the matrix's format. If they request a conversion, its errors:
     /// [`PaddingExceeded`](crate::Error::PaddingExceeded) if the result would be mostly padding, and
-    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries or more in COO. [`Unsupported`](crate::Error::Unsupported) for
-    /// [`FormatChoice::Narrow`] and [`FormatChoice::Packed`] on a GPU.
+    /// [`InvalidMatrix`](crate::Error::InvalidMatrix) for 2³² entries or more in COO.
     pub fn upload_with<M: Upload>(&self, matrix: &M, options: &SpmvOptions) -> Result<DeviceMatrix<M::Scalar>> {
         device::refuse("an upload")?;
         matrix.upload_to(self, options)

@@ -4,13 +4,13 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     DeviceMatrix, Parts,
+    auto::{self, Place},
     choice::{Choice, Choices, Dense, Products},
     convert::upload_converted,
 };
 use crate::{
     BlockSize, BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, FormatChoice,
     HostMatrix, HybMatrix, KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
-    conversion::from_csr::to_dia,
     device::{Backend, cpu_threads},
     formats::bsr::size_for,
     spmm::{self, GpuSpmm},
@@ -21,7 +21,7 @@ use crate::{
         csr_packed::{self, Packed},
         csr_scatter, dia, ell, hyb,
     },
-    stored::{Arrays, CsrArrays, InFormat, Stored, with_matrix},
+    stored::{CsrArrays, InFormat, Stored, with_matrix},
     structure::analyse_on_gpu,
 };
 
@@ -134,17 +134,21 @@ fn upload_bsr<T: Scalar>(device: &Device, matrix: &BsrMatrix<T>) -> Result<Parts
 
 /// With products with dense matrices too.
 pub(super) fn of_bsr<T: Scalar>((product, stored): Uploaded<T>, spmv_bytes: usize) -> Parts<T> {
-    let dense: Box<dyn spmm::Spmm<T>> = match &stored {
+    let products = Products { product: Some(product), transposed: None, dense: dense_of_bsr(&stored) };
+    let choice = Choice { structure: None, products, options: SpmvOptions::default() };
+    Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) }
+}
+
+/// Products with dense matrices of a matrix in BSR.
+pub(super) fn dense_of_bsr<T: Scalar>(stored: &Stored<T>) -> Dense<T> {
+    Dense::Product(match stored {
         Stored::Host(HostMatrix::Bsr(matrix)) => Box::new(spmm::OnCpu(matrix.clone())),
         Stored::Device(arrays) => match arrays.in_format() {
             InFormat::Bsr(arrays) => Box::new(spmm::GpuBsr(Arc::clone(arrays))),
             _ => unreachable!("the arrays are in BSR"),
         },
         Stored::Host(_) => unreachable!("the matrix is in BSR"),
-    };
-    let products = Products { product: Some(product), transposed: None, dense: Dense::Product(dense) };
-    let choice = Choice { structure: None, products, options: SpmvOptions::default() };
-    Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) }
+    })
 }
 
 fn upload_coo<T: Scalar>(device: &Device, matrix: &CooMatrix<T>) -> Result<Parts<T>> {
@@ -185,33 +189,34 @@ fn upload_csr<T: Scalar, O: Offset>(
     }
     let arrays = Arc::new(CsrArrays::upload(device, matrix)?);
     let structure = analyse_on_gpu(&arrays, matrix.ncols())?;
-    let dia = match options.format {
-        FormatChoice::Auto => dia_that_pays(matrix, &arrays, &structure)?,
-        _ => None,
+    let mut others = match options.format {
+        FormatChoice::Auto => auto::other_formats(matrix, &arrays, &structure, options)?,
+        _ => Vec::new(),
     };
-    let (dia, stored_dia) = dia.map(|((dia, stored), bytes)| ((dia, bytes), stored)).unzip();
     let offsets = || Ok(Cow::Borrowed(matrix.row_offsets()));
-    let (product, spmv_bytes) = match (dia, options.autotune) {
-        (Some(dia), false) => dia,
-        (None, false) => (csr::choose(&arrays, &offsets, &structure, options)?, spmv_bytes),
-        (dia, true) => {
-            let in_csr = options.eligible();
-            let in_csr = in_csr.iter().map(|options| csr::choose(&arrays, &offsets, &structure, options));
-            let mut candidates = in_csr.map(|chosen| Ok((chosen?, spmv_bytes))).collect::<Result<Vec<_>>>()?;
-            candidates.extend(dia);
+    let in_csr = |options: &SpmvOptions| {
+        let chosen = csr::choose(&arrays, &offsets, &structure, options)?;
+        Ok((chosen, Place { spmv_bytes, other: None }))
+    };
+    let (product, place) = match (options.autotune, others.pop()) {
+        (false, Some(other)) => other,
+        (false, None) => in_csr(options)?,
+        (true, last) => {
+            let mut candidates = options.eligible().iter().map(in_csr).collect::<Result<Vec<_>>>()?;
+            candidates.extend(others.into_iter().chain(last));
             autotune(device, (matrix.nrows(), matrix.ncols()), candidates)?
         }
     };
     let mut choice = of_product(&arrays, structure, product, options.nondeterministic);
-    // Where the matrix is in DIA now, its CSR arrays go.
-    let stored = match stored_dia.filter(|_| choice.options.format == FormatChoice::Dia) {
-        Some(stored) => {
-            choice.products.dense = Dense::None;
+    // Where the matrix is in another format now, its CSR arrays go.
+    let stored = match place.other {
+        Some((stored, dense)) => {
+            choice.products.dense = dense;
             stored
         }
         None => Stored::Device(Box::new(arrays) as _),
     };
-    Ok(Parts { stored, is_transposed: false, spmv_bytes, choices: Choices::made(choice) })
+    Ok(Parts { stored, is_transposed: false, spmv_bytes: place.spmv_bytes, choices: Choices::made(choice) })
 }
 
 /// Uploads in CSR in fewer bytes; on the CPU, and where there is nothing to pack, in CSR as it is.
@@ -272,40 +277,4 @@ pub(super) fn choose_on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, nond
     let products = Products { product, transposed, dense: Dense::Product(Box::new(spmm::OnCpu(matrix.clone()))) };
     let options = SpmvOptions { nondeterministic, ..SpmvOptions::default() };
     Choice { structure: Some(matrix.structure()), products, options }
-}
-
-/// Returns the matrix in DIA, the bytes of a product, and the arrays, if the conversion pays back within
-/// [`FormatChoice::PAY_BACK`] products.
-///
-/// Products take time proportional to their bytes in either format, and a conversion takes as long as [`CONVERSION`]
-/// products in CSR. So it pays if DIA saves more than `CONVERSION / PAY_BACK` of the bytes.
-fn dia_that_pays<T: Scalar, O: Offset>(
-    matrix: &CsrMatrix<T, O>,
-    arrays: &Arc<CsrArrays<T, O>>,
-    structure: &Structure,
-) -> Result<Option<(Uploaded<T>, usize)>> {
-    /// Twice the number of CSR products that take as long as a conversion on the host and its upload, to allow for hosts with fewer cores. Matrices with 32-bit
-    /// offsets are converted on the device, whose time has not been measured yet. On an H200 with 16 cores (2026-11-21), the three stencils: 510 to 680 in f32, 500 to 730 in f64.
-    const CONVERSION: usize = 1250;
-    let Some(diagonals) = structure.diagonals else { return Ok(None) };
-    let size = (matrix.nrows(), matrix.ncols(), matrix.nnz());
-    let (in_csr, in_dia) =
-        (csr::spmv_bytes::<T, O>(size), dia::spmv_bytes::<T>(matrix.nrows(), matrix.ncols(), diagonals));
-    let least_saving = in_csr / FormatChoice::PAY_BACK * CONVERSION;
-    if in_dia + least_saving > in_csr {
-        return Ok(None);
-    }
-    let converted = match arrays.csr() {
-        Some(arrays) => to_dia(arrays).map(|(dia, _)| dia::of_arrays(dia)),
-        None => DiaMatrix::try_from(matrix).and_then(|dia| dia::upload(&arrays.device, &dia)),
-    };
-    let (mut chosen, stored) = match converted {
-        Ok(uploaded) => uploaded,
-        Err(Error::PaddingExceeded { .. } | Error::OutOfMemory { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    chosen.options = chosen.options.format(FormatChoice::Dia);
-    chosen.choice.reason =
-        format!("{diagonals} diagonals, {}% of the bytes in CSR", (100.0 * in_dia as f64 / in_csr as f64).round());
-    Ok(Some(((chosen, stored), in_dia)))
 }

@@ -17,7 +17,7 @@ use crate::{
     stored::BsrArrays,
 };
 
-/// A BSR matrix in the emulator.
+/// A BSR matrix on a GPU or in the emulator.
 #[derive(Debug)]
 pub(crate) struct GpuBsr<T>(pub(crate) Arc<BsrArrays<T>>);
 

@@ -14,7 +14,7 @@ use crate::{
     stored::{BsrArrays, Stored},
 };
 
-/// A BSR matrix in the emulator.
+/// A BSR matrix on a GPU or in the emulator.
 #[derive(Debug)]
 struct GpuBsr<T> {
     arrays: Arc<BsrArrays<T>>,
@@ -30,7 +30,7 @@ pub(crate) fn upload<T: Scalar>(device: &Device, matrix: &BsrMatrix<T>) -> Resul
     Ok(of_arrays(BsrArrays::upload(device, matrix)?))
 }
 
-/// For a matrix in the emulator.
+/// For a matrix on a GPU or in the emulator.
 pub(crate) fn of_arrays<T: Scalar>(arrays: BsrArrays<T>) -> Uploaded<T> {
     let arrays = Arc::new(arrays);
     let mean_row = arrays.nnz as f64 / f64::from(arrays.nrows.max(1));

@@ -39,6 +39,11 @@ pub enum FormatChoice {
     ///
     /// It pays back if nearly all slots of the diagonals are used. ELL never does, because it saves only the row
     /// offsets. The notes on [`Dia`](Self::Dia) apply here too.
+    ///
+    /// With [`autotune`](SpmvOptions::autotune) the upload also times, besides DIA and every kernel for CSR, [`Narrow`](Self::Narrow), [`Packed`](Self::Packed) if there are at
+    /// most 256 distinct values, and [`Bsr`](Self::Bsr) if all elements of its blocks are entries. [`DeviceMatrix::options`](crate::DeviceMatrix::options) tells which
+    /// format is the fastest; its notes apply then: not every format has products with dense matrices, or takes any new values. The search for blocks and the
+    /// packing run on the host, `O(nnz)` work.
     Auto,
     /// COO.
     Coo,
@@ -59,8 +64,7 @@ pub enum FormatChoice {
     /// [`autotune`](SpmvOptions::autotune). Products with the transpose and with dense matrices do not exist.
     ///
     /// Packed on the host, by all cores with the feature `rayon`: an upload reads the columns twice. Conversions, the diagonal and scaling pass
-    /// through the host too, and wait. On the CPU the matrix stays in CSR. Not on a GPU yet, where an upload is
-    /// [`Unsupported`](crate::Error::Unsupported).
+    /// through the host too, and wait. On the CPU the matrix stays in CSR.
     Narrow,
     /// As [`Narrow`](Self::Narrow), with fewer bytes for the values too: if all have the same bits, one is stored; if there are at most 256 distinct bit patterns, a
     /// code of 8 bits for each entry and a table. Columns that do not fit in 16 bits keep 32 if the values are so few; otherwise the matrix stays in CSR.
@@ -68,8 +72,7 @@ pub enum FormatChoice {
     /// How values are stored is decided by the upload. [`update_values`](crate::DeviceMatrix::update_values) and scaling are
     /// [`Unsupported`](crate::Error::Unsupported) if the new values are not as few: one, or 256.
     Packed,
-    /// BSR with blocks of this size, on the CPU and in the emulator; not on a GPU yet. The upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it
-    /// would be mostly added zeros. [`Auto`](Self::Auto) does not choose it.
+    /// BSR with blocks of this size. The upload fails with [`PaddingExceeded`](crate::Error::PaddingExceeded) if it would be mostly added zeros.
     ///
     /// Sums duplicates first. Zeros that fill up blocks are entries: an infinity or NaN in `x` that meets one reaches `y`.
     Bsr(BlockSize),
@@ -154,8 +157,9 @@ impl SpmvOptions {
     /// keep the fastest. [`DeviceMatrix::options`](crate::DeviceMatrix::options) then returns it, for later uploads of
     /// the matrix without timing. Ignored on the CPU.
     ///
-    /// The products run back to back on one set of arrays, as in an iterative solver: a matrix that fits in the L2
-    /// cache is timed there. Costs some 30 products per candidate, and memory for an `x` and a `y`.
+    /// With [`FormatChoice::Auto`] other formats are candidates too. The products run back to back on one set of arrays, as in an iterative solver: a matrix that fits in the L2
+    /// cache is timed there. Costs some 30 products per candidate, memory for an `x` and a `y`, and for the
+    /// matrix in each of the formats; one that does not fit in memory is no candidate.
     #[must_use]
     pub fn autotune(mut self) -> Self {
         self.autotune = true;

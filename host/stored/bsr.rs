@@ -10,7 +10,7 @@ use crate::{
     device::{Buffer, launch},
 };
 
-/// The arrays of a BSR matrix in the emulator.
+/// The arrays of a BSR matrix on a GPU or in the emulator.
 #[derive(Debug)]
 pub(crate) struct BsrArrays<T> {
     pub(crate) device: Device,
