@@ -62,7 +62,7 @@ fn run<T: Scalar + Element>(format: Format, input: &Matrix) {
 }
 
 /// The constructor's answer: intact arrays must be accepted, and the error for others names a problem.
-fn construct<M>(input: &Matrix, constructor: impl FnOnce() -> Result<M>) -> Option<M> {
+pub(crate) fn construct<M>(input: &Matrix, constructor: impl FnOnce() -> Result<M>) -> Option<M> {
     /// An error's text, and what shares the arrays.
     const SMALL: usize = 1 << 10;
     match allocations::at_most(SMALL, constructor) {

@@ -2,6 +2,7 @@
 
 pub mod allocations;
 pub mod arrays;
+pub mod bsr;
 pub mod constructors;
 pub mod matrix_market;
 pub mod survival;

@@ -1,7 +1,7 @@
 //! What every CSR matrix must survive: accessors, operations, conversions and products, each against plain code.
 
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar,
+    CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar, Upload,
 };
 
 use crate::{Entry, arrays::is_positive_zero, bits, by_row_and_column, sums, transposed};
@@ -14,7 +14,7 @@ pub fn survives<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, entries: &[Entry<T>
     holds(csr, entries);
     operations(csr, entries);
     padded(csr, entries);
-    products(csr, entries);
+    products(csr, (csr.nrows(), csr.ncols()), entries);
 
     let offsets = csr.row_offsets().iter().map(|offset| offset.index() as u32).collect();
     let (columns, values) = (csr.col_indices().to_vec(), csr.values().to_vec());
@@ -171,18 +171,23 @@ fn if_padding_allows<M>(converted: Result<M>) -> Option<M> {
     }
 }
 
-fn products<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, entries: &[Entry<T>]) {
+/// Checks products with a matrix of this size that has these entries, row by row.
+pub(crate) fn products<T: Scalar>(
+    matrix: &impl Upload<Scalar = T>,
+    (nrows, ncols): (usize, usize),
+    entries: &[Entry<T>],
+) {
     let device = Device::cpu();
-    let matrix = device.upload(csr).expect("the CPU takes any matrix");
-    let x: Vec<T> = (0..csr.ncols()).map(|j| T::from_f64((j % 7) as f64 - 3.0)).collect();
+    let matrix = device.upload(matrix).expect("the CPU takes any matrix");
+    let x: Vec<T> = (0..ncols).map(|j| T::from_f64((j % 7) as f64 - 3.0)).collect();
     for (alpha, beta, old) in [(2.0, 0.0, f64::NAN), (-1.0, 0.5, 4.0)] {
         let [alpha, beta, old] = [alpha, beta, old].map(T::from_f64);
-        let mut expected = vec![T::default(); csr.nrows()];
+        let mut expected = vec![T::default(); nrows];
         entries.iter().for_each(|&(i, j, value)| expected[i] += value * x[j]);
         let keep = if beta == T::default() { T::default() } else { beta * old };
         expected.iter_mut().for_each(|sum| *sum = alpha * *sum + keep);
 
-        let mut y = device.upload_vec(&vec![old; csr.nrows()]).expect("the CPU takes any vector");
+        let mut y = device.upload_vec(&vec![old; nrows]).expect("the CPU takes any vector");
         matrix.spmv(alpha, &device.upload_vec(&x).expect("the CPU takes any vector"), beta, &mut y).expect("they fit");
         let y = y.to_vec().expect("the CPU gives any vector");
         assert!(y.iter().zip(&expected).all(|(&a, &b)| equal(a, b)), "{y:?}, expected {expected:?}");

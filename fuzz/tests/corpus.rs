@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use arbitrary::{Arbitrary, Unstructured};
-use warpsparse_fuzz::{constructors, matrix_market};
+use warpsparse_fuzz::{bsr, constructors, matrix_market};
 
 /// One test, since the allocator counts what all threads allocate.
 #[test]
@@ -12,6 +12,10 @@ fn every_input_is_survived() {
     for_inputs("seeds/constructors", |bytes| {
         let input = constructors::Input::arbitrary_take_rest(Unstructured::new(bytes)).expect("enough bytes");
         constructors::check(&input);
+    });
+    for_inputs("seeds/bsr_constructors", |bytes| {
+        let input = bsr::Input::arbitrary_take_rest(Unstructured::new(bytes)).expect("enough bytes");
+        bsr::check(&input);
     });
 }
 
