@@ -35,7 +35,7 @@ pub(super) unsafe fn is_finite<const A_ALONG: bool, const B_ALONG: bool>(sums: &
     // SAFETY: all lanes vote. The words of the warps take the place of steps, which everybody has loaded.
     unsafe {
         let is_not = warp_vote_any(u32::MAX, zero != 0.0);
-        if thread::thread_idx_x() % WARP_SIZE == 0 {
+        if thread::thread_idx_x().is_multiple_of(WARP_SIZE) {
             of_warps.store(thread::thread_idx_x() / WARP_SIZE, u32::from(is_not));
         }
         thread::sync_threads();

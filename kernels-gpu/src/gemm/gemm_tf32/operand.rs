@@ -92,7 +92,7 @@ impl<const LINES: u32, const ALONG: bool> CopiedOperand<f32> for Operand<LINES, 
                 unroll!(I in [0, 1, 2, 3, 4, 5, 6, 7] {
                     let runs = I * const { Self::RUNS };
                     if runs < const { Self::SHAPE.0 } {
-                        if I > 0 {
+                        if runs > 0 {
                             from = from.wrapping_add(const { Self::RUNS } as usize * self.leading_dimension);
                         }
                         staged.copy_async_v4(runs * const { Self::APART }, from, exists(runs));

@@ -219,6 +219,6 @@ fn products_tf32() -> Case {
             }
         }
     }
-    let input = words_f32((0..64 * read).map(with_ignored_bits));
-    case!(selftest::products_tf32(input: input(input), out: output(words_f32(results))))
+    let numbers = words_f32((0..64 * read).map(with_ignored_bits));
+    case!(selftest::products_tf32(input: input(numbers), out: output(words_f32(results))))
 }
