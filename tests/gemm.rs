@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use common::{
     Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, other, sums::Sum,
 };
-use kernels_gpu::{DType, gemm_dmma, gemm_tiles};
+use kernels_gpu::{DType, gemm_dmma, gemm_tf32, gemm_tiles};
 use warpsparse::{
     DenseLayout, DenseMut, Device, DeviceVec, Error, GemmOptions, Order, Result, Scalar, gemm, gemm_autotune,
     gemm_choice, gemm_with,
@@ -21,7 +21,8 @@ fn main() -> ExitCode {
     trials.extend(on_emulator_and_gpu("every_tile_f64", every_tile::<f64>));
     trials.extend(on_cpu_and_gpu("many_blocks_f32", many_blocks::<f32>));
     trials.extend(on_cpu_and_gpu("many_blocks_f64", many_blocks::<f64>));
-    trials.extend(on_every_device("degenerate_sizes", degenerate_sizes));
+    trials.extend(on_every_device("degenerate_sizes_f32", degenerate_sizes::<f32>));
+    trials.extend(on_every_device("degenerate_sizes_f64", degenerate_sizes::<f64>));
     trials.extend(on_every_device("factors", factors));
     trials.extend(on_every_device("factors_in_device_memory_f32", factors_in_device_memory::<f32>));
     trials.extend(on_every_device("factors_in_device_memory_f64", factors_in_device_memory::<f64>));
@@ -30,7 +31,11 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("graphs_hold_split_sums", graphs_hold_split_sums));
     trials.extend(on_every_device("threads_share_a_queue", threads_share_a_queue));
     trials.extend(on_every_device("autotuned_options_are_forced_ones", autotuned_options));
-    trials.extend(on_every_device("infinities_and_nans", infinities_and_nans));
+    trials.extend(on_every_device("infinities_and_nans_f32", infinities_and_nans::<f32>));
+    trials.extend(on_every_device("infinities_and_nans_f64", infinities_and_nans::<f64>));
+    trials.extend(on_every_device("largest_numbers", largest_numbers));
+    trials.extend(on_every_device("smallest_numbers", smallest_numbers));
+    trials.extend(on_emulator_and_gpu("long_sums_on_the_tensor_cores", long_sums));
     trials.extend(on_every_device("same_input_same_bits_f32", same_input_same_bits::<f32>));
     trials.extend(on_every_device("same_input_same_bits_f64", same_input_same_bits::<f64>));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
@@ -164,15 +169,18 @@ fn old<T: Scalar>(size: (usize, usize), order: Order, gap: usize, offset: usize,
     Dense::new(size, order, gap, offset, || if beta == 0.0 { f64::NAN } else { random.next_unit() })
 }
 
-/// Whether the device has kernels on the tensor cores for `f64`.
-fn has_tensor_cores(device: &Device) -> bool {
-    device.info().unwrap().cuda.is_none_or(|cuda| matches!(cuda.compute_capability, (8, 0) | (9, 0)))
+/// Whether the device has kernels on the tensor cores for the type.
+fn has_tensor_cores<T: Scalar>(device: &Device) -> bool {
+    device.info().unwrap().cuda.is_none_or(|cuda| match T::DTYPE {
+        DType::F32 => cuda.compute_capability >= (8, 0),
+        DType::F64 => matches!(cuda.compute_capability, (8, 0) | (9, 0)),
+    })
 }
 
 /// The default, and if there are such kernels, those on the tensor cores, which the default would not take for small products.
 fn units<T: Scalar>(device: &Device) -> Vec<GemmOptions> {
     let mut units = vec![GemmOptions::default()];
-    if T::DTYPE == DType::F64 && has_tensor_cores(device) {
+    if has_tensor_cores::<T>(device) {
         units.push(GemmOptions::default().tensor_cores(true));
     }
     units
@@ -205,10 +213,18 @@ fn orders() -> impl Iterator<Item = (Order, Order, Order)> {
 
 /// Options for each tile that the device has a kernel for, with its rows and columns.
 fn tiles<T: Scalar>(device: &Device) -> Vec<(GemmOptions, (usize, usize))> {
-    let of_tensor_cores = T::DTYPE == DType::F64 && has_tensor_cores(device);
-    let dmma = gemm_dmma::KEYS.iter().filter(|_| of_tensor_cores).map(|key| (key.tile.rows(), key.tile.cols(), true));
+    let on_tensor_cores = |dtype| T::DTYPE == dtype && has_tensor_cores::<T>(device);
+    let dmma = gemm_dmma::KEYS
+        .iter()
+        .filter(|_| on_tensor_cores(DType::F64))
+        .map(|key| (key.tile.rows(), key.tile.cols(), true));
+    let tf32 = gemm_tf32::KEYS
+        .iter()
+        .filter(|_| on_tensor_cores(DType::F32))
+        .map(|key| (key.tile.rows(), key.tile.cols(), true));
     let of_type = gemm_tiles::KEYS.iter().filter(|key| key.dtype == T::DTYPE);
-    let mut tiles: Vec<_> = dmma.chain(of_type.map(|key| (key.tile.rows(), key.tile.cols(), false))).collect();
+    let mut tiles: Vec<_> =
+        dmma.chain(tf32).chain(of_type.map(|key| (key.tile.rows(), key.tile.cols(), false))).collect();
     tiles.dedup(); // the entries of a tile stand together
     let options = |(rows, cols, tensor_cores)| {
         let options = GemmOptions::default().tile(rows, cols).tensor_cores(tensor_cores);
@@ -258,8 +274,12 @@ fn every_tile<T: Scalar>(device: &Device) {
     }
     let of_type = gemm_tiles::KEYS.iter().filter(|key| key.dtype == T::DTYPE);
     let mut expected: std::collections::BTreeSet<_> = of_type.map(|key| key.entry().name.to_owned()).collect();
-    if units::<T>(device).len() > 1 {
-        expected.extend(gemm_dmma::KEYS.iter().map(|key| key.entry().name.to_owned()));
+    if has_tensor_cores::<T>(device) {
+        let on_tensor_cores: Vec<_> = match T::DTYPE {
+            DType::F32 => gemm_tf32::KEYS.iter().map(|key| key.entry()).collect(),
+            DType::F64 => gemm_dmma::KEYS.iter().map(|key| key.entry()).collect(),
+        };
+        expected.extend(on_tensor_cores.iter().map(|entry| entry.name.to_owned()));
     }
     assert_eq!(kernels, expected);
 }
@@ -288,12 +308,12 @@ fn many_blocks<T: Scalar>(device: &Device) {
     }
 }
 
-fn degenerate_sizes(device: &Device) {
-    for options in units::<f64>(device) {
+fn degenerate_sizes<T: Scalar>(device: &Device) {
+    for options in units::<T>(device) {
         for (m, n, k) in [(0, 5, 3), (5, 0, 3), (5, 4, 0), (0, 0, 0), (1, 1, 1), (1, 70, 1), (70, 1, 2), (1, 1, 100)] {
             for order in BOTH {
                 for (alpha, beta) in [(2.0, 0.0), (2.0, -1.5), (0.0, 2.0)] {
-                    let a = Dense::<f64>::random(5, (m, k), order, 0, 0);
+                    let a = Dense::<T>::random(5, (m, k), order, 0, 0);
                     let b = Dense::random(6, (k, n), order, 0, 0);
                     let c = old((m, n), order, 2, 1, beta);
                     let case = format!("{m} x {n} x {k}, {order:?}, alpha {alpha}, beta {beta}, {options:?}");
@@ -305,19 +325,21 @@ fn degenerate_sizes(device: &Device) {
 }
 
 /// What is infinite or not a number stays in its row or column, also where the tile has rows, columns and places beyond the last.
-fn infinities_and_nans(device: &Device) {
+fn infinities_and_nans<T: Scalar>(device: &Device) {
     let size = (35, 34, 9);
-    for options in units::<f64>(device) {
+    for options in units::<T>(device) {
         for (order, split_k) in [(Order::RowMajor, 1), (Order::ColumnMajor, 2)] {
             let [mut a, mut b] =
-                [(size.0, size.2), (size.2, size.1)].map(|size| Dense::<f64>::new(size, order, 0, 0, || 1.0));
+                [(size.0, size.2), (size.2, size.1)].map(|size| Dense::<T>::new(size, order, 0, 0, || 1.0));
             let (in_a, in_b) =
                 (|i, p| i * a.distances.0 + p * a.distances.1, |p, j| p * b.distances.0 + j * b.distances.1);
             let (nan, infinite, of_b) = (in_a(34, 8), in_a(5, 0), in_b(8, 33));
-            (a.elements[nan], a.elements[infinite], b.elements[of_b]) = (f64::NAN, f64::INFINITY, f64::NEG_INFINITY);
+            (a.elements[nan], a.elements[infinite]) = (T::from_f64(f64::NAN), T::from_f64(f64::INFINITY));
+            b.elements[of_b] = T::from_f64(f64::NEG_INFINITY);
             let c = old((size.0, size.1), Order::RowMajor, 0, 0, 0.0);
             let found = product(device, &options.clone().split_k(split_k), (1.0, 0.0), (&a, &b, &c));
             for (at, &found) in found.iter().enumerate() {
+                let found = found.to_f64();
                 let expected = match (at / size.1, at % size.1) {
                     (34, _) | (5, 33) => f64::NAN,
                     (5, _) => f64::INFINITY,
@@ -333,26 +355,124 @@ fn infinities_and_nans(device: &Device) {
     }
 }
 
+/// Products of two numbers at the ends of the range, and beyond: each is what a multiplication says.
+fn largest_numbers(device: &Device) {
+    let largest = f32::MAX;
+    let of_a = [
+        largest,
+        -largest,
+        f32::from_bits(largest.to_bits() - 0x1000),
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        2e38,
+        1.0,
+    ];
+    let of_b = [1.0, -0.5, 5001.3, -1e30, 1e-42, 0.0, 1.2345678, f32::INFINITY, f32::from_bits(0x7f80_0001)];
+    let [mut rows, mut cols] = [of_a.iter(), of_b.iter()];
+    let a = Dense::<f32>::new((of_a.len(), 1), Order::RowMajor, 0, 0, || f64::from(*rows.next().unwrap()));
+    let b = Dense::<f32>::new((1, of_b.len()), Order::RowMajor, 0, 0, || f64::from(*cols.next().unwrap()));
+    let c = old((of_a.len(), of_b.len()), Order::RowMajor, 0, 0, 0.0);
+    for options in units::<f32>(device) {
+        let found = product(device, &options, (1.0, 0.0), (&a, &b, &c));
+        for (at, found) in found.into_iter().enumerate() {
+            let (a, b) = (of_a[at / of_b.len()], of_b[at % of_b.len()]);
+            let expected = a * b;
+            let is_near = (found - expected).abs() <= 4.0 * f32::EPSILON * expected.abs();
+            let is_right = if expected.is_finite() { is_near } else { found == expected };
+            assert!(is_right || found.is_nan() && expected.is_nan(), "{a} * {b}: {found}, {options:?}");
+        }
+    }
+}
+
+/// Factors so small that TF32 numbers lose places of them, as the options say; the others make up for it.
+fn smallest_numbers(device: &Device) {
+    let size = (20, 17, 30);
+    for options in units::<f32>(device) {
+        for exponent in [60, 100, 112, 124, 130] {
+            let (small, large) = (2f64.powi(-exponent), 2f64.powi(exponent - 8));
+            let (mut of_a, mut of_b) = (Random(21), Random(22));
+            let a = Dense::<f32>::new((size.0, size.2), Order::RowMajor, 0, 0, || small * of_a.next_unit());
+            let b = Dense::<f32>::new((size.2, size.1), Order::RowMajor, 0, 0, || large * of_b.next_unit());
+            let c = old((size.0, size.1), Order::RowMajor, 0, 0, 0.0);
+            let (found, mut expected) = elements("", device, &options, (1.0, 0.0), (&a, &b, &c));
+            let lost = |col| (0..size.2).map(|p| 2f64.powi(-136) * b.at(p, col).abs()).sum::<f64>();
+            expected.iter_mut().enumerate().for_each(|(at, (_, bound))| *bound += lost(at % size.1));
+            assert_within(&format!("2^-{exponent}, {options:?}"), &found, &expected);
+        }
+    }
+}
+
+/// Sums on the tensor cores of numbers of one sign, where what is cut off adds up; of numbers of all magnitudes; and of those that cancel. They must be as good as
+/// sums in `f32` of an eighth of the terms: the bound does not allow for a cut of each 8 places.
+fn long_sums(device: &Device) {
+    if !has_tensor_cores::<f32>(device) {
+        return;
+    }
+    let options = GemmOptions::default().tensor_cores(true).split_k(1);
+    let (m, n) = (17, 19);
+    for k in if device.is_cuda() { vec![1000, 4096, 65536] } else { vec![1000] } {
+        for (kind, of_a, of_b) in [
+            ("positive", (|u, _| u + 1.0) as fn(f64, usize) -> f64, (|u, _| u + 1.0) as fn(f64, usize) -> f64),
+            ("of all magnitudes", |u, i| u * 10f64.powi((i % 7) as i32 - 3), |u, i| u * 10f64.powi((i % 5) as i32 - 2)),
+            ("cancelling", |u, _| 1.0 + 1e-4 * u, |u, i| if i % 2 == 0 { 1.0 + 1e-4 * u } else { -1.0 }),
+        ] {
+            let (mut random, mut at) = (Random(31), 0);
+            let mut next = |of: fn(f64, usize) -> f64| {
+                at += 1;
+                of(random.next_unit(), at - 1)
+            };
+            let a = Dense::<f32>::new((m, k), Order::RowMajor, 0, 0, || next(of_a));
+            at = 0;
+            let mut next = |of: fn(f64, usize) -> f64| {
+                at += 1;
+                of(random.next_unit(), at - 1)
+            };
+            let b = Dense::<f32>::new((k, n), Order::ColumnMajor, 0, 0, || next(of_b));
+            let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
+            let found = product(device, &options, (1.0, 0.0), (&a, &b, &c));
+            for (at, found) in found.into_iter().enumerate() {
+                let (row, col) = (at / n, at % n);
+                let terms = (0..k).map(|p| a.at(row, p) * b.at(p, col));
+                let (sum, magnitude) = terms.fold((0.0, 0.0), |(sum, all), term| (sum + term, all + term.abs()));
+                let error = (f64::from(found) - sum).abs() / (magnitude * f64::from(f32::EPSILON));
+                let bound = 2.0 + (k as f64 / 8.0).sqrt() / 2.0;
+                assert!(error <= bound, "{k} {kind}, row {row}, column {col}: {error} of {bound} roundings");
+            }
+        }
+    }
+}
+
 fn factors(device: &Device) {
     let a = Dense::<f32>::random(7, (37, 19), Order::RowMajor, 0, 0);
     let b = Dense::random(8, (19, 44), Order::RowMajor, 0, 0);
+    let units = units::<f32>(device);
     for (alpha, beta) in [(1.0, 0.0), (1.0, 1.0), (-2.5, 0.75), (0.0, 2.0), (0.0, 0.0)] {
         let c = old((37, 44), Order::RowMajor, 0, 0, beta);
-        check(&format!("alpha {alpha}, beta {beta}"), device, &GemmOptions::default(), (alpha, beta), (&a, &b, &c));
+        for options in &units {
+            check(&format!("alpha {alpha}, beta {beta}, {options:?}"), device, options, (alpha, beta), (&a, &b, &c));
+        }
     }
     // As in BLAS, nothing is multiplied by an alpha of 0, nor is an empty sum.
     let nan = Dense::<f32>::new((37, 19), Order::RowMajor, 0, 0, || f64::NAN);
     let empty = (Dense::random(1, (37, 0), Order::RowMajor, 0, 0), Dense::random(1, (0, 44), Order::RowMajor, 0, 0));
     let c = old((37, 44), Order::RowMajor, 0, 0, 2.0);
     for (alpha, a, b) in [(0.0, &nan, &b), (f64::INFINITY, &empty.0, &empty.1)] {
-        let found = product(device, &GemmOptions::default(), (alpha, 2.0), (a, b, &c));
-        assert!(found.iter().zip(&c.elements).all(|(found, old)| *found == 2.0 * old), "alpha {alpha}");
+        for options in &units {
+            let found = product(device, options, (alpha, 2.0), (a, b, &c));
+            assert!(
+                found.iter().zip(&c.elements).all(|(found, old)| *found == 2.0 * old),
+                "alpha {alpha}, {options:?}"
+            );
+        }
     }
     // What the factors multiply is what there is: infinity times 0 is not a number.
     let infinite = Dense::<f32>::new((1, 2), Order::RowMajor, 0, 0, || f64::INFINITY);
     let zero = Dense::new((2, 1), Order::RowMajor, 0, 0, || 0.0);
     let c = old((1, 1), Order::RowMajor, 0, 0, 1.0);
-    assert!(product(device, &GemmOptions::default(), (1.0, 1.0), (&infinite, &zero, &c))[0].is_nan());
+    for options in &units {
+        assert!(product(device, options, (1.0, 1.0), (&infinite, &zero, &c))[0].is_nan(), "{options:?}");
+    }
 }
 
 /// The same bits as with host scalars. An alpha of 0 hides what it multiplies; with a beta of 0, C is not read.
@@ -548,7 +668,10 @@ fn what_does_not_fit(device: &Device) {
             GemmOptions::default().tile(100, 3),
             "invalid option: a tile of 100 x 3: there are 128 x 256, 128 x 128, 128 x 64, 64 x 64, 32 x 32",
         ),
-        (GemmOptions::default().tensor_cores(true), "invalid option: tensor cores for f32: there are kernels for f64"),
+        (
+            GemmOptions::default().tile(64, 64).tensor_cores(true),
+            "invalid option: a tile of 64 x 64: there are 128 x 128",
+        ),
         (GemmOptions::default().split_k(0), "invalid option: sums split among other than 1 to 64 blocks"),
         (GemmOptions::default().split_k(65), "invalid option: sums split among other than 1 to 64 blocks"),
     ];
@@ -575,17 +698,19 @@ fn large_products<T: Scalar>(gpu: &Device) {
         let a = Dense::<T>::random(1, (m, k), a_order, 0, 0);
         let b = Dense::random(2, (k, n), b_order, 0, 0);
         let c = old((m, n), Order::RowMajor, 0, 0, 0.0);
-        let found = product(gpu, &GemmOptions::default(), (1.0, 0.0), (&a, &b, &c));
-        for at in (0..m * n).step_by(997) {
-            let (i, j) = (at / n, at % n);
-            let sum: Sum = (0..k).map(|p| a.at(i, p) * b.at(p, j)).collect();
-            let case = format!("{a_order:?} {b_order:?}, row {i}, column {j}");
-            assert_within(&case, &[found[at]], &[sum.bounded::<T>(0.0)]);
+        for options in units::<T>(gpu) {
+            let found = product(gpu, &options, (1.0, 0.0), (&a, &b, &c));
+            for at in (0..m * n).step_by(997) {
+                let (i, j) = (at / n, at % n);
+                let sum: Sum = (0..k).map(|p| a.at(i, p) * b.at(p, j)).collect();
+                let case = format!("{a_order:?} {b_order:?}, row {i}, column {j}, {options:?}");
+                assert_within(&case, &[found[at]], &[sum.bounded::<T>(0.0)]);
+            }
         }
     }
 }
 
-/// By every kernel.
+/// By every kernel, except those in `f32` on the tensor cores, whose order of additions nobody specifies.
 fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
     let emulated = Device::emulated(1);
     for a_order in BOTH {
@@ -593,7 +718,9 @@ fn emulated_bits_are_the_gpus<T: Scalar>(gpu: &Device) {
             let a = Dense::<T>::random(1, (70, 50), a_order, 0, 0);
             let b = Dense::random(2, (50, 66), b_order, 1, 0);
             let c = old((70, 66), Order::RowMajor, 0, 0, 0.5);
-            for ((options, _), split_k) in tiles::<T>(gpu).into_iter().zip([2, 3, 3, 1, 2, 1]) {
+            let is_specified = |options: &GemmOptions| T::DTYPE == DType::F64 || options.tensor_cores == Some(false);
+            let tiles = tiles::<T>(gpu).into_iter().filter(|(options, _)| is_specified(options));
+            for ((options, _), split_k) in tiles.zip([2, 3, 3, 1, 2, 1]) {
                 let options = options.split_k(split_k);
                 let bits = |on| {
                     let product = product(on, &options, (1.25, 0.5), (&a, &b, &c));

@@ -114,11 +114,16 @@ impl Options {
                 Err(error) => return Err(error),
             }
         }
-        let name = if is_cpu { "cpu" } else { "tiles" };
-        match measurement.product(&copies, &GemmOptions::default()) {
-            Ok(product) => reports.push(KernelReport { name: name.into(), product, ratio: None }),
-            Err(error @ Error::Unsupported(_)) => session.skip(format!("{name} on {label}"), error.to_string()),
-            Err(error) => return Err(error),
+        // In f32 the tensor cores must be asked for. The default comes last: the summary is about it.
+        let on_demand =
+            (dtype == DTypeName::F32 && !is_cpu).then_some(("tensor-cores", GemmOptions::default().tensor_cores(true)));
+        let default = (if is_cpu { "cpu" } else { "tiles" }, GemmOptions::default());
+        for (name, options) in on_demand.into_iter().chain([default]) {
+            match measurement.product(&copies, &options) {
+                Ok(product) => reports.push(KernelReport { name: name.into(), product, ratio: None }),
+                Err(error @ Error::Unsupported(_)) => session.skip(format!("{name} on {label}"), error.to_string()),
+                Err(error) => return Err(error),
+            }
         }
         // The other libraries have copies of their own.
         drop(copies);

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Thread blocks that split the sums of a tile [default: chosen by the sizes].
     #[arg(long)]
     split_k: Option<u32>,
-    /// Use the tensor cores, or do not [default: for large products in f64, where they are fast].
+    /// Use the tensor cores, or do not [default: for large products in f64, where they are fast, and not in f32].
     #[arg(long, value_name = "BOOL")]
     tensor_cores: Option<bool>,
     /// Time every tile, and use the fastest.

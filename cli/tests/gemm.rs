@@ -53,6 +53,9 @@ fn tiles_and_splits_can_be_forced_and_found() {
     let report = gemm(&[&arguments[..], &["--dtype", "f64", "--tensor-cores", "true", "--tile", "64x64"]].concat());
     assert_eq!(report["kernel"], "gemm_dmma_f64_64x64_a_rows_b_rows");
     assert!(report["reason"].as_str().unwrap().ends_with(", on the tensor cores"), "{report}");
+    let report = gemm(&[&arguments[..], &["--tensor-cores", "true"]].concat());
+    assert_eq!(report["kernel"], "gemm_tf32_f32_128x128_a_rows_b_rows");
+    assert!(report["reason"].as_str().unwrap().ends_with(", by three products of TF32"), "{report}");
     let report = gemm(&[&arguments[..], &["--autotune"]].concat());
     assert!(report["reason"].as_str().unwrap().ends_with(", as the options specify"), "{report}");
     let cases =

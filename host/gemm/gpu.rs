@@ -1,4 +1,4 @@
-//! Dense products on a GPU: launches of the kernel families `gemm_dmma` and `gemm_tiles`.
+//! Dense products on a GPU: launches of the kernel families `gemm_dmma`, `gemm_tf32` and `gemm_tiles`.
 
 use kernels_gpu::{DType, gemm_args::GemmArgs, gemm_block::BlockArgs};
 
@@ -51,8 +51,9 @@ pub(super) fn choice<T: Scalar>(
     let transposed = if c.order() == Order::ColumnMajor { ", of the transposes" } else { "" };
     let forced = if *options == GemmOptions::default() { "" } else { ", as the options specify" };
     let units = match task.dtype {
+        DType::F32 if kernel.uses_tensor_cores() => ", on the tensor cores, by three products of TF32".to_owned(),
         DType::F64 if kernel.uses_tensor_cores() => ", on the tensor cores".to_owned(),
-        DType::F64 if !task.has_f64_tensor_cores() => format!("; {}", why_no_tensor_cores(task.compute_capability)),
+        DType::F64 if !task.has_tensor_cores() => format!("; {}", why_no_tensor_cores(task)),
         DType::F64 if forced.is_empty() => "; on the tensor cores they would be larger, and too few".to_owned(),
         _ => String::new(),
     };
@@ -69,7 +70,8 @@ pub(super) fn candidates<T: Scalar>(
 ) -> Result<Vec<GemmOptions>> {
     let (task, _) = task(a, b, c)?;
     let enough = ENOUGH * u64::from(task.multiprocessors);
-    let candidates = Tiling::candidates(task).filter(|tiling| tiling.split_k == 1 || tiling.blocks(task) <= 2 * enough);
+    let default = Tiling::candidates(task).filter(|tiling| !tiling.kernel.is_on_demand());
+    let candidates = default.filter(|tiling| tiling.split_k == 1 || tiling.blocks(task) <= 2 * enough);
     let options = candidates.map(|Tiling { kernel, split_k }| {
         let (rows, cols) = kernel.tile();
         GemmOptions::default().tile(rows, cols).split_k(split_k).tensor_cores(kernel.uses_tensor_cores())

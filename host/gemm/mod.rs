@@ -31,7 +31,7 @@ use crate::{
 /// the feature `rayon`, all cores share the blocks of `C`.
 ///
 /// On compute capability 8.0 and 9.0 (A100, H100, H200) large products in `f64` run on the tensor cores, which fuse and round like `fma`.
-/// Those in `f32` run on the other units of a multiprocessor: the tensor cores would round their factors.
+/// Those in `f32` run on the other units of a multiprocessor, unless [`GemmOptions::tensor_cores`] demands them.
 ///
 /// ```
 /// use warpsparse::{DenseLayout, Device, gemm};
@@ -69,8 +69,8 @@ pub fn gemm<'f, 'a, 'b, 'c, T: Scalar>(
 /// Computes [`gemm`] with the tile, the split-k and the units of the options.
 ///
 /// # Errors
-/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, split_k out of range, or tensor cores for `f32`;
-/// [`Unsupported`](crate::Error::Unsupported) if the options demand tensor cores and the GPU has none that speed up `f64`.
+/// As [`gemm`]; [`InvalidOption`](crate::Error::InvalidOption) for a tile without a kernel, or split_k out of range;
+/// [`Unsupported`](crate::Error::Unsupported) if the options demand tensor cores and the GPU has none for the type, or none that speed up `f64`.
 pub fn gemm_with<'f, 'a, 'b, 'c, T: Scalar>(
     options: &GemmOptions,
     alpha: impl IntoFactor<'f, T>,

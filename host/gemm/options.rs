@@ -14,8 +14,15 @@ pub struct GemmOptions {
     pub tile: Option<(u32, u32)>,
     /// The number of blocks, 1 to 64, that split the sums of a tile (split-k); `None` chooses by the sizes.
     pub split_k: Option<u32>,
-    /// Whether the tensor cores multiply. `None` takes the fastest kernel that is as exact as one of fused multiply-adds: for `f64` on
-    /// GPUs of compute capability 8.0 and 9.0, which have fast tensor cores for it, that can be one of theirs.
+    /// Whether the tensor cores multiply. `None` takes the fastest kernel of fused multiply-adds: for `f64` on GPUs of compute capability 8.0 and 9.0, which have fast
+    /// tensor cores for it, that can be one of theirs.
+    ///
+    /// In `f32` they do so on demand only, from compute capability 8.0 on. Each factor is split into two TF32 numbers of 11 bits, of which the tensor cores form
+    /// three products; their sums of 8 are added up in `f32`. Elements are about as exact as by fused multiply-adds: a factor loses at most its last bit, and there are fewer
+    /// roundings. Other than that:
+    /// - a factor below 2^-112 is off by up to 2^-136, as TF32 has no smaller numbers;
+    /// - results have other last bits, and those of a GPU are not those of the emulator, because nobody specifies in which order tensor cores add;
+    /// - a tile of `C` with elements that are not finite is computed again by fused multiply-adds, so these are what they always are, but take several times as long.
     pub tensor_cores: Option<bool>,
 }
 
@@ -34,7 +41,7 @@ impl GemmOptions {
         self
     }
 
-    /// Demands the tensor cores, or rules them out. Ignored on the CPU, except that there are none for `f32`.
+    /// Demands the tensor cores, or rules them out. Ignored on the CPU.
     #[must_use]
     pub fn tensor_cores(mut self, tensor_cores: bool) -> Self {
         self.tensor_cores = Some(tensor_cores);

@@ -1,6 +1,6 @@
 //! The kernel of a dense product on a GPU, its tile, and the number of blocks that split its sums.
 
-use kernels_gpu::{DType, Entry, gemm_dmma, gemm_tiles};
+use kernels_gpu::{DType, Entry, gemm_dmma, gemm_tf32, gemm_tiles};
 
 use super::GemmOptions;
 use crate::{Error, Order, Result};
@@ -12,11 +12,13 @@ pub(super) struct Tiling {
     pub(super) split_k: u32,
 }
 
-/// A kernel of either family.
+/// A kernel of one of the families.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel {
     /// On the tensor cores, in `f64`.
     Dmma(gemm_dmma::Key),
+    /// On the tensor cores, in `f32`.
+    Tf32(gemm_tf32::Key),
     /// By fused multiply-adds of the threads.
     Tiles(gemm_tiles::Key),
 }
@@ -37,9 +39,12 @@ pub(super) struct Task {
 const MAX_SPLITS: u32 = 64;
 
 impl Task {
-    /// Whether the GPU has tensor cores that multiply `f64` faster than its threads do. Those of other GPUs that have any are slow.
-    pub(super) fn has_f64_tensor_cores(&self) -> bool {
-        matches!(self.compute_capability, (8, 0) | (9, 0))
+    /// Whether the GPU has tensor cores for the type. In `f64`, those of other GPUs that have any are slower than their threads.
+    pub(super) fn has_tensor_cores(&self) -> bool {
+        match self.dtype {
+            DType::F32 => self.compute_capability >= (8, 0),
+            DType::F64 => matches!(self.compute_capability, (8, 0) | (9, 0)),
+        }
     }
 }
 
@@ -47,17 +52,21 @@ impl Kernel {
     /// All for such a product, each family from its largest tile on.
     fn all(task: Task) -> impl Iterator<Item = Self> {
         let orders = (task.orders.0 == Order::RowMajor, task.orders.1 == Order::RowMajor);
-        let has_tensor_cores = task.dtype == DType::F64 && task.has_f64_tensor_cores();
-        let dmma =
-            gemm_dmma::KEYS.iter().filter(move |key| has_tensor_cores && (key.a_by_rows, key.b_by_rows) == orders);
+        let on_tensor_cores = move |dtype| task.dtype == dtype && task.has_tensor_cores();
+        let dmma = gemm_dmma::KEYS.iter().filter(move |_| on_tensor_cores(DType::F64));
+        let dmma = dmma.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
+        let tf32 = gemm_tf32::KEYS.iter().filter(move |_| on_tensor_cores(DType::F32));
+        let tf32 = tf32.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
         let of_type = gemm_tiles::KEYS.iter().filter(move |key| key.dtype == task.dtype);
         let tiles = of_type.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
-        dmma.map(|&key| Self::Dmma(key)).chain(tiles.map(|&key| Self::Tiles(key)))
+        let on_tensor_cores = dmma.map(|&key| Self::Dmma(key)).chain(tf32.map(|&key| Self::Tf32(key)));
+        on_tensor_cores.chain(tiles.map(|&key| Self::Tiles(key)))
     }
 
     pub(super) fn entry(self) -> &'static Entry {
         match self {
             Self::Dmma(key) => key.entry(),
+            Self::Tf32(key) => key.entry(),
             Self::Tiles(key) => key.entry(),
         }
     }
@@ -66,18 +75,25 @@ impl Kernel {
     pub(super) fn tile(self) -> (u32, u32) {
         match self {
             Self::Dmma(gemm_dmma::Key { tile, .. }) => (tile.rows(), tile.cols()),
+            Self::Tf32(gemm_tf32::Key { tile, .. }) => (tile.rows(), tile.cols()),
             Self::Tiles(gemm_tiles::Key { tile, .. }) => (tile.rows(), tile.cols()),
         }
     }
 
     pub(super) fn uses_tensor_cores(self) -> bool {
-        matches!(self, Self::Dmma(_))
+        !matches!(self, Self::Tiles(_))
+    }
+
+    /// Whether the options must demand it.
+    pub(super) fn is_on_demand(self) -> bool {
+        matches!(self, Self::Tf32(_))
     }
 
     /// Places of the sums that are multiplied at a time.
     fn step(self) -> u32 {
         match self {
             Self::Dmma(_) => gemm_dmma::STEP,
+            Self::Tf32(_) => gemm_tf32::STEP,
             Self::Tiles(key) => key.tile.step,
         }
     }
@@ -86,6 +102,7 @@ impl Kernel {
     fn warps(self, blocks: u64) -> u64 {
         let (threads, most) = match self {
             Self::Dmma(gemm_dmma::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
+            Self::Tf32(gemm_tf32::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
             Self::Tiles(gemm_tiles::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
         };
         u64::from(threads / 32) * blocks.min(u64::from(most))
@@ -100,6 +117,8 @@ impl Kernel {
                 (128, 64) => 190,
                 _ => 170,
             },
+            // Not measured yet. There is one tile, so only splits are compared by it.
+            Self::Tf32(_) => 200,
             // As measured on an H200.
             Self::Tiles(gemm_tiles::Key { tile, .. }) => match tile.thread {
                 (8, 16) => 100,
@@ -117,14 +136,13 @@ impl Tiling {
         if split_k.is_some_and(|split_k| split_k == 0 || split_k > MAX_SPLITS) {
             return Err(Error::InvalidOption(format!("sums split among other than 1 to {MAX_SPLITS} blocks")));
         }
-        if tensor_cores == Some(true) && task.dtype == DType::F32 {
-            return Err(Error::InvalidOption("tensor cores for f32: there are kernels for f64".into()));
+        if tensor_cores == Some(true) && !task.has_tensor_cores() {
+            return Err(Error::Unsupported(why_no_tensor_cores(task)));
         }
-        if tensor_cores == Some(true) && !task.has_f64_tensor_cores() {
-            return Err(Error::Unsupported(why_no_tensor_cores(task.compute_capability)));
-        }
-        let allowed =
-            |candidate: &Self| tensor_cores.is_none_or(|wanted| candidate.kernel.uses_tensor_cores() == wanted);
+        let allowed = |Self { kernel, .. }: &Self| match tensor_cores {
+            Some(wanted) => kernel.uses_tensor_cores() == wanted,
+            None => !kernel.is_on_demand(),
+        };
         let cheapest = Self::candidates(task)
             .filter(|candidate| allowed(candidate) && tile.is_none_or(|tile| candidate.kernel.tile() == tile))
             .map(|candidate| Self { split_k: split_k.unwrap_or(candidate.split_k), ..candidate })
@@ -172,10 +190,12 @@ impl Tiling {
     }
 }
 
-/// Why no product runs on the tensor cores of such a GPU.
-pub(super) fn why_no_tensor_cores((major, minor): (u32, u32)) -> String {
-    match major {
-        ..8 => format!("compute capability {major}.{minor} has no tensor cores for f64"),
+/// Why no product of this type runs on the tensor cores of such a GPU.
+pub(super) fn why_no_tensor_cores(task: Task) -> String {
+    let (major, minor) = task.compute_capability;
+    match (major, task.dtype) {
+        (..8, DType::F32) => format!("compute capability {major}.{minor} has no tensor cores for f32"),
+        (..8, DType::F64) => format!("compute capability {major}.{minor} has no tensor cores for f64"),
         _ => format!("the tensor cores of compute capability {major}.{minor} do not speed up f64"),
     }
 }
@@ -230,13 +250,29 @@ mod tests {
         assert_eq!((largest.kernel.entry().name, largest.split_k), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
         assert_eq!(error(task, options().split_k(0)), "invalid option: sums split among other than 1 to 64 blocks");
         assert_eq!(error(task, options().split_k(65)), "invalid option: sums split among other than 1 to 64 blocks");
-        let refused = "invalid option: tensor cores for f32: there are kernels for f64";
-        assert_eq!(error(task, options().tensor_cores(true)), refused);
+        let refused = "invalid option: a tile of 64 x 64: there are 128 x 128";
+        assert_eq!(error(task, options().tile(64, 64).tensor_cores(true)), refused);
         let task = h200(DType::F64, [128; 3]);
         let tiles = "there are 128 x 128, 128 x 64, 64 x 64, 64 x 32, 32 x 32";
         assert_eq!(error(task, options().tile(3, 4)), format!("invalid option: a tile of 3 x 4: {tiles}"));
         let refused = "invalid option: a tile of 32 x 32: there are 128 x 128, 128 x 64, 64 x 64";
         assert_eq!(error(task, options().tile(32, 32).tensor_cores(true)), refused);
+    }
+
+    #[test]
+    fn products_in_single_precision_run_on_the_tensor_cores_on_demand() {
+        let kernel =
+            |task, options: GemmOptions| Tiling::choose(task, &options).map(|tiling| tiling.kernel.entry().name);
+        let (task, demanded) = (h200(DType::F32, [4096; 3]), GemmOptions::default().tensor_cores(true));
+        assert_eq!(kernel(task, demanded.clone()).unwrap(), "gemm_tf32_f32_128x128_a_rows_b_rows");
+        for options in [GemmOptions::default(), GemmOptions::default().tensor_cores(false)] {
+            assert_eq!(kernel(task, options).unwrap(), "gemm_tiles_f32_128x256_a_rows_b_rows");
+        }
+        let older = Task { compute_capability: (8, 6), ..task };
+        assert_eq!(kernel(older, demanded.clone()).unwrap(), "gemm_tf32_f32_128x128_a_rows_b_rows");
+        let turing = Task { compute_capability: (7, 5), ..task };
+        let refused = "not supported: compute capability 7.5 has no tensor cores for f32";
+        assert_eq!(kernel(turing, demanded).unwrap_err().to_string(), refused);
     }
 
     #[test]

@@ -196,6 +196,9 @@ pub mod edge_softmax;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_dmma"))]
 #[path = "gemm/gemm_dmma/mod.rs"]
 pub mod gemm_dmma;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tf32"))]
+#[path = "gemm/gemm_tf32/mod.rs"]
+pub mod gemm_tf32;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tiles"))]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
@@ -358,6 +361,7 @@ pub const FAMILIES: &[Family] = &[
     dropout::FAMILY,
     edge_softmax::FAMILY,
     gemm_dmma::FAMILY,
+    gemm_tf32::FAMILY,
     gemm_tiles::FAMILY,
     graph_attention::FAMILY,
     histogram::FAMILY,

@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use kernels_gpu::{
-    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tiles, spmm_bsr, spmm_csr, spmm_csr_reduce,
-    spmv_bsr, spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
+    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tf32, gemm_tiles, spmm_bsr, spmm_csr,
+    spmm_csr_reduce, spmv_bsr, spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
 };
 
 /// The families' files, as (name, text): a file that declares a family, and for a folder also the files beside it.
@@ -120,6 +120,11 @@ fn names_are_those_of_the_keys() {
         let (rows, cols, a, b) = (key.tile.rows(), key.tile.cols(), order(key.a_by_rows), order(key.b_by_rows));
         assert_eq!(key.entry().name, format!("gemm_dmma_f64_{rows}x{cols}_a_{a}_b_{b}"));
     }
+    for key in gemm_tf32::KEYS {
+        let order = |by_rows| if by_rows { "rows" } else { "cols" };
+        let (rows, cols, a, b) = (key.tile.rows(), key.tile.cols(), order(key.a_by_rows), order(key.b_by_rows));
+        assert_eq!(key.entry().name, format!("gemm_tf32_f32_{rows}x{cols}_a_{a}_b_{b}"));
+    }
 }
 
 /// Every key stands for an entry of its own.
@@ -134,7 +139,7 @@ fn keys_are_unique() {
     }
     check!(cg_csr cg_mixed cg_persistent cg_steps compact csr_canonical csr_kronecker csr_merge csr_select);
     check!(bsr_to_csr bsr_values csr_to_bsr csr_to_coo csr_to_dia csr_to_ell padded_to_csr);
-    check!(csr_sort_rows csr_structure csr_transpose dense_copy gemm_dmma gemm_tiles histogram matrix_diagonal matrix_scale);
+    check!(csr_sort_rows csr_structure csr_transpose dense_copy gemm_dmma gemm_tf32 gemm_tiles histogram matrix_diagonal matrix_scale);
     check!(prefix_sum radix_count radix_sort run_sums spgemm_bitmap spgemm_gather spgemm_hash spgemm_rows);
     check!(spgemm_short spgemm_values spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector);
     check!(spmm_bsr spmv_bsr spmv_dia spmv_ell triplets vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);

@@ -15,14 +15,14 @@ pub(crate) struct GemmResult {
     #[serde(flatten)]
     shape: Shape,
     dtype: DTypeName,
-    /// The default kernel, or the ladder from the bottom, with that kernel last.
+    /// The default kernel, last; before it that of `f32` on the tensor cores, and before that the ladder from the bottom.
     kernels: Vec<KernelReport>,
     baselines: Vec<BaselineReport>,
 }
 
 #[derive(Serialize)]
 pub(crate) struct KernelReport {
-    /// The rung, `tiles` for the kernel on top of them, or `cpu`.
+    /// The rung, `tensor-cores` for the kernel that the options demand, `tiles` for the default one, or `cpu`.
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) product: GemmReport,

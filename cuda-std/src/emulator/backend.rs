@@ -6,7 +6,7 @@ pub(crate) use super::{access::SharedAddress, hopper::*, wgmma::Descriptor};
 use super::{
     access::{from_bits, read, read_narrow, to_bits, write},
     atomics::Atomic,
-    mma::Fragments,
+    mma::{Fragments, of_tf32},
     report::FindingKind,
     shadow::Touch,
     thread::{Place, Thread, with_current},
@@ -147,6 +147,16 @@ products! {
     m16n8k4_f64: 16 x 4, 2 1 4;
     m16n8k8_f64: 16 x 8, 4 2 4;
     m16n8k16_f64: 16 x 16, 8 4 4;
+}
+
+#[track_caller]
+pub(crate) unsafe fn m16n8k8_tf32(a: [f32; 4], b: [f32; 2], c: [f32; 4]) -> [f32; 4] {
+    let place = Location::caller();
+    with_current(|thread| {
+        thread.fragments.set(Fragments::new(&a.map(of_tf32), &b.map(of_tf32), &c.map(f64::from)));
+        thread.warp_operation(WarpOperation::MultiplyTf32, u32::MAX, 0, place);
+        thread.fragments.get().c.map(|element| element as f32)
+    })
 }
 
 pub(crate) fn fma_f32(a: f32, b: f32, c: f32) -> f32 {

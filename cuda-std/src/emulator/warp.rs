@@ -23,6 +23,8 @@ pub(crate) enum WarpOperation {
         m: usize,
         k: usize,
     },
+    /// A product of 16 x 8 by 8 x 8 in TF32.
+    MultiplyTf32,
 }
 
 /// Lanes that have arrived at one operation.
@@ -167,6 +169,7 @@ impl Thread {
                 thread.output.set((warp[from as usize].input.get(), source.is_some()));
             }),
             WarpOperation::Multiply { m, k } => mma::multiply(warp, m, k),
+            WarpOperation::MultiplyTf32 => mma::multiply_tf32(warp),
         }
     }
 

@@ -122,3 +122,48 @@ mod larger {
     }
 }
 pub(crate) use larger::{m16n8k4_f64, m16n8k8_f64, m16n8k16_f64};
+
+#[cfg(not(cuda_arch = "75"))]
+#[inline(always)]
+pub(crate) unsafe fn m16n8k8_tf32(a: [f32; 4], b: [f32; 2], c: [f32; 4]) -> [f32; 4] {
+    let mut d = [0.0; 4];
+    // SAFETY: all lanes come here, by the caller's promise.
+    unsafe {
+        asm!(
+            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {{{0}, {1}, {2}, {3}}}, {{{4}, {5}, {6}, {7}}}, {{{8}, {9}}}, {{{0}, {1}, {2}, {3}}};",
+            inout(reg32) c[0] => d[0], inout(reg32) c[1] => d[1], inout(reg32) c[2] => d[2], inout(reg32) c[3] => d[3],
+            in(reg32) a[0].to_bits(), in(reg32) a[1].to_bits(), in(reg32) a[2].to_bits(), in(reg32) a[3].to_bits(),
+            in(reg32) b[0].to_bits(), in(reg32) b[1].to_bits(),
+            options(nomem, nostack)
+        );
+    }
+    d
+}
+
+/// Turing has no tensor cores for TF32. Its sums here are rounded, not cut off.
+#[cfg(cuda_arch = "75")]
+#[inline(always)]
+pub(crate) unsafe fn m16n8k8_tf32(a: [f32; 4], b: [f32; 2], mut c: [f32; 4]) -> [f32; 4] {
+    use crate::warp::{WARP_SIZE, warp_shuffle_idx};
+    let lane = super::lane_id();
+    let tf32 = |number: f32| f32::from_bits(number.to_bits() & 0xffff_e000);
+    // SAFETY: all lanes come here, by the caller's promise.
+    let of_lane = |number, lane| unsafe { warp_shuffle_idx(u32::MAX, tf32(number), lane, WARP_SIZE).0 };
+    let mut place = 0;
+    while place < 8 {
+        let (source, [top, bottom], b) = match place {
+            0..4 => (place, [a[0], a[1]], b[0]),
+            _ => (place - 4, [a[2], a[3]], b[1]),
+        };
+        let [top, bottom] = [of_lane(top, lane / 4 * 4 + source), of_lane(bottom, lane / 4 * 4 + source)];
+        let [left, right] = [of_lane(b, lane % 4 * 8 + source), of_lane(b, lane % 4 * 8 + 4 + source)];
+        c = [
+            super::fma_f32(top, left, c[0]),
+            super::fma_f32(top, right, c[1]),
+            super::fma_f32(bottom, left, c[2]),
+            super::fma_f32(bottom, right, c[3]),
+        ];
+        place += 1;
+    }
+    c
+}

@@ -28,7 +28,7 @@ pub(crate) use self::{
         SharedAddress, commit_copies, load, load_readonly_narrow, prefetch, shared_copy_async, shared_declare,
         shared_dynamic, shared_load, shared_offset, shared_store, store, wait_copies,
     },
-    mma::{m8n8k4_f64, m16n8k4_f64, m16n8k8_f64, m16n8k16_f64},
+    mma::{m8n8k4_f64, m16n8k4_f64, m16n8k8_f64, m16n8k8_tf32, m16n8k16_f64},
     wgmma::{
         m64n128k8_tf32, m64n128k8_tf32_add, m64n128k16_bf16, m64n128k16_bf16_add, m64n128k16_f16, m64n128k16_f16_add,
     },

@@ -357,3 +357,22 @@ pub unsafe fn products(input: *const f64, out: *mut f64) {
         mem::store_v4(out.add(10), [d10, d11, d12, d13]);
     }
 }
+
+/// Numbers that each thread of [`products_tf32`] reads, and those that it writes.
+pub const FRAGMENTS_TF32: (u32, u32) = (10, 4);
+
+/// A product of TF32 numbers by each of two warps, whose lanes bring four elements of `A`, two of `B` and four of `C`.
+///
+/// # Safety
+/// The rules at the head of this module: [`FRAGMENTS_TF32`] for each of 64 threads.
+#[kernel]
+pub unsafe fn products_tf32(input: *const f32, out: *mut f32) {
+    let i = thread::thread_idx_x() as usize;
+    // SAFETY: each thread has its part; all lanes come to the product.
+    unsafe {
+        let load = |place: usize| mem::load_readonly(input.add(const { FRAGMENTS_TF32.0 as usize } * i + place));
+        let a = [load(0), load(1), load(2), load(3)];
+        let d = mma::m16n8k8_tf32(a, [load(4), load(5)], [load(6), load(7), load(8), load(9)]);
+        mem::store_v4(out.add(const { FRAGMENTS_TF32.1 as usize } * i), d);
+    }
+}

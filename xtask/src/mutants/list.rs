@@ -843,6 +843,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "gemm",
+        "gemm/gemm_tf32/product.rs",
+        "the small parts of B are left out",
+        "add([a[0].large, a[1].large], b.small);",
+        "add([a[0].small, a[1].small], b.small);",
+    ),
+    mutant(
+        "gemm",
+        "gemm/gemm_tf32/mod.rs",
+        "tiles with infinities are not computed again",
+        "if !is_finite(&sums) {",
+        "if !is_finite(&sums) && args.split_k > 64 {",
+    ),
+    mutant(
+        "gemm",
         "gemm/gemm_tiles/operand.rs",
         "a column beyond the last is copied",
         "self.col + cols < self.sizes.1;",

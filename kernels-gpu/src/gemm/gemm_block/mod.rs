@@ -7,7 +7,7 @@ mod position;
 mod split_k;
 
 pub(crate) use self::{
-    output::write,
+    output::{write, write_group},
     pipeline::{CopiedOperand, StagedPart, StagedProduct, multiply},
     position::{part_of_sums, position},
     split_k::add_splits,

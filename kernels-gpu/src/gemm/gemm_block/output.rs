@@ -39,7 +39,7 @@ pub(crate) unsafe fn write<T: Scalar, S: ThreadSums<T>>(sums: &S, args: &GemmArg
 /// The columns from `at` on that exist are nobody else's.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn write_group<T: Scalar>(
+pub(crate) unsafe fn write_group<T: Scalar>(
     args: &GemmArgs<T>,
     at: *mut T,
     cols: u32,

@@ -1,7 +1,7 @@
 //! The kernels of [`selftest`](crate::selftest), with results worked out in plain Rust.
 
 use super::{Before, Case, case};
-use crate::selftest::{FRAGMENTS, PIPELINE_INPUT, WARP_RESULTS};
+use crate::selftest::{FRAGMENTS, FRAGMENTS_TF32, PIPELINE_INPUT, WARP_RESULTS};
 
 /// A row for each kernel.
 #[must_use]
@@ -38,6 +38,7 @@ pub fn selftests() -> Vec<Case> {
         copy_pipeline(),
         copy_doubles(),
         products(),
+        products_tf32(),
     ]
 }
 
@@ -195,4 +196,29 @@ fn products() -> Case {
     }
     assert_ne!(results, in_reverse, "the order would not show");
     case!(selftest::products(input: input(words_f64(input_numbers)), out: output(words_f64(results))))
+}
+
+/// Integers, whose sums are exact in any order. Those that are multiplied have bits in the places that TF32 ignores.
+fn products_tf32() -> Case {
+    let (read, written) = (FRAGMENTS_TF32.0 as usize, FRAGMENTS_TF32.1 as usize);
+    let number = |i: usize| (i * 7 % 19) as f32 - 9.0;
+    let with_ignored_bits = |i: usize| match i % read {
+        0..6 => f32::from_bits(number(i).to_bits() | (i as u32).wrapping_mul(2_654_435_761) >> 19),
+        _ => number(i),
+    };
+    let mut results = vec![0.0; 64 * written];
+    for warp in 0..2 {
+        let brought = |lane: usize, place: usize| number((32 * warp + lane) * read + place);
+        for row in 0..16 {
+            for col in 0..8 {
+                let (lane, place) = (4 * (row % 8) + col / 2, 2 * (row / 8) + col % 2);
+                let a = |p: usize| brought(4 * (row % 8) + p % 4, row / 8 + 2 * (p / 4));
+                let b = |p: usize| brought(4 * col + p % 4, 4 + p / 4);
+                let sum = brought(lane, 6 + place) + (0..8).map(|p| a(p) * b(p)).sum::<f32>();
+                results[(32 * warp + lane) * written + place] = sum;
+            }
+        }
+    }
+    let numbers = words_f32((0..64 * read).map(with_ignored_bits));
+    case!(selftest::products_tf32(input: input(numbers), out: output(words_f32(results))))
 }
