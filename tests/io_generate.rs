@@ -339,7 +339,7 @@ fn laplacians_of_graphs() {
             .unwrap_err();
     assert!(matches!(error, Error::InvalidOption(_)), "{error}");
     // From a file.
-    let file = "tests/data/dwt_992.mtx.gz";
+    let file = "tests/data/dwt_992.mtx.xz";
     let [read, laplacian] = [file, &format!("gen:graphlap:{file}")].map(load::<f64>);
     assert_eq!(laplacian, generate::graph_laplacian(&read).unwrap());
 }
@@ -639,7 +639,7 @@ fn texts_and_sources_correspond() {
 fn a_file_is_a_source_too() {
     let folder = std::env::var_os("WARPSPARSE_TEST_DATA").map(std::path::PathBuf::from);
     let folder = folder.unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data").into());
-    let source = MatrixSource::File(folder.join("dwt_992.mtx.gz"));
+    let source = MatrixSource::File(folder.join("dwt_992.mtx.xz"));
     let mut last = (0, 0);
     let matrix: CsrMatrix<f32> = source.load_with_progress(|read, total| last = (read, total)).unwrap();
     assert_eq!((matrix.nrows(), matrix.nnz()), (992, 16_744));

@@ -443,7 +443,7 @@ fn progress_counts_the_bytes_of_the_file() {
 fn real_files() {
     for (name, rows, nnz, longest, shortest, sum) in [
         ("bcsstk16.mtx.xz", 4884, 290_378, 81, 1, 286_075_903_727.538_7),
-        ("dwt_992.mtx.gz", 992, 16_744, 18, 8, 16_744.0),
+        ("dwt_992.mtx.xz", 992, 16_744, 18, 8, 16_744.0),
         ("cora.mtx.gz", 2708, 13_264, 169, 2, 13_264.0),
     ] {
         let a = CsrMatrix::<f64>::read_matrix_market(data(name)).unwrap();

@@ -75,15 +75,15 @@ const DIFFUSION: &[&str] = &[
 const FILES: &[&str] = &[
     "bcsstk16.mtx.xz",
     "copter2.mtx.xz",
-    "4elt.mtx.gz",
-    "dwt_992.mtx.gz",
+    "4elt.mtx.xz",
+    "dwt_992.mtx.xz",
     "NotreDame_www.mtx.xz",
     "cora.mtx.gz",
-    "pubmed.mtx.gz",
+    "pubmed.mtx.xz",
 ];
 
 /// Those of them without weights: what graph networks work on.
-const GRAPHS: &[&str] = &["cora.mtx.gz", "pubmed.mtx.gz", "NotreDame_www.mtx.xz"];
+const GRAPHS: &[&str] = &["cora.mtx.gz", "pubmed.mtx.xz", "NotreDame_www.mtx.xz"];
 
 /// Where the files lie in the repository, and beside the command in a bundle.
 const DATA_FOLDERS: &[&str] = &["tests/data", "data"];
@@ -145,6 +145,6 @@ mod tests {
         assert!(GRAPHS.iter().all(|graph| FILES.contains(graph)));
         assert_eq!(Suite::Dense.sources(None).unwrap().len(), GENERATED.len() + GRAPHS.len());
         assert_eq!(Suite::Bytes.sources(None).unwrap().len(), BYTES.len() + GRAPHS.len());
-        assert_eq!(missing(sources.last().unwrap()).unwrap(), Path::new("elsewhere/pubmed.mtx.gz"));
+        assert_eq!(missing(sources.last().unwrap()).unwrap(), Path::new("elsewhere/pubmed.mtx.xz"));
     }
 }

@@ -70,7 +70,7 @@ fn assert_figures(figures: &Value, matrix: &CsrMatrix<f64>) {
 #[test]
 fn rows_and_columns_are_permuted() {
     let (out, order) = (scratch("rcm.mtx.gz"), scratch("rcm.txt"));
-    let matrix = data("dwt_992.mtx.gz");
+    let matrix = data("dwt_992.mtx.xz");
     let text = done(&[&matrix, &out, "--method", "rcm", "--order-out", &order, "--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&report["schema"], &report["version"]), (&"warpsparse.reorder".into(), &1.into()));

@@ -321,9 +321,9 @@ fn multigrid_of_meshes_graphs_and_jumps() {
     let laplacian = |name: &str| format!("gen:graphlap:{}", data(name));
     // At most so many iterations, and times the entries of the matrix. Measured: 13, 11, 23, 22 and 21.
     for (matrix, most, complexity) in [
-        (laplacian("4elt.mtx.gz"), 16.0, 1.5),
+        (laplacian("4elt.mtx.xz"), 16.0, 1.5),
         (laplacian("copter2.mtx.xz"), 16.0, 1.5),
-        (laplacian("pubmed.mtx.gz"), 30.0, 2.0),
+        (laplacian("pubmed.mtx.xz"), 30.0, 2.0),
         ("gen:jump3d:20:1e6".into(), 30.0, 2.0),
         ("gen:aniso2d:100:0.001".into(), 30.0, 2.0),
     ] {

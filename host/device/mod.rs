@@ -116,7 +116,7 @@ impl Device {
     /// Returns the CUDA device number `index`, in the driver's order.
     ///
     /// The first call for a device creates its context, which takes tenths of a second. Kernels are loaded at their
-    /// first use. On GPUs of compute capability 8.x and 9.x they are machine code, which loads in a millisecond or two.
+    /// first use. On GPUs of compute capability 9.x they are machine code, which loads in a millisecond or two.
     /// On other GPUs, with a driver older than CUDA 13.0, or if the environment variable `WARPSPARSE_PTX` is 1, the
     /// driver compiles them and caches the result.
     ///

@@ -35,7 +35,7 @@ impl Adjacency {
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`InvalidOption`](Error::InvalidOption) for a dropout rate outside of [0, 1), if
     /// there is no head, or the columns of the features are 0 or no multiple of the heads; [`DeviceMismatch`](Error::DeviceMismatch);
-    /// [`OutOfMemory`](Error::OutOfMemory); [`Unsupported`](Error::Unsupported) on a GPU, and for sizes beyond the limits of a launch.
+    /// [`OutOfMemory`](Error::OutOfMemory); [`Unsupported`](Error::Unsupported) for sizes beyond the limits of a launch.
     pub fn attention<'o, 's, T: Scalar>(
         &self,
         attention: &Attention,

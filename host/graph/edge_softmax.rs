@@ -14,7 +14,7 @@ impl Adjacency {
     ///
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch) if the sizes do not match; [`DeviceMismatch`](crate::Error::DeviceMismatch);
-    /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Unsupported`](crate::Error::Unsupported) on a GPU, and for sizes beyond the limits of a launch.
+    /// [`OutOfMemory`](crate::Error::OutOfMemory); [`Unsupported`](crate::Error::Unsupported) for sizes beyond the limits of a launch.
     pub fn edge_softmax<'x, 'y, T: Scalar>(
         &self,
         x: impl Into<DenseRef<'x, T>>,

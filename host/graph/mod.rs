@@ -23,7 +23,7 @@ use crate::{
 /// row. Values of edges are dense matrices of one row for each edge and one column for each head. Where operations have several heads, a row of
 /// a dense matrix holds the elements of the first head, then those of the second, and so on.
 ///
-/// All operations run on the CPU and in the emulator; not on a GPU yet. Their sums have a fixed order: the same input gives the same bits.
+/// Sums have a fixed order: the same input gives the same bits.
 ///
 /// ```
 /// use warpsparse::{CsrMatrix, Device};

@@ -33,7 +33,7 @@ impl Adjacency {
     /// # Errors
     /// [`LengthMismatch`](crate::Error::LengthMismatch) if the sizes do not match; [`InvalidOption`](crate::Error::InvalidOption) if there is no head, or
     /// the columns of `x` are no multiple of the heads; [`DeviceMismatch`](crate::Error::DeviceMismatch); [`OutOfMemory`](crate::Error::OutOfMemory);
-    /// [`Unsupported`](crate::Error::Unsupported) on a GPU, and for sizes beyond the limits of a launch.
+    /// [`Unsupported`](crate::Error::Unsupported) for sizes beyond the limits of a launch.
     pub fn sddmm<'f, 'x, 'y, 'v, T: Scalar>(
         &self,
         alpha: impl IntoFactor<'f, T>,

@@ -74,8 +74,7 @@ impl<T: Scalar> Adam<T> {
     /// Updates the moments and the weights. Queued on the stream of `weights` without waiting; `O(n)` work.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver);
-    /// [`Unsupported`](Error::Unsupported) on a GPU.
+    /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
     pub fn update<'a, 'b>(
         &mut self,
         step: &StepCounter,

@@ -63,7 +63,7 @@ impl Labels {
 ///
 /// # Errors
 /// [`LengthMismatch`](Error::LengthMismatch) unless the logits have the rows and classes of the labels; [`DeviceMismatch`](Error::DeviceMismatch),
-/// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`Unsupported`](Error::Unsupported) on a GPU.
+/// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
 pub fn cross_entropy<'a, T: Scalar>(
     logits: impl Into<DenseRef<'a, T>>,
     labels: &Labels,

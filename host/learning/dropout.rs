@@ -56,7 +56,7 @@ impl Dropout {
     /// Drops elements of `y` in place. Queued on its stream without waiting; `O(n)` work.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver); [`Unsupported`](Error::Unsupported) on a GPU.
+    /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
     pub fn apply<'a, T: Scalar>(&self, step: &StepCounter, y: impl Into<DeviceSliceMut<'a, T>>) -> Result<()> {
         self.run(step, None, y.into())
     }

@@ -28,8 +28,7 @@ use crate::{
 /// Queued on the stream of `gradient` without waiting; `O(n)` work.
 ///
 /// # Errors
-/// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver);
-/// [`Unsupported`](crate::Error::Unsupported) on a GPU.
+/// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
 pub fn map_backward<'a, 'b, T: Scalar>(
     map: Map<T>,
     x: impl Into<DeviceSlice<'b, T>>,

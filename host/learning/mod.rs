@@ -14,9 +14,6 @@
 //! [`StepCounter`] on the device, so a whole step can be recorded once as a [`Graph`](crate::Graph). All results are deterministic: the same
 //! data and seeds give the same weights to the bit on the same device.
 //!
-//! New kernels, on the CPU and in the emulator; not on a GPU yet, where all but [`glorot_uniform`] and [`StepCounter`] are
-//! [`Unsupported`](crate::Error::Unsupported).
-//!
 //! ```
 //! use warpsparse::{
 //!     Device, gemm,

@@ -13,7 +13,7 @@ pub(crate) mod uploads;
 
 use std::{process::ExitCode, sync::LazyLock};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use warpsparse::{Device, Scalar};
 
 pub(crate) use self::sums::{assert_exact, assert_within};

@@ -20,13 +20,12 @@ pub(crate) struct Kept {
     pub(crate) cubins: &'static [Arch],
 }
 
-/// The library's PTX, with machine code for data centres' GPUs of compute capability 8.x and 9.x, and that of the ladders, which drivers
-/// compile.
+/// The library's PTX, with machine code for the GPUs of compute capability 9.x that it is measured on, and that of the ladders. Drivers compile the rest.
 pub(crate) fn kept(root: &Path) -> [Kept; 2] {
     let library = library::prebuilt(root);
     let ladders = ladders::prebuilt(&root.join("ladders"));
     [
-        Kept { prebuilt: library, families: kernels_gpu::FAMILIES, cubins: &[Arch::Sm80, Arch::Sm90] },
+        Kept { prebuilt: library, families: kernels_gpu::FAMILIES, cubins: &[Arch::Sm90] },
         Kept { prebuilt: ladders, families: ladder_kernels::FAMILIES, cubins: &[] },
     ]
 }

@@ -91,7 +91,8 @@ fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, versio
     if update {
         prebuilt.keep_cubins(&cubins, version)?;
         let ceilings = Ceilings { schema: 1, ptxas: version.to_owned(), registers: measured };
-        fs::write(&path, serde_json::to_string_pretty(&ceilings)? + "\n")?;
+        // A line for each architecture.
+        fs::write(&path, serde_json::to_string(&ceilings)?.replace("},", "},\n") + "\n")?;
     }
     if !problems.is_empty() {
         bail!(

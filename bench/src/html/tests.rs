@@ -40,7 +40,7 @@ fn report(benchmark: &str, results: Vec<Value>) -> Value {
             "peak_f32_tflop_per_s": 60.0 },
         "method": { "repeats": 50, "cache": "cold", "baselines": ["cuSPARSE 12.5"], "text": "Medians of 50." },
         "results": results,
-        "skipped": [{ "what": "pubmed", "reason": "data/pubmed.mtx.gz is not there" }],
+        "skipped": [{ "what": "pubmed", "reason": "data/pubmed.mtx.xz is not there" }],
     })
 }
 
@@ -74,7 +74,7 @@ fn the_page_shows_the_figures_and_escapes_names() {
     assert!(page.contains(">2.00×<") && page.contains(">1.25×<"));
     assert!(page.contains("slower on <b class=\"bad\">1</b> of 3, lowest 0.50× on a&lt;b&gt;"));
     assert!(page.contains("Where we are slower: 1 of 4"));
-    assert!(page.contains("data/pubmed.mtx.gz is not there"));
+    assert!(page.contains("data/pubmed.mtx.xz is not there"));
     // Three cases by three kernels in f32, one in f64; both beneath a copy and only f32 beneath a peak.
     assert!(page.contains("9 measurements") && page.contains("3 measurements"));
     assert_eq!([page.matches("class=\"limit\"").count(), page.matches("60.0 TFLOP/s</text>").count()], [3, 1]);
