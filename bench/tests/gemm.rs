@@ -55,7 +55,7 @@ fn the_ladder_sets_kernels_side_by_side() {
         let names: Vec<_> = kernels.iter().map(|kernel| kernel["name"].as_str().unwrap()).collect();
         let below =
             ["naive", "shared-tile", "thread-tile1d", "thread-tile2d", "vectorised", "double-buffered", "warp-tile"];
-        assert_eq!(names, [&below[..], &["async-copies", "tiles"]].concat());
+        assert_eq!(names, [&below[..], &["async-copies", "tensor-cores", "tiles"]].concat());
         assert_eq!(kernels[0]["kernel"], "sgemm_ladder_naive");
         for kernel in kernels {
             assert!(number(kernel, "error_over_bound") <= 1.0 && kernel["ratio"] == Value::Null, "{kernel}");
