@@ -117,7 +117,7 @@ fn dia_that_pays<T: Scalar, O: Offset>(
     Ok(Some((chosen, Place { spmv_bytes: in_dia, other: Some((stored, Dense::None)) })))
 }
 
-/// `None` of what would be mostly padding, or has no room beside the matrix in CSR.
+/// Returns `None` for a format that would be mostly padding, or does not fit into memory beside the matrix in CSR.
 fn that_fits<M>(made: Result<M>) -> Result<Option<M>> {
     match made {
         Ok(made) => Ok(Some(made)),
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(formats(&in_blocks(100, few), &timed), [Narrow, Packed]);
         assert_eq!(formats(&in_blocks(102, few), &timed), [Narrow, Packed, blocks]);
         assert_eq!(formats(&CsrMatrix::<f32, u64>::from(&in_blocks(102, few)), &timed), [Narrow, Packed, blocks]);
-        // 24 blocks of 3 x 3 with 72 values, which are distinct but fewer than 256.
+        // Eight blocks of 3 x 3 with 72 values, which are distinct but fewer than 256.
         assert_eq!(formats(&in_blocks(102, many), &timed), [Narrow, Packed, blocks]);
         assert_eq!(formats(&in_blocks(99_999, few), &timed), [Packed, blocks]);
         // Other kernels than packed ones are asked for.

@@ -22,7 +22,7 @@ pub struct GemmOptions {
     /// roundings. Other than that:
     /// - a factor below 2^-112 is off by up to 2^-136, as TF32 has no smaller numbers;
     /// - results have other last bits, and those of a GPU are not those of the emulator, because nobody specifies in which order tensor cores add;
-    /// - a tile of `C` with elements that are not finite is computed again by fused multiply-adds, so these are what they always are, but take several times as long.
+    /// - a tile of `C` with an infinity or a NaN is recomputed with fused multiply-adds, so these elements are those of ordinary `f32` arithmetic, but the tile takes longer.
     pub tensor_cores: Option<bool>,
 }
 
