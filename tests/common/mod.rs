@@ -59,8 +59,7 @@ pub(crate) fn on_gpu(name: &str, body: impl FnOnce(&Device) + Send + 'static) ->
     let required = std::env::var("WARPSPARSE_REQUIRE_GPU").is_ok_and(|value| value == "1");
     let without_gpu = !required && GPU.is_err();
     let run = move || {
-        GPU.as_ref()?;
-        body(&Device::cuda(0)?);
+        body(GPU.as_ref()?);
         Ok(())
     };
     Trial::test(format!("{name}::cuda"), run).with_ignored_flag(without_gpu)
