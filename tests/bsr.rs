@@ -6,7 +6,7 @@ mod common;
 use std::process::ExitCode;
 
 use common::{
-    Random, assert_exact, assert_within,
+    Random, assert_exact, assert_within, bits,
     dense::{self, Dense, check, check_exact, old},
     integers, matrices, on_every_device, properties,
     sums::reference_spmv,
@@ -72,10 +72,6 @@ fn product<T: Scalar>(matrix: &DeviceMatrix<T>, alpha: T, x: &[T], beta: T, y: &
     let mut y = device.upload_vec(y).unwrap();
     matrix.spmv(alpha, &device.upload_vec(x).unwrap(), beta, &mut y).unwrap();
     y.to_vec().unwrap()
-}
-
-fn bits<T: Scalar>(values: &[T]) -> Vec<u64> {
-    values.iter().map(|value| value.to_f64().to_bits()).collect()
 }
 
 /// Every size, on matrices without blocks too: exact with integers, and within rounding.

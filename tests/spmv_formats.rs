@@ -5,7 +5,7 @@ mod common;
 use std::process::ExitCode;
 
 use common::{
-    Random, assert_exact, assert_within,
+    Random, assert_exact, assert_within, bits,
     extremes::{self, Additions},
     integers, matrices, on_device, on_every_device, on_gpu, other, properties,
     sums::reference_spmv,
@@ -578,10 +578,6 @@ fn an_infinite_factor_stays_in_rows_of_hyb(device: &Device) {
         let y = product(&uploaded, f64::INFINITY, &[1.0, 5.0], 0.0, &[0.0; 2]);
         assert_eq!(y[0], f64::INFINITY, "{width} slots");
     }
-}
-
-fn bits<T: Scalar>(values: &[T]) -> Vec<u64> {
-    values.iter().map(|value| value.to_f64().to_bits()).collect()
 }
 
 fn auto_keeps_csr(cpu: &Device) {

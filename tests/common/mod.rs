@@ -70,6 +70,11 @@ pub(crate) fn run(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
+/// The bits of numbers, as those of `f64`.
+pub(crate) fn bits<T: Scalar>(values: &[T]) -> Vec<u64> {
+    values.iter().map(|value| value.to_f64().to_bits()).collect()
+}
+
 /// A reproducible sequence of numbers in [-1, 1): Knuth's 64-bit linear congruential generator.
 pub(crate) struct Random(pub(crate) u64);
 
