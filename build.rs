@@ -32,6 +32,8 @@ mod cuda {
         path::{Path, PathBuf},
     };
 
+    use cuda_builder::Arch;
+
     /// Writes what host/ptx.rs includes: `embedded.rs`, the table, and `text.rs`, which reads texts. The files are compressed, a tenth of the size or less.
     pub(crate) fn embed() -> Result<(), Box<dyn Error>> {
         let dir = |name| env::var_os(name).map(PathBuf::from).ok_or(format!("cargo did not set {name}"));
@@ -43,9 +45,10 @@ mod cuda {
         let mut table = String::from("pub(crate) static EMBEDDED: &[EmbeddedModule] = &[\n");
         for ready in prebuilt.load_or_build(&out_dir)? {
             let (family, arch) = (&ready.file.family, ready.file.arch.compute_capability());
+            let only_there = ready.file.arch == Arch::Sm90a;
             let ptx = include(&ready.ptx);
             let cubin = ready.cubin.map_or("None".to_owned(), |cubin| format!("Some({})", include(&cubin)));
-            writeln!(table, "    EmbeddedModule {{ family: {family:?}, arch: {arch}, ptx: {ptx}, cubin: {cubin} }},")?;
+            writeln!(table, "    EmbeddedModule {{ family: {family:?}, arch: {arch}, only_there: {only_there}, ptx: {ptx}, cubin: {cubin} }},")?;
         }
         table += "];\n";
         fs::write(out_dir.join("embedded.rs"), table)?;

@@ -23,6 +23,8 @@ pub(crate) struct EmbeddedModule {
     pub(crate) family: &'static str,
     /// The oldest device that runs it: ten times the major compute capability plus the minor one.
     pub(crate) arch: u32,
+    /// Whether no newer device runs it.
+    only_there: bool,
     /// Its PTX, as `cuda_builder` keeps it; if its text begins with an empty line, it is the differences from that of the module of the family for
     /// the next older architecture.
     ptx: &'static [u8],
@@ -64,15 +66,17 @@ pub(crate) fn isa(text: &str) -> &str {
 }
 
 /// Returns the module of this family for a device of this compute capability (major, minor): the one for the newest
-/// architecture that the device supports. `None` if the device is older than all of them.
+/// architecture that the device supports. `None` if there is none.
 pub(crate) fn best_for(family: &str, compute_capability: (u32, u32)) -> Option<&'static EmbeddedModule> {
     best_of(EMBEDDED, family, compute_capability)
 }
 
 fn best_of<'a>(modules: &'a [EmbeddedModule], family: &str, (major, minor): (u32, u32)) -> Option<&'a EmbeddedModule> {
+    let device = 10 * major + minor;
     modules
         .iter()
-        .filter(|module| module.family == family && module.arch <= 10 * major + minor)
+        .filter(|module| module.family == family)
+        .filter(|module| module.arch <= device && (module.arch == device || !module.only_there))
         .max_by_key(|module| module.arch)
 }
 
@@ -83,9 +87,15 @@ mod tests {
     use super::*;
 
     const fn module(family: &'static str, arch: u32) -> EmbeddedModule {
-        EmbeddedModule { family, arch, ptx: &[], cubin: None }
+        EmbeddedModule { family, arch, only_there: false, ptx: &[], cubin: None }
     }
-    const MODULES: &[EmbeddedModule] = &[module("a", 90), module("a", 75), module("b", 80), module("a", 80)];
+    const MODULES: &[EmbeddedModule] = &[
+        module("a", 90),
+        module("a", 75),
+        module("b", 80),
+        module("a", 80),
+        EmbeddedModule { only_there: true, ..module("d", 90) },
+    ];
 
     #[test]
     fn the_newest_module_that_the_device_understands_is_chosen() {
@@ -97,13 +107,15 @@ mod tests {
         assert_eq!(chosen("a", (7, 0)), None);
         assert_eq!(chosen("b", (7, 5)), None);
         assert_eq!(chosen("c", (9, 0)), None);
+        assert_eq!([(8, 9), (9, 0), (10, 0)].map(|device| chosen("d", device)), [None, Some(90), None]);
     }
 
     #[test]
     fn the_texts_are_those_of_the_manifest() {
         let manifest: Manifest = serde_json::from_str(include_str!("../ptx/manifest.json")).unwrap();
         for module in EMBEDDED {
-            let name = format!("{}.sm_{}.ptx", module.family, module.arch);
+            let suffix = if module.only_there { "a" } else { "" };
+            let name = format!("{}.sm_{}{suffix}.ptx", module.family, module.arch);
             assert!(manifest.files[&name].is_of(&module.text()), "{name}: run `cargo xtask kernels` and commit ptx/");
         }
     }
@@ -144,7 +156,8 @@ mod tests {
 
     #[test]
     fn every_family_has_a_module_for_the_oldest_supported_device() {
-        for family in kernels_gpu::FAMILIES {
+        let of_one_arch = |name: &str| EMBEDDED.iter().any(|module| module.family == name && module.only_there);
+        for family in kernels_gpu::FAMILIES.iter().filter(|family| !of_one_arch(family.name)) {
             let module = best_for(family.name, (7, 5)).unwrap_or_else(|| panic!("no PTX for {}", family.name));
             let text = module.text();
             assert!(text.contains(".target sm_75"));

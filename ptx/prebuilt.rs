@@ -13,6 +13,7 @@ pub(crate) fn prebuilt(root: &Path) -> Prebuilt {
     Prebuilt::new(root.join("ptx"), kernels.parent().unwrap_or(kernels))
         .families(kernels_gpu::FAMILIES.iter().map(|family| family.name))
         .archs(ARCHS)
+        .family_for(kernels_gpu::gemm_wgmma::FAMILY.name, Arch::Sm90a)
         .shared_sources(SourceTree::new("cuda-std", cuda_std::SOURCE_DIR).except(cuda_std::HOST_ONLY_SOURCES))
         .shared_sources(SourceTree::new("cuda-std-macros", cuda_std::MACROS_SOURCE_DIR))
 }

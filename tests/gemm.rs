@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use common::{
     Random, assert_exact, assert_within, on_cpu_and_gpu, on_emulator_and_gpu, on_every_device, on_gpu, other, sums::Sum,
 };
-use kernels_gpu::{DType, gemm_dmma, gemm_tf32, gemm_tiles};
+use kernels_gpu::{DType, gemm_dmma, gemm_tf32, gemm_tiles, gemm_wgmma};
 use warpsparse::{
     DenseLayout, DenseMut, Device, DeviceVec, Error, GemmOptions, Order, Result, Scalar, gemm, gemm_autotune,
     gemm_choice, gemm_with,
@@ -177,11 +177,27 @@ fn has_tensor_cores<T: Scalar>(device: &Device) -> bool {
     })
 }
 
+/// Whether the device, if it is a GPU, has products by warpgroups for the type.
+fn has_warpgroups<T: Scalar>(device: &Device) -> bool {
+    T::DTYPE == DType::F32 && device.info().unwrap().cuda.is_none_or(|cuda| cuda.compute_capability == (9, 0))
+}
+
+/// The tile of the kernel that multiplies by warpgroups, which does not split sums.
+const OF_WARPGROUPS: (u32, u32) = (gemm_wgmma::ROWS, gemm_wgmma::COLUMNS);
+
+/// The options with the sums of a tile split, where the kernel can do that.
+fn split(options: &GemmOptions, split_k: u32) -> GemmOptions {
+    options.clone().split_k(if options.tile == Some(OF_WARPGROUPS) { 1 } else { split_k })
+}
+
 /// The default, and if there are such kernels, those on the tensor cores, which the default would not take for small products.
 fn units<T: Scalar>(device: &Device) -> Vec<GemmOptions> {
     let mut units = vec![GemmOptions::default()];
     if has_tensor_cores::<T>(device) {
         units.push(GemmOptions::default().tensor_cores(true));
+    }
+    if has_warpgroups::<T>(device) {
+        units.push(GemmOptions::default().tensor_cores(true).tile(OF_WARPGROUPS.0, OF_WARPGROUPS.1));
     }
     units
 }
@@ -222,9 +238,10 @@ fn tiles<T: Scalar>(device: &Device) -> Vec<(GemmOptions, (usize, usize))> {
         .iter()
         .filter(|_| on_tensor_cores(DType::F32))
         .map(|key| (key.tile.rows(), key.tile.cols(), true));
+    let wgmma = has_warpgroups::<T>(device).then_some((OF_WARPGROUPS.0, OF_WARPGROUPS.1, true));
     let of_type = gemm_tiles::KEYS.iter().filter(|key| key.dtype == T::DTYPE);
     let mut tiles: Vec<_> =
-        dmma.chain(tf32).chain(of_type.map(|key| (key.tile.rows(), key.tile.cols(), false))).collect();
+        dmma.chain(tf32).chain(wgmma).chain(of_type.map(|key| (key.tile.rows(), key.tile.cols(), false))).collect();
     tiles.dedup(); // the entries of a tile stand together
     let options = |(rows, cols, tensor_cores)| {
         let options = GemmOptions::default().tile(rows, cols).tensor_cores(tensor_cores);
@@ -259,7 +276,7 @@ fn every_tile<T: Scalar>(device: &Device) {
             false => vec![(rows + 1, cols - 1, 9, 1), (rows, cols, 40, 3)],
         };
         for (m, n, k, split_k) in sizes {
-            let options = options.clone().split_k(split_k);
+            let options = split(&options, split_k);
             for a_order in BOTH {
                 for b_order in BOTH {
                     let a = Dense::<T>::integers(3, (m, k), a_order);
@@ -280,6 +297,9 @@ fn every_tile<T: Scalar>(device: &Device) {
             DType::F64 => gemm_dmma::KEYS.iter().map(|key| key.entry()).collect(),
         };
         expected.extend(on_tensor_cores.iter().map(|entry| entry.name.to_owned()));
+    }
+    if has_warpgroups::<T>(device) {
+        expected.insert("gemm_wgmma_f32_256x128".to_owned());
     }
     assert_eq!(kernels, expected);
 }
@@ -337,7 +357,7 @@ fn infinities_and_nans<T: Scalar>(device: &Device) {
             (a.elements[nan], a.elements[infinite]) = (T::from_f64(f64::NAN), T::from_f64(f64::INFINITY));
             b.elements[of_b] = T::from_f64(f64::NEG_INFINITY);
             let c = old((size.0, size.1), Order::RowMajor, 0, 0, 0.0);
-            let found = product(device, &options.clone().split_k(split_k), (1.0, 0.0), (&a, &b, &c));
+            let found = product(device, &split(&options, split_k), (1.0, 0.0), (&a, &b, &c));
             for (at, &found) in found.iter().enumerate() {
                 let found = found.to_f64();
                 let expected = match (at / size.1, at % size.1) {
@@ -634,7 +654,7 @@ fn same_input_same_bits<T: Scalar>(device: &Device) {
     for options in units::<T>(device) {
         for split_k in [1, 2] {
             let bits = || {
-                let found = product(device, &options.clone().split_k(split_k), (1.25, 0.5), (&a, &b, &c));
+                let found = product(device, &split(&options, split_k), (1.25, 0.5), (&a, &b, &c));
                 found.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
             };
             let first = bits();
@@ -670,7 +690,11 @@ fn what_does_not_fit(device: &Device) {
         ),
         (
             GemmOptions::default().tile(64, 64).tensor_cores(true),
-            "invalid option: a tile of 64 x 64: there are 128 x 128",
+            "invalid option: a tile of 64 x 64: there are 256 x 128, 128 x 128",
+        ),
+        (
+            GemmOptions::default().tile(256, 128).tensor_cores(true).split_k(2),
+            "invalid option: sums split among 2 blocks in tiles of 256 x 128, whose kernel does not split them",
         ),
         (GemmOptions::default().split_k(0), "invalid option: sums split among other than 1 to 64 blocks"),
         (GemmOptions::default().split_k(65), "invalid option: sums split among other than 1 to 64 blocks"),

@@ -1,11 +1,11 @@
 //! PTX that a crate ships, so that its users need no kernel toolchain, and machine code made from it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt, fs, io,
     panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
+    slice, thread,
 };
 
 use crate::{
@@ -35,6 +35,7 @@ pub struct Prebuilt {
     kernel_crate: PathBuf,
     families: Vec<String>,
     archs: Vec<Arch>,
+    of_one_arch: BTreeMap<String, Arch>,
     shared: Vec<SourceTree>,
     target_dir: Option<PathBuf>,
 }
@@ -143,6 +144,7 @@ impl Prebuilt {
             kernel_crate: kernel_crate.as_ref().to_owned(),
             families: Vec::new(),
             archs: Vec::new(),
+            of_one_arch: BTreeMap::new(),
             shared: Vec::new(),
             target_dir: None,
         }
@@ -158,6 +160,12 @@ impl Prebuilt {
     pub fn archs(mut self, archs: &[Arch]) -> Self {
         self.archs = archs.to_vec();
         self.archs.sort_unstable();
+        self
+    }
+
+    /// Sets the only architecture of a family, such as [`Arch::Sm90a`] for one that uses instructions which no other architecture has.
+    pub fn family_for(mut self, family: &str, arch: Arch) -> Self {
+        self.of_one_arch.insert(family.to_owned(), arch);
         self
     }
 
@@ -194,8 +202,9 @@ impl Prebuilt {
     /// Returns the files that belong in the directory.
     #[must_use]
     pub fn files(&self) -> Vec<PtxFile> {
-        let of_arch = |&arch| self.families.iter().map(move |family| PtxFile { family: family.clone(), arch });
-        self.archs.iter().flat_map(of_arch).collect()
+        let mut files: Vec<_> = self.families.iter().flat_map(|family| self.files_of(family)).collect();
+        files.sort_by_key(|file| file.arch); // stable: families stay in order
+        files
     }
 
     /// Returns the manifest, which is empty if there is no file yet.
@@ -304,8 +313,9 @@ impl Prebuilt {
             let files = files.iter().filter(|file| file.arch == arch);
             files.map(|file| Ok((file.clone(), self.build_one(file, toolchain)?))).collect()
         };
+        let archs: BTreeSet<_> = files.iter().map(|file| file.arch).collect();
         let built: Vec<Result<Vec<_>, _>> = thread::scope(|scope| {
-            let threads: Vec<_> = self.archs.iter().map(|&arch| scope.spawn(move || of_arch(arch))).collect();
+            let threads: Vec<_> = archs.into_iter().map(|arch| scope.spawn(move || of_arch(arch))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
         });
         Ok(built.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
@@ -419,7 +429,8 @@ impl Prebuilt {
 
     /// Returns a family's files, oldest architecture first.
     fn files_of(&self, family: &str) -> impl Iterator<Item = PtxFile> {
-        self.archs.iter().map(move |&arch| PtxFile { family: family.to_owned(), arch })
+        let archs = self.of_one_arch.get(family).map_or(&*self.archs, slice::from_ref);
+        archs.iter().map(move |&arch| PtxFile { family: family.to_owned(), arch })
     }
 
     fn texts(&self) -> Result<Texts, CudaBuilderError> {

@@ -1,14 +1,14 @@
-//! Dense products on a GPU: launches of the kernel families `gemm_dmma`, `gemm_tf32` and `gemm_tiles`.
+//! Dense products on a GPU: launches of the kernel families `gemm_dmma`, `gemm_tf32`, `gemm_tiles` and `gemm_wgmma`.
 
-use kernels_gpu::{DType, gemm_args::GemmArgs, gemm_block::BlockArgs};
+use kernels_gpu::{DType, gemm_args::GemmArgs, gemm_block::BlockArgs, gemm_wgmma};
 
 use super::{
     GemmOptions, Product,
-    tiling::{Task, Tiling, why_no_tensor_cores},
+    tiling::{Kernel, Task, Tiling, why_no_tensor_cores},
 };
 use crate::{
     DenseMut, DenseRef, Device, DeviceVec, Error, KernelChoice, Order, Result, Scalar,
-    device::{Found, launch},
+    device::{Found, Writable, launch},
 };
 
 /// The launches of a product with a row-major `C`; for a column-major `C`, that of `C^T = B^T A^T`.
@@ -121,6 +121,9 @@ impl Plan {
         let [m, n, k] = task.sizes;
         let (a, b) = oriented(a, b, c.order());
         let (queue, c) = c.into_writable();
+        if matches!(kernel, Kernel::Wgmma) {
+            return multiply_images(self, (alpha, beta), (a, b), queue, c);
+        }
         let mut exchange = match split_k {
             1 => None,
             _ => Some(Exchange::new(queue, kernel.tile(), blocks, split_k)?),
@@ -138,6 +141,46 @@ impl Plan {
         // them, and launches that use it follow one another on this stream.
         unsafe { launch(queue, kernel.entry(), blocks, args) }
     }
+}
+
+/// The product by images of both operands, in workspace.
+fn multiply_images<T: Scalar>(
+    plan: &Plan,
+    (alpha, beta): (T, T),
+    (a, b): (DenseRef<'_, T>, DenseRef<'_, T>),
+    queue: &Device,
+    c: Writable<'_, T>,
+) -> Result<()> {
+    use gemm_wgmma::{IMAGE, Key, MultiplyArgs, Operation, SplitArgs, images};
+    let &Plan { task, tiling, blocks, distances: [lda, ldb, ldc] } = plan;
+    let [m, n, k] = task.sizes;
+    // Without a sum, infinity times nothing is nothing.
+    let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
+    let (of_a, of_b) = (images(m, k), images(n, k));
+    let mut workspace = queue.workspace(Found::Anything, (of_a + of_b) * IMAGE as usize)?;
+    let (a_by_rows, b_by_rows) = (a.order() == Order::RowMajor, b.order() == Order::RowMajor);
+    let of_a_end = of_a * IMAGE as usize;
+    if k > 0 {
+        let operands = [(a, m, lda, a_by_rows, 0..of_a_end), (b, n, ldb, !b_by_rows, of_a_end..workspace.len())];
+        for (operand, lines, leading_dimension, by_lines, range) in operands {
+            let blocks = range.len() / IMAGE as usize;
+            let blocks = i32::try_from(blocks)
+                .map_err(|_| Error::Unsupported(format!("{blocks} images of an operand: a grid has less than 2^31")))?;
+            let images = workspace.slice_mut(range)?.into_writable().1;
+            let args = SplitArgs { lines, places: k, leading_dimension, operand: operand.readable(), images };
+            let operation = if by_lines { Operation::SplitLines } else { Operation::SplitPlaces };
+            // SAFETY: the operand has so many lines and places, and the workspace room for their images; a block for each. The
+            // stream keeps the launches in order.
+            unsafe { launch(queue, Key { operation }.entry(), blocks as u32, args)? };
+        }
+    }
+    let gemm = GemmArgs { m, n, k, lda, ldb, ldc, alpha, beta, a: a.readable(), b: b.readable(), c };
+    let (images_of_a, images_of_b) = (workspace.slice(0..of_a_end)?, workspace.slice(of_a_end..workspace.len())?);
+    let (images_of_a, images_of_b) = (images_of_a.readable(), images_of_b.readable());
+    let (a_by_rows, b_by_rows) = (a_by_rows.into(), b_by_rows.into());
+    let args = MultiplyArgs { a_by_rows, b_by_rows, images_of_a, images_of_b, gemm };
+    // SAFETY: as for other kernels; the images are those of `A` and `B`, and a block has each tile.
+    unsafe { launch(queue, tiling.kernel.entry(), blocks, args) }
 }
 
 /// The workspace of blocks that split the sums of a tile: partial sums, and the number of arrived blocks per tile. Each

@@ -22,7 +22,8 @@ pub struct GemmOptions {
     /// roundings. Other than that:
     /// - a factor below 2^-112 is off by up to 2^-136, as TF32 has no smaller numbers;
     /// - results have other last bits, and those of a GPU are not those of the emulator, because nobody specifies in which order tensor cores add;
-    /// - a tile of `C` with an infinity or a NaN is recomputed with fused multiply-adds, so these elements are those of ordinary `f32` arithmetic, but the tile takes longer.
+    /// - a tile of `C` with an infinity or a NaN is recomputed with fused multiply-adds, so these elements are those of ordinary `f32` arithmetic, but the tile takes longer;
+    /// - large products on compute capability 9.0 need workspace of 8 bytes for each element of `A` and `B`, each dimension rounded up to 128 or 32, which the stream keeps.
     pub tensor_cores: Option<bool>,
 }
 

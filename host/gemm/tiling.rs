@@ -1,6 +1,6 @@
 //! The kernel of a dense product on a GPU, its tile, and the number of blocks that split its sums.
 
-use kernels_gpu::{DType, Entry, gemm_dmma, gemm_tf32, gemm_tiles};
+use kernels_gpu::{DType, Entry, gemm_dmma, gemm_tf32, gemm_tiles, gemm_wgmma};
 
 use super::GemmOptions;
 use crate::{Error, Order, Result};
@@ -19,6 +19,8 @@ pub(super) enum Kernel {
     Dmma(gemm_dmma::Key),
     /// On the tensor cores, in `f32`.
     Tf32(gemm_tf32::Key),
+    /// On those of Hopper, in `f32`.
+    Wgmma,
     /// By fused multiply-adds of the threads.
     Tiles(gemm_tiles::Key),
 }
@@ -57,9 +59,11 @@ impl Kernel {
         let dmma = dmma.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
         let tf32 = gemm_tf32::KEYS.iter().filter(move |_| on_tensor_cores(DType::F32));
         let tf32 = tf32.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
+        let wgmma = task.compute_capability == (9, 0) && on_tensor_cores(DType::F32);
         let of_type = gemm_tiles::KEYS.iter().filter(move |key| key.dtype == task.dtype);
         let tiles = of_type.filter(move |key| (key.a_by_rows, key.b_by_rows) == orders);
-        let on_tensor_cores = dmma.map(|&key| Self::Dmma(key)).chain(tf32.map(|&key| Self::Tf32(key)));
+        let wgmma = wgmma.then_some(Self::Wgmma).into_iter();
+        let on_tensor_cores = wgmma.chain(dmma.map(|&key| Self::Dmma(key))).chain(tf32.map(|&key| Self::Tf32(key)));
         on_tensor_cores.chain(tiles.map(|&key| Self::Tiles(key)))
     }
 
@@ -67,6 +71,7 @@ impl Kernel {
         match self {
             Self::Dmma(key) => key.entry(),
             Self::Tf32(key) => key.entry(),
+            Self::Wgmma => gemm_wgmma::Key { operation: gemm_wgmma::Operation::Multiply }.entry(),
             Self::Tiles(key) => key.entry(),
         }
     }
@@ -76,6 +81,7 @@ impl Kernel {
         match self {
             Self::Dmma(gemm_dmma::Key { tile, .. }) => (tile.rows(), tile.cols()),
             Self::Tf32(gemm_tf32::Key { tile, .. }) => (tile.rows(), tile.cols()),
+            Self::Wgmma => (gemm_wgmma::ROWS, gemm_wgmma::COLUMNS),
             Self::Tiles(gemm_tiles::Key { tile, .. }) => (tile.rows(), tile.cols()),
         }
     }
@@ -86,7 +92,12 @@ impl Kernel {
 
     /// Whether the options must demand it.
     pub(super) fn is_on_demand(self) -> bool {
-        matches!(self, Self::Tf32(_))
+        matches!(self, Self::Tf32(_) | Self::Wgmma)
+    }
+
+    /// Whether it can split sums among so many blocks.
+    fn splits(self, split_k: u32) -> bool {
+        split_k == 1 || !matches!(self, Self::Wgmma)
     }
 
     /// Places of the sums that are multiplied at a time.
@@ -94,6 +105,7 @@ impl Kernel {
         match self {
             Self::Dmma(_) => gemm_dmma::STEP,
             Self::Tf32(_) => gemm_tf32::STEP,
+            Self::Wgmma => gemm_wgmma::STEP,
             Self::Tiles(key) => key.tile.step,
         }
     }
@@ -103,6 +115,7 @@ impl Kernel {
         let (threads, most) = match self {
             Self::Dmma(gemm_dmma::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
             Self::Tf32(gemm_tf32::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
+            Self::Wgmma => (gemm_wgmma::THREADS, 1),
             Self::Tiles(gemm_tiles::Key { tile, .. }) => (tile.block_size(), tile.min_blocks_per_sm),
         };
         u64::from(threads / 32) * blocks.min(u64::from(most))
@@ -117,8 +130,9 @@ impl Kernel {
                 (128, 64) => 190,
                 _ => 170,
             },
-            // Not measured yet. There is one tile, so only splits are compared by it.
-            Self::Tf32(_) => 200,
+            // As measured on an H100.
+            Self::Tf32(_) => 105,
+            Self::Wgmma => 200,
             // As measured on an H200.
             Self::Tiles(gemm_tiles::Key { tile, .. }) => match tile.thread {
                 (8, 16) => 100,
@@ -143,12 +157,19 @@ impl Tiling {
             Some(wanted) => kernel.uses_tensor_cores() == wanted,
             None => !kernel.is_on_demand(),
         };
+        let allowed_tile =
+            |candidate: &Self| allowed(candidate) && tile.is_none_or(|tile| candidate.kernel.tile() == tile);
         let cheapest = Self::candidates(task)
-            .filter(|candidate| allowed(candidate) && tile.is_none_or(|tile| candidate.kernel.tile() == tile))
+            .filter(|candidate| allowed_tile(candidate) && candidate.kernel.splits(split_k.unwrap_or(1)))
             .map(|candidate| Self { split_k: split_k.unwrap_or(candidate.split_k), ..candidate })
             .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
             let (rows, cols) = tile.expect("there are tiles");
+            if let Some(split_k) = split_k.filter(|_| Self::candidates(task).any(|candidate| allowed_tile(&candidate))) {
+                return Error::InvalidOption(format!(
+                    "sums split among {split_k} blocks in tiles of {rows} x {cols}, whose kernel does not split them"
+                ));
+            }
             let mut others: Vec<(u32, u32)> = Vec::new();
             for candidate in Self::candidates(task).filter(allowed) {
                 if !others.contains(&candidate.kernel.tile()) {
@@ -164,7 +185,8 @@ impl Tiling {
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
         Kernel::all(task).flat_map(move |kernel| {
             let most = (task.sizes[2].div_ceil(kernel.step()) / 2).clamp(1, MAX_SPLITS);
-            (0..=most.ilog2()).map(move |log| Self { kernel, split_k: 1 << log })
+            let splits = (0..=most.ilog2()).map(|log| 1 << log).filter(move |&split_k| kernel.splits(split_k));
+            splits.map(move |split_k| Self { kernel, split_k })
         })
     }
 
@@ -185,8 +207,11 @@ impl Tiling {
         // What is left of the speed with 4 warps where others have 8.
         let speed = if kernel.warps(blocks) < 8 { kernel.speed() * 9 / 10 } else { kernel.speed() };
         let (rows, cols) = kernel.tile();
-        u128::from(blocks) * u128::from(rows * cols) * (u128::from(places) + u128::from(exchange)) * 100
-            / u128::from(speed)
+        let work = u128::from(blocks) * u128::from(rows * cols) * (u128::from(places) + u128::from(exchange)) * 100
+            / u128::from(speed);
+        // Estimates, in products: the launches that split `A` and `B`, and their 12 bytes for each element.
+        let [m, n, k] = task.sizes.map(u128::from);
+        if matches!(kernel, Kernel::Wgmma) { work + 1_000_000 + (m + n) * k * 3 / 4 } else { work }
     }
 }
 
@@ -250,7 +275,7 @@ mod tests {
         assert_eq!((largest.kernel.entry().name, largest.split_k), ("gemm_tiles_f32_128x256_a_cols_b_rows", 2));
         assert_eq!(error(task, options().split_k(0)), "invalid option: sums split among other than 1 to 64 blocks");
         assert_eq!(error(task, options().split_k(65)), "invalid option: sums split among other than 1 to 64 blocks");
-        let refused = "invalid option: a tile of 64 x 64: there are 128 x 128";
+        let refused = "invalid option: a tile of 64 x 64: there are 256 x 128, 128 x 128";
         assert_eq!(error(task, options().tile(64, 64).tensor_cores(true)), refused);
         let task = h200(DType::F64, [128; 3]);
         let tiles = "there are 128 x 128, 128 x 64, 64 x 64, 64 x 32, 32 x 32";
@@ -264,7 +289,9 @@ mod tests {
         let kernel =
             |task, options: GemmOptions| Tiling::choose(task, &options).map(|tiling| tiling.kernel.entry().name);
         let (task, demanded) = (h200(DType::F32, [4096; 3]), GemmOptions::default().tensor_cores(true));
-        assert_eq!(kernel(task, demanded.clone()).unwrap(), "gemm_tf32_f32_128x128_a_rows_b_rows");
+        assert_eq!(kernel(task, demanded.clone()).unwrap(), "gemm_wgmma_f32_256x128");
+        let small = h200(DType::F32, [1024; 3]);
+        assert_eq!(kernel(small, demanded.clone()).unwrap(), "gemm_tf32_f32_128x128_a_rows_b_rows");
         for options in [GemmOptions::default(), GemmOptions::default().tensor_cores(false)] {
             assert_eq!(kernel(task, options).unwrap(), "gemm_tiles_f32_128x256_a_rows_b_rows");
         }

@@ -202,6 +202,9 @@ pub mod gemm_tf32;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_tiles"))]
 #[path = "gemm/gemm_tiles/mod.rs"]
 pub mod gemm_tiles;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_wgmma"))]
+#[path = "gemm/gemm_wgmma/mod.rs"]
+pub mod gemm_wgmma;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "graph_attention"))]
 #[path = "graph/graph_attention/mod.rs"]
 pub mod graph_attention;
@@ -363,6 +366,7 @@ pub const FAMILIES: &[Family] = &[
     gemm_dmma::FAMILY,
     gemm_tf32::FAMILY,
     gemm_tiles::FAMILY,
+    gemm_wgmma::FAMILY,
     graph_attention::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,

@@ -25,7 +25,7 @@ pub(crate) fn kept(root: &Path) -> [Kept; 2] {
     let library = library::prebuilt(root);
     let ladders = ladders::prebuilt(&root.join("ladders"));
     [
-        Kept { prebuilt: library, families: kernels_gpu::FAMILIES, cubins: &[Arch::Sm90] },
+        Kept { prebuilt: library, families: kernels_gpu::FAMILIES, cubins: &[Arch::Sm90, Arch::Sm90a] },
         Kept { prebuilt: ladders, families: ladder_kernels::FAMILIES, cubins: &[] },
     ]
 }
