@@ -48,7 +48,10 @@ mod cuda {
             let only_there = ready.file.arch == Arch::Sm90a;
             let ptx = include(&ready.ptx);
             let cubin = ready.cubin.map_or("None".to_owned(), |cubin| format!("Some({})", include(&cubin)));
-            writeln!(table, "    EmbeddedModule {{ family: {family:?}, arch: {arch}, only_there: {only_there}, ptx: {ptx}, cubin: {cubin} }},")?;
+            writeln!(
+                table,
+                "    EmbeddedModule {{ family: {family:?}, arch: {arch}, only_there: {only_there}, ptx: {ptx}, cubin: {cubin} }},"
+            )?;
         }
         table += "];\n";
         fs::write(out_dir.join("embedded.rs"), table)?;

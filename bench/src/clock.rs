@@ -187,8 +187,14 @@ mod tests {
         let run = |variant: &str, us: f64, error_over_bound: f64| {
             let time_us = Spread { median: us, min: us, q1: us, q3: us, max: us };
             let timing = Timing { time_us, clock: Clock::Graph, call_us: None };
-            let figures =
-                Figures { timing, gb_per_s: 1.0, percent_of_copy: 1.0, relative_error: 0.0, error_over_bound };
+            let figures = Figures {
+                timing,
+                gb_per_s: 1.0,
+                percent_of_copy: 1.0,
+                relative_error: 0.0,
+                error_over_bound,
+                median_error_over_bound: 0.0,
+            };
             Run { variant: variant.into(), format: None, figures }
         };
         let mut skipped = Vec::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ladders::{GemmLadder, GemmRung};
-use measure::{DTypeName, GemmProblem, Measurement, Operands, Outcome, Shape};
+use measure::{DTypeName, GemmProblem, Measurement, Numbers, Operands, Outcome, Shape};
 use warpsparse::{Error, GemmOptions, Result};
 
 use self::report::{GemmResult, KernelReport};
@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// Time fewer products of a kernel if together they would take longer than this, and just one if a single product does.
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
     limit: Duration,
+    /// What A and B hold. Other than random numbers are for the errors; times depend on them as power does.
+    #[arg(long, value_enum, default_value = "random", value_name = "KIND")]
+    numbers: Numbers,
     #[command(flatten)]
     pub(super) conditions: Conditions,
 }
@@ -52,7 +55,8 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     product: "C = 1 A B + 0 C, with random A and B, all row-major without gaps",
     figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two \
         operations for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large \
-        products they are those of elements from everywhere. Percent of another library are its time over ours: below \
+        products they are those of elements from everywhere. The largest and the median error of an element are in percent of \
+        what rounding can explain there. Percent of another library are its time over ours: below \
         100 that library is faster. cuBLAS multiplies by cublasSgemm or cublasDgemm and, where cuBLASLt is there, by up to 8 \
         algorithms that its heuristics propose. Only proposals that come within 1.3 times the fastest way's time in a \
         trial (the least of 3 products on one set of buffers) are measured in full. Figures are those of the \
@@ -101,7 +105,7 @@ impl Options {
         dtype: DTypeName,
         rungs: impl Fn(&Measurement<'_, GemmProblem<T>>, &[Operands<T>]) -> Result<Vec<KernelReport>>,
     ) -> Result<Option<GemmResult>> {
-        let problem = GemmProblem::<T>::random(shape, false, false)?;
+        let problem = GemmProblem::<T>::of(self.numbers, shape, false, false)?;
         let measurement = session.measurement_from(1, &problem)?.limit(self.limit);
         let copies = measurement.upload()?;
         let label = format!("{shape} {dtype}");

@@ -165,7 +165,8 @@ impl Tiling {
             .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
             let (rows, cols) = tile.expect("there are tiles");
-            if let Some(split_k) = split_k.filter(|_| Self::candidates(task).any(|candidate| allowed_tile(&candidate))) {
+            if let Some(split_k) = split_k.filter(|_| Self::candidates(task).any(|candidate| allowed_tile(&candidate)))
+            {
                 return Error::InvalidOption(format!(
                     "sums split among {split_k} blocks in tiles of {rows} x {cols}, whose kernel does not split them"
                 ));

@@ -3,6 +3,7 @@
 mod reference;
 mod shape;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use warpsparse::{
     DType, DenseMut, DenseRef, DeviceVec, GemmOptions, Result, Scalar, gemm_autotune, gemm_choice, gemm_with,
@@ -45,8 +46,22 @@ impl<T: Scalar> Operand<T> {
         Ok(Self { rows, cols, is_transposed, elements: random_elements(rows.saturating_mul(cols), stream)? })
     }
 
+    fn place(&self, row: usize, col: usize) -> usize {
+        if self.is_transposed { col * self.rows + row } else { row * self.cols + col }
+    }
+
     fn element(&self, row: usize, col: usize) -> T {
-        self.elements[if self.is_transposed { col * self.rows + row } else { row * self.cols + col }]
+        self.elements[self.place(row, col)]
+    }
+
+    /// Replaces each element by what `change` makes of its row and column and of what there is.
+    fn change(&mut self, change: impl Fn(&Self, usize, usize) -> f64) {
+        for row in 0..self.rows {
+            for col in 0..self.cols {
+                let place = self.place(row, col);
+                self.elements[place] = T::from_f64(change(self, row, col));
+            }
+        }
     }
 
     /// Of a vector with the elements.
@@ -61,11 +76,17 @@ impl<T: Scalar> Operand<T> {
 impl<T: Scalar> GemmProblem<T> {
     /// Random matrices of this shape, transposes or not.
     pub fn random(shape: Shape, transpose_a: bool, transpose_b: bool) -> Result<Self> {
+        Self::of(Numbers::Random, shape, transpose_a, transpose_b)
+    }
+
+    /// As [`random`](Self::random), of other numbers.
+    pub fn of(numbers: Numbers, shape: Shape, transpose_a: bool, transpose_b: bool) -> Result<Self> {
         /// Products of elements that the reference takes about, so that it takes a second at most.
         const REFERENCE: usize = 1 << 27;
         let Shape { m, n, k } = shape;
-        let a = Operand::<T>::random((m, k), transpose_a, 0)?;
-        let b = Operand::<T>::random((k, n), transpose_b, 1)?;
+        let mut a = Operand::<T>::random((m, k), transpose_a, 0)?;
+        let mut b = Operand::<T>::random((k, n), transpose_b, 1)?;
+        numbers.apply(&mut a, &mut b);
         let elements = a.elements.len() + b.elements.len() + m as usize * n as usize;
         let bytes = elements.saturating_mul(size_of::<T>());
         let reference = GemmReference::new(shape, |i, p| a.element(i, p), |p, j| b.element(p, j), REFERENCE);
@@ -74,6 +95,49 @@ impl<T: Scalar> GemmProblem<T> {
 
     fn views<'a>(&self, [a, b]: &'a Operands<T>) -> Result<(DenseRef<'a, T>, DenseRef<'a, T>)> {
         Ok((self.a.view(a)?, self.b.view(b)?))
+    }
+}
+
+/// What the elements of `A` and `B` are, made of random numbers from -1 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Numbers {
+    /// The random numbers.
+    #[default]
+    Random,
+    /// Their magnitudes: sums do not cancel.
+    Positive,
+    /// Random, each row and each column scaled by a factor from 1e-3 to 1e3.
+    Scaled,
+    /// Random, the second half of each sum the negative of the first but for a thousandth: ill-conditioned sums.
+    Cancelling,
+}
+
+impl Numbers {
+    fn apply<T: Scalar>(self, a: &mut Operand<T>, b: &mut Operand<T>) {
+        // Multiples of the golden ratio fill the unit interval evenly.
+        let factor = |line: usize| 10f64.powf(6.0 * (line as f64 * 0.618_033_988_749_895).fract() - 3.0);
+        let half = a.cols / 2;
+        match self {
+            Self::Random => {}
+            Self::Positive => {
+                for operand in [a, b] {
+                    operand.change(|old, row, col| old.element(row, col).to_f64().abs());
+                }
+            }
+            Self::Scaled => {
+                for operand in [a, b] {
+                    operand.change(|old, row, col| old.element(row, col).to_f64() * factor(row) * factor(col + 7));
+                }
+            }
+            Self::Cancelling => {
+                a.change(|old, row, col| old.element(row, if col < half { col } else { col % half.max(1) }).to_f64());
+                b.change(|old, row, col| {
+                    let number = old.element(row, col).to_f64();
+                    if row < half { number } else { number * 1e-3 - old.element(row % half.max(1), col).to_f64() }
+                });
+            }
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use self::clock::Repeats;
 pub use self::{
     clock::{Clock, Times, Timing},
     collective::Collective,
-    gemm::{GemmProblem, GemmReference, GemmReport, Operand, Operands, Shape},
+    gemm::{GemmProblem, GemmReference, GemmReport, Numbers, Operand, Operands, Shape},
     peak::peak,
     program::{Outcome, emit, exit_status},
     random::{random_elements, shuffle},
@@ -194,6 +194,8 @@ pub struct Figures {
     pub relative_error: f64,
     /// The largest error of an element of `y` over what rounding can explain there: at most 1 in a correct product.
     pub error_over_bound: f64,
+    /// The median error of an element of `y`, of the same.
+    pub median_error_over_bound: f64,
 }
 
 impl Figures {
@@ -207,6 +209,7 @@ impl Figures {
             percent_of_copy: 100.0 * bytes_per_second / copy_bandwidth,
             relative_error: errors.relative,
             error_over_bound: errors.over_bound,
+            median_error_over_bound: errors.median_over_bound,
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Errors {
     pub relative: f64,
     /// The largest error of an element over its bound.
     pub over_bound: f64,
+    /// The median error of an element over its bound.
+    pub median_over_bound: f64,
 }
 
 /// What becomes of the products of a row's entries with rows of `B`.
@@ -100,7 +102,8 @@ impl Reference {
 impl Errors {
     /// Of the elements found, where each is expected with what it may be off.
     pub fn of<T: Scalar>(found: impl Iterator<Item = T>, expected: &[(f64, f64)]) -> Self {
-        let (mut difference, mut norm, mut over_bound) = (0.0, 0.0, 0.0);
+        let (mut difference, mut norm, mut over_bound, mut ratios) =
+            (0.0, 0.0, 0.0, Vec::with_capacity(expected.len()));
         for (found, &(expected, bound)) in found.zip(expected) {
             let error = (found.to_f64() - expected).abs();
             difference += error * error;
@@ -108,8 +111,16 @@ impl Errors {
             let ratio = if error == 0.0 { 0.0 } else { error / bound };
             // `f64::max` would drop a NaN.
             over_bound = if ratio > over_bound || ratio.is_nan() { ratio } else { over_bound };
+            ratios.push(ratio);
         }
-        Self { relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() }, over_bound }
+        let middle = ratios.len() / 2;
+        let median = |ratios: &mut [f64]| *ratios.select_nth_unstable_by(middle, f64::total_cmp).1;
+        let median_over_bound = if ratios.is_empty() { 0.0 } else { median(&mut ratios) };
+        Self {
+            relative: if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() },
+            over_bound,
+            median_over_bound,
+        }
     }
 }
 

@@ -91,8 +91,9 @@ fn kernels(log: &str) -> Result<Vec<Kernel>, String> {
 
 /// Of each shape the kernels of our products, and then those of cuBLAS's: as the names tell, one or more a product.
 fn of_products(kernels: &[Kernel], shapes: usize) -> Result<Vec<Durations>, String> {
-    let is_ours =
-        |kernel: &Kernel| ["gemm_tiles_", "gemm_dmma_", "gemm_tf32_", "gemm_wgmma_"].iter().any(|family| kernel.0.contains(family));
+    let is_ours = |kernel: &Kernel| {
+        ["gemm_tiles_", "gemm_dmma_", "gemm_tf32_", "gemm_wgmma_"].iter().any(|family| kernel.0.contains(family))
+    };
     let groups: Vec<f64> = kernels
         .chunk_by(|a, b| is_ours(a) == is_ours(b))
         .map(|group| group.iter().map(|(_, us)| us).sum::<f64>() / PROFILED as f64)

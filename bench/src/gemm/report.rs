@@ -110,10 +110,12 @@ impl Report<GemmResult> {
 
     fn shapes(&self, results: &[&GemmResult]) -> String {
         let baselines = self.baseline_names();
-        let mut header = ["<shape", "<kernel", "µs", "±%", "call µs", "TFLOP/s", "error"].map(str::to_owned).to_vec();
+        let mut header = ["<shape", "<kernel", "µs", "±%", "call µs", "TFLOP/s", "error", "largest", "median"]
+            .map(str::to_owned)
+            .to_vec();
         for baseline in &baselines {
             header.extend([format!("% of {baseline}"), format!("{baseline} µs"), "call µs".into(), "TFLOP/s".into()]);
-            header.extend(["% of calls".into(), "error".into()]);
+            header.extend(["% of calls", "error", "largest", "median"].map(str::to_owned));
         }
         let header: Vec<_> = header.iter().map(String::as_str).collect();
         let row = |result: &&GemmResult| result.kernels.iter().map(|kernel| row(result, kernel, &baselines)).collect();
@@ -155,7 +157,7 @@ impl Report<GemmResult> {
 
 fn row(result: &GemmResult, kernel: &KernelReport, baselines: &[&str]) -> Vec<String> {
     let GemmReport { product: ProductReport { kernel: entry, figures, .. }, tflop_per_s, .. } = &kernel.product;
-    let Figures { timing: Timing { time_us, call_us, .. }, relative_error, .. } = figures;
+    let Figures { timing: Timing { time_us, call_us, .. }, .. } = figures;
     let mut cells = vec![
         result.name.clone(),
         entry.clone(),
@@ -163,22 +165,38 @@ fn row(result: &GemmResult, kernel: &KernelReport, baselines: &[&str]) -> Vec<St
         format!("{:.1}", time_us.percent()),
         call_us.map_or_else(none, |call_us| us(call_us.median)),
         format!("{tflop_per_s:.3}"),
-        format!("{relative_error:.0e}"),
     ];
+    cells.extend(errors(figures));
     for name in baselines {
-        cells.extend(match (result.baseline(name), result.percent(kernel, name)) {
-            (Some(baseline), Some(percent)) => [
-                format!("{percent:.1}"),
-                us(baseline_us(baseline)),
-                baseline.figures.timing.call_us.map_or_else(none, |call_us| us(call_us.median)),
-                format!("{:.3}", 1e-6 * result.shape.operations() / baseline_us(baseline)),
-                format!("{:.1}", 100.0 * baseline.figures.timing.calls_over(&kernel.product.product.figures.timing)),
-                format!("{:.0e}", baseline.figures.relative_error),
-            ],
-            _ => std::array::from_fn(|_| none()),
-        });
+        match (result.baseline(name), result.percent(kernel, name)) {
+            (Some(baseline), Some(percent)) => cells.extend(
+                [
+                    format!("{percent:.1}"),
+                    us(baseline_us(baseline)),
+                    baseline.figures.timing.call_us.map_or_else(none, |call_us| us(call_us.median)),
+                    format!("{:.3}", 1e-6 * result.shape.operations() / baseline_us(baseline)),
+                    format!(
+                        "{:.1}",
+                        100.0 * baseline.figures.timing.calls_over(&kernel.product.product.figures.timing)
+                    ),
+                ]
+                .into_iter()
+                .chain(errors(&baseline.figures)),
+            ),
+            _ => cells.extend(std::array::from_fn::<_, 8, _>(|_| none())),
+        }
     }
     cells
+}
+
+/// The error in the 2-norm, and the largest and the median one of an element, in percent of what rounding can explain.
+fn errors(figures: &Figures) -> [String; 3] {
+    let percent = |share: f64| format!("{:.1}%", 100.0 * share);
+    [
+        format!("{:.1e}", figures.relative_error),
+        percent(figures.error_over_bound),
+        percent(figures.median_error_over_bound),
+    ]
 }
 
 /// The geometric mean and the lowest of what the last kernels are in percent of a library.

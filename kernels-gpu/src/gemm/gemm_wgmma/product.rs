@@ -108,7 +108,8 @@ impl Ring {
 #[inline(always)]
 pub(super) unsafe fn multiply(args: MultiplyArgs<f32>) {
     thread::launch_bounds::<THREADS, 1>();
-    let ring = Ring { images: dynamic_shared_mem(), barriers: shared_array![u64; 2 * RING as usize], slot: 0, round: 0 };
+    let ring =
+        Ring { images: dynamic_shared_mem(), barriers: shared_array![u64; 2 * RING as usize], slot: 0, round: 0 };
     let (first_row, first_col) = position(&args);
     let steps = args.gemm.k.div_ceil(STEP);
     // SAFETY: the barriers are made before all others use them; the caller keeps the rules.

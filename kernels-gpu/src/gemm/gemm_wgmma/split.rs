@@ -57,7 +57,9 @@ unsafe fn load<const ALONG: bool>(args: &SplitArgs<f32>, line: u32, place: u32) 
     unsafe {
         if ALONG {
             let from = args.operand.wrapping_add(line as usize * leading_dimension + place as usize);
-            if (args.operand.addr() as u32).is_multiple_of(16) && (args.leading_dimension | args.places).is_multiple_of(4) {
+            if (args.operand.addr() as u32).is_multiple_of(16)
+                && (args.leading_dimension | args.places).is_multiple_of(4)
+            {
                 if place < args.places {
                     numbers = mem::load_v4(from);
                 }
