@@ -182,13 +182,8 @@ fn has_warpgroups<T: Scalar>(device: &Device) -> bool {
     T::DTYPE == DType::F32 && device.info().unwrap().cuda.is_none_or(|cuda| cuda.compute_capability == (9, 0))
 }
 
-/// The tile of the kernel that multiplies by warpgroups, which does not split sums.
+/// The tile of the kernel that multiplies by warpgroups.
 const OF_WARPGROUPS: (u32, u32) = (gemm_wgmma::ROWS, gemm_wgmma::COLUMNS);
-
-/// The options with the sums of a tile split, where the kernel can do that.
-fn split(options: &GemmOptions, split_k: u32) -> GemmOptions {
-    options.clone().split_k(if options.tile == Some(OF_WARPGROUPS) { 1 } else { split_k })
-}
 
 /// The default, and if there are such kernels, those on the tensor cores, which the default would not take for small products.
 fn units<T: Scalar>(device: &Device) -> Vec<GemmOptions> {
@@ -276,7 +271,7 @@ fn every_tile<T: Scalar>(device: &Device) {
             false => vec![(rows + 1, cols - 1, 9, 1), (rows, cols, 40, 3)],
         };
         for (m, n, k, split_k) in sizes {
-            let options = split(&options, split_k);
+            let options = options.clone().split_k(split_k);
             for a_order in BOTH {
                 for b_order in BOTH {
                     let a = Dense::<T>::integers(3, (m, k), a_order);
@@ -357,7 +352,7 @@ fn infinities_and_nans<T: Scalar>(device: &Device) {
             (a.elements[nan], a.elements[infinite]) = (T::from_f64(f64::NAN), T::from_f64(f64::INFINITY));
             b.elements[of_b] = T::from_f64(f64::NEG_INFINITY);
             let c = old((size.0, size.1), Order::RowMajor, 0, 0, 0.0);
-            let found = product(device, &split(&options, split_k), (1.0, 0.0), (&a, &b, &c));
+            let found = product(device, &options.clone().split_k(split_k), (1.0, 0.0), (&a, &b, &c));
             for (at, &found) in found.iter().enumerate() {
                 let found = found.to_f64();
                 let expected = match (at / size.1, at % size.1) {
@@ -654,7 +649,7 @@ fn same_input_same_bits<T: Scalar>(device: &Device) {
     for options in units::<T>(device) {
         for split_k in [1, 2] {
             let bits = || {
-                let found = product(device, &split(&options, split_k), (1.25, 0.5), (&a, &b, &c));
+                let found = product(device, &options.clone().split_k(split_k), (1.25, 0.5), (&a, &b, &c));
                 found.into_iter().map(|value| value.to_f64().to_bits()).collect::<Vec<_>>()
             };
             let first = bits();
@@ -691,10 +686,6 @@ fn what_does_not_fit(device: &Device) {
         (
             GemmOptions::default().tile(64, 64).tensor_cores(true),
             "invalid option: a tile of 64 x 64: there are 256 x 128, 128 x 128",
-        ),
-        (
-            GemmOptions::default().tile(256, 128).tensor_cores(true).split_k(2),
-            "invalid option: sums split among 2 blocks in tiles of 256 x 128, whose kernel does not split them",
         ),
         (GemmOptions::default().split_k(0), "invalid option: sums split among other than 1 to 64 blocks"),
         (GemmOptions::default().split_k(65), "invalid option: sums split among other than 1 to 64 blocks"),

@@ -20,6 +20,8 @@ use crate::{Element, Result};
 pub(crate) enum Found {
     /// What others have left there.
     Anything,
+    /// The same, in memory apart from that of the others: for operands in another form.
+    Operands,
     /// Zeros, which they leave as zeros.
     Zeros,
 }
@@ -51,6 +53,7 @@ impl Device {
 #[derive(Default)]
 pub(super) struct Workspaces {
     of_anything: Mutex<Vec<CudaSlice<u8>>>,
+    of_operands: Mutex<Vec<CudaSlice<u8>>>,
     of_zeros: Mutex<Vec<CudaSlice<u8>>>,
 }
 
@@ -63,6 +66,7 @@ impl Workspaces {
     fn address(&self, stream: &Stream, found: Found, bytes: usize) -> Result<CUdeviceptr> {
         let kept = match found {
             Found::Anything => &self.of_anything,
+            Found::Operands => &self.of_operands,
             Found::Zeros => &self.of_zeros,
         };
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +85,7 @@ impl Workspaces {
 #[cfg(feature = "cuda")]
 impl Drop for Workspaces {
     fn drop(&mut self) {
-        for kept in [&mut self.of_anything, &mut self.of_zeros] {
+        for kept in [&mut self.of_anything, &mut self.of_operands, &mut self.of_zeros] {
             for slice in kept.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
                 let context = Arc::clone(slice.stream().context());
                 release(&context, || drop(slice));

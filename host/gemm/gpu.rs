@@ -126,7 +126,7 @@ impl Plan {
         }
         let mut exchange = match split_k {
             1 => None,
-            _ => Some(Exchange::new(queue, kernel.tile(), blocks, split_k)?),
+            _ => Some(Exchange::new(queue, kernel, blocks, split_k)?),
         };
         // Without a sum, infinity times nothing is nothing.
         let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
@@ -152,38 +152,47 @@ fn multiply_images<T: Scalar>(
     c: Writable<'_, T>,
 ) -> Result<()> {
     use gemm_wgmma::{IMAGE, Key, MultiplyArgs, Operation, SplitArgs, images};
-    let &Plan { task, tiling, blocks, distances: [lda, ldb, ldc] } = plan;
+    let &Plan { task, tiling: Tiling { kernel, split_k }, blocks, distances: [lda, ldb, ldc] } = plan;
     let [m, n, k] = task.sizes;
     // Without a sum, infinity times nothing is nothing.
     let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
-    let (of_a, of_b) = (images(m, k), images(n, k));
-    let mut workspace = queue.workspace(Found::Anything, (of_a + of_b) * IMAGE as usize)?;
+    let of_a = images(m, k) * IMAGE as usize;
+    let of_both = of_a + images(n, k) * IMAGE as usize;
+    let mut images = queue.workspace(Found::Operands, of_both)?;
+    let mut exchange = Exchange::new(queue, kernel, if split_k > 1 { blocks } else { 0 }, split_k)?;
     let (a_by_rows, b_by_rows) = (a.order() == Order::RowMajor, b.order() == Order::RowMajor);
-    let of_a_end = of_a * IMAGE as usize;
-    if k > 0 {
-        let operands = [(a, m, lda, a_by_rows, 0..of_a_end), (b, n, ldb, !b_by_rows, of_a_end..workspace.len())];
-        for (operand, lines, leading_dimension, by_lines, range) in operands {
-            let blocks = range.len() / IMAGE as usize;
-            let blocks = i32::try_from(blocks)
-                .map_err(|_| Error::Unsupported(format!("{blocks} images of an operand: a grid has less than 2^31")))?;
-            let images = workspace.slice_mut(range)?.into_writable().1;
-            let args = SplitArgs { lines, places: k, leading_dimension, operand: operand.readable(), images };
-            let operation = if by_lines { Operation::SplitLines } else { Operation::SplitPlaces };
-            // SAFETY: the operand has so many lines and places, and the workspace room for their images; a block for each. The
-            // stream keeps the launches in order.
-            unsafe { launch(queue, Key { operation }.entry(), blocks as u32, args)? };
+    for (operand, lines, leading_dimension, by_lines, range) in
+        [(a, m, lda, a_by_rows, 0..of_a), (b, n, ldb, !b_by_rows, of_a..of_both)]
+    {
+        let blocks = range.len() / IMAGE as usize;
+        let too_large = |_| Error::Unsupported(format!("{blocks} images of an operand: a grid has less than 2^31"));
+        let blocks = i32::try_from(blocks).map_err(too_large)? as u32;
+        if blocks == 0 {
+            continue;
         }
+        let (_, images) = images.slice_mut(range)?.into_writable();
+        let args = SplitArgs { lines, places: k, leading_dimension, operand: operand.readable(), images };
+        let operation = if by_lines { Operation::SplitLines } else { Operation::SplitPlaces };
+        // SAFETY: the operand has so many lines and places, and the workspace room for their images; a block for each. The
+        // stream keeps the launches in order.
+        unsafe { launch(queue, Key { operation }.entry(), blocks, args)? };
     }
     let gemm = GemmArgs { m, n, k, lda, ldb, ldc, alpha, beta, a: a.readable(), b: b.readable(), c };
-    let (images_of_a, images_of_b) = (workspace.slice(0..of_a_end)?, workspace.slice(of_a_end..workspace.len())?);
-    let (images_of_a, images_of_b) = (images_of_a.readable(), images_of_b.readable());
-    let (a_by_rows, b_by_rows) = (a_by_rows.into(), b_by_rows.into());
-    let args = MultiplyArgs { a_by_rows, b_by_rows, images_of_a, images_of_b, gemm };
-    // SAFETY: as for other kernels; the images are those of `A` and `B`, and a block has each tile.
-    unsafe { launch(queue, tiling.kernel.entry(), blocks, args) }
+    let (images_of_a, images_of_b) = (images.slice(0..of_a)?, images.slice(of_a..of_both)?);
+    let block =
+        BlockArgs { gemm, split_k, partials: exchange.partials.writable(), arrivals: exchange.arrivals.writable() };
+    let args = MultiplyArgs {
+        a_by_rows: a_by_rows.into(),
+        b_by_rows: b_by_rows.into(),
+        images_of_a: images_of_a.readable(),
+        images_of_b: images_of_b.readable(),
+        block,
+    };
+    // SAFETY: as for other kernels; the images are those of `A` and `B`.
+    unsafe { launch(queue, kernel.entry(), blocks, args) }
 }
 
-/// The workspace of blocks that split the sums of a tile: partial sums, and the number of arrived blocks per tile. Each
+/// The workspace of blocks that split the sums of a tile: partial sums, and the number of arrivals per tile. Each
 /// launch leaves the counters at zero.
 struct Exchange<T> {
     partials: DeviceVec<T>,
@@ -191,10 +200,11 @@ struct Exchange<T> {
 }
 
 impl<T: Scalar> Exchange<T> {
-    fn new(queue: &Device, (rows, cols): (u32, u32), blocks: u32, split_k: u32) -> Result<Self> {
+    fn new(queue: &Device, kernel: Kernel, blocks: u32, split_k: u32) -> Result<Self> {
+        let ((rows, cols), counters) = (kernel.tile(), (blocks / split_k) as usize * kernel.counters());
         Ok(Self {
             partials: queue.workspace(Found::Anything, blocks as usize * rows as usize * cols as usize)?,
-            arrivals: queue.workspace(Found::Zeros, (blocks / split_k) as usize)?,
+            arrivals: queue.workspace(Found::Zeros, counters)?,
         })
     }
 }

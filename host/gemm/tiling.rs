@@ -95,9 +95,9 @@ impl Kernel {
         matches!(self, Self::Tf32(_) | Self::Wgmma)
     }
 
-    /// Whether it can split sums among so many blocks.
-    fn splits(self, split_k: u32) -> bool {
-        split_k == 1 || !matches!(self, Self::Wgmma)
+    /// Counters of arrivals of each tile, if sums are split.
+    pub(super) fn counters(self) -> usize {
+        if matches!(self, Self::Wgmma) { gemm_wgmma::WARPS as usize } else { 1 }
     }
 
     /// Places of the sums that are multiplied at a time.
@@ -132,7 +132,7 @@ impl Kernel {
             },
             // As measured on an H100.
             Self::Tf32(_) => 105,
-            Self::Wgmma => 200,
+            Self::Wgmma => 280,
             // As measured on an H200.
             Self::Tiles(gemm_tiles::Key { tile, .. }) => match tile.thread {
                 (8, 16) => 100,
@@ -157,20 +157,12 @@ impl Tiling {
             Some(wanted) => kernel.uses_tensor_cores() == wanted,
             None => !kernel.is_on_demand(),
         };
-        let allowed_tile =
-            |candidate: &Self| allowed(candidate) && tile.is_none_or(|tile| candidate.kernel.tile() == tile);
         let cheapest = Self::candidates(task)
-            .filter(|candidate| allowed_tile(candidate) && candidate.kernel.splits(split_k.unwrap_or(1)))
+            .filter(|candidate| allowed(candidate) && tile.is_none_or(|tile| candidate.kernel.tile() == tile))
             .map(|candidate| Self { split_k: split_k.unwrap_or(candidate.split_k), ..candidate })
             .min_by_key(|candidate| candidate.cost(task));
         cheapest.ok_or_else(|| {
             let (rows, cols) = tile.expect("there are tiles");
-            if let Some(split_k) = split_k.filter(|_| Self::candidates(task).any(|candidate| allowed_tile(&candidate)))
-            {
-                return Error::InvalidOption(format!(
-                    "sums split among {split_k} blocks in tiles of {rows} x {cols}, whose kernel does not split them"
-                ));
-            }
             let mut others: Vec<(u32, u32)> = Vec::new();
             for candidate in Self::candidates(task).filter(allowed) {
                 if !others.contains(&candidate.kernel.tile()) {
@@ -186,8 +178,7 @@ impl Tiling {
     pub(super) fn candidates(task: Task) -> impl Iterator<Item = Self> {
         Kernel::all(task).flat_map(move |kernel| {
             let most = (task.sizes[2].div_ceil(kernel.step()) / 2).clamp(1, MAX_SPLITS);
-            let splits = (0..=most.ilog2()).map(|log| 1 << log).filter(move |&split_k| kernel.splits(split_k));
-            splits.map(move |split_k| Self { kernel, split_k })
+            (0..=most.ilog2()).map(move |log| Self { kernel, split_k: 1 << log })
         })
     }
 
@@ -210,9 +201,9 @@ impl Tiling {
         let (rows, cols) = kernel.tile();
         let work = u128::from(blocks) * u128::from(rows * cols) * (u128::from(places) + u128::from(exchange)) * 100
             / u128::from(speed);
-        // Estimates, in products: the launches that split `A` and `B`, and their 12 bytes for each element.
+        // As measured on an H100, in products: the launches that split `A` and `B`, and their 12 bytes for each element.
         let [m, n, k] = task.sizes.map(u128::from);
-        if matches!(kernel, Kernel::Wgmma) { work + 1_000_000 + (m + n) * k * 3 / 4 } else { work }
+        if matches!(kernel, Kernel::Wgmma) { work + 2_000_000 + (m + n) * k } else { work }
     }
 }
 
@@ -291,8 +282,10 @@ mod tests {
             |task, options: GemmOptions| Tiling::choose(task, &options).map(|tiling| tiling.kernel.entry().name);
         let (task, demanded) = (h200(DType::F32, [4096; 3]), GemmOptions::default().tensor_cores(true));
         assert_eq!(kernel(task, demanded.clone()).unwrap(), "gemm_wgmma_f32_256x128");
-        let small = h200(DType::F32, [1024; 3]);
+        let small = h200(DType::F32, [512; 3]);
         assert_eq!(kernel(small, demanded.clone()).unwrap(), "gemm_tf32_f32_128x128_a_rows_b_rows");
+        let long = Tiling::choose(h200(DType::F32, [1024, 1024, 65536]), &demanded).unwrap();
+        assert_eq!((long.kernel.entry().name, long.split_k), ("gemm_wgmma_f32_256x128", 4));
         for options in [GemmOptions::default(), GemmOptions::default().tensor_cores(false)] {
             assert_eq!(kernel(task, options).unwrap(), "gemm_tiles_f32_128x256_a_rows_b_rows");
         }

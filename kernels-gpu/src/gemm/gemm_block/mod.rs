@@ -9,7 +9,7 @@ mod split_k;
 pub(crate) use self::{
     output::{write, write_group},
     pipeline::{CopiedOperand, StagedPart, StagedProduct, multiply},
-    position::{part_of_sums, position},
+    position::{part_of_sums, position, tile_and_split},
     split_k::add_splits,
 };
 use crate::{Scalar, args::args, gemm_args::GemmArgs};

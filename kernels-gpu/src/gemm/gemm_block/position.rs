@@ -11,7 +11,7 @@ const SWIZZLE_ROWS: u32 = 8;
 
 /// The index of the block's tile, and of its part of the sums: all tiles have their first part computed, then their second.
 #[inline(always)]
-pub(super) fn tile_and_split<T: Scalar>(args: &BlockArgs<T>) -> (u32, u32) {
+pub(crate) fn tile_and_split<T: Scalar>(args: &BlockArgs<T>) -> (u32, u32) {
     // The number of split_k is at least 1, which the compiler cannot know.
     let tiles = (thread::grid_dim_x() / args.split_k.max(1)).max(1);
     (thread::block_idx_x() % tiles, thread::block_idx_x() / tiles)

@@ -30,27 +30,32 @@
 //! Rows and columns of an image are permuted within each 16, so that a thread has groups of four neighbours of a row of `C`, and stores 16 bytes: slot `8 j + 2 t + i` of 16
 //! has line `4 t + 2 j + i`.
 //!
+//! Splits of the sums leave them in global memory, each warp for itself; the last one of those that share a part of a tile adds them up, in order.
+//!
 //! # When to use it
 //! On compute capability 9.0, if the tensor cores are asked for, for products with enough tiles.
 //!
 //! # Bytes moved
-//! `split`: 12 bytes for each element of `A` and `B`, 4 read and 8 written. `multiply`: `8 * m * n * k * (1 / 256 + 1 / 128)` from the L2 cache, `C` once, or twice if `beta != 0`.
+//! `split`: 12 bytes for each element of `A` and `B`, 4 read and 8 written. `multiply`: `8 * m * n * k * (1 / 256 + 1 / 128)` from the L2 cache, `C` once, or twice if `beta != 0`. Splits move
+//! their sums twice.
 //!
 //! # Safety
 //! Every entry:
 //! 1. Matrices are live global memory: in `split` of `lines` rows that are `leading_dimension` apart and have `places` elements, or else of `places` rows of `lines`
-//!    elements; in `multiply` as `args.gemm` says, `A` and `B` by rows or by columns, and `C` by rows.
+//!    elements; in `multiply` as `args.block.gemm` says, `A` and `B` by rows or by columns, and `C` by rows.
 //! 2. Images are at a multiple of 16 bytes, and there are [`images`] of them for each operand; in `multiply` they are those that `split` made of `A` and `B`.
 //! 3. What is written overlaps nothing else, and nobody else writes any of the arrays meanwhile.
-//! 4. The grid of `split` has a block for each image, that of `multiply` one for each tile of [`ROWS`] x [`COLUMNS`].
-//! 5. The GPU has compute capability 9.0.
+//! 4. The grid of `split` has a block for each image, that of `multiply` one for each tile of [`ROWS`] x [`COLUMNS`] and each split.
+//! 5. With more `split_k` than one, `partials` has room for a tile a block, and `arrivals` [`WARPS`] zeros for each tile; nobody else touches them
+//!    meanwhile. The zeros are zeros again afterwards.
+//! 6. The GPU has compute capability 9.0.
 
 mod output;
 mod product;
 mod split;
 
 use self::{product::multiply, split::split};
-use crate::{args::args, family::family, gemm_args::GemmArgs};
+use crate::{args::args, family::family, gemm_block::BlockArgs};
 
 /// Rows of a block's tile of `C`.
 pub const ROWS: u32 = 2 * LINES;
@@ -70,6 +75,8 @@ const RING: u32 = 7;
 pub const THREADS: u32 = 384;
 /// Those that multiply.
 const MULTIPLYING: u32 = 256;
+/// Their warps, each of which counts its arrivals by itself if sums are split.
+pub const WARPS: u32 = MULTIPLYING / 32;
 /// Threads of a block that splits.
 const SPLITTING: u32 = 256;
 
@@ -77,12 +84,6 @@ const SPLITTING: u32 = 256;
 #[must_use]
 pub const fn images(lines: u32, places: u32) -> usize {
     lines.div_ceil(LINES) as usize * places.div_ceil(STEP) as usize
-}
-
-/// Blocks for so many rows and columns of `C`.
-#[must_use]
-pub const fn grid_size(m: u32, n: u32) -> u64 {
-    m.div_ceil(ROWS) as u64 * n.div_ceil(COLUMNS) as u64
 }
 
 args! {
@@ -109,11 +110,11 @@ args! {
         /// The same of `B`.
         value b_by_rows: u32,
         /// The images of `A`.
-        read images_of_a: T [images(gemm.m, gemm.k) * IMAGE as usize],
+        read images_of_a: T [images(block.gemm.m, block.gemm.k) * IMAGE as usize],
         /// The images of `B`.
-        read images_of_b: T [images(gemm.n, gemm.k) * IMAGE as usize],
-        /// The product.
-        part gemm: GemmArgs<T, A>,
+        read images_of_b: T [images(block.gemm.n, block.gemm.k) * IMAGE as usize],
+        /// The product, and how its sums are split.
+        part block: BlockArgs<T, A>,
     }
 }
 

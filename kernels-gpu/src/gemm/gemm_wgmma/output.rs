@@ -2,48 +2,80 @@
 
 use cuda_std::{
     GpuFloat, mem,
-    shared::{Shared, dynamic_shared_mem},
+    shared::dynamic_shared_mem,
     thread,
     warp::{self, WARP_SIZE, warp_vote_any},
 };
 
-use super::{
-    LINES, MULTIPLYING, MultiplyArgs, line_in,
-    product::{Sums, each_sum},
+use super::{COLUMNS, LINES, MULTIPLYING, MultiplyArgs, ROWS, WARPS, line_in, product::Sums};
+use crate::{
+    arrival::arrive,
+    gemm_block::{BlockArgs, tile_and_split, write_group},
+    unroll::unroll,
 };
-use crate::{gemm_block::write_group, unroll::unroll};
 
 /// `C = alpha * sums + beta * C`, where there are such rows and columns. The sums go through shared memory, each thread's for itself: so this is a loop over the
-/// thread's groups of four columns, which takes an eighth of the instructions. A warp that has sums that are not finite computes them again.
+/// thread's groups of four columns, which takes an eighth of the instructions. If they are split, they go through global memory, and the last warp that comes with its part of the
+/// tile adds them up, in order. What is not finite is computed again.
 ///
 /// # Safety
-/// Nobody needs what is in shared memory any more; the rules at the head of the family.
+/// All threads that multiply come here, and nobody needs what is in shared memory any more; the rules at the head of the family.
 #[inline(always)]
 pub(super) unsafe fn write(sums: &Sums, args: &MultiplyArgs<f32>, first_row: u32, first_col: u32) {
     let (i, lane) = (thread::thread_idx_x(), warp::lane_id());
+    let BlockArgs { gemm, split_k, .. } = &args.block;
+    let (tile, split) = tile_and_split(&args.block);
+    // The number of splits is at least 1, which the compiler cannot know.
+    let tiles = thread::grid_dim_x() / (*split_k).max(1);
     let groups = dynamic_shared_mem::<f32>().offset(4 * i);
-    // SAFETY: each thread has its own part of the shared memory; all lanes vote.
-    let is_finite = unsafe {
-        store(sums, groups);
-        !warp_vote_any(u32::MAX, !is_finite(sums))
+    let of_split = |split: u32| {
+        let before = (split as usize * tiles as usize + tile as usize) * (ROWS * COLUMNS) as usize;
+        args.block.partials.wrapping_add(before + 4 * i as usize)
     };
-    let gemm = &args.gemm;
+    // SAFETY: each thread has its own part of the shared memory, and of the partial sums of its block; each warp counts its arrivals.
+    unsafe {
+        each_group(sums, |at, group| groups.store_v4(at, group));
+        if *split_k > 1 {
+            let mut at = 0;
+            while at < ROWS * COLUMNS {
+                mem::store_v4(of_split(split).wrapping_add(at as usize), groups.load_v4(at));
+                at += const { 4 * MULTIPLYING };
+            }
+            warp::sync_warp(u32::MAX);
+            let counter = args.block.arrivals.wrapping_add((tile * WARPS + i / WARP_SIZE) as usize);
+            if !arrive::<WARP_SIZE>(u32::MAX, counter, *split_k) {
+                return;
+            }
+        }
+    }
     let by_vectors = (gemm.c.addr() as u32).is_multiple_of(16) && (gemm.ldc | gemm.n).is_multiple_of(4);
     // The warp's 16 rows are in the same place of both halves.
     let row = first_row + i / WARP_SIZE * 16 + line_in(lane / 4);
     let row_of = |r: u32| row + r / 2 * LINES + r % 2 * 2;
     let mut group = 0;
-    while group < const { LINES / 16 } {
+    while group < const { COLUMNS / 16 } {
         let col = group * 16 + lane % 4 * 4;
-        let values = if is_finite {
-            // SAFETY: the thread has stored them.
-            let load = |r: u32| unsafe { groups.load_v4(place(r, group)) };
-            [load(0), load(1), load(2), load(3)]
-        } else {
+        let mut values = [[0.0; 4]; 4];
+        let mut split = 0;
+        while split < *split_k {
+            unroll!(R in [0, 1, 2, 3] {
+                let at = place(R, group);
+                // SAFETY: the thread has stored them, or has seen all that others have stored.
+                let part = unsafe {
+                    if *split_k == 1 { groups.load_v4(at) } else { mem::load_v4(of_split(split).wrapping_add(at as usize)) }
+                };
+                unroll!(C in [0, 1, 2, 3] {
+                    values[R as usize][C as usize] += part[C as usize];
+                });
+            });
+            split += 1;
+        }
+        // SAFETY: all lanes vote.
+        if unsafe { warp_vote_any(u32::MAX, !is_finite(&values)) } {
             let rows = [row_of(0), row_of(1), row_of(2), row_of(3)];
             // SAFETY: the rules at the head of the family.
-            unsafe { multiply_again(args, rows, first_col + col) }
-        };
+            values = unsafe { multiply_again(args, rows, first_col + col) };
+        }
         unroll!(R in [0, 1, 2, 3] {
             let row = row_of(R);
             if row < gemm.m {
@@ -62,33 +94,26 @@ const fn place(row: u32, group: u32) -> u32 {
     (8 * row + group) * MULTIPLYING * 4
 }
 
-/// Stores all sums: columns `8 j + 2 t + i` of 16 are four neighbours for each `t`.
-///
-/// # Safety
-/// The shared memory is the thread's.
+/// Hands over all groups, each with its place: columns `8 j + 2 t + i` of 16 are four neighbours for each `t`.
 #[inline(always)]
-unsafe fn store(sums: &Sums, groups: Shared<f32>) {
+fn each_group(sums: &Sums, mut store: impl FnMut(u32, [f32; 4])) {
     unroll!(R in [0, 1, 2, 3] {
         unroll!(G in [0, 1, 2, 3, 4, 5, 6, 7] {
             let (half, first) = (&sums[R as usize / 2], (8 * G + 2 * (R % 2)) as usize);
-            // SAFETY: the caller's promise.
-            unsafe { groups.store_v4(place(R, G), [half[first], half[first + 1], half[first + 4], half[first + 5]]) };
+            store(place(R, G), [half[first], half[first + 1], half[first + 4], half[first + 5]]);
         });
     });
 }
 
-/// Whether all of the thread's sums are finite.
+/// Whether all are finite: zero times what is not is NaN, which stays.
 #[inline(always)]
-fn is_finite(sums: &Sums) -> bool {
-    // Zero times what is not finite is NaN, which stays.
+fn is_finite(values: &[[f32; 4]; 4]) -> bool {
     let mut zero = 0.0;
-    macro_rules! add {
-        ($($sum:literal)*) => { $(
-            zero = GpuFloat::mul_add(sums[0][$sum], 0.0, zero);
-            zero = GpuFloat::mul_add(sums[1][$sum], 0.0, zero);
-        )* };
-    }
-    each_sum!(add);
+    unroll!(R in [0, 1, 2, 3] {
+        unroll!(C in [0, 1, 2, 3] {
+            zero = GpuFloat::mul_add(values[R as usize][C as usize], 0.0, zero);
+        });
+    });
     zero == 0.0
 }
 
@@ -99,7 +124,7 @@ fn is_finite(sums: &Sums) -> bool {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn multiply_again(args: &MultiplyArgs<f32>, rows: [u32; 4], col: u32) -> [[f32; 4]; 4] {
-    let gemm = &args.gemm;
+    let gemm = &args.block.gemm;
     let (lda, ldb) = (gemm.lda as usize, gemm.ldb as usize);
     // From one line to the next, and from one place to the next.
     let (a_line, a_place) = if args.a_by_rows != 0 { (lda, 1) } else { (1, lda) };

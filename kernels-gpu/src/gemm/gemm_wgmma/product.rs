@@ -10,6 +10,7 @@ use cuda_std::{
 };
 
 use super::{COLUMNS, IMAGE, LINES, MULTIPLYING, MultiplyArgs, PART, RING, ROWS, STEP, THREADS, output::write};
+use crate::gemm_block::{part_of_sums, position};
 
 /// The threads' sums: of two halves, as `wgmma` has them.
 pub(super) type Sums = [[f32; 64]; 2];
@@ -23,7 +24,6 @@ macro_rules! each_sum {
         }
     };
 }
-pub(super) use each_sum;
 
 /// The images in shared memory, each with a barrier that says that it is there, and one that nobody needs it any more.
 ///
@@ -110,8 +110,9 @@ pub(super) unsafe fn multiply(args: MultiplyArgs<f32>) {
     thread::launch_bounds::<THREADS, 1>();
     let ring =
         Ring { images: dynamic_shared_mem(), barriers: shared_array![u64; 2 * RING as usize], slot: 0, round: 0 };
-    let (first_row, first_col) = position(&args);
-    let steps = args.gemm.k.div_ceil(STEP);
+    let (first_row, first_col) = position((ROWS, COLUMNS), &args.block);
+    let (from, to) = part_of_sums(STEP, &args.block);
+    let steps = Steps { first: from / STEP, count: (to - from).div_ceil(STEP), all: args.block.gemm.k.div_ceil(STEP) };
     // SAFETY: the barriers are made before all others use them; the caller keeps the rules.
     unsafe {
         if thread::thread_idx_x() == 0 {
@@ -132,37 +133,34 @@ pub(super) unsafe fn multiply(args: MultiplyArgs<f32>) {
             return;
         }
         wgmma::increase_registers::<232>();
-        let sums = add_all(ring, steps);
+        let sums = add_all(ring, steps.count);
         thread::sync_threads_named(1, MULTIPLYING);
         write(&sums, &args, first_row, first_col);
     }
 }
 
-/// The first row and column of the block's tile: groups of 8 rows of tiles one after the other, columns within, downwards, so that blocks that run at a
-/// time find more in the L2 cache.
-#[inline(always)]
-fn position(args: &MultiplyArgs<f32>) -> (u32, u32) {
-    const DOWN: u32 = 8;
-    let (down, across) = (args.gemm.m.div_ceil(ROWS), args.gemm.n.div_ceil(COLUMNS));
-    let group_tiles = (DOWN * across).max(1);
-    let (group, place) = (thread::block_idx_x() / group_tiles, thread::block_idx_x() % group_tiles);
-    let height = (down - group * DOWN).min(DOWN).max(1);
-    ((group * DOWN + place % height) * ROWS, place / height * COLUMNS)
+/// Which steps are the block's, of how many.
+#[derive(Clone, Copy)]
+struct Steps {
+    first: u32,
+    count: u32,
+    all: u32,
 }
 
-/// Copies the images of all steps, in the order in which they are multiplied: `rows` and `cols` are the first 128 of `A` and `B`, counted in so many.
+/// Copies the images of the block's steps, in the order in which they are multiplied: `rows` and `cols` are the first 128 of `A` and `B`, counted in so many.
 ///
 /// # Safety
 /// One thread comes here; the images are there.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn copy_all(mut ring: Ring, args: &MultiplyArgs<f32>, rows: u32, cols: u32, steps: u32) {
+unsafe fn copy_all(mut ring: Ring, args: &MultiplyArgs<f32>, rows: u32, cols: u32, steps: Steps) {
     // A tile that ends with its first 128 rows takes them twice, and does not write the others.
-    let second = if (rows + 1) * LINES < args.gemm.m { rows + 1 } else { rows };
-    let of = |images: *const f32, lines: u32| images.wrapping_add(lines as usize * steps as usize * IMAGE as usize);
+    let second = if (rows + 1) * LINES < args.block.gemm.m { rows + 1 } else { rows };
+    let first = |lines: u32| lines as usize * steps.all as usize + steps.first as usize;
+    let of = |images: *const f32, lines: u32| images.wrapping_add(first(lines) * IMAGE as usize);
     let (a, b, a_second) = (of(args.images_of_a, rows), of(args.images_of_b, cols), of(args.images_of_a, second));
     let mut step = 0;
-    while step < steps {
+    while step < steps.count {
         let before = step as usize * IMAGE as usize;
         // SAFETY: the caller's promise.
         unsafe {
