@@ -55,8 +55,8 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     product: "C = 1 A B + 0 C, with random A and B, all row-major without gaps",
     figures: "Shapes are m x n x k: rows and columns of C, columns of A; one number is all three. TFLOP/s count two \
         operations for each product of elements. Errors are relative to the product in f64, in the 2-norm; of large \
-        products they are those of elements from everywhere. The largest and the median error of an element are in percent of \
-        what rounding can explain there. Percent of another library are its time over ours: below \
+        products they are those of elements from everywhere. The largest and the median error of an element are over what \
+        rounding can explain there. Percent of another library are its time over ours: below \
         100 that library is faster. cuBLAS multiplies by cublasSgemm or cublasDgemm and, where cuBLASLt is there, by up to 8 \
         algorithms that its heuristics propose. Only proposals that come within 1.3 times the fastest way's time in a \
         trial (the least of 3 products on one set of buffers) are measured in full. Figures are those of the \

@@ -1,5 +1,6 @@
 //! Scratch memory that the operations of one stream share.
 
+use std::sync::MutexGuard;
 #[cfg(feature = "cuda")]
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,13 +21,24 @@ use crate::{Element, Result};
 pub(crate) enum Found {
     /// What others have left there.
     Anything,
-    /// The same, in memory apart from that of the others: for operands in another form.
+    /// The same, in memory apart from that of the others: for operands in another form, which stay from launch to launch of one
+    /// [turn](Device::workspace_turn).
     Operands,
     /// Zeros, which they leave as zeros.
     Zeros,
 }
 
 impl Device {
+    /// Waits until no other thread is between launches on this stream that leave something in a workspace for each other, and keeps others out until
+    /// what is returned is dropped. Only launches that take a turn may use [`Found::Operands`].
+    pub(crate) fn workspace_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.backend() {
+            Backend::Cpu { .. } | Backend::Emulated { .. } => None,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda(stream) => Some(stream.workspaces().turn.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
     /// Returns a workspace of `len` elements for launches on this stream.
     ///
     /// On a GPU the stream keeps the memory, and allocates only if a workspace is larger than any before. Launches share
@@ -52,6 +64,8 @@ impl Device {
 #[cfg(feature = "cuda")]
 #[derive(Default)]
 pub(super) struct Workspaces {
+    /// Whose turn it is to launch what needs a workspace from launch to launch.
+    turn: Mutex<()>,
     of_anything: Mutex<Vec<CudaSlice<u8>>>,
     of_operands: Mutex<Vec<CudaSlice<u8>>>,
     of_zeros: Mutex<Vec<CudaSlice<u8>>>,

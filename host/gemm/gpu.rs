@@ -158,6 +158,7 @@ fn multiply_images<T: Scalar>(
     let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
     let of_a = images(m, k) * IMAGE as usize;
     let of_both = of_a + images(n, k) * IMAGE as usize;
+    let _turn = queue.workspace_turn();
     let mut images = queue.workspace(Found::Operands, of_both)?;
     let mut exchange = Exchange::new(queue, kernel, if split_k > 1 { blocks } else { 0 }, split_k)?;
     let (a_by_rows, b_by_rows) = (a.order() == Order::RowMajor, b.order() == Order::RowMajor);

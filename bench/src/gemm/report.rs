@@ -189,14 +189,10 @@ fn row(result: &GemmResult, kernel: &KernelReport, baselines: &[&str]) -> Vec<St
     cells
 }
 
-/// The error in the 2-norm, and the largest and the median one of an element, in percent of what rounding can explain.
+/// The error in the 2-norm, and the largest and the median one of an element, over what rounding can explain.
 fn errors(figures: &Figures) -> [String; 3] {
-    let percent = |share: f64| format!("{:.1}%", 100.0 * share);
-    [
-        format!("{:.1e}", figures.relative_error),
-        percent(figures.error_over_bound),
-        percent(figures.median_error_over_bound),
-    ]
+    [figures.relative_error, figures.error_over_bound, figures.median_error_over_bound]
+        .map(|error| format!("{error:.1e}"))
 }
 
 /// The geometric mean and the lowest of what the last kernels are in percent of a library.
