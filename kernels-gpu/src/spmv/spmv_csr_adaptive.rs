@@ -48,7 +48,6 @@ use crate::{
     args::args,
     family::family,
     row_sum::{self, Csr, sum_of_group},
-    unroll::unroll,
 };
 
 /// Threads per block.
@@ -224,8 +223,8 @@ unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
         let [begin, end] = mem::load_readonly_v2(args.piece_bounds.add(2 * piece as usize));
         let length = (end - begin) as u32;
         let begin = begin as usize;
-        let sum = row_sum::by_quads::<T, 32>(&args.csr(), begin, length, args.entries.index(), lane);
-        let sum = sum_of_lanes(sum);
+        let mut sum = row_sum::by_quads::<T, WARP_SIZE>(&args.csr(), begin, length, args.entries.index(), lane);
+        sum_of_group!(sum, WARP_SIZE);
         if count == 1 {
             if lane == 0 {
                 write(args, row as usize, sum);
@@ -251,26 +250,13 @@ unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
                 sum += mem::load(args.partials.add((first + other) as usize));
                 other += WARP_SIZE;
             }
-            let sum = sum_of_lanes(sum);
+            sum_of_group!(sum, WARP_SIZE);
             if lane == 0 {
                 atomic_store_u32_device(arrivals, Relaxed, 0);
                 write(args, row as usize, sum);
             }
         }
     }
-}
-
-/// The sum over a warp, the same in every lane.
-///
-/// # Safety
-/// All 32 lanes call it.
-#[inline(always)]
-unsafe fn sum_of_lanes<T: Scalar>(mut sum: T) -> T {
-    unroll!(DISTANCE in [16, 8, 4, 2, 1] {
-        // SAFETY: all 32 lanes are here.
-        sum += unsafe { warp::warp_shuffle_xor(u32::MAX, sum, DISTANCE, WARP_SIZE).0 };
-    });
-    sum
 }
 
 /// `y[row] = alpha * sum + beta * y[row]`.
