@@ -46,6 +46,7 @@ use cuda_std::{
 use crate::{
     DType, Offset, Scalar,
     args::args,
+    epilogue::Epilogue,
     family::family,
     row_sum::{self, Csr, sum_of_group},
 };
@@ -168,6 +169,12 @@ impl<T: Scalar, O: Offset> Args<T, O> {
         let Self { col_indices, values, x, .. } = *self;
         Csr { col_indices, values, x }
     }
+
+    #[inline(always)]
+    fn epilogue(&self) -> Epilogue<T> {
+        let Self { rows, alpha, beta, y, .. } = *self;
+        Epilogue { alpha, beta, rows, y }
+    }
 }
 
 /// The row of this thread's group, unless it is long.
@@ -202,7 +209,7 @@ unsafe fn add_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, blo
     unsafe { sum_of_group!(sum, LANES) };
     if ours && lane == 0 {
         // SAFETY: row < rows, and no other thread has this row and lane 0; a long row is none of ours.
-        unsafe { write(args, row as usize, sum) }
+        unsafe { args.epilogue().write(row as usize, sum) }
     }
 }
 
@@ -227,7 +234,7 @@ unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
         sum_of_group!(sum, WARP_SIZE);
         if count == 1 {
             if lane == 0 {
-                write(args, row as usize, sum);
+                args.epilogue().write(row as usize, sum);
             }
             return;
         }
@@ -253,23 +260,9 @@ unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
             sum_of_group!(sum, WARP_SIZE);
             if lane == 0 {
                 atomic_store_u32_device(arrivals, Relaxed, 0);
-                write(args, row as usize, sum);
+                args.epilogue().write(row as usize, sum);
             }
         }
-    }
-}
-
-/// `y[row] = alpha * sum + beta * y[row]`.
-///
-/// # Safety
-/// `row` is a row, and no other thread writes it.
-#[inline(always)]
-unsafe fn write<T: Scalar, O: Offset>(args: &Args<T, O>, row: usize, sum: T) {
-    // SAFETY: row < rows.
-    unsafe {
-        let y = args.y.add(row);
-        let product = args.alpha * sum;
-        mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
     }
 }
 
