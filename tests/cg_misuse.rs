@@ -14,8 +14,8 @@ use std::{
 
 use common::{Random, matrices::from_rows, on_every_device, on_gpu};
 use warpsparse::{
-    Cg, CgMethod, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, ErrorKind, LinearOperator, Preconditioner,
-    Result, SolveInfo, StopReason, Tolerance, io,
+    Cg, CgMethod, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, ErrorKind, Jacobi, LinearOperator,
+    Preconditioner, Result, SolveInfo, StopReason, Tolerance, io,
 };
 
 fn main() -> ExitCode {
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("fickle_operators_are_safe", fickle_operators_are_safe));
     trials.extend(on_every_device("overflow_is_a_breakdown", overflow_is_a_breakdown));
     trials.extend(on_every_device("underflow_is_a_breakdown", underflow_is_a_breakdown));
+    trials.extend(on_every_device("step_lengths_that_underflow_end_the_solution", vanishing_steps));
     trials.push(on_gpu("a_stopped_solution_waits_for_nobody_else", a_stopped_solution_waits_for_nobody_else));
     common::run(trials)
 }
@@ -298,6 +299,25 @@ fn underflow_is_a_breakdown(device: &Device) {
     let (b, mut x) = (device.upload_vec(&[1e-200; 9]).unwrap(), device.zeros(9).unwrap());
     let error = Cg::new(&matrix).solve_mixed(&b, &mut x).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Breakdown, "{error}");
+}
+
+/// `alpha` is 1e-350, the inverse of a matrix and of a preconditioner that are each within the range.
+fn vanishing_steps(device: &Device) {
+    let diagonal = |value: f64| from_rows::<f64>(70, (0..70).map(|i| vec![(i, value)]).collect());
+    let (matrix, inverse) = (device.upload(&diagonal(1e150)).unwrap(), device.upload(&diagonal(1e-200)).unwrap());
+    for method in METHODS {
+        let mut cg = Cg::new(&matrix).method(method).assume_symmetric().preconditioner(Jacobi::new(&inverse).unwrap());
+        let (b, mut x) = (device.upload_vec(&[1e-150; 70]).unwrap(), device.zeros(70).unwrap());
+        let outcome = cg.solve(&b, &mut x);
+        assert!(x.to_vec().unwrap().iter().all(|x| x.is_finite()), "{method:?}");
+        if method == CgMethod::SingleReduction {
+            let info = outcome.unwrap();
+            assert_eq!((info.reason, info.iterations), (StopReason::RoundingLimit, 0));
+            assert!((info.relative_residual - 1.0).abs() < 1e-12, "{info:?}");
+        } else {
+            assert!(!matches!(outcome, Ok(info) if info.reason == StopReason::Converged), "{method:?}");
+        }
+    }
 }
 
 /// Another thread keeps the same stream busy for as long as the solution takes, up to a limit that it must not reach.

@@ -210,10 +210,13 @@ impl Tiling {
 /// Why no product of this type runs on the tensor cores of such a GPU.
 pub(super) fn why_no_tensor_cores(task: Task) -> String {
     let (major, minor) = task.compute_capability;
-    match (major, task.dtype) {
-        (..8, DType::F32) => format!("compute capability {major}.{minor} has no tensor cores for f32"),
-        (..8, DType::F64) => format!("compute capability {major}.{minor} has no tensor cores for f64"),
-        _ => format!("the tensor cores of compute capability {major}.{minor} do not speed up f64"),
+    let element = match task.dtype {
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+    };
+    match major {
+        ..8 => format!("compute capability {major}.{minor} has no tensor cores for {element}"),
+        _ => format!("the tensor cores of compute capability {major}.{minor} do not speed up {element}"),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use kernels_gpu::{
     args::Arguments,
-    dropout::{Args, Key, grid_size, philox},
+    dropout::{Args, Key, grid_size},
+    philox::philox,
 };
 
 use super::StepCounter;
@@ -97,7 +98,7 @@ impl Dropout {
                 let mut group = (usize::MAX, [0; 4]);
                 for (i, y) in range.zip(y) {
                     if group.0 != i / 4 {
-                        group = (i / 4, philox(i as u64 / 4, number, self.seed));
+                        group = (i / 4, philox([i as u64 / 4, number], self.seed));
                     }
                     let element = x.map_or(*y, |x| x[i]);
                     *y = if group.1[i % 4] < threshold { T::default() } else { element * factor };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use kernels_gpu::vector_random::philox;
+use kernels_gpu::philox::philox;
 
 use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{
@@ -59,7 +59,7 @@ pub(super) fn random<T: Scalar>(y: DeviceSliceMut<'_, T>, random: Random<T>) {
         for (i, y) in range.zip(y) {
             let number = (i / of_block) as u64;
             if block.0 != number {
-                block = (number, T::random(philox(number, seed), normal));
+                block = (number, T::random(philox([number, 0], seed), normal));
             }
             *y = cuda_std::GpuFloat::mul_add(factor, block.1[i % of_block], shift);
         }

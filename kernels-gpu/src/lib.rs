@@ -39,6 +39,8 @@ pub mod gemm_args;
 pub mod gemm_block;
 #[path = "primitives/grid.rs"]
 mod grid;
+#[path = "primitives/philox.rs"]
+pub mod philox;
 #[path = "primitives/radix.rs"]
 pub mod radix;
 #[path = "primitives/row_sum.rs"]
@@ -79,7 +81,7 @@ mod vector {
     pub mod vector_map;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_move"))]
     pub mod vector_move;
-    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random", kernel_family = "graph_attention"))]
+    #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_random"))]
     pub mod vector_random;
     #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "vector_reduce"))]
     pub mod vector_reduce;

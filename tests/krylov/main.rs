@@ -5,6 +5,7 @@ mod combinations;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernels;
+mod magnitudes;
 
 use std::{ops::ControlFlow, process::ExitCode};
 
@@ -60,6 +61,9 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("restarts_of_gmres_f64", restarts::<f64>));
     trials.extend(on_every_device("residuals_are_replaced_f32", replaced::<f32>));
     trials.extend(on_every_device("residuals_are_replaced_f64", replaced::<f64>));
+    trials.extend(on_every_device("tiny_and_huge_right_hand_sides_f32", magnitudes::powers_of_two::<f32>));
+    trials.extend(on_every_device("tiny_and_huge_right_hand_sides_f64", magnitudes::powers_of_two::<f64>));
+    trials.extend(on_every_device("right_hand_sides_of_the_least_numbers", magnitudes::least_numbers));
     trials.extend(on_emulator_and_gpu("products_with_a_basis_f32", kernels::products::<f32>));
     trials.extend(on_emulator_and_gpu("products_with_a_basis_f64", kernels::products::<f64>));
     trials.extend(on_emulator_and_gpu("gram_schmidt_twice_f32", kernels::orthogonality::<f32>));

@@ -1,6 +1,6 @@
 //! Attention and its gradients against a reference in f64, which stores what belongs to edges.
 
-use kernels_gpu::vector_random::philox;
+use kernels_gpu::philox::philox;
 use warpsparse::{Adjacency, Attention, AttentionGradients, AttentionInputs, CsrMatrix, Device, Scalar};
 
 use crate::{
@@ -57,7 +57,7 @@ impl Numbers {
         let scores: Vec<f64> = (0..ends.len() * heads).map(|at| each(at / heads, at % heads).0).collect();
         let probabilities = softmax_of(matrix, heads, &scores);
         // The rule in words: the first of the random words of block `k * heads + h` is less than `rate * 2^32`.
-        let factor = |at: usize| match f64::from(philox(at as u64, seed)[0]) < (rate * 2f64.powi(32)).floor() {
+        let factor = |at: usize| match f64::from(philox([at as u64, 0], seed)[0]) < (rate * 2f64.powi(32)).floor() {
             true => 0.0,
             false => 1.0 / (1.0 - rate),
         };

@@ -207,6 +207,8 @@ impl<'s, T: Scalar> Plain<'s, T> {
         for (i, numbers) in log.chunks(LOGGED).enumerate() {
             let [pq, rz, norm, zaz] = [0, 1, 2, 3].map(|place| numbers[place].to_f64());
             let status = match step_length(self.seen_rz, pq) {
+                // As the persistent kernel, where such an iteration would not count.
+                Ok(0.0) if self.ahead.is_some() => return Ok((i, status::UNDERFLOW)),
                 Ok(_) if pq <= least_difference(size_of::<T>()) * self.seen_zaz => return Ok((i, status::INDEFINITE)),
                 Ok(_) => verdict::<T>(rz, norm, done + i + 1, self.round),
                 Err(status) => return Ok((i, status)),

@@ -7,6 +7,7 @@ mod gmres;
 mod idr;
 mod lsmr;
 mod minres;
+mod scaled;
 mod system;
 
 use std::{fmt, ops::ControlFlow, rc::Rc};
@@ -49,6 +50,9 @@ use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length
 /// itself. A few iterations are
 /// queued before the host reads their numbers; on a GPU they are recorded as a graph if the operator and the preconditioner allow it. Dot products accumulate in `f64` in a fixed order: the same input on the same device gives
 /// the same bits.
+///
+/// `b` may be as small or as large as the type allows: where its squares are out of range, the methods divide by norms, or scale the system by a power of two. Conjugate
+/// gradients alone ask the caller to scale it.
 ///
 /// For symmetric positive definite systems, [`Cg`] has more options and faster kernels.
 pub struct Solver<'a, T: Scalar> {
@@ -399,19 +403,22 @@ impl<'a, T: Scalar> Solver<'a, T> {
     ) -> Result<SolveInfo> {
         let preconditioner = &candidate.preconditioner;
         let system = System { a: self.operator, m: preconditioner.as_deref(), b, x };
-        let mut method: Box<dyn Method + '_> = match candidate.method {
+        let mut course = Course { criterion: self.criterion, callback: self.callback.as_deref_mut() };
+        match candidate.method {
             SolverMethod::Auto | SolverMethod::Cg => {
-                return self.conjugate_gradients(preconditioner.clone(), b, system.x, kernel);
+                self.conjugate_gradients(preconditioner.clone(), b, system.x, kernel)
             }
-            SolverMethod::Minres => Box::new(Minres::new(system)?),
-            SolverMethod::BiCgStab => Box::new(BiCgStab::new(system)?),
-            SolverMethod::BiCgStabL { l } => Box::new(BiCgStabL::new(system, l)?),
-            SolverMethod::Idr { s } => Box::new(Idr::new(system, s)?),
-            SolverMethod::Lsmr => Box::new(Lsmr::new(system, self.damping, self.criterion.relative())?),
-            SolverMethod::Gmres { restart } => Box::new(Gmres::new(system, restart, false)?),
-            SolverMethod::FlexibleGmres { restart } => Box::new(Gmres::new(system, restart, true)?),
-        };
-        Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(&mut *method)
+            SolverMethod::Minres => scaled::run(&mut course, system, |system| Ok(Box::new(Minres::new(system)?))),
+            SolverMethod::BiCgStab => scaled::run(&mut course, system, |system| Ok(Box::new(BiCgStab::new(system)?))),
+            SolverMethod::BiCgStabL { l } => {
+                scaled::run(&mut course, system, |system| Ok(Box::new(BiCgStabL::new(system, l)?)))
+            }
+            SolverMethod::Idr { s } => scaled::run(&mut course, system, |system| Ok(Box::new(Idr::new(system, s)?))),
+            // These divide their vectors by norms first.
+            SolverMethod::Lsmr => course.run(&mut Lsmr::new(system, self.damping, self.criterion.relative())?),
+            SolverMethod::Gmres { restart } => course.run(&mut Gmres::new(system, restart, false)?),
+            SolverMethod::FlexibleGmres { restart } => course.run(&mut Gmres::new(system, restart, true)?),
+        }
     }
 
     fn conjugate_gradients(

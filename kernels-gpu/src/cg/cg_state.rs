@@ -48,7 +48,7 @@ pub mod status {
     pub const INDEFINITE_PRECONDITIONER: u32 = 4;
     /// A number is infinite or NaN.
     pub const NOT_FINITE: u32 = 5;
-    /// `r . z` is so small that the products of vectors underflow.
+    /// `r . z` is so small that the products of vectors underflow; with one reduction also where the step length does.
     pub const UNDERFLOW: u32 = 6;
 }
 

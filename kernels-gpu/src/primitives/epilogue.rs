@@ -7,8 +7,14 @@ use crate::{Scalar, unroll::unroll};
 /// `alpha * sum + beta * old`, where `old` does not count if `beta` is 0.
 #[inline(always)]
 pub(crate) fn combine<T: Scalar>(alpha: T, sum: T, beta: T, old: T) -> T {
+    combine_with(alpha, sum, beta, || old)
+}
+
+/// [`combine`], where `old` is called unless `beta` is 0.
+#[inline(always)]
+fn combine_with<T: Scalar>(alpha: T, sum: T, beta: T, old: impl FnOnce() -> T) -> T {
     let product = alpha * sum;
-    if beta == T::ZERO { product } else { beta.mul_add(old, product) }
+    if beta == T::ZERO { product } else { beta.mul_add(old(), product) }
 }
 
 /// `y = alpha * sum + beta * y`, where the old `y` is not read if `beta` is 0.
@@ -30,8 +36,7 @@ impl<T: Scalar> Epilogue<T> {
         // SAFETY: the caller's promise.
         unsafe {
             let y = self.y.add(row);
-            let old = if self.beta == T::ZERO { T::ZERO } else { mem::load(y) };
-            mem::store(y, combine(self.alpha, sum, self.beta, old));
+            mem::store(y, combine_with(self.alpha, sum, self.beta, || mem::load(y)));
         }
     }
 

@@ -38,7 +38,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{DType, Scalar, args::args, family::family, unroll::unroll};
+use crate::{DType, Scalar, args::args, family::family, row_sum::sum_of_group, unroll::unroll};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -319,9 +319,7 @@ unsafe fn add_carries<T: Scalar>(args: CarryArgs<T>) {
             sum += mem::load_readonly(args.carries.add(slot as usize));
             slot += WARP_SIZE;
         }
-        unroll!(DISTANCE in [16, 8, 4, 2, 1] {
-            sum += warp::warp_shuffle_xor(u32::MAX, sum, DISTANCE, WARP_SIZE).0;
-        });
+        sum_of_group!(sum, WARP_SIZE);
         if lane == 0 {
             let y = args.y.add(mem::load_readonly(args.run_rows.add(run as usize)) as usize);
             mem::store(y, args.alpha.mul_add(sum, mem::load(y)));

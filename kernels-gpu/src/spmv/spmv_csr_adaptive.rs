@@ -46,9 +46,9 @@ use cuda_std::{
 use crate::{
     DType, Offset, Scalar,
     args::args,
+    epilogue::Epilogue,
     family::family,
     row_sum::{self, Csr, sum_of_group},
-    unroll::unroll,
 };
 
 /// Threads per block.
@@ -169,6 +169,12 @@ impl<T: Scalar, O: Offset> Args<T, O> {
         let Self { col_indices, values, x, .. } = *self;
         Csr { col_indices, values, x }
     }
+
+    #[inline(always)]
+    fn epilogue(&self) -> Epilogue<T> {
+        let Self { rows, alpha, beta, y, .. } = *self;
+        Epilogue { alpha, beta, rows, y }
+    }
 }
 
 /// The row of this thread's group, unless it is long.
@@ -203,7 +209,7 @@ unsafe fn add_row<T: Scalar, O: Offset, const LANES: u32>(args: &Args<T, O>, blo
     unsafe { sum_of_group!(sum, LANES) };
     if ours && lane == 0 {
         // SAFETY: row < rows, and no other thread has this row and lane 0; a long row is none of ours.
-        unsafe { write(args, row as usize, sum) }
+        unsafe { args.epilogue().write(row as usize, sum) }
     }
 }
 
@@ -224,11 +230,11 @@ unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
         let [begin, end] = mem::load_readonly_v2(args.piece_bounds.add(2 * piece as usize));
         let length = (end - begin) as u32;
         let begin = begin as usize;
-        let sum = row_sum::by_quads::<T, 32>(&args.csr(), begin, length, args.entries.index(), lane);
-        let sum = sum_of_lanes(sum);
+        let mut sum = row_sum::by_quads::<T, WARP_SIZE>(&args.csr(), begin, length, args.entries.index(), lane);
+        sum_of_group!(sum, WARP_SIZE);
         if count == 1 {
             if lane == 0 {
-                write(args, row as usize, sum);
+                args.epilogue().write(row as usize, sum);
             }
             return;
         }
@@ -251,39 +257,12 @@ unsafe fn add_piece<T: Scalar, O: Offset>(args: &Args<T, O>) {
                 sum += mem::load(args.partials.add((first + other) as usize));
                 other += WARP_SIZE;
             }
-            let sum = sum_of_lanes(sum);
+            sum_of_group!(sum, WARP_SIZE);
             if lane == 0 {
                 atomic_store_u32_device(arrivals, Relaxed, 0);
-                write(args, row as usize, sum);
+                args.epilogue().write(row as usize, sum);
             }
         }
-    }
-}
-
-/// The sum over a warp, the same in every lane.
-///
-/// # Safety
-/// All 32 lanes call it.
-#[inline(always)]
-unsafe fn sum_of_lanes<T: Scalar>(mut sum: T) -> T {
-    unroll!(DISTANCE in [16, 8, 4, 2, 1] {
-        // SAFETY: all 32 lanes are here.
-        sum += unsafe { warp::warp_shuffle_xor(u32::MAX, sum, DISTANCE, WARP_SIZE).0 };
-    });
-    sum
-}
-
-/// `y[row] = alpha * sum + beta * y[row]`.
-///
-/// # Safety
-/// `row` is a row, and no other thread writes it.
-#[inline(always)]
-unsafe fn write<T: Scalar, O: Offset>(args: &Args<T, O>, row: usize, sum: T) {
-    // SAFETY: row < rows.
-    unsafe {
-        let y = args.y.add(row);
-        let product = args.alpha * sum;
-        mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
     }
 }
 

@@ -38,6 +38,7 @@ pub use crate::row_sum::ENTRIES_PER_STEP;
 use crate::{
     DType, Offset, Scalar,
     args::args,
+    epilogue::Epilogue,
     family::family,
     row_sum::{self, Csr, sum_of_group},
 };
@@ -160,12 +161,9 @@ unsafe fn spmv<T: Scalar, O: Offset, const LANES: u32>(args: Args<T, O>) {
     unsafe { sum_of_group!(sum, LANES) };
 
     if in_matrix && lane == 0 {
+        let Args { rows, alpha, beta, y, .. } = args;
         // SAFETY: row < rows, and no other thread has this row and lane 0.
-        unsafe {
-            let y = args.y.add(row as usize);
-            let product = args.alpha * sum;
-            mem::store(y, if args.beta == T::ZERO { product } else { args.beta.mul_add(mem::load(y), product) });
-        }
+        unsafe { Epilogue { alpha, beta, rows, y }.write(row as usize, sum) };
     }
 }
 

@@ -1,9 +1,9 @@
 //! Random numbers, each a function of a seed and of its place alone: the same on every device, in any order.
 //!
 //! # The mathematics
-//! Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011): the seed is the key, the number of the block of 16
-//! bytes the counter. Uniform numbers are multiples of 2^-24 (`f32`) and 2^-53 (`f64`) in [0, 1), scaled. Normal ones are made of
-//! two uniform ones each two (Box & Muller, "A Note on the Generation of Random Normal Deviates", 1958), by the functions of
+//! [`philox`](crate::philox): the seed is the key, the number of the block of 16 bytes the counter. Uniform numbers are multiples of 2^-24
+//! (`f32`) and 2^-53 (`f64`) in [0, 1), scaled. Normal ones are made of two uniform ones each two (Box & Muller, "A Note on the Generation of
+//! Random Normal Deviates", 1958), by the functions of
 //! [`math`](super::math).
 //!
 //! # Threads
@@ -24,7 +24,7 @@ use super::{
     chunk::{are_aligned, first, store},
     math::Math,
 };
-use crate::{DType, args::args, family::family, unroll::unroll};
+use crate::{DType, args::args, family::family, philox::philox, unroll::unroll};
 
 args! {
     /// The arguments of every entry, passed by value.
@@ -83,7 +83,7 @@ unsafe fn write<T: Math, const W: usize>(args: Args<T>, numbers: impl Fn([u32; 4
     if at >= n {
         return;
     }
-    let numbers = numbers(philox(at / W as u64, seed));
+    let numbers = numbers(philox([at / W as u64, 0], seed));
     let mut chunk = [T::ZERO; W];
     unroll!(E in [0, 1, 2, 3] {
         if (E as usize) < W {
@@ -138,37 +138,4 @@ pub fn normal_numbers<T: Math>(words: [u32; 4]) -> [T; 4] {
     }
     let (third, fourth) = pair(c, d);
     [first, second, third, fourth]
-}
-
-/// Philox4x32-10 of the counter `[block, 0]`.
-#[inline(always)]
-#[must_use]
-pub fn philox(block: u64, seed: u64) -> [u32; 4] {
-    let mut counter = [block as u32, (block >> 32) as u32, 0, 0];
-    let mut key = [seed as u32, (seed >> 32) as u32];
-    unroll!(ROUND in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
-        if ROUND != 0 {
-            key = [key[0].wrapping_add(0x9E37_79B9), key[1].wrapping_add(0xBB67_AE85)];
-        }
-        let first = u64::from(counter[0]) * 0xD251_1F53;
-        let third = u64::from(counter[2]) * 0xCD9E_8D57;
-        counter = [
-            (third >> 32) as u32 ^ counter[1] ^ key[0],
-            third as u32,
-            (first >> 32) as u32 ^ counter[3] ^ key[1],
-            first as u32,
-        ];
-    });
-    counter
-}
-
-#[cfg(all(test, not(target_arch = "nvptx64")))]
-mod tests {
-    use super::philox;
-
-    /// The known answers of Random123 that have a counter of two words.
-    #[test]
-    fn philox_gives_the_published_numbers() {
-        assert_eq!(philox(0, 0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
-    }
 }

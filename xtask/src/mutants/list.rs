@@ -646,9 +646,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spmv",
-        "spmv/spmv_csr_vector.rs",
+        "primitives/epilogue.rs",
         "the old vector is read with a factor of 0",
-        "if args.beta == T::ZERO { product } else",
+        "if beta == T::ZERO { product } else",
         "if false { product } else",
     ),
     mutant(
@@ -740,8 +740,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "spmv_formats",
         "primitives/epilogue.rs",
         "factor and product are exchanged",
-        "else { beta.mul_add(old, product) }",
-        "else { product.mul_add(old, beta) }",
+        "else { beta.mul_add(old(), product) }",
+        "else { product.mul_add(old(), beta) }",
     ),
     mutant(
         "spmv_formats",
@@ -822,17 +822,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "gemm",
-        "gemm/gemm_dmma/operand.rs",
-        "a line beyond the last is copied",
-        "self.line + lines < self.sizes.0",
-        "self.line + lines <= self.sizes.0",
+        "gemm/gemm_block/operand.rs",
+        "a run beyond the last is copied",
+        "(runs as i32) < self.left.0",
+        "(runs as i32) <= self.left.0",
     ),
     mutant(
         "gemm",
-        "gemm/gemm_dmma/operand.rs",
-        "places beyond the last are copied",
-        "self.place + places < self.sizes.1;",
-        "self.place + places < self.sizes.1 + 1;",
+        "gemm/gemm_block/operand.rs",
+        "elements beyond the end of a run are copied",
+        "&& self.left.1 > 0;",
+        "&& self.left.1 >= 0;",
     ),
     mutant(
         "gemm",
@@ -1165,8 +1165,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "training",
         "learning/dropout.rs",
         "the mask does not depend on the step",
-        "philox(at / 4, mem::load(step) as u64, seed)",
-        "philox(at / 4, 1, seed)",
+        "philox([at / 4, mem::load(step) as u64], seed)",
+        "philox([at / 4, 1], seed)",
     ),
     mutant(
         "training",
@@ -1220,7 +1220,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "vector",
-        "vector/vector_random.rs",
+        "primitives/philox.rs",
         "one round of the generator is left out",
         "if ROUND != 0 {",
         "if ROUND > 1 {",

@@ -83,6 +83,11 @@ pub(super) unsafe fn iterate<T: Scalar, const LANES: u32>(args: Args<T>) {
             }
             let old_alpha = alpha;
             match cg_state::step_length(rz_new, pq) {
+                // Such a step is never pending, so its iteration would never count.
+                Ok(0.0) => {
+                    status = status::UNDERFLOW;
+                    break;
+                }
                 Ok(length) => alpha = length,
                 Err(error) => {
                     status = error;

@@ -1,12 +1,14 @@
 //! What the kernels of dense products have in common: which tile of `C` a block has, the loop over its sums, the exchange of sums among
 //! blocks, and the output.
 
+mod operand;
 mod output;
 mod pipeline;
 mod position;
 mod split_k;
 
 pub(crate) use self::{
+    operand::{LinesOfTile, distances, staged},
     output::{write, write_group},
     pipeline::{CopiedOperand, StagedPart, StagedProduct, multiply},
     position::{part_of_sums, position, tile_and_split},

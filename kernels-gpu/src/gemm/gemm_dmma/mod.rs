@@ -130,16 +130,16 @@ macro_rules! tiles {
             $(
                 $rows_rows(TILES[$index], true, true): BlockArgs<f64>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes(true, true) =>
-                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { $down * $rows }, { $across * $cols }, true, false>;
+                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { 32 * $down * $across }, { $down * $rows }, { $across * $cols }, true, false>;
                 $rows_cols(TILES[$index], true, false): BlockArgs<f64>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes(true, false) =>
-                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { $down * $rows }, { $across * $cols }, true, true>;
+                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { 32 * $down * $across }, { $down * $rows }, { $across * $cols }, true, true>;
                 $cols_rows(TILES[$index], false, true): BlockArgs<f64>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes(false, true) =>
-                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { $down * $rows }, { $across * $cols }, false, false>;
+                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { 32 * $down * $across }, { $down * $rows }, { $across * $cols }, false, false>;
                 $cols_cols(TILES[$index], false, false): BlockArgs<f64>,
                     blocks of TILES[$index].block_size(), shared bytes TILES[$index].shared_bytes(false, false) =>
-                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { $down * $rows }, { $across * $cols }, false, true>;
+                    gemm::<$index, { $rows / 8 }, { $cols / 4 }, { 32 * $down * $across }, { $down * $rows }, { $across * $cols }, false, true>;
             )*
         }
         /// The tile of four entries each.
@@ -170,6 +170,7 @@ unsafe fn gemm<
     const TILE: usize,
     const ROWS: usize,
     const COLS: usize,
+    const BLOCK_SIZE: u32,
     const TILE_ROWS: u32,
     const TILE_COLS: u32,
     const A_ALONG: bool,
@@ -177,11 +178,12 @@ unsafe fn gemm<
 >(
     args: BlockArgs<f64>,
 ) {
-    match const { (TILES[TILE].block_size(), TILES[TILE].min_blocks_per_sm) } {
+    match const { (BLOCK_SIZE, TILES[TILE].min_blocks_per_sm) } {
         (256, 1) => thread::launch_bounds::<256, 1>(),
         _ => thread::launch_bounds::<128, 2>(),
     }
-    const { assert!(matches!((TILES[TILE].block_size(), TILES[TILE].min_blocks_per_sm), (256, 1) | (128, 2))) }
+    const { assert!(matches!((BLOCK_SIZE, TILES[TILE].min_blocks_per_sm), (256, 1) | (128, 2))) }
+    const { assert!(TILES[TILE].block_size() == BLOCK_SIZE) }
     const { assert!(TILES[TILE].rows() == TILE_ROWS && TILES[TILE].cols() == TILE_COLS) }
     if cfg!(cuda_arch = "75") {
         unimplemented!("Turing has no tensor cores for f64: the host launches nothing there");
@@ -192,8 +194,16 @@ unsafe fn gemm<
     let mut sums = WarpTile::<TILE, ROWS, COLS, A_ALONG, B_ALONG>::new();
     // SAFETY: the caller keeps the rules; the launch has room for all stages.
     unsafe {
-        let a = Operand::<TILE, TILE_ROWS, A_ALONG>::new((product.a, product.lda), (first_row, product.m), (from, to));
-        let b = Operand::<TILE, TILE_COLS, B_ALONG>::new((product.b, product.ldb), (first_col, product.n), (from, to));
+        let a = Operand::<BLOCK_SIZE, TILE_ROWS, A_ALONG>::new(
+            (product.a, product.lda),
+            (first_row, product.m),
+            (from, to),
+        );
+        let b = Operand::<BLOCK_SIZE, TILE_COLS, B_ALONG>::new(
+            (product.b, product.ldb),
+            (first_col, product.n),
+            (from, to),
+        );
         multiply(&mut sums, a, b, to - from);
         let mut has_sums = true;
         if args.split_k > 1 {

@@ -55,7 +55,7 @@ use crate::{
     graph_lists::{Lists, part_of, place},
     grid::group_index,
     math::Math,
-    vector_random::philox,
+    philox::philox,
 };
 
 args! {
@@ -220,7 +220,7 @@ pub fn dropout<T: Scalar>((seed, threshold, kept): (u64, u32, T), number: u32, h
     if threshold == 0 {
         return T::ONE;
     }
-    let word = philox(u64::from(number) * u64::from(heads) + u64::from(head), seed)[0];
+    let word = philox([u64::from(number) * u64::from(heads) + u64::from(head), 0], seed)[0];
     if word < threshold { T::ZERO } else { kept }
 }
 
