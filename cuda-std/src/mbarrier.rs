@@ -10,7 +10,7 @@
 //! all:           sync_threads                   wait(0), use the tile, sync_threads          next: wait(1)
 //! ```
 //!
-//! For `sm_90a`, like all of [`tma`](crate::tma) and [`wgmma`](crate::wgmma): the instructions have been assembled, and run in the emulator, but not yet on a GPU.
+//! For `sm_90a`, like all of [`tma`](crate::tma) and [`wgmma`](crate::wgmma).
 
 use crate::{backend, shared::Shared};
 

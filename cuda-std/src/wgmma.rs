@@ -15,7 +15,7 @@
 //! off what lies below the largest summand, and the order of a sum is not specified. The emulator adds the products of one instruction exactly, and rounds the sum to
 //! nearest: its last bits are not those of a GPU.
 //!
-//! For `sm_90a`: the instructions have been assembled, and run in the emulator, but not yet on a GPU.
+//! For `sm_90a`. Products of TF32 in the swizzle of 128 bytes have run on GPUs, in `gemm_wgmma`; those of 16 bits and other swizzles have been assembled, and run in the emulator only.
 //!
 //! # Safety
 //! The same rules hold for every product:

@@ -806,6 +806,7 @@ impl Recording {
         let Self { graph, queue, kept } = self;
         queue.enter()?;
         kept.hold_locks(&mut || {
+            let _turn = queue.workspaces().turn();
             // SAFETY: graph and queue are live and of one context. The graph has one user, for it is not `Sync`; what its
             // operations touch is kept, or lives as long by the promise of whoever recorded them.
             unsafe { result::graph::launch(*graph, queue.queue.cu_stream()) }.map_err(driver("launching a graph"))

@@ -30,12 +30,12 @@ pub(crate) enum Found {
 
 impl Device {
     /// Waits until no other thread is between launches on this stream that leave something in a workspace for each other, and keeps others out until
-    /// what is returned is dropped. Only launches that take a turn may use [`Found::Operands`].
+    /// what is returned is dropped. Only launches that take a turn may use [`Found::Operands`]; graphs, which may contain some, take one too.
     pub(crate) fn workspace_turn(&self) -> Option<MutexGuard<'_, ()>> {
         match self.backend() {
             Backend::Cpu { .. } | Backend::Emulated { .. } => None,
             #[cfg(feature = "cuda")]
-            Backend::Cuda(stream) => Some(stream.workspaces().turn.lock().unwrap_or_else(PoisonError::into_inner)),
+            Backend::Cuda(stream) => Some(stream.workspaces().turn()),
         }
     }
 
@@ -75,6 +75,11 @@ pub(super) struct Workspaces {
 impl Workspaces {
     /// The fewest bytes that are allocated.
     const LEAST: usize = 1 << 16;
+
+    /// See [`Device::workspace_turn`].
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// The address of the largest, which has so many bytes, or is allocated now, on `stream`, whose they are.
     fn address(&self, stream: &Stream, found: Found, bytes: usize) -> Result<CUdeviceptr> {

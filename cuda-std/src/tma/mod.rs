@@ -7,7 +7,7 @@
 //! Tiles are boxes of a matrix that a [`TensorMap`] describes, in the swizzle of the map. They lie in the block's dynamic shared memory, which in kernels for
 //! `sm_90a` begins at a multiple of 1024 bytes; other arrays begin at one of 16 only.
 //!
-//! For `sm_90a`: the instructions have been assembled, and run in the emulator, but not yet on a GPU.
+//! For `sm_90a`. [`load`] has run on GPUs; copies of tiles have been assembled, and run in the emulator only.
 //!
 //! # Safety
 //! The same rules hold for every copy:
