@@ -184,6 +184,7 @@ fn graphs<T: Scalar>(a: &DeviceMatrix<T>, one: T, c: &mut DeviceDense<T>) -> Res
     graph.spmm_transposed(one, &b, &b, one, &mut *c)?;
     graph.spmm_backward(&b, &b, &b, None, None)?;
     graph.extremum_backward(None, &device.zeros_dense::<u32>((0, 0))?, &b, &b, None, None)?;
+    graph.mean_backward(None, &b, &b, None, None)?;
     graph.edge_softmax(&b, &mut *c)?;
     graph.edge_softmax_backward(&b, &b, &mut *c)?;
     let inputs = AttentionInputs { row_scores: b.view(), col_scores: b.view(), features: b.view() };

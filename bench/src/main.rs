@@ -14,6 +14,7 @@ mod gemm;
 mod gpu;
 mod graphs;
 mod html;
+mod learning;
 mod many;
 mod matrix;
 mod orders;
@@ -110,6 +111,10 @@ pub(crate) enum Benchmark {
     ///
     /// Prints the report as Markdown: `warpsparse-bench trsv gen:poisson2d:1024 --dtype f64 --json trsv.json`.
     Trsv(trsv::Options),
+    /// Measures learning on graphs: SDDMM against cuSPARSE, softmax and attention over edges, and steps of training.
+    ///
+    /// Prints the report as Markdown: `warpsparse-bench learning gen:rmat:17:8 -k 32 --json learning.json`.
+    Learning(learning::Options),
     /// Measures algebraic multigrid: setup, new values and solutions, compared with conjugate gradients with Jacobi's preconditioner.
     ///
     /// Prints the report as Markdown: `warpsparse-bench amg gen:poisson3d:200 --json amg.json`.
@@ -178,6 +183,7 @@ impl Benchmark {
             Self::Spmm(options) => spmm::measure(options),
             Self::Spgemm(options) => spgemm::measure(options),
             Self::Trsv(options) => trsv::measure(options),
+            Self::Learning(options) => learning::measure(options),
             Self::Amg(options) => amg::measure(options),
             Self::Graphs(options) => graphs::measure(options),
             Self::Gemm(options) => gemm::measure(options),
@@ -201,6 +207,7 @@ impl Benchmark {
             Self::Spmm(options) => &options.settings.conditions.basics,
             Self::Spgemm(options) => &options.settings.conditions.basics,
             Self::Trsv(options) => &options.settings.conditions.basics,
+            Self::Learning(options) => &options.settings.conditions.basics,
             Self::Amg(options) => &options.settings.conditions.basics,
             Self::Graphs(options) => &options.basics,
             Self::Gemm(options) => &options.conditions.basics,

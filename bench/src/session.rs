@@ -132,7 +132,7 @@ impl Settings {
         self.conditions.run(benchmark, &self.sources(suite)?, measure)
     }
 
-    fn sources(&self, default: Suite) -> std::result::Result<Vec<MatrixSource>, Box<dyn std::error::Error>> {
+    pub(crate) fn sources(&self, default: Suite) -> std::result::Result<Vec<MatrixSource>, Box<dyn std::error::Error>> {
         let mut sources = self.matrices.clone();
         if let Some(suite) = self.suite.or(sources.is_empty().then_some(default)) {
             sources.extend(suite.sources(self.data.as_deref())?);

@@ -41,7 +41,8 @@ pub(crate) fn read(folder: &Path) -> Result<Data, Box<dyn Error>> {
     Ok(Data { graph, features, labels, classes })
 }
 
-fn normalised(a: &CsrMatrix<f32>) -> Result<CsrMatrix<f32>, Box<dyn Error>> {
+/// `S` of a symmetric graph, whatever its values are.
+pub(crate) fn normalised(a: &CsrMatrix<f32>) -> Result<CsrMatrix<f32>, Box<dyn Error>> {
     let n = a.nrows();
     let mut with_loops = CooMatrix::<f32>::new(n, a.ncols())?;
     for (i, j, _) in a.triplets().filter(|(i, j, _)| i != j).chain((0..n).map(|i| (i, i, 1.0))) {

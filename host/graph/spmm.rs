@@ -4,7 +4,7 @@ use kernels_gpu::spmm_heads::{Args, Key, groups};
 
 use super::{Adjacency, Lists, blocks, check, cpu, narrow, row_major, sddmm::Sddmm, stride, stride_mut, vector, width};
 use crate::{
-    DenseMut, DenseRef, IntoFactor, Result, Scalar,
+    DenseMut, DenseRef, IntoFactor, Result, Scalar, Zip,
     dense::{scaled, write_rows},
     device::{check_length, launch},
 };
@@ -142,6 +142,48 @@ impl Adjacency {
             check!(self, "the gradient of B", (self.ncols, cols), d_b)?;
             let marks = Some(entries);
             self.run_sums(&self.by_cols, Sums { alpha: T::ONE, values, b: d_c, marks, beta: T::ZERO, c: d_b })?;
+        }
+        Ok(())
+    }
+
+    /// Computes the gradients of a mean over neighbours, [`DeviceMatrix::spmm_reduce`](crate::DeviceMatrix::spmm_reduce) with
+    /// [`Reduce::Mean`](crate::Reduce::Mean), from the gradient `d_c` of a loss with respect to its result. With `n[i]` edges from row `i`:
+    ///
+    /// - `d_values[k] = dot(d_c[i], B[j]) / n[i]` for edge `k` from row `i` to column `j`, `nnz` x 1;
+    /// - `d_b[j] = sum(values[k] * d_c[i] / n[i])` over the edges `k` to column `j`, `ncols` x `n`.
+    ///
+    /// `d_c` is `nrows` x `n`, `b` is `ncols` x `n`, and `values` is `nnz` x 1, or `None` for [`Weights::Ones`](crate::Weights::Ones). Either result is left
+    /// out by `None`. `O(nnz * n)` work for each, and temporary memory for up to `2 * nnz` elements.
+    ///
+    /// # Errors
+    /// As [`sddmm`](Self::sddmm).
+    pub fn mean_backward<'b, 'c, T: Scalar>(
+        &self,
+        values: Option<DenseRef<'_, T>>,
+        b: impl Into<DenseRef<'b, T>>,
+        d_c: impl Into<DenseRef<'c, T>>,
+        d_values: Option<DenseMut<'_, T>>,
+        d_b: Option<DenseMut<'_, T>>,
+    ) -> Result<()> {
+        let (b, d_c, one_each) = (b.into(), d_c.into(), (self.nnz(), 1));
+        check!(self, "B", (self.ncols, b.ncols()), b)?;
+        check!(self, "the gradient of C", (self.nrows, b.ncols()), d_c)?;
+        if let Some(values) = values {
+            check!(self, "the values", one_each, values)?;
+        }
+        // The softmax of equal scores is 1 over their number.
+        let (mut scores, mut shares) = (self.device.zeros_dense(one_each)?, self.device.zeros_dense(one_each)?);
+        self.edge_softmax(&scores, &mut shares)?;
+        if let Some(d_values) = d_values {
+            check!(self, "the gradient of the values", one_each, d_values)?;
+            self.sddmm_weighted(T::ONE, &shares, d_c, b, T::ZERO, d_values)?;
+        }
+        if let Some(d_b) = d_b {
+            if let Some(values) = values {
+                scores.assign(values)?;
+                shares.elements_mut().zip(Zip::Mul, scores.elements())?;
+            }
+            self.spmm_transposed(T::ONE, &shares, d_c, T::ZERO, d_b)?;
         }
         Ok(())
     }

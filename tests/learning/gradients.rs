@@ -40,6 +40,7 @@ pub(crate) fn finite_differences(device: &Device) {
         gradients_of_the_softmax(device, &graph, shape.0, seed);
         gradients_of_attention(device, &graph, &matrix, shape, seed);
         gradients_of_the_maximum(device, &matrix, seed);
+        gradients_of_the_mean(device, &matrix, seed);
         Ok(())
     });
 }
@@ -204,4 +205,31 @@ fn gradients_of_the_maximum(device: &Device, matrix: &CsrMatrix<f64>, seed: u64)
     let (results, values) = ((Some(d_values.view_mut()), Some(d_b.view_mut())), Some(given[0].view()));
     graph.extremum_backward(values, &entries, &given[1], &d_c_on_device, results.0, results.1).unwrap();
     compare(device, "maximum", &inputs, &[d_values, d_b], &|inputs| maximum(inputs).0, &d_c.2);
+}
+
+fn gradients_of_the_mean(device: &Device, matrix: &CsrMatrix<f64>, seed: u64) {
+    let cols = 3;
+    let graph = device.upload(matrix).unwrap().adjacency().unwrap();
+    let inputs = [(matrix.nnz(), 1, matrix.values().to_vec()), input(seed, matrix.ncols(), cols)];
+    let given = uploaded(device, &inputs);
+    let d_c = input(seed ^ 1, matrix.nrows(), cols);
+    let d_c_on_device = device.upload_dense((d_c.0, d_c.1), &d_c.2).unwrap();
+    for (weights, values) in [(Weights::Values, Some(given[0].view())), (Weights::Ones, None)] {
+        let (mut d_values, mut d_b) = (unread(device, matrix.nnz(), 1), unread(device, matrix.ncols(), cols));
+        let results = (values.map(|_| d_values.view_mut()), Some(d_b.view_mut()));
+        graph.mean_backward(values, &given[1], &d_c_on_device, results.0, results.1).unwrap();
+        let mean = |inputs: &[DeviceDense<f64>]| {
+            let mut weighted = device.upload(matrix).unwrap();
+            if weights == Weights::Values {
+                weighted.update_values(inputs[0].elements()).unwrap();
+            }
+            let mut c = unread(device, matrix.nrows(), cols);
+            weighted.spmm_reduce(Reduce::Mean, weights, inputs.last().unwrap(), &mut c, None).unwrap();
+            c.to_vec().unwrap()
+        };
+        match weights {
+            Weights::Values => compare(device, "mean", &inputs, &[d_values, d_b], &mean, &d_c.2),
+            Weights::Ones => compare(device, "plain mean", &inputs[1..], &[d_b], &mean, &d_c.2),
+        }
+    }
 }

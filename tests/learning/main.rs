@@ -465,6 +465,8 @@ fn what_does_not_fit(device: &Device) {
     lengths(graph.edge_softmax_backward(&zeros(3, 2), &zeros(3, 1), &mut zeros(3, 2)), 2, 1);
     let entries = device.zeros_dense::<u32>((2, 3)).unwrap();
     lengths(graph.extremum_backward(None, &entries, &zeros(3, 4), &zeros(2, 4), None, None), 4, 3);
+    lengths(graph.mean_backward(None, &zeros(3, 4), &zeros(2, 3), None, None), 4, 3);
+    lengths(graph.mean_backward(Some(zeros(2, 1).view()), &zeros(3, 4), &zeros(2, 4), None, None), 3, 2);
 
     let (rows, cols, features) = (zeros(2, 2), zeros(3, 2), zeros(3, 4));
     let inputs = AttentionInputs { row_scores: rows.view(), col_scores: cols.view(), features: features.view() };

@@ -1,19 +1,24 @@
-//! What training needs, on every device, against plain code in `f64` and finite differences; and the network of an example, whole.
+//! What training needs, on every device, against plain code in `f64` and finite differences; and the networks of the examples, whole.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod elementwise;
+mod gat;
 mod loss;
-mod network;
+mod networks;
 
 #[path = "../../examples/train_gcn/data.rs"]
 mod data;
 #[path = "../../examples/train_gcn/features.rs"]
 mod features;
-#[path = "../../examples/train_gcn/gradient.rs"]
-mod gradient;
 #[path = "../../examples/train_gcn/model.rs"]
 mod model;
+#[path = "../../examples/train_gcn/network.rs"]
+mod network;
+#[path = "../../examples/train_gcn/parameter.rs"]
+mod parameter;
+#[path = "../../examples/train_gcn/passes.rs"]
+mod passes;
 #[path = "../../examples/train_gcn/training.rs"]
 mod training;
 
@@ -35,10 +40,10 @@ fn main() -> ExitCode {
     }
     both!(elementwise::dropout, elementwise::derivatives, elementwise::adam, elementwise::glorot);
     both!(loss::losses, loss::accuracies, loss::ends_of_the_range);
-    both!(network::same_seed_same_bits);
+    both!(networks::same_seed_same_bits);
     trials.extend(on_every_device("masks_are_independent", elementwise::masks_are_independent));
-    trials.extend(on_every_device("gradients_are_finite_differences", network::gradients));
-    trials.extend(on_every_device("training_learns", network::learns));
+    trials.extend(on_every_device("gradients_are_finite_differences", networks::gradients));
+    trials.extend(on_every_device("training_learns", networks::learns));
     trials.extend(on_every_device("what_does_not_fit_is_an_error", what_does_not_fit));
     common::run(trials)
 }

@@ -55,6 +55,7 @@ const BUILT: &[&str] = &[
     "--example=pagerank",
     "--example=gcn",
     "--example=multigrid",
+    "--example=train_gat",
     "--example=train_gcn",
     "--example=triangles",
     "--example=interop",

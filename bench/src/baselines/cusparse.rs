@@ -1,4 +1,4 @@
-//! NVIDIA's cuSPARSE, through its generic API: `cusparseSpMV` and `cusparseSpMM` on matrices in CSR and COO.
+//! NVIDIA's cuSPARSE, through its generic API: `cusparseSpMV`, `cusparseSpMM` and others on matrices in CSR and COO.
 //!
 //! The library is loaded when the program runs and need not be there. It works in the same context as our products (the
 //! device's primary one), on a stream of its own, on sets of the same arrays, which are gone round just as ours are,
@@ -7,6 +7,7 @@
 mod library;
 mod matrix;
 mod product;
+mod sddmm;
 mod spgemm;
 mod spmm;
 mod spsv;
@@ -27,7 +28,7 @@ pub(super) use self::{
     product::{Product, Set},
     spmm::dense_runs,
 };
-pub(crate) use self::{spgemm::spgemm_runs, spsv::spsv_run};
+pub(crate) use self::{sddmm::sddmm_runs, spgemm::spgemm_runs, spsv::spsv_run};
 
 /// A format that cuSPARSE multiplies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use warpsparse::{Device, Scalar};
 
 pub(crate) use self::{
     cublas::Calls as CublasCalls,
-    cusparse::{spgemm_runs, spsv_run},
+    cusparse::{sddmm_runs, spgemm_runs, spsv_run},
 };
 use super::report::Skipped;
 use crate::vector::{Operation, VectorProblem};

@@ -112,7 +112,7 @@ pub(super) fn find_preprocess() -> Option<Preprocess> {
 }
 
 /// Whether the library, which is present, has this function.
-fn has_function(name: &CStr) -> bool {
+pub(super) fn has_function(name: &CStr) -> bool {
     // SAFETY: only looked up, not called.
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.to_bytes_with_nul()).is_ok() }
 }

@@ -62,6 +62,10 @@ impl<T: Scalar + Number> Arrays<T> {
             values: stream.clone_htod(matrix.values()).map_err(&failed)?,
         })
     }
+
+    pub(super) fn download_values(&self, stream: &Arc<CudaStream>) -> Result<Vec<T>, String> {
+        stream.clone_dtoh(&self.values).map_err(driver("copying from the device"))
+    }
 }
 
 /// What cuSPARSE knows of a matrix.

@@ -5,7 +5,8 @@ use std::{ffi::c_void, ptr::null_mut, sync::Arc, time::Duration};
 use cudarc::{
     cusparse::sys::{
         self, cudaDataType_t as DataType, cusparseDnMatDescr_t as RawDescriptor,
-        cusparseOperation_t::CUSPARSE_OPERATION_NON_TRANSPOSE as PLAIN, cusparseOrder_t::CUSPARSE_ORDER_ROW,
+        cusparseOperation_t::CUSPARSE_OPERATION_NON_TRANSPOSE as PLAIN,
+        cusparseOrder_t::{self as Order, CUSPARSE_ORDER_ROW},
         cusparseSpMMAlg_t as Algorithm,
     },
     driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut, sys::CUdeviceptr},
@@ -42,7 +43,7 @@ fn algorithms(format: Format) -> &'static [(&'static str, Algorithm)] {
 }
 
 /// Algorithms slower than this multiple of their format's fastest time, in a trial on one set of buffers, are not measured in full.
-const HOPELESS: f64 = 1.5;
+pub(super) const HOPELESS: f64 = 1.5;
 
 /// The algorithms of each format, preprocessed and measured; those that cuSPARSE refuses are left out unless it refuses all.
 pub(in super::super) fn dense_runs<T: Scalar + Number>(
@@ -163,8 +164,10 @@ impl<'a, T: Scalar + Number> Product<'a, T> {
     fn new(handle: &'a Handle, set: &'a mut Set<T>, cols: i64, algorithm: Algorithm) -> Result<Self, String> {
         let stream = &handle.stream;
         let a = MatrixDescriptor::new(stream, &set.a)?;
-        let b = DenseDescriptor::new((set.a.columns, cols), set.b.device_ptr(stream).0, T::DATA_TYPE)?;
-        let c = DenseDescriptor::new((set.a.rows, cols), set.c.device_ptr_mut(stream).0, T::DATA_TYPE)?;
+        let b =
+            DenseDescriptor::new((set.a.columns, cols), CUSPARSE_ORDER_ROW, set.b.device_ptr(stream).0, T::DATA_TYPE)?;
+        let c =
+            DenseDescriptor::new((set.a.rows, cols), CUSPARSE_ORDER_ROW, set.c.device_ptr_mut(stream).0, T::DATA_TYPE)?;
         let (one, zero) = scalars::<T>();
         let mut bytes = 0;
         // SAFETY: handle and descriptors are alive, `one` and `zero` point to numbers of the compute type in host
@@ -229,16 +232,22 @@ type Function = unsafe fn(
 ) -> sys::cusparseStatus_t;
 
 /// What cuSPARSE knows of a dense matrix.
-struct DenseDescriptor(RawDescriptor);
+pub(super) struct DenseDescriptor(pub(super) RawDescriptor);
 
 impl DenseDescriptor {
-    /// Row-major without gaps, with so many rows and columns, at the address, which must outlive what uses the descriptor.
-    fn new((rows, cols): (i64, i64), address: CUdeviceptr, dtype: DataType) -> Result<Self, String> {
+    /// Without gaps, with so many rows and columns, at the address, which must outlive what uses the descriptor.
+    pub(super) fn new(
+        (rows, cols): (i64, i64),
+        order: Order,
+        address: CUdeviceptr,
+        dtype: DataType,
+    ) -> Result<Self, String> {
         let mut raw = null_mut();
+        let distance = if order == CUSPARSE_ORDER_ROW { cols } else { rows };
         let values = address as *mut c_void;
         // SAFETY: writes the descriptor; what it points to is of no concern before it is used.
         check("cusparseCreateDnMat", unsafe {
-            sys::cusparseCreateDnMat(&mut raw, rows, cols, cols, values, dtype, CUSPARSE_ORDER_ROW)
+            sys::cusparseCreateDnMat(&mut raw, rows, cols, distance, values, dtype, order)
         })?;
         Ok(Self(raw))
     }
