@@ -23,7 +23,7 @@ use self::{
     system::System,
 };
 use super::{
-    Callback, Course, Criterion, LinearOperator, Method, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
+    Callback, Course, Criterion, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
     cg::{Cg, CgMethod},
 };
 use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length};
