@@ -1,6 +1,6 @@
 //! Trains a graph attention network (Veličković et al., 2018): `cargo run --release --example train_gat [DEVICE] [FOLDER]`.
 //!
-//! It takes what `train_gcn` takes; `--epochs 1000` is the most.
+//! It takes what `train_gcn` takes; `--epochs 700` is the most.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
 #[path = "../train_gcn/command.rs"]
@@ -24,5 +24,5 @@ mod training;
 use model::Gat;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    command::run("train_gat", |device, data, seed| Gat::new(device, data, (8, 8), seed), |gat| &gat.hidden, 1000)
+    command::run("train_gat", |device, data, seed| Gat::new(device, data, (8, 8), seed), |gat| &gat.hidden, 700)
 }
