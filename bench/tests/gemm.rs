@@ -34,13 +34,32 @@ fn bench_measures_shapes() {
         assert_eq!((&kernel["ratio"], &kernel["repeats"]), (&Value::Null, &30.into()));
         let operations = 2.0 * ["m", "n", "k"].map(|size| number(result, size)).iter().product::<f64>();
         close(number(kernel, "tflop_per_s"), operations / median(kernel) / 1e6);
-        assert!(number(kernel, "error_over_bound") <= 1.0, "{kernel}");
+        let (largest, median) = (number(kernel, "error_over_bound"), number(kernel, "median_error_over_bound"));
+        assert!(0.0 < median && median < largest && largest <= 1.0, "{kernel}");
     }
     // The table for f32, then that for f64.
     let lines = rows(&text, "5x60x7");
     let times: Vec<_> = results[2..].iter().map(|result| us(median(&result["kernels"][0]))).collect();
     assert_eq!(lines.iter().map(|cells| cells[2]).collect::<Vec<_>>(), times);
-    assert_eq!((lines[0].len(), lines[0][1]), (7, "cpu_gemm"));
+    assert_eq!((lines[0].len(), lines[0][1]), (9, "cpu_gemm"));
+    let kernel = &results[2]["kernels"][0];
+    let errors = ["relative_error", "error_over_bound", "median_error_over_bound"];
+    assert_eq!(lines[0][6..], errors.map(|error| format!("{:.1e}", number(kernel, error))));
+}
+
+/// Numbers of each kind, and what sums of them are: positive ones have no small relative errors by chance, others cancel.
+#[test]
+fn other_numbers_are_multiplied() {
+    let mut norms = Vec::new();
+    for numbers in ["random", "positive", "scaled", "cancelling"] {
+        let arguments = ["40x30x64", "--device", "cpu", "--dtype", "f32", "--numbers", numbers];
+        let (_, report) = bench(&arguments, &format!("gemm_{numbers}.json"));
+        let kernel = &report["results"][0]["kernels"][0];
+        assert!(number(kernel, "error_over_bound") <= 1.0, "{kernel}");
+        norms.push(number(kernel, "relative_error"));
+    }
+    // Relative to sums that are a thousandth of what is added up.
+    assert!(norms[3] > 100.0 * norms[0] && norms[1] < norms[0], "{norms:?}");
 }
 
 #[test]

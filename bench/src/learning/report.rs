@@ -15,6 +15,7 @@ use crate::{
 
 #[derive(Serialize)]
 #[serde(tag = "part", rename_all = "lowercase")]
+#[expect(clippy::large_enum_variant, reason = "there are a few dozen")]
 pub(super) enum Measured {
     Sddmm(Product),
     Operation(Operation),
