@@ -36,16 +36,12 @@ fn every_file_that_declares_a_family_is_one() {
     assert_eq!(declared, families);
 }
 
-/// The user and the used: attention drops entries by the generator of `vector_random`.
-const EXCEPTION: (&str, &str) = ("graph_attention", "vector_random");
-
 #[test]
 fn no_family_uses_another() {
     for (name, text) in files() {
         for other in FAMILIES.iter().map(|family| family.name).filter(|other| *other != name) {
             let in_use = |line: &str| !line.trim_start().starts_with("//") && line.contains(&format!("{other}::"));
-            let is_allowed = name == "lib" || (&*name, other) == EXCEPTION;
-            assert!(is_allowed || !text.lines().any(in_use), "{name} uses {other}");
+            assert!(name == "lib" || !text.lines().any(in_use), "{name} uses {other}");
         }
     }
 }
@@ -56,9 +52,7 @@ fn builds_leave_out_other_families() {
     let lines: Vec<_> = text.lines().map(str::trim_start).filter(|line| !line.starts_with("#[path")).collect();
     for family in FAMILIES {
         let module = lines.iter().position(|line| *line == format!("pub mod {};", family.name)).unwrap();
-        let user =
-            if family.name == EXCEPTION.1 { format!(r#", kernel_family = "{}""#, EXCEPTION.0) } else { String::new() };
-        let cfg = format!(r#"#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "{}"{user}))]"#, family.name);
+        let cfg = format!(r#"#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "{}"))]"#, family.name);
         assert_eq!(lines[module - 1], cfg);
     }
 }
