@@ -121,15 +121,15 @@ impl Plan {
         let [m, n, k] = task.sizes;
         let (a, b) = oriented(a, b, c.order());
         let (queue, c) = c.into_writable();
+        // Without a sum, infinity times nothing is nothing.
+        let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
         if matches!(kernel, Kernel::Wgmma) {
-            return multiply_images(self, (alpha, beta), (a, b), queue, c);
+            return multiply_images(self, (alpha, beta, k), (a, b), queue, c);
         }
         let mut exchange = match split_k {
             1 => None,
             _ => Some(Exchange::new(queue, kernel, blocks, split_k)?),
         };
-        // Without a sum, infinity times nothing is nothing.
-        let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
         let gemm = GemmArgs { m, n, k, lda, ldb, ldc, alpha, beta, a: a.readable(), b: b.readable(), c };
         let (partials, arrivals) = match &mut exchange {
             Some(Exchange { partials, arrivals }) => (partials.writable(), arrivals.writable()),
@@ -143,19 +143,17 @@ impl Plan {
     }
 }
 
-/// The product by images of both operands, in workspace.
+/// The product by images of both operands, in workspace; `k` is 0 if the product counts for nothing.
 fn multiply_images<T: Scalar>(
     plan: &Plan,
-    (alpha, beta): (T, T),
+    (alpha, beta, k): (T, T, u32),
     (a, b): (DenseRef<'_, T>, DenseRef<'_, T>),
     queue: &Device,
     c: Writable<'_, T>,
 ) -> Result<()> {
     use gemm_wgmma::{IMAGE, Key, MultiplyArgs, Operation, SplitArgs, images};
     let &Plan { task, tiling: Tiling { kernel, split_k }, blocks, distances: [lda, ldb, ldc] } = plan;
-    let [m, n, k] = task.sizes;
-    // Without a sum, infinity times nothing is nothing.
-    let (alpha, k) = if alpha == T::default() || k == 0 { (T::default(), 0) } else { (alpha, k) };
+    let [m, n, _] = task.sizes;
     let of_a = images(m, k) * IMAGE as usize;
     let of_both = of_a + images(n, k) * IMAGE as usize;
     let _turn = queue.workspace_turn();
