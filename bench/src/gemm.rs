@@ -27,7 +27,7 @@ pub(crate) struct Options {
     /// Time fewer products of a kernel if together they would take longer than this, and just one if a single product does.
     #[arg(long, default_value = "2", value_name = "SECONDS", value_parser = parse_limit)]
     limit: Duration,
-    /// What A and B hold. Other than random numbers are for the errors; times depend on them as power does.
+    /// What A and B hold. Kinds other than random are meant for comparing errors.
     #[arg(long, value_enum, default_value = "random", value_name = "KIND")]
     numbers: Numbers,
     #[command(flatten)]

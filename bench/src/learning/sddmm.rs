@@ -1,4 +1,4 @@
-//! Sampled dense-dense products, beside those of cuSPARSE.
+//! Sampled dense-dense products, compared with cuSPARSE's.
 
 use measure::{
     Errors, Figures, Measurement, random_elements,

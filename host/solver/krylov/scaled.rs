@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(factor::<f64>(1e-90), None);
         assert_eq!(factor::<f64>(1.5 * 2f64.powi(-700)), Some(2f64.powi(700)));
         assert_eq!(factor::<f64>(1.5 * 2f64.powi(700)), Some(2f64.powi(-700)));
-        // The factors of the least and the greatest numbers are of the type, and so are their inverses.
+        // The factors for the smallest and the largest numbers are representable, and so are their inverses.
         for norm in [f64::from(f32::from_bits(1)), f64::from(f32::MAX)] {
             let factor = factor::<f32>(norm).unwrap() as f32;
             assert!(factor.is_normal() && (1.0 / factor).is_normal(), "{norm}");
