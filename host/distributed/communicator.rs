@@ -218,7 +218,7 @@ impl Communicator {
     pub(super) fn gather_on_device(&self, own: &DeviceVec<f64>, all: &mut DeviceVec<f64>) -> Result<()> {
         #[cfg(feature = "cuda")]
         if let Some(nccl) = self.nccl() {
-            return nccl.all_gather(own, all);
+            return self.of_nccl(nccl.all_gather(own, all));
         }
         let numbers = self.call("numbers of conjugate gradients").numbers(&own.to_vec()?)?;
         all.copy_from(&numbers.concat())
@@ -246,20 +246,39 @@ impl Communicator {
     fn settle_nccl(&self, nccl: &Nccl, mark: &Mark) -> Result<()> {
         let start = Instant::now();
         while !mark.is_past()? {
+            thread::yield_now();
             let is_late = |limit: Duration| start.elapsed() > limit.min(self.time_limit());
-            // What has been queued before a rank failed may still end.
-            let failed = self.inbox().failure().filter(|_| is_late(PATIENCE)).map(Failure::into_error);
+            // What has been queued before a rank failed may still end, and NCCL may notice the end of a process before this one hears of it.
+            if !is_late(PATIENCE) {
+                continue;
+            }
+            let failed = self.inbox().failure().map(Failure::into_error);
             let by_nccl = || nccl.failure().map(|problem| (problem, ErrorKind::Driver));
             let waited = || (format!("has waited {:?} for other ranks in NCCL", self.time_limit()), ErrorKind::Rank);
             let own = || by_nccl().or_else(|| is_late(Duration::MAX).then(waited));
             let own = || own().map(|(problem, kind)| Error::Rank { rank: self.rank(), problem, kind });
             if let Some(error) = failed.or_else(own) {
                 nccl.abort();
+                let start = Instant::now();
+                while start.elapsed() < PATIENCE && matches!(mark.is_past(), Ok(false)) {
+                    thread::yield_now();
+                }
                 return Err(self.fail(error));
             }
-            thread::yield_now();
         }
         Ok(())
+    }
+
+    /// What NCCL has been asked to queue: its error, or that of another rank that explains it.
+    #[cfg(feature = "cuda")]
+    pub(super) fn of_nccl(&self, queued: Result<()>) -> Result<()> {
+        let Err(error @ Error::Driver { .. }) = queued else { return queued };
+        let start = Instant::now();
+        // NCCL may notice the end of a process before this one hears of it.
+        while start.elapsed() < PATIENCE && self.inbox().failure().is_none() {
+            thread::yield_now();
+        }
+        Err(self.fail(self.inbox().failure().map_or(error, Failure::into_error)))
     }
 
     /// Fails unless the argument `what` belongs to the same ranks.
@@ -285,7 +304,7 @@ impl Communicator {
     }
 }
 
-/// How long what is queued may take to end after a rank has failed.
+/// How long what is queued may take to end after a rank has failed, and the news of a failure to come.
 #[cfg(feature = "cuda")]
 const PATIENCE: Duration = Duration::from_secs(1);
 

@@ -109,7 +109,8 @@ impl<T: Scalar> Halo<T> {
             }
             let counts = |counts: &[usize]| counts.iter().map(|count| count * width).collect::<Vec<_>>();
             let (sent, received) = (counts(&self.sent_counts), counts(&self.received_counts));
-            nccl.exchange(&pack.packed, &sent, x.storage_mut(), own_rows * width, &received)?;
+            let queued = nccl.exchange(&pack.packed, &sent, x.storage_mut(), own_rows * width, &received);
+            communicator.of_nccl(queued)?;
             return meanwhile(x);
         }
         let call = call.expect("host memory takes a call");

@@ -1,5 +1,7 @@
 //! How data goes from device to device.
 
+#[cfg(feature = "cuda")]
+use std::time::Instant;
 use std::{fmt, fs, str::from_utf8};
 
 #[cfg(feature = "cuda")]
@@ -114,7 +116,13 @@ fn connect_nccl(communicator: &Communicator) -> Result<std::result::Result<Nccl,
     };
     let from_0 = &communicator.call("the identity for NCCL").all_gather(&own_id)?[0];
     let id = <nccl::Id>::try_from(&**from_0).map_err(|_| "rank 0 sends no identity for NCCL".to_owned());
-    let connect = |id| Nccl::connect(communicator.device(), id, communicator.rank(), communicator.size());
+    let (start, limit) = (Instant::now(), communicator.time_limit());
+    let gives_up = || match communicator.inbox().failure() {
+        Some(failure) => Some(failure.into_error().to_string()),
+        None => (start.elapsed() > limit).then(|| format!("the ranks have not connected within {limit:?}")),
+    };
+    let place = (communicator.rank(), communicator.size());
+    let connect = |id| Nccl::connect(communicator.device(), id, place, gives_up);
     agree(communicator, "a connection by NCCL", id.and_then(connect))
 }
 

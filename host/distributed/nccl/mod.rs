@@ -2,7 +2,14 @@
 
 mod library;
 
-use std::{cell::Cell, ffi::c_void, fmt, ptr};
+use std::{
+    cell::Cell,
+    ffi::c_void,
+    fmt, ptr,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
 
 use library::{Comm, Functions, UniqueId, datatype, nccl};
 
@@ -34,17 +41,42 @@ pub(super) fn new_id() -> std::result::Result<Id, String> {
 }
 
 impl Nccl {
-    /// Connects this rank; waits for the others, which connect at the same time.
-    pub(super) fn connect(device: &Device, id: Id, rank: usize, size: usize) -> std::result::Result<Self, String> {
+    /// Connects this rank; waits for the others, which connect at the same time, until `gives_up` says why not.
+    ///
+    /// NCCL cannot be told to give up while it connects. So a thread connects, and is left alone if the others do not come.
+    pub(super) fn connect(
+        device: &Device,
+        id: Id,
+        (rank, size): (usize, usize),
+        gives_up: impl Fn() -> Option<String>,
+    ) -> std::result::Result<Self, String> {
         let functions = nccl()?;
-        let mut comm = ptr::null_mut();
-        let connected = device.outside(|_| {
-            // SAFETY: the communicator is written; the device's context is current.
-            let status = unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
-            functions.check("ncclCommInitRank", status).map_err(of_driver)
-        });
-        connected.map_err(|error| error.to_string())?;
-        Ok(Self { functions, device: device.clone(), comm: Cell::new(comm) })
+        let (sender, receiver) = mpsc::channel();
+        let own = device.clone();
+        let connect = move || {
+            let mut comm = ptr::null_mut();
+            let connected = own.outside(|_| {
+                // SAFETY: the communicator is written; the device's context is current.
+                let status =
+                    unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
+                functions.check("ncclCommInitRank", status).map_err(of_driver)
+            });
+            let connected = connected.map(|()| Connection(comm)).map_err(|error| error.to_string());
+            if let Err(mpsc::SendError(Ok(connection))) = sender.send(connected) {
+                connection.end(&own, functions.comm_abort);
+            }
+        };
+        start("connects by NCCL", connect).map_err(|error| error.to_string())?;
+        let connected = loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(connected) => break connected?,
+                Err(RecvTimeoutError::Timeout) => gives_up().map_or(Ok(()), Err)?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err("the thread that connects by NCCL has panicked".into());
+                }
+            }
+        };
+        Ok(Self { functions, device: device.clone(), comm: Cell::new(connected.into_raw()) })
     }
 
     /// Queues the sends of parts of `packed`, and the receipt of the others' parts in `target` from the element `first` on, so many
@@ -123,12 +155,20 @@ impl Nccl {
 
     /// Disconnects, when nothing is queued on any rank.
     pub(super) fn finish(&self) {
-        self.end(self.functions.comm_destroy);
+        if let Some(connection) = self.take() {
+            connection.end(&self.device, self.functions.comm_destroy);
+        }
     }
 
     /// Stops what is queued, so that the stream goes on without the other ranks.
+    ///
+    /// NCCL first marks the communicator, which ends its kernels, and then waits until no graph refers to it. Graphs are the caller's,
+    /// so a thread waits for that.
     pub(super) fn abort(&self) {
-        self.end(self.functions.comm_abort);
+        let Some(connection) = self.take() else { return };
+        let (device, abort) = (self.device.clone(), self.functions.comm_abort);
+        // Without a thread the communicator stays until the process ends.
+        let _ = start("aborts NCCL", move || connection.end(&device, abort));
     }
 
     /// What has gone wrong since the last call.
@@ -152,17 +192,39 @@ impl Nccl {
         self.device.outside(|stream| work(comm, stream).map_err(of_driver))
     }
 
-    fn end(&self, end: unsafe extern "C" fn(Comm) -> library::Status) {
+    fn take(&self) -> Option<Connection> {
         let comm = self.comm.replace(ptr::null_mut());
-        if !comm.is_null() {
-            // Nobody is left to hear of an error.
-            let _ = self.device.outside(|_| {
-                // SAFETY: the communicator is live, and nobody else has it.
-                unsafe { end(comm) };
-                Ok(())
-            });
-        }
+        (!comm.is_null()).then_some(Connection(comm))
     }
+}
+
+/// How often a rank that connects looks whether the others still come.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A communicator of NCCL that nobody else has.
+struct Connection(Comm);
+
+// SAFETY: NCCL takes a communicator from any thread, one at a time.
+unsafe impl Send for Connection {}
+
+impl Connection {
+    fn into_raw(self) -> Comm {
+        self.0
+    }
+
+    fn end(self, device: &Device, end: unsafe extern "C" fn(Comm) -> library::Status) {
+        // Nobody is left to hear of an error.
+        let _ = device.outside(|_| {
+            // SAFETY: the communicator is live, and nobody else has it.
+            unsafe { end(self.0) };
+            Ok(())
+        });
+    }
+}
+
+/// Starts a thread that nobody waits for.
+fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(body).map(drop)
 }
 
 impl Drop for Nccl {
