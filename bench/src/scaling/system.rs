@@ -170,7 +170,10 @@ impl<T: Scalar> OnRank<'_, T> {
         let (communicator, [zero, one]) = (self.rank.communicator, [0.0, 1.0].map(T::from_f64));
         let factor = |column: usize| [1.0, -2.0, 4.0, -8.0][column % 4];
         let own = &self.system.x[self.a.columns().rows(communicator.rank())];
-        let row = |x: &T| (0..columns).map(|column| T::from_f64(x.to_f64() * factor(column))).collect::<Vec<_>>();
+        let row = |x: &T| {
+            let x = x.to_f64();
+            (0..columns).map(move |column| T::from_f64(x * factor(column)))
+        };
         let elements: Vec<T> = own.iter().flat_map(row).collect();
         let mut b = DistributedDense::from_local(communicator, self.a.columns(), columns, &elements)?;
         drop(elements);
@@ -178,13 +181,8 @@ impl<T: Scalar> OnRank<'_, T> {
         let times = self.rank.times(|| self.a.spmm(one, &mut b, zero, &mut c))?;
         let c = c.local().to_vec()?;
         let of_column = |column: usize| {
-            let column: Vec<T> = c
-                .iter()
-                .skip(column)
-                .step_by(columns)
-                .map(|element| T::from_f64(element.to_f64() / factor(column)))
-                .collect();
-            self.reference.errors(&self.reference.pick(&column))
+            let element = |row: usize| T::from_f64(c[row * columns + column].to_f64() / factor(column));
+            self.reference.errors(&self.reference.places().flatten().map(element).collect::<Vec<T>>())
         };
         let errors: Vec<_> = (0..columns).map(of_column).collect();
         let time_us = Spread::of(&times.each);
