@@ -6,7 +6,7 @@ use std::{
     cell::Cell,
     ffi::c_void,
     fmt, ptr,
-    sync::mpsc::{self, RecvTimeoutError},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::Duration,
 };
@@ -21,6 +21,8 @@ pub(super) struct Nccl {
     device: Device,
     /// Null once it has been aborted.
     comm: Cell<Comm>,
+    /// Until it has been aborted: nothing is sent, and the other end is gone then.
+    aborting: Cell<Option<Receiver<()>>>,
 }
 
 /// What rank 0 makes for all ranks to connect.
@@ -76,7 +78,7 @@ impl Nccl {
                 }
             }
         };
-        Ok(Self { functions, device: device.clone(), comm: Cell::new(connected.into_raw()) })
+        Ok(Self { functions, device: device.clone(), comm: Cell::new(connected.into_raw()), aborting: Cell::new(None) })
     }
 
     /// Queues the sends of parts of `packed`, and the receipt of the others' parts in `target` from the element `first` on, so many
@@ -167,8 +169,15 @@ impl Nccl {
     pub(super) fn abort(&self) {
         let Some(connection) = self.take() else { return };
         let (device, abort) = (self.device.clone(), self.functions.comm_abort);
+        let (aborting, receiver) = mpsc::channel();
+        let body = move || {
+            connection.end(&device, abort);
+            drop(aborting);
+        };
         // Without a thread the communicator stays until the process ends.
-        let _ = start("aborts NCCL", move || connection.end(&device, abort));
+        if start("aborts NCCL", body).is_ok() {
+            self.aborting.set(Some(receiver));
+        }
     }
 
     /// What has gone wrong since the last call.
@@ -197,6 +206,9 @@ impl Nccl {
         (!comm.is_null()).then_some(Connection(comm))
     }
 }
+
+/// How long the end of a communicator that has been aborted is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a rank that connects looks whether the others still come.
 const LOOK: Duration = Duration::from_millis(10);
@@ -228,9 +240,13 @@ fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()
 }
 
 impl Drop for Nccl {
-    /// Stops what other ranks have not joined, unless it has been [finished](Self::finish).
+    /// Stops what other ranks have not joined, unless it has been [finished](Self::finish). Waits a moment for NCCL, since graphs are gone as
+    /// a rule, and the process may end next.
     fn drop(&mut self) {
         self.abort();
+        if let Some(aborting) = self.aborting.take() {
+            let _ = aborting.recv_timeout(PATIENCE);
+        }
     }
 }
 
