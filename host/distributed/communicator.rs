@@ -248,14 +248,18 @@ impl Communicator {
         while !mark.is_past()? {
             thread::yield_now();
             let is_late = |limit: Duration| start.elapsed() > limit.min(self.time_limit());
-            // What has been queued before a rank failed may still end, and NCCL may notice the end of a process before this one hears of it.
+            // What has been queued before a rank failed may still end.
             if !is_late(PATIENCE) {
                 continue;
             }
-            let failed = self.inbox().failure().map(Failure::into_error);
-            let by_nccl = || nccl.failure().map(|problem| (problem, ErrorKind::Driver));
+            let by_nccl = nccl.failure().map(|problem| (problem, ErrorKind::Driver));
+            let failed = match by_nccl {
+                Some(_) => self.explanation(),
+                None => self.inbox().failure(),
+            };
+            let failed = failed.map(Failure::into_error);
             let waited = || (format!("has waited {:?} for other ranks in NCCL", self.time_limit()), ErrorKind::Rank);
-            let own = || by_nccl().or_else(|| is_late(Duration::MAX).then(waited));
+            let own = || by_nccl.or_else(|| is_late(Duration::MAX).then(waited));
             let own = || own().map(|(problem, kind)| Error::Rank { rank: self.rank(), problem, kind });
             if let Some(error) = failed.or_else(own) {
                 nccl.abort();
@@ -273,12 +277,17 @@ impl Communicator {
     #[cfg(feature = "cuda")]
     pub(super) fn of_nccl(&self, queued: Result<()>) -> Result<()> {
         let Err(error @ Error::Driver { .. }) = queued else { return queued };
+        Err(self.fail(self.explanation().map_or(error, Failure::into_error)))
+    }
+
+    /// The failure of another rank that explains an error of NCCL, which may notice the end of a process before this one hears of it.
+    #[cfg(feature = "cuda")]
+    fn explanation(&self) -> Option<Failure> {
         let start = Instant::now();
-        // NCCL may notice the end of a process before this one hears of it.
         while start.elapsed() < PATIENCE && self.inbox().failure().is_none() {
             thread::yield_now();
         }
-        Err(self.fail(self.inbox().failure().map_or(error, Failure::into_error)))
+        self.inbox().failure()
     }
 
     /// Fails unless the argument `what` belongs to the same ranks.

@@ -122,8 +122,12 @@ fn connect_nccl(communicator: &Communicator) -> Result<std::result::Result<Nccl,
         None => (start.elapsed() > limit).then(|| format!("the ranks have not connected within {limit:?}")),
     };
     let place = (communicator.rank(), communicator.size());
-    let connect = |id| Nccl::connect(communicator.device(), id, place, gives_up);
-    agree(communicator, "a connection by NCCL", id.and_then(connect))
+    let connected = id.and_then(|id| Nccl::connect(communicator.device(), id, place, gives_up));
+    // A rank for which it has failed at once waits for those that have waited in vain.
+    communicator.set_time_limit(limit.saturating_mul(2));
+    let agreed = agree(communicator, "a connection by NCCL", connected);
+    communicator.set_time_limit(limit);
+    agreed
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -19,9 +19,9 @@ use crate::{Device, DeviceVec, Element, Error, Result};
 pub(super) struct Nccl {
     functions: &'static Functions,
     device: Device,
-    /// Null once it has been aborted.
+    /// Null once it has been aborted or finished.
     comm: Cell<Comm>,
-    /// Until it has been aborted: nothing is sent, and the other end is gone then.
+    /// Set once an abort has begun; disconnected when it is over.
     aborting: Cell<Option<Receiver<()>>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn new_id() -> std::result::Result<Id, String> {
 impl Nccl {
     /// Connects this rank; waits for the others, which connect at the same time, until `gives_up` says why not.
     ///
-    /// NCCL cannot be told to give up while it connects. So a thread connects, and is left alone if the others do not come.
+    /// `ncclCommInitRank` cannot be told to give up. So a thread connects, and is left alone if the others do not come: it looks for them until the process ends.
     pub(super) fn connect(
         device: &Device,
         id: Id,
@@ -174,7 +174,7 @@ impl Nccl {
             connection.end(&device, abort);
             drop(aborting);
         };
-        // Without a thread the communicator stays until the process ends.
+        // Without a thread the communicator, and what waits for it, stay until the process ends.
         if start("aborts NCCL", body).is_ok() {
             self.aborting.set(Some(receiver));
         }
@@ -227,7 +227,7 @@ impl Connection {
     fn end(self, device: &Device, end: unsafe extern "C" fn(Comm) -> library::Status) {
         // Nobody is left to hear of an error.
         let _ = device.outside(|_| {
-            // SAFETY: the communicator is live, and nobody else has it.
+            // SAFETY: the communicator is live, and nobody else has it; the device's context is current.
             unsafe { end(self.0) };
             Ok(())
         });
