@@ -263,8 +263,9 @@ impl Communicator {
             let own = || own().map(|(problem, kind)| Error::Rank { rank: self.rank(), problem, kind });
             if let Some(error) = failed.or_else(own) {
                 nccl.abort();
+                // Each of the kernels that have been queued takes some milliseconds to see that it has been aborted.
                 let start = Instant::now();
-                while start.elapsed() < PATIENCE && matches!(mark.is_past(), Ok(false)) {
+                while start.elapsed() < self.time_limit() && matches!(mark.is_past(), Ok(false)) {
                     thread::yield_now();
                 }
                 return Err(self.fail(error));
