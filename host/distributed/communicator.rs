@@ -9,7 +9,7 @@ use std::{
 };
 
 #[cfg(feature = "cuda")]
-use super::nccl::Nccl;
+use super::nccl::{Nccl, PATIENCE};
 use super::{
     bytes::{from_bytes, to_bytes},
     inbox::{Failure, Inbox, Label, Message},
@@ -313,10 +313,6 @@ impl Communicator {
         self.member.peers.window_of_thread(rank)
     }
 }
-
-/// How long what is queued may take to end after a rank has failed, and the news of a failure to come.
-#[cfg(feature = "cuda")]
-const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Drop for Member {
     fn drop(&mut self) {

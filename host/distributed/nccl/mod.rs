@@ -78,7 +78,7 @@ impl Nccl {
                 }
             }
         };
-        Ok(Self { functions, device: device.clone(), comm: Cell::new(connected.into_raw()), aborting: Cell::new(None) })
+        Ok(Self { functions, device: device.clone(), comm: Cell::new(connected.0), aborting: Cell::new(None) })
     }
 
     /// Queues the sends of parts of `packed`, and the receipt of the others' parts in `target` from the element `first` on, so many
@@ -207,8 +207,8 @@ impl Nccl {
     }
 }
 
-/// How long the end of a communicator that has been aborted is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long what is queued may take to end after a rank has failed, the news of a failure to come, and a communicator to be aborted.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a rank that connects looks whether the others still come.
 const LOOK: Duration = Duration::from_millis(10);
@@ -220,10 +220,6 @@ struct Connection(Comm);
 unsafe impl Send for Connection {}
 
 impl Connection {
-    fn into_raw(self) -> Comm {
-        self.0
-    }
-
     fn end(self, device: &Device, end: unsafe extern "C" fn(Comm) -> library::Status) {
         // Nobody is left to hear of an error.
         let _ = device.outside(|_| {
