@@ -32,6 +32,9 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("plans_of_other_matrices", plans_of_other_matrices));
     trials.extend(on_every_device("results_multiply", results_multiply));
     trials.extend(on_every_device("products_of_three", products_of_three));
+    trials.extend(on_every_device("products_of_three_by_sizes_f32", products_of_three_by_sizes::<f32>));
+    trials.extend(on_every_device("products_of_three_by_sizes_f64", products_of_three_by_sizes::<f64>));
+    trials.extend(on_every_device("coarse_grids", coarse_grids));
     trials.extend(on_every_device("masks", masks));
     trials.extend(on_every_device("semirings", semirings));
     trials.extend(on_every_device("bad_arguments_are_errors", bad_arguments_are_errors));
@@ -310,6 +313,88 @@ fn products_of_three(device: &Device) {
     assert_eq!(found(&on_a.triple_product(&on_r, &on_p).unwrap()), through(&r, &through(&a, &p)));
     assert_eq!(found(&on_p.transpose_multiply(&on_p).unwrap()), through(&r, &p));
     assert!(matches!(on_a.triple_product(&on_p, &on_r), Err(Error::LengthMismatch { .. })));
+}
+
+/// `R A P`, its bits those of `R (A P)`.
+fn check_triple<T: Scalar>(case: &str, device: &Device, [r, a, p]: [&CsrMatrix<T>; 3]) {
+    let [on_r, on_a, on_p] = [r, a, p].map(|matrix| device.upload(matrix).unwrap());
+    let c = downloaded(&on_a.triple_product(&on_r, &on_p).unwrap());
+    let [r, a, p] = [r, a, p].map(|matrix| Device::cpu().upload(matrix).unwrap());
+    let expected = downloaded(&r.multiply(&a.multiply(&p).unwrap()).unwrap());
+    assert!(c.is_canonical(), "{case}");
+    assert_eq!(bits(&c), bits(&expected), "{case}");
+}
+
+/// Rows of as many products as each class has at most, and one fewer and one more; rows that ask for very many entries of `A`.
+fn products_of_three_by_sizes<T: Scalar>(device: &Device) {
+    let most = SHORT_LIMITS[SHORT_LIMITS.len() - 1] as usize;
+    let sizes = SHORT_LIMITS.iter().flat_map(|&limit| [limit as usize - 1, limit as usize, limit as usize + 1]);
+    let sizes: Vec<usize> = sizes.chain([1, 2, 3, 0, 5, 130]).collect();
+    let mut random = Random(21);
+    for (columns, spread) in [(90, 1), (700, 1), (300, 41_003)] {
+        // Rows of P: with 0, 1, 2 and 3 entries. Row k of A asks for rows of P with as many as k says, some of none.
+        let mut entries = |row: &[usize]| row.iter().map(|&j| (j, random.next_unit())).collect::<Vec<_>>();
+        let row_of_p = |k: usize| (0..k % 4).map(|j| (k * 7 + j * 31) % columns * spread).collect::<Vec<_>>();
+        let p = from_rows::<T>(columns * spread, (0..400).map(|k| entries(&row_of_p(k))).collect()).canonical();
+        // Rows 0 to 29 of A have 1 to 7 entries of a kind with 3; the others have one of each kind.
+        let row_of_a = |k: usize| match k {
+            0..30 => (0..=k % 7).map(|i| (4 * (i * 13 + k) + 3) % 400).collect::<Vec<_>>(),
+            _ => vec![4 * k % 400, (4 * k + 1) % 400, (4 * k + 6) % 400, (k * 4 + 11) % 400],
+        };
+        let a = from_rows::<T>(400, (0..200).map(|k| entries(&row_of_a(k))).collect());
+        // Row 200 has one product alone.
+        let with_ones = |matrix: &CsrMatrix<T>, extra: Vec<(usize, f64)>, ncols: usize| {
+            let row = |k: usize| {
+                let (columns, values) = matrix.row(k);
+                columns.iter().zip(values).map(|(&j, value)| (j as usize, value.to_f64())).collect()
+            };
+            from_rows::<T>(ncols, (0..matrix.nrows()).map(row).chain([extra]).collect())
+        };
+        let a = with_ones(&a, vec![(1, 0.75)], 400);
+        let products = |k: usize| a.row(k).0.iter().map(|&k| p.row(k as usize).0.len()).sum::<usize>();
+        assert_eq!(products(200), 1, "what fills a row up");
+        for is_all_short in [true, false] {
+            let row_of_r = |&size: &usize| {
+                let (mut left, mut row, mut k) = (size, Vec::new(), size);
+                while left > 0 {
+                    let of_row = products(k % 200);
+                    let next = if of_row > 0 && of_row <= left { k % 200 } else { 200 };
+                    // Duplicates are entries of their own.
+                    row.push((next, 1.0 + left as f64 / 7.0));
+                    left -= products(next);
+                    k += 1;
+                }
+                row
+            };
+            let sizes: Vec<_> = sizes.iter().filter(|&&size| !is_all_short || size <= most).collect();
+            let r = from_rows::<T>(201, sizes.iter().map(|size| row_of_r(size)).collect());
+            check_triple(&format!("{columns} columns, {spread} apart, short {is_all_short}"), device, [&r, &a, &p]);
+        }
+    }
+    // One entry of R that asks for 5000 of A, with 3 products in all, and others that ask for none.
+    let p = from_rows::<T>(4, (0..5000).map(|k| if k % 2000 == 7 { vec![(k % 3, 1.5)] } else { vec![] }).collect());
+    let a = from_rows::<T>(5000, vec![(0..5000).map(|k| (k, 1.0 + k as f64)).collect(), vec![], vec![(7, 3.0)]]);
+    for rows in
+        [vec![vec![(0, 2.0)], vec![]], vec![vec![(1, 2.0)], vec![(2, 1.0), (1, 1.0), (2, 0.5)]], vec![vec![]; 3]]
+    {
+        check_triple("few products of many entries", device, [&from_rows(3, rows), &a, &p]);
+    }
+}
+
+/// Grids whose points are put together in boxes, and smoothed prolongations, of which rows have more products.
+fn coarse_grids(device: &Device) {
+    // Boxes of 4, 9 and 49 points, and of 64, which have too many products.
+    for (side, edge) in [(9, 2), (9, 3), (14, 7), (16, 8)] {
+        let (a, coarse) = (stencil(side), side.div_ceil(edge));
+        let box_of = |k: usize| k % side / edge + coarse * (k / side / edge);
+        let p = from_rows::<f64>(coarse.pow(2), (0..side.pow(2)).map(|k| vec![(box_of(k), 1.0 + k as f64)]).collect());
+        let r = p.transpose().unwrap().canonical();
+        check_triple(&format!("{side} points in boxes of {edge}"), device, [&r, &a, &p]);
+        let upload = |matrix: &CsrMatrix<f64>| Device::cpu().upload(matrix).unwrap();
+        let smoothed = downloaded(&upload(&a).multiply(&upload(&p)).unwrap());
+        let r = smoothed.transpose().unwrap().canonical();
+        check_triple(&format!("{side} points in smoothed boxes of {edge}"), device, [&r, &a, &smoothed]);
+    }
 }
 
 fn masks(device: &Device) {

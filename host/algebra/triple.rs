@@ -1,6 +1,7 @@
 //! Products of several sparse matrices.
 
-use crate::{DeviceMatrix, Result, Scalar};
+use super::spgemm;
+use crate::{DeviceMatrix, Result, Scalar, device};
 
 impl<T: Scalar> DeviceMatrix<T> {
     /// Computes `AᵀB`, with ascending columns: `a.transpose_multiply(&a)` is `AᵀA`.
@@ -13,8 +14,11 @@ impl<T: Scalar> DeviceMatrix<T> {
         self.transpose()?.multiply(b)
     }
 
-    /// Computes `R A P`, as for a coarse grid (Galerkin), from `self` = A. It is `R (A P)`: for a prolongation `P` with few entries per row the
-    /// smaller of the two orders. `A P` is there during the second product alone.
+    /// Computes `R A P`, as for a coarse grid (Galerkin), from `self` = A. It is `R (A P)`, to the bit: for a prolongation `P` with few entries per row the
+    /// smaller of the two orders.
+    ///
+    /// On a GPU `A P` is not stored if every row of the result has at most 256 products of three entries, as where `P` adds up boxes of points: the memory beside the
+    /// matrices is then 32 bytes per row of `R`. Elsewhere `A P` is there during the second product alone.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};
@@ -35,6 +39,10 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// # Errors
     /// As [`multiply`](Self::multiply); `P` has ascending columns.
     pub fn triple_product(&self, r: &Self, p: &Self) -> Result<Self> {
-        r.multiply(&self.multiply(p)?)
+        device::refuse("a product whose size the host must know")?;
+        match spgemm::triple(r, self, p)? {
+            Some(product) => Ok(product),
+            None => r.multiply(&self.multiply(p)?),
+        }
     }
 }

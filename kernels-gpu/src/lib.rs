@@ -47,6 +47,8 @@ pub mod radix;
 mod row_sum;
 #[path = "algebra/spgemm_common.rs"]
 pub mod spgemm_common;
+#[path = "algebra/spgemm_sorted.rs"]
+pub mod spgemm_sorted;
 #[path = "spmm/spmm_rows.rs"]
 pub mod spmm_rows;
 #[path = "primitives/summand.rs"]
@@ -270,6 +272,9 @@ pub mod spgemm_rows;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_short"))]
 #[path = "algebra/spgemm_short.rs"]
 pub mod spgemm_short;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_triple"))]
+#[path = "algebra/spgemm_triple.rs"]
+pub mod spgemm_triple;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "spgemm_values"))]
 #[path = "algebra/spgemm_values.rs"]
 pub mod spgemm_values;
@@ -387,6 +392,7 @@ pub const FAMILIES: &[Family] = &[
     spgemm_hash::FAMILY,
     spgemm_rows::FAMILY,
     spgemm_short::FAMILY,
+    spgemm_triple::FAMILY,
     spgemm_values::FAMILY,
     spmm_bsr::FAMILY,
     spmm_csr::FAMILY,

@@ -135,6 +135,6 @@ fn keys_are_unique() {
     check!(bsr_to_csr bsr_values csr_to_bsr csr_to_coo csr_to_dia csr_to_ell padded_to_csr);
     check!(csr_sort_rows csr_structure csr_transpose dense_copy gemm_dmma gemm_tf32 gemm_tiles gemm_wgmma histogram matrix_diagonal matrix_scale);
     check!(prefix_sum radix_count radix_sort run_sums spgemm_bitmap spgemm_gather spgemm_hash spgemm_rows);
-    check!(spgemm_short spgemm_values spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector);
+    check!(spgemm_short spgemm_triple spgemm_values spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector);
     check!(spmm_bsr spmv_bsr spmv_dia spmv_ell triplets vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
 }

@@ -1,5 +1,7 @@
 //! Products of sparse matrices on a GPU or in the emulator.
 
+pub(super) mod triple;
+
 use std::sync::Arc;
 
 use kernels_gpu::{
@@ -10,7 +12,7 @@ use kernels_gpu::{
     },
     spgemm_gather, spgemm_hash,
     spgemm_rows::{self, Step},
-    spgemm_short, spgemm_values,
+    spgemm_short, spgemm_sorted, spgemm_values,
 };
 
 use super::{Semiring, other_pattern, too_large};
@@ -115,9 +117,14 @@ impl Tasks {
         (self.counts[..class as usize].iter().sum(), self.counts[class as usize])
     }
 
-    fn short(&self) -> spgemm_short::Counts {
+    fn short(&self) -> spgemm_sorted::Counts {
         let classes = class::SHORT as usize..class::HASHED as usize;
         self.counts[classes].try_into().expect("as many classes")
+    }
+
+    /// Those of short rows.
+    fn sorted(&self) -> spgemm_sorted::Tasks<KernelLaunch<'_>> {
+        spgemm_sorted::Tasks { counts: self.short(), tasks: self.list.readable() }
     }
 
     fn has_long(&self) -> bool {
@@ -536,7 +543,8 @@ fn fill_short<T: Scalar>(
     let semiring = values.as_ref().map_or(Semiring::PlusTimes, |(semiring, _)| *semiring);
     let has_values = values.is_some();
     let args = spgemm_short::FillArgs {
-        tasks: spgemm_short::Tasks { patterns: patterns(a, b), counts: tasks.short(), tasks: tasks.list.readable() },
+        patterns: patterns(a, b),
+        tasks: tasks.sorted(),
         values_a: if has_values { values_a.readable() } else { Default::default() },
         values_b: if has_values { values_b.readable() } else { Default::default() },
         semiring: semiring.number(),
@@ -589,14 +597,12 @@ impl<T: Scalar> PatternOfRows<'_, T> {
     }
 
     fn count_short(&self, lengths: &mut DeviceVec<u32>) -> Result<()> {
-        let counts = self.tasks.short();
-        let blocks = spgemm_short::grid_size(counts) as u32;
+        let blocks = spgemm_short::grid_size(self.tasks.short()) as u32;
         if blocks == 0 {
             return Ok(());
         }
-        let (patterns, tasks) = (patterns(self.a, self.b), self.tasks.list.readable());
-        let tasks = spgemm_short::Tasks { patterns, counts, tasks };
-        let args = spgemm_short::CountArgs { tasks, lengths: lengths.writable() };
+        let (patterns, tasks) = (patterns(self.a, self.b), self.tasks.sorted());
+        let args = spgemm_short::CountArgs { patterns, tasks, lengths: lengths.writable() };
         let entry = spgemm_short::Key { step: spgemm_short::Step::Count }.entry();
         // SAFETY: the tasks of these matrices, and a length for each row.
         unsafe { launch(&self.a.device, entry, blocks, args) }

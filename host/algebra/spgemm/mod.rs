@@ -270,6 +270,19 @@ impl<T: Scalar> DeviceMatrix<T> {
     pub const WORKSPACE_BYTES: u64 = gpu::WORKSPACE_BYTES;
 }
 
+/// `R A P` without `A P`, where that is possible.
+pub(super) fn triple<T: Scalar>(
+    r: &DeviceMatrix<T>,
+    a: &DeviceMatrix<T>,
+    p: &DeviceMatrix<T>,
+) -> Result<Option<DeviceMatrix<T>>> {
+    let fits = r.ncols() == a.nrows() && r.device().check_same("A", a.device()).is_ok();
+    match (operands(a, p, None)?, r.csr()) {
+        (Operands::Device([a, p], _), Some(Csr::Device(r))) if fits => gpu::triple::multiply(r, a, p),
+        _ => Ok(None),
+    }
+}
+
 /// Both matrices in CSR, if they can be multiplied.
 fn operands<'a, T: Scalar>(
     a: &'a DeviceMatrix<T>,

@@ -38,35 +38,19 @@ use crate::{
     DType, Scalar,
     args::args,
     family::family,
-    spgemm_common::{Group, Offsets, Patterns, SHORT_CLASSES, SHORT_LIMITS, add, product, semiring, zero},
+    spgemm_common::{Group, Offsets, Patterns, SHORT_LIMITS, add, product, semiring, zero},
+    spgemm_sorted::{SLOTS, Tasks, class_of_block, firsts, lay_out, sort},
     unroll::unroll,
 };
 
-/// Threads per block.
-pub const BLOCK_SIZE: u32 = 128;
-
-/// Products of a block, at most.
-const SLOTS: usize = 1024;
-
-/// How many tasks of each class.
-pub type Counts = [u32; SHORT_CLASSES as usize];
-
-args! {
-    /// The matrices and the tasks.
-    pub struct Tasks {
-        /// The matrices.
-        part patterns: Patterns<A>,
-        /// How many tasks of each class.
-        value counts: Counts,
-        /// All tasks.
-        read tasks: u32 [4 * counts.iter().map(|&count| count as usize).sum::<usize>()],
-    }
-}
+pub use crate::spgemm_sorted::{BLOCK_SIZE, grid_size};
 
 args! {
     /// The arguments of `count`.
     pub struct CountArgs {
-        /// The matrices and the tasks.
+        /// The matrices.
+        part patterns: Patterns<A>,
+        /// The tasks.
         part tasks: Tasks<A>,
         /// The length of each row.
         write lengths: u32,
@@ -76,7 +60,9 @@ args! {
 args! {
     /// The arguments of `fill`.
     pub struct FillArgs<T> {
-        /// The matrices and the tasks.
+        /// The matrices.
+        part patterns: Patterns<A>,
+        /// The tasks.
         part tasks: Tasks<A>,
         /// The values of `A`, or null.
         read values_a: T,
@@ -120,34 +106,6 @@ family! {
     spgemm_short_fill_f64(Step::Fill { dtype: DType::F64, any_semiring: false }): FillArgs<f64> => fill::<f64, false>;
     spgemm_short_fill_f32_any(Step::Fill { dtype: DType::F32, any_semiring: true }): FillArgs<f32> => fill::<f32, true>;
     spgemm_short_fill_f64_any(Step::Fill { dtype: DType::F64, any_semiring: true }): FillArgs<f64> => fill::<f64, true>;
-}
-
-/// Lanes of a row of each class.
-const LANES: Counts = [8, 8, 8, 16, 32];
-
-/// Blocks for so many tasks of each class.
-#[must_use]
-pub const fn grid_size(counts: Counts) -> u64 {
-    let (mut blocks, mut number) = (0, 0);
-    while number < LANES.len() {
-        blocks += counts[number].div_ceil(BLOCK_SIZE / LANES[number]) as u64;
-        number += 1;
-    }
-    blocks
-}
-
-/// The class of this block's rows, and the block's number among those of the class. The last class comes first.
-#[inline(always)]
-fn class_of_block(counts: Counts) -> (u32, u32) {
-    let mut block = thread::block_idx_x();
-    unroll!(K in [4, 3, 2, 1] {
-        let blocks = counts[K as usize].div_ceil(BLOCK_SIZE / LANES[K as usize]);
-        if block < blocks {
-            return (K, block);
-        }
-        block -= blocks;
-    });
-    (0, block)
 }
 
 /// # Safety
@@ -198,28 +156,6 @@ struct Block<T> {
     products: Shared<T>,
 }
 
-impl Tasks {
-    /// The row of this group of lanes, if there is one: class, number of the block in the class, lanes.
-    ///
-    /// # Safety
-    /// The rules at the head of this module.
-    #[inline(always)]
-    unsafe fn row(&self, class: u32, block: u32, lanes: u32) -> Option<u32> {
-        let task = block * (BLOCK_SIZE / lanes) + thread::thread_idx_x() / lanes;
-        if task >= self.counts[class as usize] {
-            return None;
-        }
-        let mut at = task as usize;
-        unroll!(K in [0, 1, 2, 3] {
-            if K < class {
-                at += self.counts[K as usize] as usize;
-            }
-        });
-        // SAFETY: there is such a task.
-        Some(unsafe { mem::load_readonly(self.tasks.add(4 * at)) })
-    }
-}
-
 /// # Safety
 /// The rules at the head of this module; the block is of this class.
 #[inline(always)]
@@ -234,13 +170,13 @@ unsafe fn count_row<const LANES: u32, const ITEMS: usize>(
     // SAFETY: the group is whole; its shared memory is its own.
     unsafe {
         let Some(row) = args.tasks.row(class, block, LANES) else { return };
-        let total = for_products(&args.tasks.patterns, group, row, |place, b, _| places.store(place, b));
+        let total = for_products(&args.patterns, group, row, |place, b, _| places.store(place, b));
         group.sync();
         let mut columns = [u32::MAX; ITEMS];
         unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
             let place = K * LANES + group.lane;
             if (K as usize) < ITEMS && place < total {
-                columns[K as usize] = mem::load_readonly(args.tasks.patterns.columns_b.add(places.load(place) as usize));
+                columns[K as usize] = mem::load_readonly(args.patterns.columns_b.add(places.load(place) as usize));
             }
         });
         sort::<LANES, ITEMS>(group, &mut columns);
@@ -269,7 +205,7 @@ unsafe fn fill_row<T: Scalar, const LANES: u32, const ITEMS: usize, const ANY: b
         (shared.places.offset(own), shared.starts.offset(own), shared.products.offset(own));
     let semiring = if ANY { args.semiring } else { semiring::PLUS_TIMES };
     let has_values = !args.values.is_null();
-    let patterns = &args.tasks.patterns;
+    let patterns = &args.patterns;
     // SAFETY: the group is whole; its shared memory is its own, and a barrier stands between a store and another lane's load.
     unsafe {
         let Some(row) = args.tasks.row(class, block, LANES) else { return };
@@ -301,20 +237,7 @@ unsafe fn fill_row<T: Scalar, const LANES: u32, const ITEMS: usize, const ANY: b
         }
         sort::<LANES, ITEMS>(group, &mut keys);
         let firsts = firsts::<LANES, ITEMS>(group, &keys, shift, total);
-        let before = group.sum_before(firsts.count_ones());
-        let length = group.get(before + firsts.count_ones(), LANES - 1);
-        // What has been loaded of the places is no longer needed by any lane.
-        group.sync();
-        unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-            if (K as usize) < ITEMS {
-                let sorted = group.lane * ITEMS as u32 + K;
-                places.store(sorted, keys[K as usize]);
-                if firsts >> K & 1 == 1 {
-                    starts.store(before + (firsts & ((1 << K) - 1)).count_ones(), sorted);
-                }
-            }
-        });
-        group.sync();
+        let length = lay_out::<LANES, ITEMS>(group, &keys, firsts, places, starts);
         let begin = args.rows.at(row) as usize;
         let mut i = group.lane;
         while i < length {
@@ -372,111 +295,4 @@ unsafe fn for_products<const LANES: u32>(
         }
     }
     total
-}
-
-/// Sorts the keys of a group: afterwards they ascend from item to item, and from lane to lane. Batcher's bitonic sort, in the form in which the first
-/// step of each merge compares mirror images, so that every comparison puts the lesser key first.
-///
-/// # Safety
-/// The group is whole.
-#[inline(always)]
-unsafe fn sort<const LANES: u32, const ITEMS: usize>(group: Group<LANES>, keys: &mut [u32; ITEMS]) {
-    unroll!(SIZE in [2, 4, 8] {
-        if SIZE as usize <= ITEMS {
-            unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-                if K & (SIZE / 2) == 0 && (K as usize) < ITEMS {
-                    order(keys, K as usize, (K ^ (SIZE - 1)) as usize);
-                }
-            });
-            merge_items::<ITEMS>(keys, SIZE / 4);
-        }
-    });
-    let mut run = 2;
-    while run <= LANES {
-        let is_low = group.lane & (run / 2) == 0;
-        let mine = *keys;
-        // SAFETY: the group is whole.
-        unsafe {
-            unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-                if (K as usize) < ITEMS {
-                    let other = group.get_xor(mine[ITEMS - 1 - K as usize], run - 1);
-                    keys[K as usize] = if is_low { mine[K as usize].min(other) } else { mine[K as usize].max(other) };
-                }
-            });
-            let mut distance = run / 4;
-            while distance > 0 {
-                let is_low = group.lane & distance == 0;
-                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-                    if (K as usize) < ITEMS {
-                        let other = group.get_xor(keys[K as usize], distance);
-                        let mine = keys[K as usize];
-                        keys[K as usize] = if is_low { mine.min(other) } else { mine.max(other) };
-                    }
-                });
-                distance /= 2;
-            }
-        }
-        merge_items::<ITEMS>(keys, ITEMS as u32 / 2);
-        run *= 2;
-    }
-}
-
-/// The steps of a merge within a lane, from this distance on.
-#[inline(always)]
-fn merge_items<const ITEMS: usize>(keys: &mut [u32; ITEMS], from: u32) {
-    unroll!(DISTANCE in [4, 2, 1] {
-        if DISTANCE <= from {
-            unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-                if K & DISTANCE == 0 && (K as usize) < ITEMS {
-                    order(keys, K as usize, (K + DISTANCE) as usize);
-                }
-            });
-        }
-    });
-}
-
-#[inline(always)]
-fn order<const ITEMS: usize>(keys: &mut [u32; ITEMS], first: usize, second: usize) {
-    (keys[first], keys[second]) = (keys[first].min(keys[second]), keys[first].max(keys[second]));
-}
-
-/// Which of this lane's sorted keys are the first ones with their column, of `total` keys, a bit an item.
-///
-/// # Safety
-/// The group is whole.
-#[inline(always)]
-unsafe fn firsts<const LANES: u32, const ITEMS: usize>(
-    group: Group<LANES>,
-    keys: &[u32; ITEMS],
-    shift: u32,
-    total: u32,
-) -> u32 {
-    let mut firsts = 0;
-    // SAFETY: the group is whole.
-    let of_lane_before = unsafe { group.get(keys[ITEMS - 1], group.lane.wrapping_sub(1) % LANES) };
-    unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-        if (K as usize) < ITEMS {
-            let before = if K == 0 { of_lane_before } else { keys[K as usize - 1] };
-            let sorted = group.lane * ITEMS as u32 + K;
-            if sorted < total && (sorted == 0 || keys[K as usize] >> shift != before >> shift) {
-                firsts |= 1 << K;
-            }
-        }
-    });
-    firsts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_have_lanes_for_their_limits() {
-        let items = [1, 4, 8, 8, 8];
-        for number in 0..SHORT_CLASSES as usize {
-            assert_eq!(LANES[number] * items[number], SHORT_LIMITS[number]);
-            assert!((BLOCK_SIZE / LANES[number] * SHORT_LIMITS[number]) as usize <= SLOTS);
-        }
-        assert_eq!(grid_size([33, 17, 16, 9, 4]), 3 + 2 + 1 + 2 + 1);
-    }
 }
