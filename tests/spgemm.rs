@@ -205,7 +205,11 @@ fn the_bits_are_those_of_the_cpu(device: &Device) {
             bits(&downloaded(&device.upload(&a).unwrap().multiply(&device.upload(&b).unwrap()).unwrap()))
         };
         let expected = product(&Device::cpu());
-        let repeats = if device.to_string() == "emulated" { 1 } else { 10 };
+        let repeats = match device.to_string() {
+            name if name == "emulated" => 1,
+            _ if device.is_cuda() => 100,
+            _ => 10,
+        };
         for _ in 0..repeats {
             assert_eq!(product(device), expected, "{name}");
         }
