@@ -245,7 +245,7 @@ impl Communicator {
     #[cfg(feature = "cuda")]
     fn settle_nccl(&self, nccl: &Nccl, mark: &Mark) -> Result<()> {
         let start = Instant::now();
-        while !mark.is_past()? {
+        while !self.of_nccl(mark.is_past())? {
             thread::yield_now();
             let is_late = |limit: Duration| start.elapsed() > limit.min(self.time_limit());
             // What has been queued before a rank failed may still end.
@@ -274,10 +274,10 @@ impl Communicator {
         Ok(())
     }
 
-    /// What NCCL has been asked to queue: its error, or that of another rank that explains it.
+    /// What NCCL has done: its error, or that of another rank that explains it.
     #[cfg(feature = "cuda")]
-    pub(super) fn of_nccl(&self, queued: Result<()>) -> Result<()> {
-        let Err(error @ Error::Driver { .. }) = queued else { return queued };
+    pub(super) fn of_nccl<R>(&self, done: Result<R>) -> Result<R> {
+        let Err(error @ Error::Driver { .. }) = done else { return done };
         Err(self.fail(self.explanation().map_or(error, Failure::into_error)))
     }
 

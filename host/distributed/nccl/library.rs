@@ -2,13 +2,23 @@
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
+    ptr,
     sync::OnceLock,
 };
 
 use libloading::Library;
 
-/// A communicator of NCCL.
-pub(super) type Comm = *mut c_void;
+/// A communicator of NCCL, or null.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(super) struct Comm(*mut c_void);
+
+impl Comm {
+    pub(super) const NULL: Self = Self(ptr::null_mut());
+}
+
+// SAFETY: NCCL takes a communicator from any thread, one at a time.
+unsafe impl Send for Comm {}
 
 /// A function's result; 0 is success.
 pub(super) type Status = c_int;

@@ -5,13 +5,13 @@ mod library;
 use std::{
     cell::Cell,
     ffi::c_void,
-    fmt, ptr,
+    fmt,
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::Duration,
 };
 
-use library::{Comm, Functions, UniqueId, datatype, nccl};
+use library::{Comm, Functions, Status, UniqueId, datatype, nccl};
 
 use crate::{Device, DeviceVec, Element, Error, Result};
 
@@ -21,8 +21,8 @@ pub(super) struct Nccl {
     device: Device,
     /// Null once it has been aborted or finished.
     comm: Cell<Comm>,
-    /// Set once an abort has begun; disconnected when it is over.
-    aborting: Cell<Option<Receiver<()>>>,
+    /// Set once the communicator is being ended; disconnected when that is over.
+    ending: Cell<Option<Receiver<()>>>,
 }
 
 /// What rank 0 makes for all ranks to connect.
@@ -45,7 +45,8 @@ pub(super) fn new_id() -> std::result::Result<Id, String> {
 impl Nccl {
     /// Connects this rank; waits for the others, which connect at the same time, until `gives_up` says why not.
     ///
-    /// `ncclCommInitRank` cannot be told to give up. So a thread connects, and is left alone if the others do not come: it looks for them until the process ends.
+    /// NCCL cannot be told to give up while ranks connect, in `ncclCommInitRank` and in their first exchanges. So a thread does both, and is left alone if the others do not
+    /// come: it looks for them until the process ends.
     pub(super) fn connect(
         device: &Device,
         id: Id,
@@ -56,29 +57,38 @@ impl Nccl {
         let (sender, receiver) = mpsc::channel();
         let own = device.clone();
         let connect = move || {
-            let mut comm = ptr::null_mut();
+            let mut comm = Comm::NULL;
             let connected = own.outside(|_| {
                 // SAFETY: the communicator is written; the device's context is current.
                 let status =
                     unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
                 functions.check("ncclCommInitRank", status).map_err(of_driver)
             });
-            let connected = connected.map(|()| Connection(comm)).map_err(|error| error.to_string());
-            if let Err(mpsc::SendError(Ok(connection))) = sender.send(connected) {
-                connection.end(&own, functions.comm_abort);
-            }
+            let connected = connected.and_then(|()| {
+                let nccl = Self { functions, device: own, comm: Cell::new(comm), ending: Cell::new(None) };
+                nccl.meet(size)?;
+                Ok(nccl)
+            });
+            // Aborts where nobody waits any longer.
+            let _ = sender.send(connected.map_err(|error| error.to_string()));
         };
         start("connects by NCCL", connect).map_err(|error| error.to_string())?;
-        let connected = loop {
+        loop {
             match receiver.recv_timeout(LOOK) {
-                Ok(connected) => break connected?,
+                Ok(connected) => return connected,
                 Err(RecvTimeoutError::Timeout) => gives_up().map_or(Ok(()), Err)?,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err("the thread that connects by NCCL has panicked".into());
                 }
             }
-        };
-        Ok(Self { functions, device: device.clone(), comm: Cell::new(connected.0), aborting: Cell::new(None) })
+        }
+    }
+
+    /// Queues an exchange of a number between all ranks in both ways that are in use: ranks connect when they first call it.
+    fn meet(&self, size: usize) -> Result<()> {
+        let (own, counts) = (self.device.zeros::<f64>(size)?, vec![1; size]);
+        self.exchange(&own, &counts, &mut self.device.zeros::<f64>(size)?, 0, &counts)?;
+        self.all_gather(&own, &mut self.device.zeros::<f64>(size * size)?)
     }
 
     /// Queues the sends of parts of `packed`, and the receipt of the others' parts in `target` from the element `first` on, so many
@@ -157,26 +167,34 @@ impl Nccl {
 
     /// Disconnects, when nothing is queued on any rank.
     pub(super) fn finish(&self) {
-        if let Some(connection) = self.take() {
-            connection.end(&self.device, self.functions.comm_destroy);
-        }
+        self.end(self.functions.comm_destroy);
     }
 
-    /// Stops what is queued, so that the stream goes on without the other ranks.
-    ///
-    /// NCCL first marks the communicator, which ends its kernels, and then waits until no graph refers to it. Graphs are the caller's,
-    /// so a thread waits for that.
+    /// Stops what is queued, so that the stream goes on without the other ranks: NCCL marks the communicator, which ends its kernels.
     pub(super) fn abort(&self) {
-        let Some(connection) = self.take() else { return };
-        let (device, abort) = (self.device.clone(), self.functions.comm_abort);
-        let (aborting, receiver) = mpsc::channel();
+        self.end(self.functions.comm_abort);
+    }
+
+    /// Ends the communicator. NCCL waits until no graph refers to it. Graphs are the caller's, so a thread waits for that.
+    fn end(&self, end: unsafe extern "C" fn(Comm) -> Status) {
+        let comm = self.comm.replace(Comm::NULL);
+        if comm == Comm::NULL {
+            return;
+        }
+        let device = self.device.clone();
+        let (ending, receiver) = mpsc::channel::<()>();
         let body = move || {
-            connection.end(&device, abort);
-            drop(aborting);
+            // Nobody is left to hear of an error.
+            let _ = device.outside(|_| {
+                // SAFETY: the communicator is live, and nobody else has it; the device's context is current.
+                unsafe { end(comm) };
+                Ok(())
+            });
+            drop(ending);
         };
         // Without a thread the communicator, and what waits for it, stay until the process ends.
-        if start("aborts NCCL", body).is_ok() {
-            self.aborting.set(Some(receiver));
+        if start("ends NCCL", body).is_ok() {
+            self.ending.set(Some(receiver));
         }
     }
 
@@ -184,7 +202,7 @@ impl Nccl {
     pub(super) fn failure(&self) -> Option<String> {
         let mut status = 0;
         let comm = self.comm.get();
-        if comm.is_null() {
+        if comm == Comm::NULL {
             return Some("the communicator of NCCL has been aborted".into());
         }
         // SAFETY: the communicator is live.
@@ -195,15 +213,10 @@ impl Nccl {
 
     fn queue(&self, work: impl FnOnce(Comm, *mut c_void) -> std::result::Result<(), String>) -> Result<()> {
         let comm = self.comm.get();
-        if comm.is_null() {
+        if comm == Comm::NULL {
             return Err(of_driver("the communicator of NCCL has been aborted".into()));
         }
         self.device.outside(|stream| work(comm, stream).map_err(of_driver))
-    }
-
-    fn take(&self) -> Option<Connection> {
-        let comm = self.comm.replace(ptr::null_mut());
-        (!comm.is_null()).then_some(Connection(comm))
     }
 }
 
@@ -212,23 +225,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a rank that connects looks whether the others still come.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// A communicator of NCCL that nobody else has.
-struct Connection(Comm);
-
-// SAFETY: NCCL takes a communicator from any thread, one at a time.
-unsafe impl Send for Connection {}
-
-impl Connection {
-    fn end(self, device: &Device, end: unsafe extern "C" fn(Comm) -> library::Status) {
-        // Nobody is left to hear of an error.
-        let _ = device.outside(|_| {
-            // SAFETY: the communicator is live, and nobody else has it; the device's context is current.
-            unsafe { end(self.0) };
-            Ok(())
-        });
-    }
-}
 
 /// Starts a thread that nobody waits for.
 fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
@@ -240,8 +236,8 @@ impl Drop for Nccl {
     /// a rule, and the process may end next.
     fn drop(&mut self) {
         self.abort();
-        if let Some(aborting) = self.aborting.take() {
-            let _ = aborting.recv_timeout(PATIENCE);
+        if let Some(ending) = self.ending.take() {
+            let _ = ending.recv_timeout(PATIENCE);
         }
     }
 }
