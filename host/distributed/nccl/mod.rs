@@ -6,13 +6,14 @@ use std::{
     cell::Cell,
     ffi::c_void,
     fmt,
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
-    thread,
-    time::Duration,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use library::{Comm, Functions, Status, UniqueId, datatype, nccl};
 
+use super::communicator::TIME_LIMIT;
 use crate::{Device, DeviceVec, Element, Error, Result};
 
 /// This rank's end of a communicator of NCCL.
@@ -21,8 +22,8 @@ pub(super) struct Nccl {
     device: Device,
     /// Null once it has been aborted or finished.
     comm: Cell<Comm>,
-    /// Set once the communicator is being ended; disconnected when that is over.
-    ending: Cell<Option<Receiver<()>>>,
+    /// What ends the communicator, once that has begun.
+    ending: Cell<Option<JoinHandle<()>>>,
 }
 
 /// What rank 0 makes for all ranks to connect.
@@ -182,7 +183,6 @@ impl Nccl {
             return;
         }
         let device = self.device.clone();
-        let (ending, receiver) = mpsc::channel::<()>();
         let body = move || {
             // Nobody is left to hear of an error.
             let _ = device.outside(|_| {
@@ -190,12 +190,9 @@ impl Nccl {
                 unsafe { end(comm) };
                 Ok(())
             });
-            drop(ending);
         };
         // Without a thread the communicator, and what waits for it, stay until the process ends.
-        if start("ends NCCL", body).is_ok() {
-            self.ending.set(Some(receiver));
-        }
+        self.ending.set(start("ends NCCL", body).ok());
     }
 
     /// What has gone wrong since the last call.
@@ -220,24 +217,28 @@ impl Nccl {
     }
 }
 
-/// How long what is queued may take to end after a rank has failed, the news of a failure to come, and a communicator to be aborted.
+/// How long what is queued may take to end after a rank has failed, and the news of a failure to come.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a rank that connects looks whether the others still come.
+/// How often a rank that waits for a thread looks whether to go on waiting.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Starts a thread that nobody waits for.
-fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    thread::Builder::new().name(name.into()).spawn(body).map(drop)
+fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(body)
 }
 
 impl Drop for Nccl {
-    /// Stops what other ranks have not joined, unless it has been [finished](Self::finish). Waits a moment for NCCL, since graphs are gone as
-    /// a rule, and the process may end next.
+    /// Stops what other ranks have not joined, unless it has been [finished](Self::finish). Waits for NCCL, which must not be at work when the process ends; but
+    /// not for ever, as a graph of the caller's may hold the communicator.
     fn drop(&mut self) {
         self.abort();
-        if let Some(ending) = self.ending.take() {
-            let _ = ending.recv_timeout(PATIENCE);
+        let Some(ending) = self.ending.take() else { return };
+        let start = Instant::now();
+        while !ending.is_finished() && start.elapsed() < TIME_LIMIT {
+            thread::sleep(LOOK);
+        }
+        if ending.is_finished() {
+            let _ = ending.join();
         }
     }
 }

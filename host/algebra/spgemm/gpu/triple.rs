@@ -46,6 +46,7 @@ pub(in super::super) fn multiply<T: Scalar>(
         unsafe { launch(device, Key { step: Step::Count }.entry(), blocks, args) }?;
     }
     let (offsets, entries) = row_offsets(&lengths)?;
+    drop(lengths);
     let names = |error| too_large(error, found[counter::PRODUCTS as usize], entries, size_of::<T>());
     let mut columns = device.scratch::<u32>(entries as usize).map_err(names)?;
     let mut values = device.scratch::<T>(entries as usize).map_err(names)?;
