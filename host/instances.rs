@@ -146,6 +146,7 @@ fn products<T: Scalar>(a: &mut DeviceMatrix<T>, x: &mut DeviceVec<T>, dense: &mu
     plan.compute(a, a, &mut a.multiply(a)?)?;
     let _ = (plan.nnz(), plan.multiply(a, a)?, a.multiply_with(a, &SpgemmOptions::default().mask(a))?);
     let _ = (a.diagonal()?, a.download()?.into_csr()?, a.describe());
+    let _ = (a.triple_product(a, a)?, a.transpose_multiply(a)?);
     let (rows, cols, values) = a.to_triplets()?;
     let b_of = x.device().csr_from_triplets(0, 0, &rows, &cols, &values)?;
     let _ = (a.transpose()?.canonical()?, a.add(one, one, &b_of)?, a.hadamard(&b_of)?, a.kronecker(&b_of)?);

@@ -618,17 +618,31 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "spgemm",
-        "algebra/spgemm_short.rs",
+        "algebra/spgemm_sorted.rs",
         "halves of a merge keep the wrong keys",
         "let is_low = group.lane & distance == 0;",
         "let is_low = group.lane & run == 0;",
     ),
     mutant(
         "spgemm",
-        "algebra/spgemm_short.rs",
+        "algebra/spgemm_sorted.rs",
         "a column begins at every key",
         "if sorted < total && (sorted == 0 || keys[K as usize] >> shift != before >> shift) {",
         "if sorted < total && (sorted == 0 || keys[K as usize] != before) {",
+    ),
+    mutant(
+        "spgemm",
+        "algebra/spgemm_triple.rs",
+        "products of an entry of R are added to those of the entry before",
+        "(owner, of_owner) = (next, T::ZERO);",
+        "owner = next;",
+    ),
+    mutant(
+        "spgemm",
+        "algebra/spgemm_triple.rs",
+        "an entry of A is taken by the lane after that which asks for it",
+        "if group.get(before, owner + step) <= pair {",
+        "if group.get(before, owner + step) <= pair + 1 {",
     ),
     mutant(
         "spgemm",
