@@ -17,8 +17,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Computes `R A P`, as for a coarse grid (Galerkin), from `self` = A. It is `R (A P)`, to the bit: for a prolongation `P` with few entries per row the
     /// smaller of the two orders.
     ///
-    /// On a GPU `A P` is not stored if every row of the result has at most 256 products of three entries, as where `P` adds up boxes of points: the memory beside the
-    /// matrices is then 32 bytes per row of `R`. Elsewhere `A P` is there during the second product alone.
+    /// On a GPU `A P` is as a rule not stored if every row of the result has at most 256 products of three entries, as where `P` adds up boxes of points, and `P` at most
+    /// 2²⁴ columns: the memory beside the matrices is then 32 bytes per row of `R`. Otherwise `A P` is there during the second product alone.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};

@@ -6,7 +6,10 @@ use std::{
     cell::Cell,
     ffi::c_void,
     fmt,
-    sync::mpsc::{self, RecvTimeoutError},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -14,7 +17,7 @@ use std::{
 use library::{Comm, Functions, Status, UniqueId, datatype, nccl};
 
 use super::communicator::TIME_LIMIT;
-use crate::{Device, DeviceVec, Element, Error, Result};
+use crate::{Device, DeviceVec, Element, Error, Result, device::Mark};
 
 /// This rank's end of a communicator of NCCL.
 pub(super) struct Nccl {
@@ -46,37 +49,37 @@ pub(super) fn new_id() -> std::result::Result<Id, String> {
 impl Nccl {
     /// Connects this rank; waits for the others, which connect at the same time, until `gives_up` says why not.
     ///
-    /// NCCL cannot be told to give up while ranks connect, in `ncclCommInitRank` and in their first exchanges. So a thread does both, and is left alone if the others do not
-    /// come: it looks for them until the process ends.
+    /// NCCL cannot be told to give up while ranks connect, in `ncclCommInitRank` and in their first exchanges. So a thread does both, on a stream of its own, and is left alone
+    /// if the others do not come: it looks for them until the process ends.
     pub(super) fn connect(
         device: &Device,
         id: Id,
-        (rank, size): (usize, usize),
+        place: (usize, usize),
         gives_up: impl Fn() -> Option<String>,
     ) -> std::result::Result<Self, String> {
         let functions = nccl()?;
+        let own = device.new_stream().map_err(|error| error.to_string())?;
         let (sender, receiver) = mpsc::channel();
-        let own = device.clone();
+        let waits = Arc::new(());
+        let is_awaited = Arc::downgrade(&waits);
         let connect = move || {
-            let mut comm = Comm::NULL;
-            let connected = own.outside(|_| {
-                // SAFETY: the communicator is written; the device's context is current.
-                let status =
-                    unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
-                functions.check("ncclCommInitRank", status).map_err(of_driver)
-            });
-            let connected = connected.and_then(|()| {
-                let nccl = Self { functions, device: own, comm: Cell::new(comm), ending: Cell::new(None) };
-                nccl.meet(size)?;
-                Ok(nccl)
-            });
-            // Aborts where nobody waits any longer.
-            let _ = sender.send(connected.map_err(|error| error.to_string()));
+            // After an error, or without a receiver, the communicator is aborted here.
+            let _ = match Self::init(functions, own, id, place) {
+                Ok(nccl) => match nccl.meet(place.1, || is_awaited.strong_count() > 0) {
+                    Ok(()) => sender.send(Ok(nccl)),
+                    Err(error) => sender.send(Err(error.to_string())),
+                },
+                Err(error) => sender.send(Err(error.to_string())),
+            };
         };
         start("connects by NCCL", connect).map_err(|error| error.to_string())?;
         loop {
             match receiver.recv_timeout(LOOK) {
-                Ok(connected) => return connected,
+                Ok(connected) => {
+                    let mut nccl = connected?;
+                    nccl.device = device.clone();
+                    return Ok(nccl);
+                }
                 Err(RecvTimeoutError::Timeout) => gives_up().map_or(Ok(()), Err)?,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err("the thread that connects by NCCL has panicked".into());
@@ -85,11 +88,31 @@ impl Nccl {
         }
     }
 
-    /// Queues an exchange of a number between all ranks in both ways that are in use: ranks connect when they first call it.
-    fn meet(&self, size: usize) -> Result<()> {
-        let (own, counts) = (self.device.zeros::<f64>(size)?, vec![1; size]);
-        self.exchange(&own, &counts, &mut self.device.zeros::<f64>(size)?, 0, &counts)?;
-        self.all_gather(&own, &mut self.device.zeros::<f64>(size * size)?)
+    fn init(functions: &'static Functions, device: Device, id: Id, (rank, size): (usize, usize)) -> Result<Self> {
+        let mut comm = Comm::NULL;
+        device.outside(|_| {
+            // SAFETY: the communicator is written; the device's context is current.
+            let status = unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
+            functions.check("ncclCommInitRank", status).map_err(of_driver)
+        })?;
+        Ok(Self { functions, device, comm: Cell::new(comm), ending: Cell::new(None) })
+    }
+
+    /// Exchanges numbers between all ranks in both ways that are in use, while anybody waits for that: ranks connect when they first call it.
+    fn meet(&self, size: usize, is_awaited: impl Fn() -> bool) -> Result<()> {
+        if !is_awaited() {
+            return Ok(());
+        }
+        let zeros = |len| self.device.zeros::<f64>(len);
+        let (mut from_all, counts) = (zeros(2 * size)?, vec![1; size]);
+        self.exchange(&zeros(size)?, &counts, &mut from_all, 0, &counts)?;
+        // As many as conjugate gradients gather, since NCCL connects for each of its algorithms.
+        self.all_gather(&zeros(2)?, &mut from_all)?;
+        let met = Mark::new(&self.device)?;
+        while is_awaited() && !met.is_past()? {
+            thread::sleep(LOOK);
+        }
+        Ok(())
     }
 
     /// Queues the sends of parts of `packed`, and the receipt of the others' parts in `target` from the element `first` on, so many
@@ -200,7 +223,7 @@ impl Nccl {
         let mut status = 0;
         let comm = self.comm.get();
         if comm == Comm::NULL {
-            return Some("the communicator of NCCL has been aborted".into());
+            return Some("the communicator of NCCL has ended".into());
         }
         // SAFETY: the communicator is live.
         let asked = unsafe { (self.functions.comm_get_async_error)(comm, &raw mut status) };
@@ -211,7 +234,7 @@ impl Nccl {
     fn queue(&self, work: impl FnOnce(Comm, *mut c_void) -> std::result::Result<(), String>) -> Result<()> {
         let comm = self.comm.get();
         if comm == Comm::NULL {
-            return Err(of_driver("the communicator of NCCL has been aborted".into()));
+            return Err(of_driver("the communicator of NCCL has ended".into()));
         }
         self.device.outside(|stream| work(comm, stream).map_err(of_driver))
     }

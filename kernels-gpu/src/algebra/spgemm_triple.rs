@@ -6,7 +6,7 @@
 //! entry of `R` are added one after the other, their sum is multiplied by that entry, and these are added: the bits of `R * (A * P)`.
 //!
 //! # When to use it
-//! Where each row of `C` has at most 256 products, and its entries of `R` ask for at most [`MAX_PAIRS`] entries of `A`: `P` adds up small aggregates, and
+//! Where each row of `C` has at most 256 products, its entries of `R` ask for at most [`MAX_PAIRS`] entries of `A`, and `P` has at most 2²⁴ columns: `P` adds up small aggregates, and
 //! `R` is its transpose. `classify` finds out; then `count`, then `fill`, when it is known where the rows of `C` begin.
 //!
 //! # Rows and lanes (`LANES` = 8, `ITEMS` = 4)
@@ -19,7 +19,7 @@
 //!                    a lane per column: the sum of its products
 //! lanes 8-15  the next row
 //! ```
-//! The classes of rows are those of `spgemm_short`.
+//! The classes of rows are those of `spgemm_sorted`.
 //!
 //! # Bytes moved
 //! `4 + sizeof T` per entry of `R`, 8 per row of `A` that is asked for, `4 + sizeof T` per entry of it, 8 per row of `P`, `4 + sizeof T` per product, mostly from the
@@ -27,8 +27,9 @@
 //!
 //! # Safety
 //! Every entry:
-//! 1. `args` describes live global memory, each array as long as its field says; the rules of [`Patterns`], of [`Offsets`] and of [`Tasks`]. The arrays that are
-//!    written overlap nothing, and nothing else accesses them during the launch. `B` of the first patterns is `A` of the second: so many rows, entries, and the same arrays.
+//! 1. `args` describes live global memory, each array as long as its field says; the rules of [`Patterns`], of [`Offsets`] and of [`Tasks`], but the columns of `A`
+//!    need not ascend. The arrays that are written overlap nothing, and nothing else accesses them during the launch. `B` of the first patterns is `A` of the second: so many
+//!    rows, entries, and the same arrays.
 //! 2. `count` and `fill`: the tasks are those of the rows that `classify` has found, and there are no others.
 //! 3. `fill`: the rows have the lengths that `count` has found.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension. The grid of `count` and `fill` has [`grid_size`] blocks, that of `classify` at least one.
@@ -340,13 +341,13 @@ unsafe fn fill_row<T: Scalar, const LANES: u32, const ITEMS: usize>(
                 let place = places.load(sorted) & (limit - 1);
                 let next = owners.load(place);
                 if next != owner {
-                    sum = sum + mem::load_readonly(args.values_r.add(owner as usize)) * of_owner;
+                    sum += mem::load_readonly(args.values_r.add(owner as usize)) * of_owner;
                     (owner, of_owner) = (next, T::ZERO);
                 }
-                of_owner = of_owner + products.load(place);
+                of_owner += products.load(place);
                 sorted += 1;
             }
-            sum = sum + mem::load_readonly(args.values_r.add(owner as usize)) * of_owner;
+            sum += mem::load_readonly(args.values_r.add(owner as usize)) * of_owner;
             mem::store(args.values.add(begin + i as usize), sum);
             i += LANES;
         }

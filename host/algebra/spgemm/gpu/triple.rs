@@ -29,7 +29,7 @@ pub(in super::super) fn multiply<T: Scalar>(
     let args =
         spgemm_triple::ClassifyArgs { factors: factors(r, a, p), rows: rows.writable(), counters: counters.writable() };
     let blocks = spgemm_triple::classify_grid_size(r.nrows);
-    // SAFETY: valid matrices, P canonical, as the caller has checked; counters of 0.
+    // SAFETY: valid matrices, the columns of P ascend, as the caller has checked; counters of 0.
     unsafe { launch(device, Key { step: Step::Classify }.entry(), blocks, args) }?;
     let found = counters.to_vec()?;
     if found[counter::LONG_ROWS as usize] > 0 {
