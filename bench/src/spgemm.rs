@@ -35,7 +35,7 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
         captured in a graph. Times are wall times on the host, from the call until the device is idle, for both libraries; medians after a \
         warm-up. `plan` is a product with new values on the same patterns. Of cuSPARSE's algorithms the fastest counts; ratios are its time \
         over ours: above 1 cuSPARSE is slower. Its workspace is the memory that it requests besides C. Our peak is the most memory that a first \
-        product has at once beyond its operands, C included. By cuSPARSE and with a plan R A P is R (A P), by cuSPARSE with the fastest algorithm for each of the two products. \
+        product has at once beyond its operands, C included. cuSPARSE and our plans compute R A P as R (A P); cuSPARSE uses its fastest algorithm for each of the two products. \
         Results are compared entry by entry.",
 };
 

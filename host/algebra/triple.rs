@@ -17,8 +17,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Computes `R A P`, as for a coarse grid (Galerkin), from `self` = A. It is `R (A P)`, to the bit: for a prolongation `P` with few entries per row the
     /// smaller of the two orders.
     ///
-    /// On a GPU `A P` is as a rule not stored if every row of the result has at most 256 products of three entries, as where `P` adds up boxes of points, and `P` at most
-    /// 2²⁴ columns: the memory beside the matrices is then 32 bytes per row of `R`. Otherwise `A P` is there during the second product alone.
+    /// On a GPU `A P` is usually not stored if rows are short, as when `P` aggregates boxes of points: every row of the result sums at most 256 products of three entries,
+    /// from at most 4096 entries of `A`, and `P` has at most 2²⁴ columns. The workspace is then 32 bytes per row of `R`. Otherwise `A P` is freed after the second product.
     ///
     /// ```
     /// use warpsparse::{CsrMatrix, Device};

@@ -20,7 +20,7 @@ use crate::{Device, Error, ErrorKind, Result};
 /// On GPUs, run one program at a time: NCCL's operations of two, queued on the same streams in different orders, wait for each other until the
 /// [time limit](Communicator::time_limit), and then fail.
 ///
-/// A graph that the program has recorded may not outlive it: on GPUs NCCL waits for it, up to 30 seconds, before this function returns.
+/// Drop graphs that the program records before it returns: NCCL waits for them, for up to 30 seconds, before this function returns.
 ///
 /// The same device may occur several times. Every rank runs the same program; what it does depends on
 /// [`Communicator::rank`]. A matrix or vector that a rank makes stays with it.
