@@ -151,8 +151,14 @@ impl CudaBuilder {
         let mut recipe = vec![TARGET.to_owned()];
         recipe.extend(self.profile());
         recipe.extend(self.build_args.iter().chain(&self.cfgs).cloned());
-        recipe.extend(RUSTFLAGS.iter().chain(RUSTC_ARGS).map(|&flag| flag.to_owned()));
+        recipe.extend(self.rustflags());
+        recipe.extend(RUSTC_ARGS.iter().map(|&flag| flag.to_owned()));
         recipe
+    }
+
+    /// For every crate of the build.
+    fn rustflags(&self) -> Vec<String> {
+        RUSTFLAGS.into_iter().chain((!self.release).then_some(DEBUG_RUSTFLAG)).map(str::to_owned).collect()
     }
 
     fn level_and_checks(&self) -> (u8, bool) {
@@ -231,7 +237,7 @@ impl CudaBuilder {
             // Like C++'s `__CUDA_ARCH__`, for features that older architectures lack: "80", and "90a" for those of `sm_90a`.
             format!("--cfg=cuda_arch=\"{}\"", self.arch.as_str().trim_start_matches("sm_")),
         ];
-        let rustflags = [of_arch.as_slice(), RUSTFLAGS.map(str::to_owned).as_slice()].concat();
+        let rustflags = [of_arch.as_slice(), self.rustflags().as_slice()].concat();
         cargo
             .env("RUSTC", &toolchain.rustc)
             // Enables the GPU target's unstable features in a stable compiler.
@@ -294,13 +300,17 @@ impl CudaBuilder {
     }
 }
 
-/// For every crate of the build.
+/// For every crate of any build.
 const RUSTFLAGS: [&str; 2] = [
     // Panic locations would carry the paths of this machine into the PTX.
     "-Zlocation-detail=none",
     // Unlike LLVM's, this pass does not know which calls are convergent: it duplicates barriers into divergent branches.
     "-Zmir-enable-passes=-JumpThreading",
 ];
+
+/// For every crate of a debug build: before 1.96, rustc does not mark functions as convergent, and LLVM duplicates the calls of a barrier's wrapper
+/// unless it is inlined before.
+const DEBUG_RUSTFLAG: &str = "-Zinline-mir=yes";
 
 /// For the kernel crate alone: there is nothing to link, the assembly is the product.
 const RUSTC_ARGS: &[&str] = &["-Clinker=true"];
