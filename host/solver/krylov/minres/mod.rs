@@ -1,11 +1,13 @@
 //! MINRES: the least residual of a symmetric system.
 
+mod rotations;
+
 use std::mem;
 
+use self::rotations::{INDEFINITE_PRECONDITIONER, NO_SOLUTION, Rotations, Update};
 use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Map, Result, Scalar,
-    scalar::precision,
     solver::{
         StopReason,
         course::{Method, Phase, Round, breakdown},
@@ -48,34 +50,6 @@ pub(super) struct Minres<'s, T: Scalar> {
     /// Whether the next iteration is the first of the round.
     is_first: bool,
     tally: Tally,
-}
-
-/// The state of the rotations (the names of Paige and Saunders), before an iteration.
-#[derive(Clone, Copy, Default)]
-struct Rotations {
-    cosine: f64,
-    sine: f64,
-    /// The norm of the newest Lanczos vector.
-    beta: f64,
-    delta_bar: f64,
-    epsilon: f64,
-    /// The residual in the norm of `M`.
-    phi_bar: f64,
-    /// The sum of squares of the tridiagonal matrix.
-    squares: f64,
-}
-
-/// What an iteration does to the vectors.
-struct Update {
-    /// `w = v / gamma + older * w_older + old * w_old`.
-    by_gamma: f64,
-    older: f64,
-    old: f64,
-    /// `x = x + phi w`.
-    phi: f64,
-    /// `r = kept * r + added * u`.
-    kept: f64,
-    added: f64,
 }
 
 impl<'s, T: Scalar> Minres<'s, T> {
@@ -195,54 +169,6 @@ impl<'s, T: Scalar> Minres<'s, T> {
         Ok(())
     }
 }
-
-impl Rotations {
-    /// Adds a row and a column to the tridiagonal matrix: `alpha`, and the square of the next `beta`.
-    fn next<T: Scalar>(&mut self, alpha: f64, square: f64) -> std::result::Result<Update, &'static str> {
-        let precision = precision::<T>();
-        if !alpha.is_finite() || !square.is_finite() {
-            return Err(NOT_FINITE);
-        }
-        self.squares += alpha * alpha + self.beta * self.beta + square.abs();
-        let scale = self.squares.sqrt();
-        // A vector of rounding errors is none.
-        let beta = if square.abs() <= (precision * scale).powi(2) { 0.0 } else { square.sqrt() };
-        if beta.is_nan() {
-            return Err(INDEFINITE_PRECONDITIONER);
-        }
-        let Self { cosine, sine, delta_bar, epsilon, phi_bar, .. } = *self;
-        let delta = cosine * delta_bar + sine * alpha;
-        let gamma_bar = sine * delta_bar - cosine * alpha;
-        // The norm of A r, over that of r, before this iteration.
-        let slope = gamma_bar.hypot(beta);
-        if slope <= precision * scale {
-            return Err(NO_SOLUTION);
-        }
-        let (gamma, phi_old) = (slope, phi_bar);
-        *self = Self {
-            cosine: gamma_bar / gamma,
-            sine: beta / gamma,
-            beta,
-            delta_bar: -cosine * beta,
-            epsilon: sine * beta,
-            phi_bar: beta / gamma * phi_old,
-            squares: self.squares,
-        };
-        Ok(Update {
-            by_gamma: 1.0 / gamma,
-            older: -epsilon / gamma,
-            old: -delta / gamma,
-            phi: self.cosine * phi_old,
-            kept: self.sine * self.sine,
-            added: if beta == 0.0 { 0.0 } else { -self.phi_bar * self.cosine / beta },
-        })
-    }
-}
-
-const INDEFINITE_PRECONDITIONER: &str =
-    "u . M u is negative: the preconditioner is not positive definite; GMRES allows that";
-const NO_SOLUTION: &str =
-    "A r vanishes although the residual r does not: the matrix is singular, and b is not in its range";
 
 impl<T: Scalar> Method for Minres<'_, T> {
     fn size(&self) -> usize {

@@ -1,10 +1,17 @@
 //! LSMR: least squares, of rectangular matrices too.
 
+mod damped;
+mod rotations;
+
 use std::mem;
 
+use self::{
+    damped::Damped,
+    rotations::{Rotations, Update},
+};
 use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
-    DeviceMatrix, DeviceScalar, DeviceSlice, DeviceVec, LinearOperator, Reduction, Result, Scalar,
+    DeviceMatrix, DeviceScalar, DeviceVec, Reduction, Result, Scalar,
     scalar::precision,
     solver::{
         StopReason,
@@ -45,68 +52,6 @@ pub(super) struct Lsmr<'s, T: Scalar> {
     /// `|M A^T r| / |r|` at the last restart for its sake.
     slope: f64,
     tally: Tally,
-}
-
-/// `[A; damping I]`: the least `|b - A x|^2 + damping^2 |x|^2` is the least squares solution of it with `[b; 0]`.
-struct Damped<'s, T: Scalar> {
-    a: &'s dyn LinearOperator<T>,
-    /// None for an operator, which multiplies by its transpose itself.
-    transpose: Option<DeviceMatrix<T>>,
-    damping: T,
-}
-
-impl<T: Scalar> Damped<'_, T> {
-    fn nrows(&self) -> usize {
-        let rows = self.a.nrows();
-        if self.damping == T::default() { rows } else { rows.saturating_add(self.a.ncols()) }
-    }
-
-    fn apply(&self, x: DeviceSlice<'_, T>, y: &mut DeviceVec<T>) -> Result<()> {
-        let rows = self.a.nrows();
-        self.a.apply(x, y.slice_mut(..rows)?)?;
-        if self.nrows() == rows { Ok(()) } else { y.slice_mut(rows..)?.axpby(self.damping, x, T::default()) }
-    }
-
-    fn apply_transposed(&self, y: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<()> {
-        let rows = self.a.nrows();
-        let top = y.slice(..rows)?;
-        match &self.transpose {
-            Some(transpose) => transpose.apply(top, (&mut *x).into())?,
-            None => self.a.apply_transposed(top, (&mut *x).into())?,
-        }
-        if self.nrows() == rows { Ok(()) } else { x.axpy(self.damping, y.slice(rows..)?) }
-    }
-}
-
-/// The state of the rotations, by the names of Fong and Saunders, before an iteration.
-#[derive(Clone, Copy, Default)]
-struct Rotations {
-    alpha_bar: f64,
-    rho: f64,
-    rho_bar: f64,
-    cosine_bar: f64,
-    sine_bar: f64,
-    zeta: f64,
-    /// `|M A^T r|`, but for the sign.
-    zeta_bar: f64,
-    /// For the norm of `r` (their section 5.1).
-    theta_tilde: f64,
-    tau_tilde: f64,
-    rho_dot: f64,
-    beta_dot: f64,
-    beta_double_dot: f64,
-    /// The sum of squares of the bidiagonal matrix, whose root estimates `|A M|`.
-    squares: f64,
-}
-
-/// What an iteration does to the vectors.
-struct Update {
-    /// `h_bar = h - kept h_bar`.
-    kept: f64,
-    /// `y = y + length h_bar`.
-    length: f64,
-    /// `h = v - turned h`.
-    turned: f64,
 }
 
 impl<'s, T: Scalar> Lsmr<'s, T> {
@@ -242,55 +187,6 @@ impl<'s, T: Scalar> Lsmr<'s, T> {
             () if slope > 0.5 * before => Some(StopReason::RoundingLimit),
             () => None,
         })
-    }
-}
-
-impl Rotations {
-    /// Adds a column to the bidiagonal matrix: `beta`, and the `alpha` of the next. None if they are not finite.
-    fn next<T: Scalar>(&mut self, beta: f64, alpha: f64) -> Option<Update> {
-        let smallest = precision::<T>() * (self.squares + beta * beta).sqrt();
-        // Vectors of rounding errors are none: then the next ones, which have been divided by their norms, are of no account.
-        let beta = if beta <= smallest { 0.0 } else { beta };
-        let alpha = if beta == 0.0 || alpha <= smallest { 0.0 } else { alpha };
-        if !beta.is_finite() || !alpha.is_finite() {
-            return None;
-        }
-        let old = *self;
-        let rho = old.alpha_bar.hypot(beta);
-        let (cosine, sine) = (old.alpha_bar / rho, beta / rho);
-        let theta = sine * alpha;
-        let theta_bar = old.sine_bar * rho;
-        let rho_bar = (old.cosine_bar * rho).hypot(theta);
-        let (cosine_bar, sine_bar) = (old.cosine_bar * rho / rho_bar, theta / rho_bar);
-        let zeta = cosine_bar * old.zeta_bar;
-        let rho_tilde = old.rho_dot.hypot(theta_bar);
-        let (cosine_tilde, sine_tilde) = (old.rho_dot / rho_tilde, theta_bar / rho_tilde);
-        *self = Self {
-            alpha_bar: cosine * alpha,
-            rho,
-            rho_bar,
-            cosine_bar,
-            sine_bar,
-            zeta,
-            zeta_bar: -sine_bar * old.zeta_bar,
-            theta_tilde: sine_tilde * rho_bar,
-            tau_tilde: (old.zeta - old.theta_tilde * old.tau_tilde) / rho_tilde,
-            rho_dot: cosine_tilde * rho_bar,
-            beta_dot: cosine_tilde * cosine * old.beta_double_dot - sine_tilde * old.beta_dot,
-            beta_double_dot: -sine * old.beta_double_dot,
-            squares: old.squares + beta * beta + alpha * alpha,
-        };
-        Some(Update {
-            kept: theta_bar * rho / (old.rho * old.rho_bar),
-            length: zeta / (rho * rho_bar),
-            turned: theta / rho,
-        })
-    }
-
-    /// The norm of `r`.
-    fn norm(&self) -> f64 {
-        let tau_dot = (self.zeta - self.theta_tilde * self.tau_tilde) / self.rho_dot;
-        (self.beta_dot - tau_dot).hypot(self.beta_double_dot)
     }
 }
 
