@@ -39,6 +39,8 @@ pub mod gemm_args;
 pub mod gemm_block;
 #[path = "primitives/grid.rs"]
 mod grid;
+#[path = "primitives/lanes.rs"]
+mod lanes;
 #[path = "primitives/philox.rs"]
 pub mod philox;
 #[path = "primitives/radix.rs"]

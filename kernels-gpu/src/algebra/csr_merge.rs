@@ -30,9 +30,10 @@ use cuda_std::{mem, thread, warp};
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::{blocks_of_groups, first_not_below, group_mask},
+    csr_rows::{blocks_of_groups, first_not_below},
     family::family,
     grid::group_index,
+    lanes::group_mask,
 };
 
 /// Threads per block.

@@ -32,11 +32,7 @@
 use cuda_std::{mem, thread, warp};
 
 use crate::{
-    DType, Scalar,
-    args::args,
-    csr_rows::{blocks_of_groups, group_mask},
-    family::family,
-    grid::group_index,
+    DType, Scalar, args::args, csr_rows::blocks_of_groups, family::family, grid::group_index, lanes::group_mask,
 };
 
 /// Threads per block.

@@ -30,11 +30,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use cuda_std::{atomic::atomic_fetch_or_u32_device, mem, shared_array, thread, warp};
 
 use crate::{
-    DType, Scalar,
-    args::args,
-    csr_rows::{blocks_of_groups, group_mask},
-    family::family,
-    grid::group_index,
+    DType, Scalar, args::args, csr_rows::blocks_of_groups, family::family, grid::group_index, lanes::group_mask,
 };
 
 /// Threads per block.

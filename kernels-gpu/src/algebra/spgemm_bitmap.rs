@@ -38,7 +38,8 @@ use cuda_std::{atomic::atomic_fetch_add_u32_device, mem, shared::Shared, shared_
 use crate::{
     args::args,
     family::family,
-    spgemm_common::{Group, Offsets, Patterns, WIDE_WORDS},
+    lanes::Group,
+    spgemm_common::{Offsets, Patterns, WIDE_WORDS},
 };
 
 /// Threads per block.

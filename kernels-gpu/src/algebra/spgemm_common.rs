@@ -3,12 +3,7 @@
 //! A row of `C` is the sum of rows of `B`, one for each entry of the row of `A` (Gustavson, "Two Fast Algorithms for Sparse Matrices", 1978). The
 //! work on a row is done by one or more tasks. What a task is depends on the row's class.
 
-use core::ops::{Add, Sub};
-
-use cuda_std::{
-    mem, thread,
-    warp::{self, WARP_SIZE, WarpShuffleValue},
-};
+use cuda_std::mem;
 
 use crate::{Scalar, args::args};
 
@@ -262,116 +257,6 @@ pub fn add<T: Scalar>(semiring: u32, sum: T, product: T) -> T {
         _ => product != T::ZERO,
     };
     if is_other { product } else { sum }
-}
-
-/// Consecutive lanes of a warp that work on one row: this lane, and the mask of all.
-#[derive(Clone, Copy)]
-pub(crate) struct Group<const LANES: u32> {
-    pub(crate) lane: u32,
-    mask: u32,
-}
-
-impl<const LANES: u32> Group<LANES> {
-    /// This thread's.
-    #[inline(always)]
-    pub(crate) fn new() -> Self {
-        let lane = thread::thread_idx_x() % WARP_SIZE;
-        Self { lane: lane % LANES, mask: (u32::MAX >> (WARP_SIZE - LANES)) << (lane / LANES * LANES) }
-    }
-
-    /// Waits for the group; all see what each has stored.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn sync(self) {
-        // SAFETY: the caller's promise.
-        unsafe { warp::sync_warp(self.mask) }
-    }
-
-    /// The value of a lane of the group.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn get<T: WarpShuffleValue>(self, value: T, lane: u32) -> T {
-        // SAFETY: the caller's promise.
-        unsafe { warp::warp_shuffle_idx(self.mask, value, lane, LANES).0 }
-    }
-
-    /// The value of the lane whose number differs in these bits.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn get_xor<T: WarpShuffleValue>(self, value: T, bits: u32) -> T {
-        // SAFETY: the caller's promise.
-        unsafe { warp::warp_shuffle_xor(self.mask, value, bits, LANES).0 }
-    }
-
-    /// How many of the lanes before this one bring the same value.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn equal_before(self, value: u32) -> u32 {
-        // SAFETY: the caller's promise.
-        let lanes = unsafe { warp::warp_match_any(self.mask, value) } >> self.mask.trailing_zeros();
-        (lanes & ((1 << self.lane) - 1)).count_ones()
-    }
-
-    /// Which lanes of the group bring true, the first lane in bit 0.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn ballot(self, is: bool) -> u32 {
-        // SAFETY: the caller's promise.
-        unsafe { (warp::warp_vote_ballot(self.mask, is) & self.mask) >> self.mask.trailing_zeros() }
-    }
-
-    /// The sum over the lanes before this one.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn sum_before<T>(self, value: T) -> T
-    where
-        T: WarpShuffleValue + Add<Output = T> + Sub<Output = T>,
-    {
-        let (mut sum, mut distance) = (value, 1);
-        while distance < LANES {
-            // SAFETY: the caller's promise.
-            let (other, exists) = unsafe { warp::warp_shuffle_up(self.mask, sum, distance, LANES) };
-            if exists {
-                sum = sum + other;
-            }
-            distance *= 2;
-        }
-        sum - value
-    }
-
-    /// The values of all lanes made one, in each of them. `combine` is associative and commutative.
-    ///
-    /// # Safety
-    /// All lanes of the group are here.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub(crate) unsafe fn reduce<T: WarpShuffleValue>(self, mut value: T, combine: impl Fn(T, T) -> T) -> T {
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            // SAFETY: the caller's promise.
-            value = combine(value, unsafe { self.get_xor(value, distance) });
-            distance /= 2;
-        }
-        value
-    }
 }
 
 #[cfg(test)]

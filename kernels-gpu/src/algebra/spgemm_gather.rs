@@ -26,7 +26,8 @@ use crate::{
     args::args,
     family::family,
     grid::{group_index, thread_index},
-    spgemm_common::{Group, Offsets},
+    lanes::Group,
+    spgemm_common::Offsets,
 };
 
 /// Threads per block.

@@ -33,7 +33,8 @@ use crate::{
     args::args,
     family::family,
     grid::group_index,
-    spgemm_common::{Group, HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, hash},
+    lanes::Group,
+    spgemm_common::{HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, hash},
 };
 
 /// Threads per block.

@@ -38,9 +38,10 @@ use crate::{
     args::args,
     family::family,
     grid::{group_index, thread_index},
+    lanes::Group,
     spgemm_common::{
-        CLASSES, COUNTERS, Group, HASHED_LIMIT, HEAVY_WORDS, MIDDLE_LIMIT, NO_COLUMN, Patterns, SMALL_LIMIT,
-        WIDE_LIMIT, WIDE_WORDS, class, counter, length_class, short_class,
+        CLASSES, COUNTERS, HASHED_LIMIT, HEAVY_WORDS, MIDDLE_LIMIT, NO_COLUMN, Patterns, SMALL_LIMIT, WIDE_LIMIT,
+        WIDE_WORDS, class, counter, length_class, short_class,
     },
     unroll::unroll,
 };

@@ -38,8 +38,9 @@ use crate::{
     DType, Scalar,
     args::args,
     family::family,
-    spgemm_common::{Group, Offsets, Patterns, SHORT_LIMITS, add, product, semiring, zero},
-    spgemm_sorted::{SLOTS, Tasks, class_of_block, firsts, lay_out, sort},
+    lanes::Group,
+    spgemm_common::{Offsets, Patterns, SHORT_LIMITS, add, product, semiring, zero},
+    spgemm_sorted::{SLOTS, Tasks, class_of_block, count_columns, firsts, lay_out, sort},
     unroll::unroll,
 };
 
@@ -172,16 +173,7 @@ unsafe fn count_row<const LANES: u32, const ITEMS: usize>(
         let Some(row) = args.tasks.row(class, block, LANES) else { return };
         let total = for_products(&args.patterns, group, row, |place, b, _| places.store(place, b));
         group.sync();
-        let mut columns = [u32::MAX; ITEMS];
-        unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-            let place = K * LANES + group.lane;
-            if (K as usize) < ITEMS && place < total {
-                columns[K as usize] = mem::load_readonly(args.patterns.columns_b.add(places.load(place) as usize));
-            }
-        });
-        sort::<LANES, ITEMS>(group, &mut columns);
-        let firsts = firsts::<LANES, ITEMS>(group, &columns, 0, total);
-        let length = group.reduce(firsts.count_ones(), |a, b| a + b);
+        let length = count_columns::<LANES, ITEMS>(group, args.patterns.columns_b, places, total);
         if group.lane == 0 {
             mem::store(args.lengths.add(row as usize), length);
         }

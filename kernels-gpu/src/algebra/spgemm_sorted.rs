@@ -5,11 +5,7 @@
 
 use cuda_std::{mem, shared::Shared, thread};
 
-use crate::{
-    args::args,
-    spgemm_common::{Group, SHORT_CLASSES},
-    unroll::unroll,
-};
+use crate::{args::args, lanes::Group, spgemm_common::SHORT_CLASSES, unroll::unroll};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
@@ -173,6 +169,32 @@ pub(crate) unsafe fn firsts<const LANES: u32, const ITEMS: usize>(
         }
     });
     firsts
+}
+
+/// How many different columns a row's products have: `places` are the entries of the last matrix that they come from, `total` of them.
+///
+/// # Safety
+/// The group is whole, the shared memory is its own, and the columns of these entries exist in global memory.
+#[inline(always)]
+pub(crate) unsafe fn count_columns<const LANES: u32, const ITEMS: usize>(
+    group: Group<LANES>,
+    columns_of_entries: *const u32,
+    places: Shared<u32>,
+    total: u32,
+) -> u32 {
+    let mut columns = [u32::MAX; ITEMS];
+    // SAFETY: the caller's promises.
+    unsafe {
+        unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
+            let place = K * LANES + group.lane;
+            if (K as usize) < ITEMS && place < total {
+                columns[K as usize] = mem::load_readonly(columns_of_entries.add(places.load(place) as usize));
+            }
+        });
+        sort::<LANES, ITEMS>(group, &mut columns);
+        let firsts = firsts::<LANES, ITEMS>(group, &columns, 0, total);
+        group.reduce(firsts.count_ones(), |a, b| a + b)
+    }
 }
 
 /// Stores the sorted keys of a row, and where those of each column begin; returns how many columns there are. `places` may have held what this row's lanes have

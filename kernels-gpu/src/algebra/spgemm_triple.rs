@@ -43,8 +43,9 @@ use crate::{
     args::args,
     family::family,
     grid::group_index,
-    spgemm_common::{COUNTERS, Group, Offsets, Patterns, SHORT_LIMITS, class, counter, short_class},
-    spgemm_sorted::{SLOTS, Tasks, class_of_block, firsts, lay_out, sort},
+    lanes::Group,
+    spgemm_common::{COUNTERS, Offsets, Patterns, SHORT_CLASSES, SHORT_LIMITS, class, counter, short_class},
+    spgemm_sorted::{SLOTS, Tasks, class_of_block, count_columns, firsts, lay_out, sort},
     unroll::unroll,
 };
 
@@ -52,6 +53,9 @@ pub use crate::spgemm_sorted::{BLOCK_SIZE, grid_size};
 
 /// The most entries of `A` that a row of `R` asks for.
 pub const MAX_PAIRS: u64 = 4096;
+
+/// The most products of a row.
+const MAX_PRODUCTS: u64 = SHORT_LIMITS[SHORT_CLASSES as usize - 1] as u64;
 
 /// Lanes of a row of `classify`.
 const CLASSIFY_LANES: u32 = 8;
@@ -168,10 +172,11 @@ unsafe fn classify(args: ClassifyArgs) {
             let (begin, end) = left.row_of_a(row);
             let (mut products, mut pairs) = (0, 0);
             let mut entry = u64::from(begin) + u64::from(group.lane);
-            while entry < u64::from(end) {
+            // A lane that has found a limit exceeded need not go on.
+            while entry < u64::from(end) && pairs <= MAX_PAIRS && products <= MAX_PRODUCTS {
                 let (mut first, last) = left.row_of_b(entry, end);
                 pairs += u64::from(last - first);
-                while first < last && pairs <= MAX_PAIRS {
+                while first < last && pairs <= MAX_PAIRS && products <= MAX_PRODUCTS {
                     let (begin, end) = right.row_of_b(first.into(), last);
                     products += u64::from(end - begin);
                     first += 1;
@@ -275,17 +280,7 @@ unsafe fn count_row<const LANES: u32, const ITEMS: usize>(
         let Some(row) = args.tasks.row(class, block, LANES) else { return };
         let total = for_products(&args.factors, group, row, |place, [_, _, p]| places.store(place, p));
         group.sync();
-        let mut columns = [u32::MAX; ITEMS];
-        unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-            let place = K * LANES + group.lane;
-            if (K as usize) < ITEMS && place < total {
-                let at = args.factors.right.columns_b.add(places.load(place) as usize);
-                columns[K as usize] = mem::load_readonly(at);
-            }
-        });
-        sort::<LANES, ITEMS>(group, &mut columns);
-        let firsts = firsts::<LANES, ITEMS>(group, &columns, 0, total);
-        let length = group.reduce(firsts.count_ones(), |a, b| a + b);
+        let length = count_columns::<LANES, ITEMS>(group, args.factors.right.columns_b, places, total);
         if group.lane == 0 {
             mem::store(args.lengths.add(row as usize), length);
         }

@@ -40,9 +40,8 @@ use crate::{
     args::args,
     family::family,
     grid::group_index,
-    spgemm_common::{
-        Group, HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, add, hash, length_class, product, semiring, zero,
-    },
+    lanes::Group,
+    spgemm_common::{HASHED_LIMIT, NO_COLUMN, Offsets, Patterns, add, hash, length_class, product, semiring, zero},
     unroll::unroll,
 };
 

@@ -43,9 +43,10 @@ use cuda_std::{
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::{blocks_of_groups, group_mask},
+    csr_rows::blocks_of_groups,
     family::family,
     grid::group_index,
+    lanes::{butterfly, group_mask},
 };
 
 /// Threads per block.
@@ -299,12 +300,10 @@ unsafe fn begin<const LANES: u32>(args: BeginArgs) {
             }
             entry += LANES.min(end - entry);
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            neighbours += warp::warp_shuffle_xor(mask, neighbours, distance, LANES).0;
-            free += warp::warp_shuffle_xor(mask, free, distance, LANES).0;
-            distance /= 2;
-        }
+        butterfly::<LANES>(mask, |partner| {
+            neighbours += partner.value(neighbours);
+            free += partner.value(free);
+        });
         if lane == 0 {
             let may = if free >= least(rule, neighbours) { UNDECIDED } else { OUT };
             mem::store(states.add(row as usize), if is_free(row) { may } else { GONE });
@@ -415,11 +414,7 @@ unsafe fn greatest_near<const LANES: u32>(graph: Graph, row: u32, of: impl Fn(u3
             greatest = greatest.max(of(mem::load_readonly(graph.col_indices.add(entry as usize))));
             entry += LANES.min(end - entry);
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            greatest = greatest.max(warp::warp_shuffle_xor(mask, greatest, distance, LANES).0);
-            distance /= 2;
-        }
+        butterfly::<LANES>(mask, |partner| greatest = greatest.max(partner.value(greatest)));
     }
     greatest
 }
@@ -522,13 +517,7 @@ unsafe fn rest<T: Scalar, const LANES: u32>(args: RestArgs<T>) {
                 }
                 entry += LANES.min(end - entry);
             }
-            let mut distance = LANES / 2;
-            while distance > 0 {
-                let sum = warp::warp_shuffle_xor(mask, best.0, distance, LANES).0;
-                let aggregate = warp::warp_shuffle_xor(mask, best.1, distance, LANES).0;
-                best = better(best, (sum, aggregate));
-                distance /= 2;
-            }
+            butterfly::<LANES>(mask, |partner| best = better(best, (partner.value(best.0), partner.value(best.1))));
             found = best.1;
         }
         if lane == 0 {

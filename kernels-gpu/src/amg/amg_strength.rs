@@ -42,9 +42,10 @@ use cuda_std::{
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::{blocks_of_groups, group_mask},
+    csr_rows::blocks_of_groups,
     family::family,
     grid::group_index,
+    lanes::{butterfly, group_mask},
 };
 
 /// Threads per block.
@@ -305,12 +306,10 @@ unsafe fn scale<T: Scalar, const LANES: u32>(args: ScaleArgs<T>) {
             }
             entry += LANES.min(end - entry);
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            let found = warp::warp_shuffle_xor(mask, greatest, distance, LANES).0;
+        butterfly::<LANES>(mask, |partner| {
+            let found = partner.value(greatest);
             greatest = if found > greatest { found } else { greatest };
-            distance /= 2;
-        }
+        });
         if lane == 0 {
             mem::store(new_scales.add(row as usize), T::narrow(scale_of(diagonal, greatest)));
         }
@@ -425,22 +424,16 @@ unsafe fn summary<T: Scalar, const LANES: u32>(matrix: Matrix<T>, row: u32) -> (
             }
             entry += LANES.min(end - entry);
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            let shuffled = Summary {
-                strong: warp::warp_shuffle_xor(mask, summary.strong, distance, LANES).0,
-                strong_sum: warp::warp_shuffle_xor(mask, summary.strong_sum, distance, LANES).0,
-                weak_sum: warp::warp_shuffle_xor(mask, summary.weak_sum, distance, LANES).0,
-                sum: warp::warp_shuffle_xor(mask, summary.sum, distance, LANES).0,
-                largest: (
-                    warp::warp_shuffle_xor(mask, summary.largest.0, distance, LANES).0,
-                    warp::warp_shuffle_xor(mask, summary.largest.1, distance, LANES).0,
-                    warp::warp_shuffle_xor(mask, summary.largest.2, distance, LANES).0,
-                ),
-            };
-            summary = summary.plus(shuffled);
-            distance /= 2;
-        }
+        butterfly::<LANES>(mask, |partner| {
+            let (a, b, c) = summary.largest;
+            summary = summary.plus(Summary {
+                strong: partner.value(summary.strong),
+                strong_sum: partner.value(summary.strong_sum),
+                weak_sum: partner.value(summary.weak_sum),
+                sum: partner.value(summary.sum),
+                largest: (partner.value(a), partner.value(b), partner.value(c)),
+            });
+        });
         summary.of_row(diagonal)
     }
 }

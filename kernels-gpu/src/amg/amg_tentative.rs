@@ -26,9 +26,9 @@
 //! 3. `nodes * unknowns * columns` is below 2^32.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{float::GpuFloat, mem, thread, warp};
+use cuda_std::{float::GpuFloat, mem, thread};
 
-use crate::{DType, Scalar, args::args, family::family, grid::group_index};
+use crate::{DType, Scalar, args::args, family::family, grid::group_index, lanes::sum_over_lanes};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 128;
@@ -206,12 +206,7 @@ impl Rows {
             self.each(|_, new| {
                 sum += mem::load(self.work.add(new + a as usize)) * mem::load(self.work.add(new + b as usize));
             });
-            let mut distance = LANES / 2;
-            while distance > 0 {
-                sum += warp::warp_shuffle_xor(u32::MAX, sum, distance, LANES).0;
-                distance /= 2;
-            }
+            sum_over_lanes::<f64, LANES>(u32::MAX, sum)
         }
-        sum
     }
 }

@@ -26,10 +26,10 @@ pub use crate::graph_lists::{BLOCK_SIZE, grid_size};
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::group_mask,
     family::family,
-    graph_lists::{larger, max_over_group, negative_infinity, part_of, place, shift, sum_over_group},
+    graph_lists::{larger, max_over_lanes, negative_infinity, part_of, place, shift},
     grid::group_index,
+    lanes::{group_mask, sum_over_lanes},
     math::Math,
 };
 
@@ -149,10 +149,10 @@ unsafe fn softmax<T: Math, const LANES: u32>(args: Args<T>) {
         let score = |entry: u32| mem::load_readonly(args.x.add(place(entry, args.x_stride, share.head)));
         let mut max = negative_infinity();
         share.for_entries::<LANES>(|entry| max = larger(max, score(entry)));
-        let shift = shift(max_over_group::<T, LANES>(mask, max));
+        let shift = shift(max_over_lanes::<T, LANES>(mask, max));
         let mut sum = T::ZERO;
         share.for_entries::<LANES>(|entry| sum += (score(entry) - shift).exp());
-        let sum = sum_over_group::<T, LANES>(mask, sum);
+        let sum = sum_over_lanes::<T, LANES>(mask, sum);
         share.for_entries::<LANES>(|entry| {
             let y = args.y.add(place(entry, args.y_stride, share.head));
             mem::store(y, (score(entry) - shift).exp() / sum);
@@ -172,7 +172,7 @@ unsafe fn backward<T: Scalar, const LANES: u32>(args: BackwardArgs<T>) {
         let dy = |entry: u32| mem::load_readonly(args.dy.add(place(entry, args.dy_stride, share.head)));
         let mut sum = T::ZERO;
         share.for_entries::<LANES>(|entry| sum = y(entry).mul_add(dy(entry), sum));
-        let sum = sum_over_group::<T, LANES>(group_mask::<LANES>(), sum);
+        let sum = sum_over_lanes::<T, LANES>(group_mask::<LANES>(), sum);
         share.for_entries::<LANES>(|entry| {
             let dx = args.dx.add(place(entry, args.dx_stride, share.head));
             mem::store(dx, y(entry) * (dy(entry) - sum));

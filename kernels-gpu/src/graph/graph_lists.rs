@@ -1,11 +1,8 @@
 //! The neighbours of vertices, and groups of lanes that walk them: what the kernels on graphs share.
 
-use cuda_std::{
-    mem,
-    warp::{self, WARP_SIZE},
-};
+use cuda_std::mem;
 
-use crate::{Scalar, args::args};
+use crate::{Scalar, args::args, lanes::butterfly};
 
 /// Threads per block. Not measured yet.
 pub const BLOCK_SIZE: u32 = 128;
@@ -84,35 +81,14 @@ pub(crate) fn place(row: u32, stride: u64, column: u32) -> usize {
     (u64::from(row) * stride + u64::from(column)) as usize
 }
 
-/// The sum over a group of `LANES` lanes, the same bits in each.
-///
-/// # Safety
-/// All lanes of the group are here, and `mask` has them.
-#[inline(always)]
-pub(crate) unsafe fn sum_over_group<T: Scalar, const LANES: u32>(mask: u32, mut value: T) -> T {
-    const { assert!(WARP_SIZE.is_multiple_of(LANES)) }
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: the caller's promise.
-        value += unsafe { warp::warp_shuffle_xor(mask, value, distance, LANES) }.0;
-        distance /= 2;
-    }
-    value
-}
-
 /// The largest value in a group of `LANES` lanes; a NaN is passed over.
 ///
 /// # Safety
-/// As for [`sum_over_group`].
+/// As for [`butterfly`].
 #[inline(always)]
-pub(crate) unsafe fn max_over_group<T: Scalar, const LANES: u32>(mask: u32, mut value: T) -> T {
-    const { assert!(WARP_SIZE.is_multiple_of(LANES)) }
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: the caller's promise.
-        value = larger(value, unsafe { warp::warp_shuffle_xor(mask, value, distance, LANES) }.0);
-        distance /= 2;
-    }
+pub(crate) unsafe fn max_over_lanes<T: Scalar, const LANES: u32>(mask: u32, mut value: T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { butterfly::<LANES>(mask, |partner| value = larger(value, partner.value(value))) };
     value
 }
 

@@ -36,11 +36,12 @@ pub use crate::graph_lists::{BLOCK_SIZE, grid_size};
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::{group_mask, row_of},
+    csr_rows::row_of,
     epilogue::combine,
     family::family,
-    graph_lists::{Lists, part_of, place, sum_over_group},
+    graph_lists::{Lists, part_of, place},
     grid::group_index,
+    lanes::{group_mask, sum_over_lanes},
     unroll::unroll,
 };
 
@@ -203,7 +204,7 @@ unsafe fn four<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: 
             at += LANES * VECTOR as u32;
         }
         unroll!(K in [0, 1, 2, 3] {
-            let sum = sum_over_group::<T, LANES>(group_mask::<LANES>(), sums[K as usize]);
+            let sum = sum_over_lanes::<T, LANES>(group_mask::<LANES>(), sums[K as usize]);
             if lane == K && K < count {
                 write(args, entry + K, head, sum);
             }

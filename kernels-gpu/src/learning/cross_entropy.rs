@@ -25,9 +25,16 @@
 //! 2. Nothing else accesses what is written during the launch, and nothing writes what is read.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{mem, thread, warp};
+use cuda_std::{mem, thread};
 
-use crate::{DType, Scalar, args::args, family::family, grid::group_index, math::Math};
+use crate::{
+    DType, Scalar,
+    args::args,
+    family::family,
+    grid::group_index,
+    lanes::{butterfly, sum_over_lanes},
+    math::Math,
+};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -180,20 +187,13 @@ impl<T: Math> Row<T> {
         // SAFETY: the caller's promise.
         unsafe {
             self.for_each(|_, z| largest = if z > largest { z } else { largest });
-            let mut distance = LANES / 2;
-            while distance > 0 {
-                let other = warp::warp_shuffle_xor(u32::MAX, largest, distance, LANES).0;
+            butterfly::<LANES>(u32::MAX, |partner| {
+                let other = partner.value(largest);
                 largest = if other > largest { other } else { largest };
-                distance /= 2;
-            }
+            });
             self.for_each(|_, z| sum += (z - largest).exp().widen());
-            let mut distance = LANES / 2;
-            while distance > 0 {
-                sum += warp::warp_shuffle_xor(u32::MAX, sum, distance, LANES).0;
-                distance /= 2;
-            }
+            (largest, sum_over_lanes::<f64, LANES>(u32::MAX, sum))
         }
-        (largest, sum)
     }
 
     /// Stores a number for the row.
@@ -265,13 +265,7 @@ unsafe fn hit<T: Math>(args: RowArgs<T>) {
         let row = Row::new(args.logits);
         let mut best = (T::narrow(f64::NEG_INFINITY), u32::MAX);
         row.for_each(|class, z| best = better(best, (z, class)));
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            let z = warp::warp_shuffle_xor(u32::MAX, best.0, distance, LANES).0;
-            let class = warp::warp_shuffle_xor(u32::MAX, best.1, distance, LANES).0;
-            best = better(best, (z, class));
-            distance /= 2;
-        }
+        butterfly::<LANES>(u32::MAX, |partner| best = better(best, (partner.value(best.0), partner.value(best.1))));
         row.store(args.of_rows, if row.has_label() && best.1 == row.label { T::ONE } else { T::ZERO });
     }
 }

@@ -48,6 +48,7 @@ use crate::{
     args::args,
     family::family,
     grid::{group_index, thread_index},
+    lanes::{Partner, butterfly},
     unroll::unroll,
 };
 
@@ -346,18 +347,14 @@ unsafe fn pivot<T: Scalar, const LANES: u32>(of_column: T, lane: u32, k: u32) ->
     // A NaN is not at least 0.
     let mut value = if lane >= k && value >= T::ZERO { value } else { -T::ONE };
     let mut row = if lane >= k { lane } else { k };
-    let mut distance = LANES / 2;
-    while distance > 0 {
-        // SAFETY: all 32 lanes are here.
-        let (theirs, their_row) = unsafe {
-            let theirs = warp::warp_shuffle_xor(u32::MAX, value, distance, LANES).0;
-            (theirs, warp::warp_shuffle_xor(u32::MAX, row, distance, LANES).0)
-        };
+    let step = |partner: Partner| {
+        let (theirs, their_row) = (partner.value(value), partner.value(row));
         if theirs > value || theirs == value && their_row < row {
             (value, row) = (theirs, their_row);
         }
-        distance /= 2;
-    }
+    };
+    // SAFETY: all 32 lanes are here.
+    unsafe { butterfly::<LANES>(u32::MAX, step) };
     (row, value)
 }
 

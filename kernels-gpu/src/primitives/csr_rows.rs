@@ -18,12 +18,6 @@ pub const fn blocks_of_entries(entries: u32, block_size: u32) -> u32 {
     entries.div_ceil(block_size / WARP_SIZE * ENTRIES_PER_WARP)
 }
 
-/// The lanes of the group of `LANES` lanes that this thread is in, a bit a lane of the warp.
-#[inline(always)]
-pub(crate) fn group_mask<const LANES: u32>() -> u32 {
-    (u32::MAX >> (WARP_SIZE - LANES)) << (warp::lane_id() / LANES * LANES)
-}
-
 /// The row of an entry, which is one of `low..=high`: the last that begins at the entry or before. (Of rows that begin at one place, all but
 /// the last are empty.)
 ///

@@ -21,15 +21,13 @@
 //! 2. `starts` never falls, and is at most `n`.
 //! 3. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks.
 
-use cuda_std::{
-    mem, thread,
-    warp::{self, WARP_SIZE},
-};
+use cuda_std::{mem, thread};
 
 use crate::{
     args::args,
     family::family,
     grid::group_index,
+    lanes::butterfly,
     summand::{ElementType, Summand},
 };
 
@@ -127,12 +125,7 @@ unsafe fn sum_runs<T: Summand, const LANES: u32>(args: Args<T>) {
                 at += u64::from(LANES);
             }
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            let (other, _) = warp::warp_shuffle_xor(u32::MAX, sum, distance, WARP_SIZE);
-            sum = sum.plus(other);
-            distance /= 2;
-        }
+        butterfly::<LANES>(u32::MAX, |partner| sum = sum.plus(partner.value(sum)));
         if lane == 0 && run < u64::from(args.runs) {
             mem::store(args.sums.add(run as usize), sum);
         }

@@ -3,14 +3,13 @@
 //! Compensated sums carry what rounding lost along (Ogita, Rump & Oishi, "Accurate sum and dot product", 2005, Dot2): a
 //! result as if computed with twice the digits and rounded once. With `f32` operands no product is rounded in either case.
 
-use cuda_std::{
-    GpuFloat, mem,
-    shared::Shared,
-    thread,
-    warp::{self, WARP_SIZE},
-};
+use cuda_std::{GpuFloat, mem, shared::Shared, thread, warp::WARP_SIZE};
 
-use crate::{arrival::arrive, unroll::unroll};
+use crate::{
+    arrival::arrive,
+    lanes::{Partner, butterfly},
+    unroll::unroll,
+};
 
 /// Doubles that a sum takes in memory.
 const SUM_WORDS: usize = 2;
@@ -78,15 +77,12 @@ impl<const COMPENSATED: bool> Sum<COMPENSATED> {
     /// All 32 lanes call it.
     #[inline(always)]
     pub(crate) unsafe fn over_warp(mut self) -> Self {
-        unroll!(DISTANCE in [16, 8, 4, 2, 1] {
-            // SAFETY: all 32 lanes are here.
-            unsafe {
-                let sum = warp::warp_shuffle_xor(u32::MAX, self.sum, DISTANCE, WARP_SIZE).0;
-                let error =
-                    if COMPENSATED { warp::warp_shuffle_xor(u32::MAX, self.error, DISTANCE, WARP_SIZE).0 } else { 0.0 };
-                self = self.merge(Self { sum, error });
-            }
-        });
+        let step = |partner: Partner| {
+            let error = if COMPENSATED { partner.value(self.error) } else { 0.0 };
+            self = self.merge(Self { sum: partner.value(self.sum), error });
+        };
+        // SAFETY: all 32 lanes are here.
+        unsafe { butterfly::<WARP_SIZE>(u32::MAX, step) };
         self
     }
 

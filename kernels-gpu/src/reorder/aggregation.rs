@@ -35,9 +35,10 @@ use cuda_std::{mem, thread, warp};
 
 use crate::{
     args::args,
-    csr_rows::{blocks_of_groups, group_mask},
+    csr_rows::blocks_of_groups,
     family::family,
     grid::{group_index, thread_index},
+    lanes::{butterfly, group_mask},
 };
 
 /// Threads per block.
@@ -274,13 +275,7 @@ unsafe fn best<const LANES: u32, const LABELS: bool>(args: BestArgs) {
             }
             edge += LANES.min(end - edge);
         }
-        let mut distance = LANES / 2;
-        while distance > 0 {
-            let (score, _) = warp::warp_shuffle_xor(mask, best.0, distance, LANES);
-            let (other, _) = warp::warp_shuffle_xor(mask, best.1, distance, LANES);
-            best = better(best, (score, other));
-            distance /= 2;
-        }
+        butterfly::<LANES>(mask, |partner| best = better(best, (partner.value(best.0), partner.value(best.1))));
         if lane == 0 {
             mem::store(args.best.add(vertex as usize), best.1);
         }

@@ -30,7 +30,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE},
 };
 
-use crate::{args::args, csr_rows::first_not_below, family::family, grid::thread_index, unroll::unroll};
+use crate::{args::args, csr_rows::first_not_below, family::family, grid::thread_index, lanes::butterfly};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -227,10 +227,7 @@ unsafe fn ends(args: EndsArgs) {
         let mut end = u64::from(mem::load_readonly(args.levels.add(row as usize))) << 32 | u64::from(!row);
         let (_, is_one) = warp::warp_match_all(u32::MAX, label);
         if is_one {
-            unroll!(DISTANCE in [16, 8, 4, 2, 1] {
-                let (other, _) = warp::warp_shuffle_xor(u32::MAX, end, DISTANCE, WARP_SIZE);
-                end = end.max(other);
-            });
+            butterfly::<WARP_SIZE>(u32::MAX, |partner| end = end.max(partner.value(end)));
         }
         let is_first = thread::thread_idx_x().is_multiple_of(WARP_SIZE);
         let end_of_label = args.ends.add(label as usize);

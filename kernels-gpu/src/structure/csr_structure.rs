@@ -53,7 +53,7 @@ use cuda_std::{
     warp::{self, WARP_SIZE, WarpReductionOp},
 };
 
-use crate::{Offset, args::args, family::family};
+use crate::{Offset, args::args, family::family, lanes::butterfly};
 
 /// Threads per block.
 pub const BLOCK_SIZE: u32 = 256;
@@ -236,7 +236,10 @@ unsafe fn add_rows<O: Offset>(args: &Args<O>, block: Block) {
     }
     // SAFETY: all lanes are here, and the figures have these places.
     unsafe {
-        let (longest, shortest_complement) = (warp_max(longest), warp_max(shortest_complement));
+        butterfly::<WARP_SIZE>(u32::MAX, |partner| longest = partner.value(longest).max(longest));
+        butterfly::<WARP_SIZE>(u32::MAX, |partner| {
+            shortest_complement = partner.value(shortest_complement).max(shortest_complement);
+        });
         if warp::lane_id() == 0 {
             block.others.atomic_fetch_max(place(figure::LONGEST), longest);
             block.others.atomic_fetch_max(place(figure::SHORTEST_COMPLEMENT), shortest_complement);
@@ -403,21 +406,6 @@ unsafe fn offset<O: Offset>(args: &Args<O>, row: u32) -> usize {
 unsafe fn column<O: Offset>(args: &Args<O>, entry: usize) -> u32 {
     // SAFETY: there are as many columns.
     unsafe { mem::load_readonly(args.col_indices.add(entry)) }
-}
-
-/// The greatest value of the warp, in each lane.
-///
-/// # Safety
-/// All lanes of the warp are here.
-#[inline(always)]
-unsafe fn warp_max(mut value: u64) -> u64 {
-    let mut distance = WARP_SIZE / 2;
-    while distance > 0 {
-        // SAFETY: all lanes are here.
-        value = unsafe { warp::warp_shuffle_xor(u32::MAX, value, distance, WARP_SIZE).0 }.max(value);
-        distance /= 2;
-    }
-    value
 }
 
 #[cfg(test)]

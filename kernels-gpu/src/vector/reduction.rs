@@ -12,11 +12,16 @@ use cuda_std::{
     mem,
     shared::Shared,
     thread,
-    warp::{self, WARP_SIZE},
+    warp::WARP_SIZE,
 };
 
 use super::chunk::BLOCK_SIZE;
-use crate::{DType, Scalar, args::args, unroll::unroll};
+use crate::{
+    DType, Scalar,
+    args::args,
+    lanes::{Partner, butterfly},
+    unroll::unroll,
+};
 
 /// Chunks of a thread in one stride, of all vectors together: 64 bytes of a thread, 64 KiB of a multiprocessor, are on their way at a time.
 /// With half as many an H200 reads 3% less of doubles (2026-11-23).
@@ -380,15 +385,16 @@ unsafe fn over_block<S: State>(state: S, of_warps: Shared<f64>) -> S {
 /// All lanes call it.
 #[inline(always)]
 unsafe fn over_lanes<S: State>(mut state: S) -> S {
-    unroll!(DISTANCE in [16, 8, 4, 2, 1] {
+    let step = |partner: Partner| {
         let mut words = state.words();
         unroll!(I in [0, 1, 2] {
             if (I as usize) < S::USED {
-                // SAFETY: all lanes are here.
-                words[I as usize] = unsafe { warp::warp_shuffle_xor(u32::MAX, words[I as usize], DISTANCE, WARP_SIZE).0 };
+                words[I as usize] = partner.value(words[I as usize]);
             }
         });
         state = state.merge(S::of_words(words));
-    });
+    };
+    // SAFETY: all lanes are here.
+    unsafe { butterfly::<WARP_SIZE>(u32::MAX, step) };
     state
 }

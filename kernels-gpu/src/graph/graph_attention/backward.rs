@@ -4,8 +4,8 @@ use cuda_std::{mem, thread, warp};
 
 use super::{BLOCK_SIZE, ColumnsArgs, RowsArgs, Share, element};
 use crate::{
-    csr_rows::group_mask,
-    graph_lists::{place, sum_over_group},
+    graph_lists::place,
+    lanes::{group_mask, sum_over_lanes},
     math::Math,
     unroll::unroll,
 };
@@ -90,7 +90,7 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
             at += count as usize;
             left -= count;
         }
-        let sum = sum_over_group::<T, LANES>(mask, sum);
+        let sum = sum_over_lanes::<T, LANES>(mask, sum);
         if lane == 0 {
             mem::store(args.d_row_scores.add(place(row, args.d_row_scores_stride, head)), sum);
             mem::store(args.deltas.add(place(row, u64::from(inputs.heads), head)), delta);
@@ -166,7 +166,7 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
             mem::store(args.d_features.add(place(column, args.d_features_stride, head * width + of_head)), d_feature);
         }
         if tile == 0 {
-            let sum = sum_over_group::<T, LANES>(mask, sum);
+            let sum = sum_over_lanes::<T, LANES>(mask, sum);
             if lane == 0 {
                 mem::store(args.d_col_scores.add(place(column, args.d_col_scores_stride, head)), sum);
             }
@@ -202,7 +202,7 @@ unsafe fn dots<T: Math, const LANES: u32>(
         }
         unroll!(K in [0, 1, 2, 3] {
             if K < count {
-                sums[K as usize] = sum_over_group::<T, LANES>(mask, sums[K as usize]);
+                sums[K as usize] = sum_over_lanes::<T, LANES>(mask, sums[K as usize]);
             }
         });
     }

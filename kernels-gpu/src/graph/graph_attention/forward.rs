@@ -4,8 +4,8 @@ use cuda_std::{mem, thread, warp};
 
 use super::{Args, BLOCK_SIZE, Share, element};
 use crate::{
-    csr_rows::group_mask,
-    graph_lists::{larger, max_over_group, negative_infinity, place, shift, sum_over_group},
+    graph_lists::{larger, max_over_lanes, negative_infinity, place, shift},
+    lanes::{group_mask, sum_over_lanes},
     math::Math,
     unroll::unroll,
 };
@@ -38,12 +38,12 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
                     inputs.leaky_relu(row_score + element(inputs.col_scores, column, inputs.col_scores_stride, head)).0;
                 factor = inputs.dropout(number, head);
             }
-            let new_max = larger(max, max_over_group::<T, LANES>(mask, score));
+            let new_max = larger(max, max_over_lanes::<T, LANES>(mask, score));
             let shift = shift(new_max);
             let rescale = (max - shift).exp();
             let weight = if lane < count { (score - shift).exp() } else { T::ZERO };
             max = new_max;
-            sum = sum.mul_add(rescale, sum_over_group::<T, LANES>(mask, weight));
+            sum = sum.mul_add(rescale, sum_over_lanes::<T, LANES>(mask, weight));
             out = out * rescale;
             let weight = weight * factor;
             let mut done = 0;
