@@ -21,9 +21,9 @@ pub struct Manifest {
 /// The record of one PTX file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// SHA-256 of the sources and flags from which it was built.
+    /// The first 128 bits of the SHA-256 of the sources and flags from which it was built.
     pub source_hash: String,
-    /// SHA-256 of its text.
+    /// The same of its text.
     pub ptx_hash: String,
     /// The compiler's version.
     pub rustc: String,
@@ -38,7 +38,7 @@ pub struct FileRecord {
 /// The record of the machine code that an assembler produced from a PTX file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CubinRecord {
-    /// SHA-256 of its bytes.
+    /// The first 128 bits of the SHA-256 of its bytes.
     pub hash: String,
     /// The assembler's version.
     pub ptxas: String,

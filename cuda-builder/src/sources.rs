@@ -102,17 +102,22 @@ pub(crate) fn hash_sources(trees: &[SourceTree], recipe: &[String]) -> Result<St
             part(&tree.text(&path)?);
         }
     }
-    Ok(hex(&hash.finalize()))
+    Ok(digits(&hash.finalize()))
 }
 
 /// Hashes a text whose lines end in `\n`.
 pub(crate) fn hash_text(text: &str) -> String {
-    hex(&Sha256::digest(text))
+    digits(&Sha256::digest(text))
 }
 
 /// Hashes the bytes of a file.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    digits(&Sha256::digest(bytes))
+}
+
+/// The half of a SHA-256 that manifests keep: enough to tell files apart.
+fn digits(hash: &[u8]) -> String {
+    hex(&hash[..16])
 }
 
 /// Reads a file's text, with lines ending in `\n` whatever the checkout did to them.
