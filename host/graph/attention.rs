@@ -3,12 +3,14 @@
 mod cpu;
 mod options;
 
-use kernels_gpu::graph_attention::{Args, ColumnsArgs, Inputs, Key, Operation, RowsArgs, groups};
+use kernels_gpu::graph_attention::{
+    AddUpArgs, Args, ColumnsArgs, Inputs, Key, MergeArgs, Operation, RowsArgs, groups, merge_threads,
+};
 pub use options::{Attention, AttentionGradients, AttentionInputs};
 
 use super::{Adjacency, Lists, blocks, check, narrow, row_major, stride, stride_mut, width};
 use crate::{
-    DenseMut, DenseRef, Error, Result, Scalar,
+    DenseMut, DenseRef, DeviceVec, Error, Result, Scalar,
     dense::write_rows,
     device::{KernelLaunch, launch},
 };
@@ -58,16 +60,7 @@ impl Adjacency {
                     cpu::forward(&self.by_rows, attention, inputs, out, log_sums);
                     return Ok(());
                 }
-                let (out_stride, log_sums_stride) = (stride_mut(&out), stride_mut(&log_sums));
-                let shape = Shape::new(inputs)?;
-                let blocks = shape.blocks(self.nrows, true)?;
-                let (queue, out) = out.into_writable();
-                let (_, log_sums) = log_sums.into_writable();
-                let inputs = shape.inputs(&self.by_rows, attention, inputs);
-                let args = Args { inputs, out_stride, log_sums_stride, out, log_sums };
-                // SAFETY: valid lists, and row-major matrices of fitting sizes that their vectors have room for; `out` and `log_sums` are
-                // borrowed mutably, so they are none of the others. The entry is for `T`.
-                unsafe { launch(queue, shape.entry::<T>(Operation::Forward), blocks, args) }
+                self.forward(attention, inputs, out, log_sums)
             })
         })
     }
@@ -120,25 +113,69 @@ impl Adjacency {
         Ok(())
     }
 
+    fn forward<T: Scalar>(
+        &self,
+        attention: &Attention,
+        inputs: AttentionInputs<'_, T>,
+        mut out: DenseMut<'_, T>,
+        mut log_sums: DenseMut<'_, T>,
+    ) -> Result<()> {
+        let (shape, rows) = (Shape::new(inputs)?, &self.by_rows);
+        let (out_stride, log_sums_stride) = (stride_mut(&out), stride_mut(&log_sums));
+        let mut out_of_pieces = self.device.scratch(rows.pieces.len() * inputs.features.ncols())?;
+        let mut sums_of_pieces = self.device.scratch(2 * rows.pieces.len() * inputs.row_scores.ncols())?;
+        let (queue, written) = out.view_mut().into_writable();
+        let args = Args {
+            inputs: shape.inputs(rows, attention, inputs),
+            out_stride,
+            log_sums_stride,
+            out: written,
+            log_sums: log_sums.view_mut().into_writable().1,
+            out_of_pieces: out_of_pieces.writable(),
+            sums_of_pieces: sums_of_pieces.writable(),
+        };
+        // SAFETY: valid lists, and row-major matrices of fitting sizes that their vectors have room for; `out` and `log_sums` are borrowed
+        // mutably, so they are none of the others. The entry is for `T`.
+        unsafe { launch(queue, shape.entry::<T>(Operation::Forward), shape.blocks(rows, true)?, args)? };
+        if rows.pieces.len() == 0 {
+            return Ok(());
+        }
+        let (queue, out) = out.into_writable();
+        let args = MergeArgs {
+            pieces: rows.pieces.argument(),
+            heads: shape.heads,
+            width: shape.width,
+            out_stride,
+            log_sums_stride,
+            out_of_pieces: out_of_pieces.readable(),
+            sums_of_pieces: sums_of_pieces.readable(),
+            out,
+            log_sums: log_sums.into_writable().1,
+        };
+        let blocks = merge_blocks(rows, inputs.features.ncols())?;
+        // SAFETY: as above, and the launch before has written all that is of pieces.
+        unsafe { launch(queue, merge_entry::<T>(Operation::Merge), blocks, args) }
+    }
+
     fn over_rows<T: Scalar>(
         &self,
         attention: &Attention,
         inputs: AttentionInputs<'_, T>,
         outputs: Outputs<'_, T>,
-        d_row_scores: DenseMut<'_, T>,
+        mut d_row_scores: DenseMut<'_, T>,
         deltas: DenseMut<'_, T>,
     ) -> Result<()> {
         if self.device.is_cpu() {
             cpu::over_rows(&self.by_rows, attention, inputs, outputs, d_row_scores, deltas);
             return Ok(());
         }
-        let shape = Shape::new(inputs)?;
-        let blocks = shape.blocks(self.nrows, false)?;
+        let (shape, rows) = (Shape::new(inputs)?, &self.by_rows);
         let d_row_scores_stride = stride_mut(&d_row_scores);
-        let (queue, d_row_scores) = d_row_scores.into_writable();
+        let mut scores_of_pieces = self.device.scratch(rows.pieces.len() * inputs.row_scores.ncols())?;
+        let (queue, written) = d_row_scores.view_mut().into_writable();
         let Outputs { out, log_sums, d_out } = outputs;
         let args = RowsArgs {
-            inputs: shape.inputs(&self.by_rows, attention, inputs),
+            inputs: shape.inputs(rows, attention, inputs),
             out_stride: stride(out),
             log_sums_stride: stride(log_sums),
             d_out_stride: stride(d_out),
@@ -146,12 +183,14 @@ impl Adjacency {
             out: out.readable(),
             log_sums: log_sums.readable(),
             d_out: d_out.readable(),
-            d_row_scores,
+            d_row_scores: written,
             deltas: deltas.into_writable().1,
+            scores_of_pieces: scores_of_pieces.writable(),
         };
         // SAFETY: valid lists, and row-major matrices of fitting sizes that their vectors have room for; `d_row_scores` and `deltas` are borrowed
         // mutably, so they are none of the others, and the rows of `deltas` have no gaps. The entry is for `T`.
-        unsafe { launch(queue, shape.entry::<T>(Operation::Rows), blocks, args) }
+        unsafe { launch(queue, shape.entry::<T>(Operation::Rows), shape.blocks(rows, false)?, args)? };
+        add_up(rows, &scores_of_pieces, d_row_scores)
     }
 
     fn over_columns<T: Scalar>(
@@ -160,19 +199,20 @@ impl Adjacency {
         inputs: AttentionInputs<'_, T>,
         outputs: Outputs<'_, T>,
         deltas: DenseRef<'_, T>,
-        d_col_scores: DenseMut<'_, T>,
-        d_features: DenseMut<'_, T>,
+        mut d_col_scores: DenseMut<'_, T>,
+        mut d_features: DenseMut<'_, T>,
     ) -> Result<()> {
         if self.device.is_cpu() {
             cpu::over_columns(&self.by_cols, attention, inputs, outputs, deltas, (d_col_scores, d_features));
             return Ok(());
         }
-        let shape = Shape::new(inputs)?;
-        let blocks = shape.blocks(self.ncols, true)?;
+        let (shape, cols) = (Shape::new(inputs)?, &self.by_cols);
         let (d_col_scores_stride, d_features_stride) = (stride_mut(&d_col_scores), stride_mut(&d_features));
-        let (queue, d_features) = d_features.into_writable();
+        let mut scores_of_pieces = self.device.scratch(cols.pieces.len() * inputs.row_scores.ncols())?;
+        let mut features_of_pieces = self.device.scratch(cols.pieces.len() * inputs.features.ncols())?;
+        let (queue, written) = d_features.view_mut().into_writable();
         let args = ColumnsArgs {
-            inputs: shape.inputs(&self.by_cols, attention, inputs),
+            inputs: shape.inputs(cols, attention, inputs),
             log_sums_stride: stride(outputs.log_sums),
             d_out_stride: stride(outputs.d_out),
             d_col_scores_stride,
@@ -180,11 +220,15 @@ impl Adjacency {
             log_sums: outputs.log_sums.readable(),
             d_out: outputs.d_out.readable(),
             deltas: deltas.readable(),
-            d_col_scores: d_col_scores.into_writable().1,
-            d_features,
+            d_col_scores: d_col_scores.view_mut().into_writable().1,
+            d_features: written,
+            scores_of_pieces: scores_of_pieces.writable(),
+            features_of_pieces: features_of_pieces.writable(),
         };
         // SAFETY: as in `over_rows`, with lists of columns.
-        unsafe { launch(queue, shape.entry::<T>(Operation::Columns), blocks, args) }
+        unsafe { launch(queue, shape.entry::<T>(Operation::Columns), shape.blocks(cols, true)?, args)? };
+        add_up(cols, &scores_of_pieces, d_col_scores)?;
+        add_up(cols, &features_of_pieces, d_features)
     }
 
     fn check_attention<T: Scalar>(&self, attention: &Attention, inputs: AttentionInputs<'_, T>) -> Result<()> {
@@ -243,9 +287,9 @@ impl Shape {
     }
 
     /// The blocks for so many lists, with a group for each tile of columns if there are `tiles`.
-    fn blocks(&self, lists: usize, tiles: bool) -> Result<u32> {
+    fn blocks(&self, lists: &Lists, tiles: bool) -> Result<u32> {
         let tiles = if tiles { self.width.div_ceil(self.lanes) } else { 1 };
-        blocks(groups(lists as u32, self.heads, tiles), self.lanes)
+        blocks(groups(lists.len() as u32, lists.pieces.len() as u32, self.heads, tiles), self.lanes)
     }
 
     fn entry<T: Scalar>(&self, operation: Operation) -> &'static kernels_gpu::Entry {
@@ -261,6 +305,7 @@ impl Shape {
         let AttentionInputs { row_scores, col_scores, features } = inputs;
         Inputs {
             lists: lists.argument(),
+            pieces: lists.pieces.argument(),
             heads: self.heads,
             width: self.width,
             row_scores_stride: stride(row_scores),
@@ -275,4 +320,25 @@ impl Shape {
             features: features.readable(),
         }
     }
+}
+
+/// Writes what the pieces of long lists have, added up, to the rows of those lists: `of_pieces` has a row for each piece.
+fn add_up<T: Scalar>(lists: &Lists, of_pieces: &DeviceVec<T>, sums: DenseMut<'_, T>) -> Result<()> {
+    if lists.pieces.len() == 0 {
+        return Ok(());
+    }
+    let (columns, sums_stride) = (sums.ncols(), stride_mut(&sums));
+    let (queue, sums) = sums.into_writable();
+    let pieces = lists.pieces.argument();
+    let args = AddUpArgs { pieces, columns: columns as u32, sums_stride, of_pieces: of_pieces.readable(), sums };
+    // SAFETY: the pieces of these lists, which have this row-major matrix with a row each; it is borrowed mutably. The entry is for `T`.
+    unsafe { launch(queue, merge_entry::<T>(Operation::AddUp), merge_blocks(lists, columns)?, args) }
+}
+
+fn merge_blocks(lists: &Lists, columns: usize) -> Result<u32> {
+    blocks(merge_threads(lists.pieces.long_lists() as u32, columns as u32), 1)
+}
+
+fn merge_entry<T: Scalar>(operation: Operation) -> &'static kernels_gpu::Entry {
+    Key { operation, dtype: T::DTYPE, lanes: 1 }.entry()
 }

@@ -1,6 +1,6 @@
 //! Sampled dense-dense products: launches of the kernel family `sddmm`.
 
-use kernels_gpu::sddmm::{Args, KEYS, Key, groups};
+use kernels_gpu::sddmm::{Args, KEYS, Key, groups, piece};
 
 use super::{Adjacency, blocks, check, cpu, narrow, row_major, stride, stride_mut, vector, width};
 use crate::{
@@ -138,13 +138,15 @@ impl Adjacency {
         let key = keys.fold(first, |best, key| if wide_enough(best) { best } else { key });
         let (heads, width) = (narrow(heads)?, narrow(width)?);
         narrow(x.ncols())?;
-        let blocks = blocks(groups(self.nnz() as u32, heads), key.lanes)?;
+        let piece = piece(self.nnz() as u32, heads, key.lanes);
+        let blocks = blocks(groups(self.nnz() as u32, heads, piece), key.lanes)?;
         let values_stride = stride_mut(&values);
         let (queue, values) = values.into_writable();
         let args = Args {
             rows: self.by_rows.argument(),
             heads,
             width,
+            piece,
             x_stride: stride(x),
             y_stride: stride(y),
             weights_stride: weights.map_or(0, stride),

@@ -59,6 +59,8 @@ fn graphs<T: Scalar>(device: &Device) -> Vec<(&'static str, CsrMatrix<T>)> {
     }
     let long = (0..1003).map(|k| (k * 7 % 50, 1.0 + k as f64)).collect();
     all.push(("a long row", from_rows(50, vec![vec![], vec![(3, 1.0)], long, vec![], vec![(49, 2.0); 5]])));
+    let lists = (0..150).map(|i| [vec![(2, 1.0)], vec![(0, -1.0); usize::from(i % 3 == 0)]].concat()).collect();
+    all.push(("a long column", from_rows(4, lists)));
     all.push(("uneven rows", matrices::uneven()));
     all
 }
@@ -232,7 +234,7 @@ fn softmax<T: Scalar>(device: &Device) {
     }
 }
 
-/// Infinite scores and NaN, in rows of one chunk of lanes and of several.
+/// Infinite scores and NaN, in rows of one chunk of lanes, of several, and of several pieces.
 fn extreme_scores<T: Scalar>(device: &Device) {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let mut rows = [
@@ -241,10 +243,12 @@ fn extreme_scores<T: Scalar>(device: &Device) {
         vec![inf, 0.0],
         vec![nan, 0.0],
         vec![0.0, 1e30, -1e30],
-        vec![-inf; 40],
+        vec![-inf; 100],
+        vec![0.0; 200],
     ];
-    // The first chunks have nothing but negative infinity.
+    // The first chunks and the first piece have nothing but negative infinity.
     rows[5].push(-3.0);
+    rows[6][70] = nan;
     let widest = rows.iter().map(Vec::len).max().unwrap();
     let lists = rows.iter().map(|row| (0..row.len()).map(|j| (j, 1.0)).collect()).collect();
     let matrix = from_rows::<T>(widest, lists);
@@ -256,9 +260,9 @@ fn extreme_scores<T: Scalar>(device: &Device) {
     let found: Vec<_> = y.to_vec().unwrap().iter().map(|y| y.to_f64()).collect();
     let row = |i: usize| &found[matrix.row_range(i)];
     assert_eq!(row(0), [0.0, 0.5, 0.0, 0.5]);
-    assert!((1..4).all(|i| row(i).iter().all(|y| y.is_nan())), "{found:?}");
+    assert!([1, 2, 3, 6].iter().all(|&i| row(i).iter().all(|y| y.is_nan())), "{found:?}");
     assert_eq!(row(4), [0.0, 1.0, 0.0]);
-    assert_eq!((row(5)[..40].iter().sum::<f64>(), row(5)[40]), (0.0, 1.0));
+    assert_eq!((row(5)[..100].iter().sum::<f64>(), row(5)[100]), (0.0, 1.0));
 
     // The same scores by rows that have 0 themselves, a column for each edge: attention with features 1 gives 1 or NaN.
     let lists = rows.iter().scan(0, |next, row| {
@@ -267,15 +271,15 @@ fn extreme_scores<T: Scalar>(device: &Device) {
     });
     let matrix = from_rows::<T>(matrix.nnz(), lists.collect());
     let graph = device.upload(&matrix).unwrap().adjacency().unwrap();
-    let row_scores = device.zeros_dense::<T>((6, 1)).unwrap();
+    let row_scores = device.zeros_dense::<T>((7, 1)).unwrap();
     let features = device.upload_dense((matrix.nnz(), 1), &vec![T::from_f64(1.0); matrix.nnz()]).unwrap();
     let inputs = AttentionInputs { row_scores: row_scores.view(), col_scores: x.view(), features: features.view() };
-    let (mut out, mut log_sums) = (unread(device, 6, 1), unread(device, 6, 1));
+    let (mut out, mut log_sums) = (unread(device, 7, 1), unread(device, 7, 1));
     graph.attention(&Attention::default(), inputs, &mut out, &mut log_sums).unwrap();
     let found: Vec<_> = out.to_vec().unwrap().iter().map(|y| y.to_f64()).collect();
     assert!(found[0] == 1.0 && found[4] == 1.0 && found[5] == 1.0, "{found:?}");
-    assert!(found[1..4].iter().all(|y| y.is_nan()), "{found:?}");
-    assert_within("log_sums", &log_sums.to_vec().unwrap()[5..], &[(-0.6, 2.0 * epsilon::<T>())]);
+    assert!([1, 2, 3, 6].iter().all(|&i| found[i].is_nan()), "{found:?}");
+    assert_within("log_sums", &log_sums.to_vec().unwrap()[5..6], &[(-0.6, 2.0 * epsilon::<T>())]);
 }
 
 /// A matrix with its gaps, without that after the last row.

@@ -29,6 +29,48 @@ args! {
     }
 }
 
+/// Entries of a piece of a long list. Not measured yet.
+pub const PIECE: u32 = 64;
+
+args! {
+    /// The pieces of long lists, those of more than [`PIECE`] entries, so that no group of lanes walks more.
+    ///
+    /// # Safety
+    /// A kernel that has them asks that they are those of its [`Lists`], in live global memory: the pieces of all long lists, from the first list
+    /// to the last, and of each from its first entry to its last.
+    pub struct Pieces {
+        /// Pieces.
+        value count: u32,
+        /// Long lists.
+        value long_lists: u32,
+        /// The list of each piece.
+        read lists: u32 [count as usize],
+        /// The first entry of each piece.
+        read begins: u32 [count as usize],
+        /// The first piece of each long list.
+        read firsts: u32 [long_lists as usize],
+    }
+}
+
+impl Pieces {
+    /// The list that is this long list, its first piece, and the piece after its last.
+    ///
+    /// # Safety
+    /// The rules of this type, and there is such a long list.
+    #[inline(always)]
+    pub(crate) unsafe fn of_long_list(&self, long_list: u32) -> (u32, u32, u32) {
+        // SAFETY: a long list has a first piece.
+        unsafe {
+            let first = mem::load_readonly(self.firsts.add(long_list as usize));
+            let end = match long_list + 1 < self.long_lists {
+                true => mem::load_readonly(self.firsts.add(long_list as usize + 1)),
+                false => self.count,
+            };
+            (mem::load_readonly(self.lists.add(first as usize)), first, end)
+        }
+    }
+}
+
 impl Lists {
     /// The first entry of a list, and how many it has.
     ///

@@ -12,11 +12,11 @@
 //!
 //! # Groups (`VECTOR` = 4, `LANES` = 4, `width` = 16)
 //! ```text
-//! entries     0 .. 15 | 16 .. 31 | ...       a group of lanes has a piece of 16 entries and one head
+//! entries     0 .. 15 | 16 .. 31 | ...       a group of lanes has a piece of 16 or 4 entries and one head
 //! of a row    |0..3|4..7|8..11|12..15|       lane 0, 1, 2, 3: vectors of X and Y; the lanes' sums are added in a tree
 //! ```
-//! Pieces are of entries, not of rows, so that long rows keep nobody waiting. A group searches the row of its first entry; four entries of a
-//! row share each load of `X`.
+//! Pieces are of entries, not of rows, so that long rows keep nobody waiting. The lanes of a group search the row of its first entry together; four
+//! entries of a row share each load of `X`.
 //!
 //! # Bytes moved
 //! `nnz * (4 + heads * sizeof T)`, and `X`; of `Y` `nnz * heads * width * sizeof T` through the caches.
@@ -28,7 +28,7 @@
 //!    `width`; `x` and `y` are aligned to vectors.
 //! 3. `values` overlaps no other array, and nothing else writes any of the arrays meanwhile.
 //! 4. The marked kind has `marks` and one head; the other kind has no `marks`.
-//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`].
+//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`]; a piece has entries.
 
 use cuda_std::{mem, thread, warp};
 
@@ -36,17 +36,14 @@ pub use crate::graph_lists::{BLOCK_SIZE, grid_size};
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::row_of,
+    csr_rows::row_of_by_lanes,
     epilogue::combine,
     family::family,
     graph_lists::{Lists, part_of, place},
     grid::group_index,
-    lanes::{group_mask, sum_over_lanes},
+    lanes::{group_mask, sums_apart},
     unroll::unroll,
 };
-
-/// Entries of a group. Not measured yet.
-pub const PIECE: u32 = 16;
 
 args! {
     /// The arguments of every entry, passed by value.
@@ -57,6 +54,8 @@ args! {
         value heads: u32,
         /// Elements of a head in a row of `x` and `y`.
         value width: u32,
+        /// Entries of a group.
+        value piece: u32,
         /// From one row of `x` to the next.
         value x_stride: u64,
         /// From one row of `y` to the next.
@@ -116,10 +115,16 @@ family! {
     sddmm_marked_f64_v1_t32(DType::F64, true, 1, 32): Args<f64> => sddmm::<f64, true, 1, 32>;
 }
 
-/// Groups for so many entries and heads.
+/// Entries of a group, for so many entries and heads: few where many would leave a large GPU idle. Not measured yet.
 #[must_use]
-pub const fn groups(entries: u32, heads: u32) -> u64 {
-    entries.div_ceil(PIECE) as u64 * heads as u64
+pub const fn piece(entries: u32, heads: u32, lanes: u32) -> u32 {
+    if groups(entries, heads, 16) * (lanes as u64) < 1 << 17 { 4 } else { 16 }
+}
+
+/// Groups for so many entries and heads, and entries of a group.
+#[must_use]
+pub const fn groups(entries: u32, heads: u32, piece: u32) -> u64 {
+    entries.div_ceil(piece) as u64 * heads as u64
 }
 
 /// The body of every entry.
@@ -132,15 +137,18 @@ unsafe fn sddmm<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES:
     thread::launch_bounds::<BLOCK_SIZE, 8>();
     let group = group_index::<BLOCK_SIZE>(LANES);
     let Lists { lists: rows, entries, offsets, .. } = args.rows;
-    let (piece, head) = part_of(group, args.heads);
-    if piece >= u64::from(entries.div_ceil(PIECE)) {
+    let (number, head) = part_of(group, args.heads);
+    // 64 bits: pieces of the last block may lie beyond 2^32.
+    let first = number * u64::from(args.piece);
+    if first >= u64::from(entries) {
         return;
     }
-    let mut entry = piece as u32 * PIECE;
-    let end = entry + (entries - entry).min(PIECE);
+    let mut entry = first as u32;
+    let end = entry + (entries - entry).min(args.piece);
+    let mask = group_mask::<LANES>();
     // SAFETY: there are entries, and so rows; each entry of the piece is in the row found, and the whole group is here.
     unsafe {
-        let mut row = row_of(offsets, entry, 0, rows - 1);
+        let mut row = row_of_by_lanes::<LANES>(mask, offsets, entry, 0, rows - 1);
         loop {
             let row_end = mem::load_readonly(offsets.add(row as usize + 1)).min(end);
             while entry < row_end {
@@ -153,7 +161,7 @@ unsafe fn sddmm<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES:
             }
             row += 1;
             if mem::load_readonly(offsets.add(row as usize + 1)) <= entry {
-                row = row_of(offsets, entry, row, rows - 1);
+                row = row_of_by_lanes::<LANES>(mask, offsets, entry, row, rows - 1);
             }
         }
     }
@@ -203,12 +211,11 @@ unsafe fn four<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: 
             });
             at += LANES * VECTOR as u32;
         }
-        unroll!(K in [0, 1, 2, 3] {
-            let sum = sum_over_lanes::<T, LANES>(group_mask::<LANES>(), sums[K as usize]);
-            if lane == K && K < count {
-                write(args, entry + K, head, sum);
-            }
-        });
+        let sum = sums_apart::<T, 4, LANES>(group_mask::<LANES>(), sums);
+        let number = lane / (LANES / 4);
+        if lane.is_multiple_of(LANES / 4) && number < count {
+            write(args, entry + number, head, sum);
+        }
     }
 }
 

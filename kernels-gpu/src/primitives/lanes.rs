@@ -7,6 +7,8 @@ use cuda_std::{
     warp::{self, WARP_SIZE, WarpShuffleValue},
 };
 
+use crate::unroll::unroll;
+
 /// The lanes of the group of `LANES` lanes that this thread is in, a bit a lane of the warp.
 #[inline(always)]
 pub(crate) fn group_mask<const LANES: u32>() -> u32 {
@@ -53,6 +55,43 @@ pub(crate) unsafe fn butterfly<const LANES: u32>(mask: u32, mut step: impl FnMut
 pub(crate) unsafe fn sum_over_lanes<T: WarpShuffleValue + AddAssign, const LANES: u32>(mask: u32, mut sum: T) -> T {
     // SAFETY: the caller's promise.
     unsafe { butterfly::<LANES>(mask, |partner| sum += partner.value(sum)) };
+    sum
+}
+
+/// The sums over a group of `LANES` lanes of `N` numbers each, a power of two from 2 to 8 and at most `LANES`: lane `l` gets that of number `l / (LANES / N)`,
+/// to the bits of [`sum_over_lanes`]. In each of the first steps a lane keeps one half of the numbers and gives away what it has of the other, so that `N` sums
+/// take few more exchanges than one.
+///
+/// # Safety
+/// As for [`butterfly`].
+#[inline(always)]
+pub(crate) unsafe fn sums_apart<T, const N: usize, const LANES: u32>(mask: u32, mut sums: [T; N]) -> T
+where
+    T: WarpShuffleValue + Add<Output = T>,
+{
+    const { assert!(N.is_power_of_two() && N <= 8 && N <= LANES as usize && LANES <= WARP_SIZE) }
+    let lane = warp::lane_id();
+    let mut distance = LANES / 2;
+    // SAFETY: the caller's promise.
+    let exchange = |value: T, distance: u32| unsafe { warp::warp_shuffle_xor(mask, value, distance, LANES).0 };
+    unroll!(STEP in [1, 2, 3] {
+        if N >> STEP > 0 {
+            let is_high = lane & distance != 0;
+            unroll!(I in [0, 1, 2, 3] {
+                if (I as usize) < N >> STEP {
+                    let (low, high) = (sums[I as usize % N], sums[(I as usize + (N >> STEP)) % N]);
+                    let (kept, given) = if is_high { (high, low) } else { (low, high) };
+                    sums[I as usize % N] = kept + exchange(given, distance);
+                }
+            });
+            distance /= 2;
+        }
+    });
+    let mut sum = sums[0];
+    while distance > 0 {
+        sum = sum + exchange(sum, distance);
+        distance /= 2;
+    }
     sum
 }
 

@@ -92,10 +92,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "algorithms",
-        "primitives/run_sums.rs",
-        "half of the lanes are not added",
-        "let mut distance = LANES / 2;",
-        "let mut distance = LANES / 4;",
+        "primitives/lanes.rs",
+        "half of the lanes do not meet the other half",
+        "let mut distance = LANES / 2;\n    while distance > 0 {\n        step",
+        "let mut distance = LANES / 4;\n    while distance > 0 {\n        step",
     ),
     mutant(
         "algorithms",
@@ -107,9 +107,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "amg",
         "amg/amg_strength.rs",
-        "an entry of the last lanes is not added up",
-        "let mut distance = LANES / 2;\n        while distance > 0 {\n            let shuffled",
-        "let mut distance = LANES / 4;\n        while distance > 0 {\n            let shuffled",
+        "weak entries of other lanes are not added up",
+        "weak_sum: partner.value(summary.weak_sum),",
+        "weak_sum: 0.0,",
     ),
     mutant(
         "amg",
@@ -1006,7 +1006,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "learning",
         "graph/edge_softmax.rs",
         "the sum of a row is that of one lane",
-        "let sum = sum_over_group::<T, LANES>(mask, sum);",
+        "let sum = sum_over_lanes::<T, LANES>(mask, sum);",
         "let _ = mask;",
     ),
     mutant(
@@ -1022,6 +1022,48 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "dropout is forgotten in the gradient of the scores",
         "self.slope * (self.probability * (self.factor * dot - delta))",
         "self.slope * (self.probability * (dot - delta))",
+    ),
+    mutant(
+        "learning",
+        "graph/graph_attention/backward.rs",
+        "the columns of a head beyond the first tile are left out of dot products",
+        "while column < self.width {",
+        "while column < 0 {",
+    ),
+    mutant(
+        "learning",
+        "graph/graph_attention/mod.rs",
+        "the last piece of a long list is as long as the others",
+        "let length = (length - (begin - first)).min(PIECE);",
+        "let length = length.min(PIECE);",
+    ),
+    mutant(
+        "learning",
+        "graph/graph_attention/merge.rs",
+        "what went out of a piece is not scaled by the greatest maximum",
+        "out = mem::load_readonly(of_piece).mul_add(rescale, out);",
+        "out += mem::load_readonly(of_piece);",
+    ),
+    mutant(
+        "learning",
+        "graph/graph_attention/merge.rs",
+        "the first piece is not added up",
+        "let mut sum = T::ZERO;\n        while piece < end {",
+        "let mut sum = T::ZERO;\n        piece += 1;\n        while piece < end {",
+    ),
+    mutant(
+        "learning",
+        "primitives/lanes.rs",
+        "sums apart go to the lanes of the other half",
+        "if is_high { (high, low) } else { (low, high) };",
+        "if is_high { (low, high) } else { (high, low) };",
+    ),
+    mutant(
+        "learning",
+        "primitives/csr_rows.rs",
+        "the last lane's row is not looked at",
+        "let is_before = ahead <= high - low &&",
+        "let is_before = ahead < high - low &&",
     ),
     mutant(
         "matrix_values",
@@ -1192,9 +1234,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "training",
         "learning/cross_entropy.rs",
-        "the last lanes are left out of the sum of exponentials",
-        "sum += (z - largest).exp().widen());\n            let mut distance = LANES / 2;",
-        "sum += (z - largest).exp().widen());\n            let mut distance = LANES / 4;",
+        "other lanes are left out of the sum of exponentials",
+        "(largest, sum_over_lanes::<f64, LANES>(u32::MAX, sum))",
+        "(largest, sum)",
     ),
     mutant(
         "training",

@@ -5,7 +5,7 @@ use cuda_std::{mem, thread, warp};
 use super::{BLOCK_SIZE, ColumnsArgs, RowsArgs, Share, element};
 use crate::{
     graph_lists::place,
-    lanes::{group_mask, sum_over_lanes},
+    lanes::{group_mask, sum_over_lanes, sums_apart},
     math::Math,
     unroll::unroll,
 };
@@ -50,9 +50,9 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
         let Share { list: row, head, lane, .. } = share;
         let row_score = element(inputs.row_scores, row, inputs.row_scores_stride, head);
         let log_sum = element(args.log_sums, row, args.log_sums_stride, head);
-        let d_out = args.d_out.add(place(row, args.d_out_stride, head * width));
-        let out = args.out.add(place(row, args.out_stride, head * width));
-        let delta = dots::<T, LANES>(mask, d_out, [out; 4], 1, width)[0];
+        let own_row = Vector::<T, LANES>::new(args.d_out.add(place(row, args.d_out_stride, head * width)), width);
+        let out = Vector::<T, LANES>::new(args.out.add(place(row, args.out_stride, head * width)), width);
+        let delta = sum_over_lanes::<T, LANES>(mask, own_row.products([out; 8], 1)[0]);
         let mut sum = T::ZERO;
         let mut at = share.begin as usize;
         let mut left = share.length;
@@ -69,20 +69,17 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
             let mut dot = T::ZERO;
             let mut done = 0;
             while done < count {
-                let mut features = [inputs.features; 4];
-                unroll!(K in [0, 1, 2, 3] {
+                let mut features = [Vector::none(); 8];
+                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         let column = warp::warp_shuffle_idx(mask, own.neighbour, done + K, LANES).0;
-                        features[K as usize] = inputs.features.add(place(column, inputs.features_stride, head * width));
+                        let at = inputs.features.add(place(column, inputs.features_stride, head * width));
+                        features[K as usize] = Vector::new(at, width);
                     }
                 });
-                let dots = dots::<T, LANES>(mask, d_out, features, count - done, width);
-                unroll!(K in [0, 1, 2, 3] {
-                    if lane == done + K {
-                        dot = dots[K as usize];
-                    }
-                });
-                done += 4;
+                let sum = sums_apart::<T, 8, LANES>(mask, own_row.products(features, count - done));
+                dot = of_own::<T, LANES>(mask, sum, done).unwrap_or(dot);
+                done += 8;
             }
             if lane < count {
                 sum += own.gradient(dot, delta);
@@ -92,8 +89,15 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
         }
         let sum = sum_over_lanes::<T, LANES>(mask, sum);
         if lane == 0 {
-            mem::store(args.d_row_scores.add(place(row, args.d_row_scores_stride, head)), sum);
-            mem::store(args.deltas.add(place(row, u64::from(inputs.heads), head)), delta);
+            let heads = u64::from(inputs.heads);
+            match share.piece {
+                Some(piece) => mem::store(args.scores_of_pieces.add(place(piece, heads, head)), sum),
+                None => mem::store(args.d_row_scores.add(place(row, args.d_row_scores_stride, head)), sum),
+            }
+            // Every piece of a row finds the same.
+            if share.begin == inputs.lists.entries_of(row).0 {
+                mem::store(args.deltas.add(place(row, heads, head)), delta);
+            }
         }
     }
 }
@@ -113,7 +117,8 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
         let Share { list: column, head, tile, lane, .. } = share;
         let of_head = tile * LANES + lane;
         let col_score = element(inputs.col_scores, column, inputs.col_scores_stride, head);
-        let features = inputs.features.add(place(column, inputs.features_stride, head * width));
+        let at_features = inputs.features.add(place(column, inputs.features_stride, head * width));
+        let own_column = Vector::<T, LANES>::new(at_features, width);
         let (mut sum, mut d_feature) = (T::ZERO, T::ZERO);
         let mut at = share.begin as usize;
         let mut left = share.length;
@@ -133,28 +138,26 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
             let mut dot = T::ZERO;
             let mut done = 0;
             while done < count {
-                let mut d_outs = [args.d_out; 4];
-                unroll!(K in [0, 1, 2, 3] {
+                let mut d_outs = [Vector::none(); 8];
+                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
+                    if done + K < count {
+                        let row = warp::warp_shuffle_idx(mask, own.neighbour, done + K, LANES).0;
+                        let at = args.d_out.add(place(row, args.d_out_stride, head * width));
+                        d_outs[K as usize] = Vector::of_tile(at, width, tile);
+                    }
+                });
+                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         let weight = warp::warp_shuffle_idx(mask, weight, done + K, LANES).0;
-                        let row = warp::warp_shuffle_idx(mask, own.neighbour, done + K, LANES).0;
-                        d_outs[K as usize] = args.d_out.add(place(row, args.d_out_stride, head * width));
-                        if of_head < width {
-                            let d_out = mem::load_readonly(d_outs[K as usize].add(of_head as usize));
-                            d_feature = weight.mul_add(d_out, d_feature);
-                        }
+                        d_feature = weight.mul_add(d_outs[K as usize].own, d_feature);
                     }
                 });
                 // The scores of columns are the first tile's.
                 if tile == 0 {
-                    let dots = dots::<T, LANES>(mask, features, d_outs, count - done, width);
-                    unroll!(K in [0, 1, 2, 3] {
-                        if lane == done + K {
-                            dot = dots[K as usize];
-                        }
-                    });
+                    let sum = sums_apart::<T, 8, LANES>(mask, own_column.products(d_outs, count - done));
+                    dot = of_own::<T, LANES>(mask, sum, done).unwrap_or(dot);
                 }
-                done += 4;
+                done += 8;
             }
             if lane < count {
                 sum += own.gradient(dot, delta);
@@ -162,49 +165,103 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
             at += count as usize;
             left -= count;
         }
+        let (heads, of_heads) = (u64::from(inputs.heads), head * width + of_head);
         if of_head < width {
-            mem::store(args.d_features.add(place(column, args.d_features_stride, head * width + of_head)), d_feature);
+            let d_feature_at = match share.piece {
+                Some(piece) => args.features_of_pieces.add(place(piece, heads * u64::from(width), of_heads)),
+                None => args.d_features.add(place(column, args.d_features_stride, of_heads)),
+            };
+            mem::store(d_feature_at, d_feature);
         }
         if tile == 0 {
             let sum = sum_over_lanes::<T, LANES>(mask, sum);
             if lane == 0 {
-                mem::store(args.d_col_scores.add(place(column, args.d_col_scores_stride, head)), sum);
+                let sum_at = match share.piece {
+                    Some(piece) => args.scores_of_pieces.add(place(piece, heads, head)),
+                    None => args.d_col_scores.add(place(column, args.d_col_scores_stride, head)),
+                };
+                mem::store(sum_at, sum);
             }
         }
     }
 }
 
-/// The dot products of `width` elements with those of the first `count` of four rows, the same in each lane of the group; of others 0.
-///
-/// # Safety
-/// The rows exist. All lanes of the group are here, and `mask` has them.
-#[inline(always)]
-unsafe fn dots<T: Math, const LANES: u32>(
-    mask: u32,
-    row: *const T,
-    others: [*const T; 4],
-    count: u32,
+/// The columns of one head in a row of a matrix, of which the group's lanes have one each, and the further ones where they are.
+#[derive(Clone, Copy)]
+struct Vector<T, const LANES: u32> {
+    at: *const T,
     width: u32,
-) -> [T; 4] {
-    let mut sums = [T::ZERO; 4];
-    let mut column = warp::lane_id() % LANES;
-    // SAFETY: the caller's promise.
-    unsafe {
-        while column < width {
-            let x = mem::load_readonly(row.add(column as usize));
-            unroll!(K in [0, 1, 2, 3] {
-                if K < count {
-                    let y = mem::load_readonly(others[K as usize].add(column as usize));
-                    sums[K as usize] = x.mul_add(y, sums[K as usize]);
-                }
-            });
+    /// The element of this lane's column, or 0 beyond the last one.
+    own: T,
+}
+
+impl<T: Math, const LANES: u32> Vector<T, LANES> {
+    /// One without columns.
+    #[inline(always)]
+    fn none() -> Self {
+        Self { at: core::ptr::null(), width: 0, own: T::ZERO }
+    }
+
+    /// That of `width` elements from here on.
+    ///
+    /// # Safety
+    /// They exist in global memory, and nothing writes them during the launch.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn new(at: *const T, width: u32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of_tile(at, width, 0) }
+    }
+
+    /// As [`new`](Self::new), with this lane's column of a tile.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn of_tile(at: *const T, width: u32, tile: u32) -> Self {
+        let column = tile * LANES + warp::lane_id() % LANES;
+        // SAFETY: the column exists.
+        let own = if column < width { unsafe { mem::load_readonly(at.add(column as usize)) } } else { T::ZERO };
+        Self { at, width, own }
+    }
+
+    /// This lane's part of the dot products with the first `count` of eight others of the same width, which have their elements of the first tile; of others 0.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline(always)]
+    unsafe fn products(&self, others: [Self; 8], count: u32) -> [T; 8] {
+        let mut sums = [T::ZERO; 8];
+        unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
+            sums[K as usize] = self.own.mul_add(others[K as usize].own, T::ZERO);
+        });
+        let mut column = LANES + warp::lane_id() % LANES;
+        while column < self.width {
+            // SAFETY: the column exists.
+            unsafe {
+                let x = mem::load_readonly(self.at.add(column as usize));
+                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
+                    if K < count {
+                        let y = mem::load_readonly(others[K as usize].at.add(column as usize));
+                        sums[K as usize] = x.mul_add(y, sums[K as usize]);
+                    }
+                });
+            }
             column += LANES;
         }
-        unroll!(K in [0, 1, 2, 3] {
-            if K < count {
-                sums[K as usize] = sum_over_lanes::<T, LANES>(mask, sums[K as usize]);
-            }
-        });
+        sums
     }
-    sums
+}
+
+/// Of eight sums, [apart](sums_apart) over the group and of the entries from `done` on, that of the entry that this lane has, if it is among them.
+///
+/// # Safety
+/// All lanes of the group are here, and `mask` has them.
+#[inline(always)]
+unsafe fn of_own<T: Math, const LANES: u32>(mask: u32, sum: T, done: u32) -> Option<T> {
+    let lane = warp::lane_id() % LANES;
+    // SAFETY: the caller's promise.
+    let own = unsafe { warp::warp_shuffle_idx(mask, sum, lane % 8 * (LANES / 8), LANES).0 };
+    (lane / 8 == done / 8).then_some(own)
 }

@@ -22,7 +22,7 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
     // SAFETY: the list of the share exists, its entries and their columns; the whole group is here.
     unsafe {
         let Some(share) = inputs.share::<LANES>(inputs.width.div_ceil(LANES)) else { return };
-        let Share { list: row, head, lane, .. } = share;
+        let Share { list: row, piece, head, lane, .. } = share;
         let column = share.tile * LANES + lane;
         let row_score = element(inputs.row_scores, row, inputs.row_scores_stride, head);
         let (mut max, mut sum, mut out) = (negative_infinity::<T>(), T::ZERO, T::ZERO);
@@ -48,9 +48,9 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
             let weight = weight * factor;
             let mut done = 0;
             while done < count {
-                let mut weights = [T::ZERO; 4];
-                let mut features = [T::ZERO; 4];
-                unroll!(K in [0, 1, 2, 3] {
+                let mut weights = [T::ZERO; 8];
+                let mut features = [T::ZERO; 8];
+                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         weights[K as usize] = warp::warp_shuffle_idx(mask, weight, done + K, LANES).0;
                         let neighbour = warp::warp_shuffle_idx(mask, neighbour, done + K, LANES).0;
@@ -60,13 +60,25 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
                         }
                     }
                 });
-                unroll!(K in [0, 1, 2, 3] {
+                unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     out = weights[K as usize].mul_add(features[K as usize], out);
                 });
-                done += 4;
+                done += 8;
             }
             at += count as usize;
             left -= count;
+        }
+        if let Some(piece) = piece {
+            if column < inputs.width {
+                let columns = u64::from(inputs.heads) * u64::from(inputs.width);
+                mem::store(args.out_of_pieces.add(place(piece, columns, head * inputs.width + column)), out);
+            }
+            if share.tile == 0 && lane == 0 {
+                let pair = args.sums_of_pieces.add(2 * place(piece, u64::from(inputs.heads), head));
+                mem::store(pair, max);
+                mem::store(pair.add(1), sum);
+            }
+            return;
         }
         if column < inputs.width {
             let out = if share.length == 0 { T::ZERO } else { out / sum };

@@ -22,10 +22,11 @@
 //! entries of the list    |0|1|2|3|4|5|6|7|8|9| ...             a lane has a score and an exponential of each chunk of 8 entries;
 //!                         chunk 0         chunk 1              then all lanes go through the chunk together, a column each
 //! ```
-//! Long lists are not divided.
+//! Long lists are divided into pieces of [`PIECE`] entries, which are the first groups of the grid. What a piece finds is stored, and entries of their own (`merge`) put the pieces of a list
+//! together, in their order. Forward each piece has its maximum, its sum, and what goes out of it; the greatest maximum scales all of them.
 //!
 //! # Bytes moved
-//! Through the caches, `nnz * heads * width * sizeof T` forward and in each pass backward.
+//! Through the caches, `nnz * heads * width * sizeof T` forward and in each pass backward. For each piece of a long list `heads * width * sizeof T` more, written and read.
 //!
 //! # Safety
 //! Every entry:
@@ -33,10 +34,12 @@
 //! 2. `args` describes live global memory: matrices of `heads` or `heads * width` elements a row, as the fields say, in rows as far apart as the
 //!    strides say.
 //! 3. What is written overlaps no other array, and nothing else writes any of the arrays meanwhile.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`].
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`], or for [`merge_threads`] groups of one lane.
+//! 5. The pieces are those of the lists. Entries that merge get what those for the same lists and pieces have found.
 
 mod backward;
 mod forward;
+mod merge;
 
 use cuda_std::{
     mem,
@@ -46,13 +49,14 @@ use cuda_std::{
 use self::{
     backward::{over_columns, over_rows},
     forward::forward,
+    merge::{add_up, merge},
 };
-pub use crate::graph_lists::{BLOCK_SIZE, grid_size};
+pub use crate::graph_lists::{BLOCK_SIZE, PIECE, grid_size};
 use crate::{
     DType, Scalar,
     args::args,
     family::family,
-    graph_lists::{Lists, part_of, place},
+    graph_lists::{Lists, Pieces, part_of, place},
     grid::group_index,
     math::Math,
     philox::philox,
@@ -63,6 +67,8 @@ args! {
     pub struct Inputs<T> {
         /// What is walked.
         part lists: Lists<A>,
+        /// The pieces of long lists.
+        part pieces: Pieces<A>,
         /// Heads, at least 1.
         value heads: u32,
         /// Columns of a head, at least 1.
@@ -103,6 +109,50 @@ args! {
         write out: T,
         /// `heads` logarithms for each row.
         write log_sums: T,
+        /// `heads * width` elements for each piece, not divided by a sum.
+        write out_of_pieces: T,
+        /// `heads` pairs for each piece: the largest score, and the sum of the exponentials of what all are less than it.
+        write sums_of_pieces: T,
+    }
+}
+
+args! {
+    /// The arguments of the entries that merge what went out of pieces, passed by value.
+    pub struct MergeArgs<T> {
+        /// The pieces of long lists of rows.
+        part pieces: Pieces<A>,
+        /// Heads, at least 1.
+        value heads: u32,
+        /// Columns of a head, at least 1.
+        value width: u32,
+        /// From one row of `out` to the next.
+        value out_stride: u64,
+        /// From one row of `log_sums` to the next.
+        value log_sums_stride: u64,
+        /// As [`Args::out_of_pieces`].
+        read out_of_pieces: T,
+        /// As [`Args::sums_of_pieces`].
+        read sums_of_pieces: T,
+        /// As [`Args::out`], of long lists.
+        write out: T,
+        /// As [`Args::log_sums`], of long lists.
+        write log_sums: T,
+    }
+}
+
+args! {
+    /// The arguments of the entries that add up what pieces have, passed by value.
+    pub struct AddUpArgs<T> {
+        /// The pieces of long lists.
+        part pieces: Pieces<A>,
+        /// Elements of a piece, at least 1.
+        value columns: u32,
+        /// From one row of `sums` to the next.
+        value sums_stride: u64,
+        /// `columns` elements for each piece.
+        read of_pieces: T,
+        /// `columns` elements for each list, of which those of long lists are written.
+        write sums: T,
     }
 }
 
@@ -129,6 +179,8 @@ args! {
         write d_row_scores: T,
         /// `heads` dot products of `d_out` and `out` for each row.
         write deltas: T,
+        /// As `d_row_scores`, for each piece.
+        write scores_of_pieces: T,
     }
 }
 
@@ -155,6 +207,10 @@ args! {
         write d_col_scores: T,
         /// The gradient of the features.
         write d_features: T,
+        /// As `d_col_scores`, for each piece.
+        write scores_of_pieces: T,
+        /// As `d_features`, for each piece.
+        write features_of_pieces: T,
     }
 }
 
@@ -167,6 +223,10 @@ pub enum Operation {
     Rows,
     /// The gradients of the scores of columns and of the features.
     Columns,
+    /// What goes out of long lists, and the logarithms of the sums, from those of pieces. Of one lane.
+    Merge,
+    /// Sums over the pieces of long lists. Of one lane.
+    AddUp,
 }
 
 family! {
@@ -199,12 +259,22 @@ family! {
     graph_attention_columns_f64_t8(Operation::Columns, DType::F64, 8): ColumnsArgs<f64> => over_columns::<f64, 8>;
     graph_attention_columns_f64_t16(Operation::Columns, DType::F64, 16): ColumnsArgs<f64> => over_columns::<f64, 16>;
     graph_attention_columns_f64_t32(Operation::Columns, DType::F64, 32): ColumnsArgs<f64> => over_columns::<f64, 32>;
+    graph_attention_merge_f32(Operation::Merge, DType::F32, 1): MergeArgs<f32> => merge::<f32>;
+    graph_attention_merge_f64(Operation::Merge, DType::F64, 1): MergeArgs<f64> => merge::<f64>;
+    graph_attention_add_up_f32(Operation::AddUp, DType::F32, 1): AddUpArgs<f32> => add_up::<f32>;
+    graph_attention_add_up_f64(Operation::AddUp, DType::F64, 1): AddUpArgs<f64> => add_up::<f64>;
 }
 
-/// Groups for so many lists, heads and tiles of columns of a head.
+/// Groups for so many lists, pieces, heads and tiles of columns of a head.
 #[must_use]
-pub const fn groups(lists: u32, heads: u32, tiles: u32) -> u64 {
-    lists as u64 * heads as u64 * tiles as u64
+pub const fn groups(lists: u32, pieces: u32, heads: u32, tiles: u32) -> u64 {
+    (lists as u64 + pieces as u64) * heads as u64 * tiles as u64
+}
+
+/// Threads that merge so many columns of so many long lists.
+#[must_use]
+pub const fn merge_threads(long_lists: u32, columns: u32) -> u64 {
+    long_lists as u64 * columns as u64
 }
 
 /// The random words below which an entry is dropped, for a rate from 0 to less than 1.
@@ -224,10 +294,11 @@ pub fn dropout<T: Scalar>((seed, threshold, kept): (u64, u32, T), number: u32, h
     if word < threshold { T::ZERO } else { kept }
 }
 
-/// The columns of a lane, and the list and head of its group.
+/// The columns of a lane, and the list and head of its group: a whole list, or a piece of a long one.
 #[derive(Clone, Copy)]
 struct Share {
     list: u32,
+    piece: Option<u32>,
     head: u32,
     tile: u32,
     lane: u32,
@@ -244,15 +315,27 @@ impl<T: Math> Inputs<T> {
     unsafe fn share<const LANES: u32>(&self, tiles: u32) -> Option<Share> {
         const { assert!(LANES >= 4 && WARP_SIZE.is_multiple_of(LANES)) }
         let group = group_index::<BLOCK_SIZE>(LANES);
+        let Pieces { count, lists, begins, .. } = self.pieces;
         let (rest, tile) = part_of(group, tiles);
-        let (list, head) = part_of(rest, self.heads);
-        if list >= u64::from(self.lists.lists) {
+        let (number, head) = part_of(rest, self.heads);
+        if number >= u64::from(count) + u64::from(self.lists.lists) {
             return None;
         }
-        let list = list as u32;
-        // SAFETY: the list exists.
-        let (begin, length) = unsafe { self.lists.entries_of(list) };
-        Some(Share { list, head, tile, lane: warp::lane_id() % LANES, begin, length })
+        let share = Share { list: 0, piece: None, head, tile, lane: warp::lane_id() % LANES, begin: 0, length: 0 };
+        // SAFETY: the piece exists, or the list.
+        unsafe {
+            if number < u64::from(count) {
+                let piece = number as usize;
+                let list = mem::load_readonly(lists.add(piece));
+                let (first, length) = self.lists.entries_of(list);
+                let begin = mem::load_readonly(begins.add(piece));
+                let length = (length - (begin - first)).min(PIECE);
+                return Some(Share { list, piece: Some(piece as u32), begin, length, ..share });
+            }
+            let list = (number - u64::from(count)) as u32;
+            let (begin, length) = self.lists.entries_of(list);
+            (length <= PIECE).then_some(Share { list, begin, length, ..share })
+        }
     }
 
     /// `leaky_relu(sum)`, and its derivative.
