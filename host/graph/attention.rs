@@ -3,14 +3,12 @@
 mod cpu;
 mod options;
 
-use kernels_gpu::graph_attention::{
-    AddUpArgs, Args, ColumnsArgs, Inputs, Key, MergeArgs, Operation, RowsArgs, groups, merge_threads,
-};
+use kernels_gpu::graph_attention::{Args, ColumnsArgs, Inputs, Key, MergeArgs, Operation, RowsArgs, groups};
 pub use options::{Attention, AttentionGradients, AttentionInputs};
 
 use super::{Adjacency, Lists, blocks, check, narrow, row_major, stride, stride_mut, width};
 use crate::{
-    DenseMut, DenseRef, DeviceVec, Error, Result, Scalar,
+    DenseMut, DenseRef, Error, Result, Scalar,
     dense::write_rows,
     device::{KernelLaunch, launch},
 };
@@ -152,9 +150,10 @@ impl Adjacency {
             out,
             log_sums: log_sums.into_writable().1,
         };
-        let blocks = merge_blocks(rows, inputs.features.ncols())?;
+        let blocks = rows.pieces.blocks(inputs.features.ncols())?;
+        let entry = Key { operation: Operation::Merge, dtype: T::DTYPE, lanes: 1 }.entry();
         // SAFETY: as above, and the launch before has written all that is of pieces.
-        unsafe { launch(queue, merge_entry::<T>(Operation::Merge), blocks, args) }
+        unsafe { launch(queue, entry, blocks, args) }
     }
 
     fn over_rows<T: Scalar>(
@@ -190,7 +189,7 @@ impl Adjacency {
         // SAFETY: valid lists, and row-major matrices of fitting sizes that their vectors have room for; `d_row_scores` and `deltas` are borrowed
         // mutably, so they are none of the others, and the rows of `deltas` have no gaps. The entry is for `T`.
         unsafe { launch(queue, shape.entry::<T>(Operation::Rows), shape.blocks(rows, false)?, args)? };
-        add_up(rows, &scores_of_pieces, d_row_scores)
+        rows.pieces.add_up((T::ONE, T::ZERO), &scores_of_pieces, d_row_scores)
     }
 
     fn over_columns<T: Scalar>(
@@ -227,8 +226,8 @@ impl Adjacency {
         };
         // SAFETY: as in `over_rows`, with lists of columns.
         unsafe { launch(queue, shape.entry::<T>(Operation::Columns), shape.blocks(cols, true)?, args)? };
-        add_up(cols, &scores_of_pieces, d_col_scores)?;
-        add_up(cols, &features_of_pieces, d_features)
+        cols.pieces.add_up((T::ONE, T::ZERO), &scores_of_pieces, d_col_scores)?;
+        cols.pieces.add_up((T::ONE, T::ZERO), &features_of_pieces, d_features)
     }
 
     fn check_attention<T: Scalar>(&self, attention: &Attention, inputs: AttentionInputs<'_, T>) -> Result<()> {
@@ -320,25 +319,4 @@ impl Shape {
             features: features.readable(),
         }
     }
-}
-
-/// Writes what the pieces of long lists have, added up, to the rows of those lists: `of_pieces` has a row for each piece.
-fn add_up<T: Scalar>(lists: &Lists, of_pieces: &DeviceVec<T>, sums: DenseMut<'_, T>) -> Result<()> {
-    if lists.pieces.len() == 0 {
-        return Ok(());
-    }
-    let (columns, sums_stride) = (sums.ncols(), stride_mut(&sums));
-    let (queue, sums) = sums.into_writable();
-    let pieces = lists.pieces.argument();
-    let args = AddUpArgs { pieces, columns: columns as u32, sums_stride, of_pieces: of_pieces.readable(), sums };
-    // SAFETY: the pieces of these lists, which have this row-major matrix with a row each; it is borrowed mutably. The entry is for `T`.
-    unsafe { launch(queue, merge_entry::<T>(Operation::AddUp), merge_blocks(lists, columns)?, args) }
-}
-
-fn merge_blocks(lists: &Lists, columns: usize) -> Result<u32> {
-    blocks(merge_threads(lists.pieces.long_lists() as u32, columns as u32), 1)
-}
-
-fn merge_entry<T: Scalar>(operation: Operation) -> &'static kernels_gpu::Entry {
-    Key { operation, dtype: T::DTYPE, lanes: 1 }.entry()
 }

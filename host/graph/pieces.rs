@@ -2,9 +2,17 @@
 
 use std::sync::Arc;
 
-use kernels_gpu::graph_lists::{self, PIECE};
+use kernels_gpu::{
+    graph_lists::{self, PIECE, threads},
+    graph_pieces::{Args, Key},
+};
 
-use crate::{Device, DeviceVec, Result, device::KernelLaunch, memory::zeros};
+use super::{blocks, narrow, stride_mut};
+use crate::{
+    DenseMut, Device, DeviceVec, Result, Scalar,
+    device::{KernelLaunch, launch},
+    memory::zeros,
+};
 
 /// The pieces of lists with more than [`PIECE`] entries, which groups of lanes share; none on the CPU.
 #[derive(Debug)]
@@ -43,16 +51,34 @@ impl Pieces {
         self.lists.len()
     }
 
-    /// Returns the number of long lists.
-    pub(super) fn long_lists(&self) -> usize {
-        self.firsts.len()
+    /// Returns the blocks of a launch that has a thread for each of so many columns of every long list.
+    pub(super) fn blocks(&self, columns: usize) -> Result<u32> {
+        blocks(threads(self.firsts.len() as u32, narrow(columns)?), 1)
+    }
+
+    /// Writes `c = alpha * sums + beta * c` to the rows of long lists, where the sums are those of the rows of their pieces.
+    pub(super) fn add_up<T: Scalar>(
+        &self,
+        (alpha, beta): (T, T),
+        of_pieces: &DeviceVec<T>,
+        c: DenseMut<'_, T>,
+    ) -> Result<()> {
+        if self.len() == 0 || c.ncols() == 0 {
+            return Ok(());
+        }
+        let (columns, c_stride) = (c.ncols(), stride_mut(&c));
+        let (queue, c) = c.into_writable();
+        let (pieces, of_pieces) = (self.argument(), of_pieces.readable());
+        let args = Args { pieces, cols: columns as u32, c_stride, alpha, beta, of_pieces, c };
+        // SAFETY: the pieces of lists that this row-major matrix has a row for each; it is borrowed mutably. The entry is for `T`.
+        unsafe { launch(queue, Key { dtype: T::DTYPE }.entry(), self.blocks(columns)?, args) }
     }
 
     /// The part of a kernel's arguments. Its rules hold for the lists of the same offsets.
     pub(super) fn argument(&self) -> graph_lists::Pieces<KernelLaunch<'_>> {
         graph_lists::Pieces {
             count: self.len() as u32,
-            long_lists: self.long_lists() as u32,
+            long_lists: self.firsts.len() as u32,
             lists: self.lists.readable(),
             begins: self.begins.readable(),
             firsts: self.firsts.readable(),

@@ -218,18 +218,21 @@ impl Adjacency {
 }
 
 fn launch_sums<T: Scalar>(lists: &Lists, sums: Sums<'_, T>) -> Result<()> {
-    let Sums { alpha, values, b, marks, beta, c } = sums;
+    let Sums { alpha, values, b, marks, beta, mut c } = sums;
     let width = width(b.ncols(), values.map_or(1, |values| values.ncols()))?;
     let distances = [width, b.leading_dimension(), b.offset(), c.leading_dimension(), c.offset()];
     let vector = if marks.is_some() { 1 } else { vector::<T>(&distances) };
     let cols = narrow(b.ncols())?;
     let lanes = if cols > 8 * vector { 32 } else { 8 };
     let key = Key { dtype: T::DTYPE, marked: marks.is_some(), vector, lanes };
-    let blocks = blocks(groups(lists.len() as u32, cols, vector, lanes), lanes)?;
+    let pieces = &lists.pieces;
+    let blocks = blocks(groups(lists.len() as u32, pieces.len() as u32, cols, vector, lanes), lanes)?;
+    let mut of_pieces = c.device().scratch(pieces.len() * b.ncols())?;
     let c_stride = stride_mut(&c);
-    let (queue, c) = c.into_writable();
+    let (queue, written) = c.view_mut().into_writable();
     let args = Args {
         lists: lists.argument(),
+        pieces: pieces.argument(),
         cols,
         width: width as u32,
         values_stride: values.map_or(0, stride),
@@ -241,9 +244,11 @@ fn launch_sums<T: Scalar>(lists: &Lists, sums: Sums<'_, T>) -> Result<()> {
         values: values.map(DenseRef::readable).unwrap_or_default(),
         b: b.readable(),
         marks: marks.map(DenseRef::readable).unwrap_or_default(),
-        c,
+        c: written,
+        of_pieces: of_pieces.writable(),
     };
     // SAFETY: valid lists, and row-major matrices of fitting sizes that their vectors have room for; `c` is borrowed mutably, so it is none of the
     // others. The vector divides the distances, and allocations are aligned to more. The entry is for `T`.
-    unsafe { launch(queue, key.entry(), blocks, args) }
+    unsafe { launch(queue, key.entry(), blocks, args)? };
+    pieces.add_up((alpha, beta), &of_pieces, c)
 }

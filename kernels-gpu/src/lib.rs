@@ -218,11 +218,15 @@ pub mod graph_attention;
     not(target_arch = "nvptx64"),
     kernel_family = "edge_softmax",
     kernel_family = "graph_attention",
+    kernel_family = "graph_pieces",
     kernel_family = "sddmm",
     kernel_family = "spmm_heads"
 ))]
 #[path = "graph/graph_lists.rs"]
 pub mod graph_lists;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "graph_pieces"))]
+#[path = "graph/graph_pieces.rs"]
+pub mod graph_pieces;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "histogram"))]
 #[path = "primitives/histogram.rs"]
 pub mod histogram;
@@ -377,6 +381,7 @@ pub const FAMILIES: &[Family] = &[
     gemm_tiles::FAMILY,
     gemm_wgmma::FAMILY,
     graph_attention::FAMILY,
+    graph_pieces::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,
     map_backward::FAMILY,

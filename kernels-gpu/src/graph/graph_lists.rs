@@ -53,6 +53,31 @@ args! {
 }
 
 impl Pieces {
+    /// What the groups of a number have, where pieces come first and then lists: the piece if it is one, the list, its first entry there, and how many. None of a long
+    /// list, and beyond the last.
+    ///
+    /// # Safety
+    /// The rules of this type and of [`Lists`].
+    #[inline(always)]
+    pub(crate) unsafe fn part(&self, of: &Lists, number: u64) -> Option<(Option<u32>, u32, u32, u32)> {
+        let count = u64::from(self.count);
+        if number >= count + u64::from(of.lists) {
+            return None;
+        }
+        // SAFETY: the piece exists, or the list.
+        unsafe {
+            if number < count {
+                let list = mem::load_readonly(self.lists.add(number as usize));
+                let begin = mem::load_readonly(self.begins.add(number as usize));
+                let (first, length) = of.entries_of(list);
+                return Some((Some(number as u32), list, begin, (length - (begin - first)).min(PIECE)));
+            }
+            let list = (number - count) as u32;
+            let (begin, length) = of.entries_of(list);
+            (length <= PIECE).then_some((None, list, begin, length))
+        }
+    }
+
     /// The list that is this long list, its first piece, and the piece after its last.
     ///
     /// # Safety
@@ -107,6 +132,12 @@ impl Lists {
 #[must_use]
 pub const fn grid_size(groups: u64, lanes: u32) -> u64 {
     groups.div_ceil((BLOCK_SIZE / lanes) as u64)
+}
+
+/// Threads for so many columns of so many long lists.
+#[must_use]
+pub const fn threads(long_lists: u32, columns: u32) -> u64 {
+    long_lists as u64 * columns as u64
 }
 
 /// Which of things that have so many parts, at least one, a number is of, and which part.

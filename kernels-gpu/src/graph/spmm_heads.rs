@@ -12,14 +12,14 @@
 //!
 //! # Threads
 //! A group of lanes has a list and a tile of columns, a vector of columns each lane, and walks all entries of the list, four at a time. No lane needs
-//! another. Long lists are not divided.
+//! another. Long lists are divided into pieces of [`PIECE`] entries, the first groups of the grid, whose sums are stored; `graph_pieces` adds them up.
 //!
 //! # Bytes moved
 //! `nnz * (8 + heads * sizeof T)`, `C` once, or twice if `beta != 0`; of `B` `nnz * cols * sizeof T` through the caches.
 //!
 //! # Safety
 //! Every entry:
-//! 1. The rules of [`Lists`], whose neighbours are rows of `b`.
+//! 1. The rules of [`Lists`], whose neighbours are rows of `b`, and of [`Pieces`].
 //! 2. `args` describes live global memory: matrices whose rows are as far apart as the strides say. Those of `b` and `c` are multiples of
 //!    `VECTOR`, as is `width`, and both are aligned to vectors.
 //! 3. `c` overlaps no other array, and nothing else writes any of the arrays meanwhile.
@@ -28,13 +28,13 @@
 
 use cuda_std::{mem, thread};
 
-pub use crate::graph_lists::{BLOCK_SIZE, grid_size};
+pub use crate::graph_lists::{BLOCK_SIZE, PIECE, grid_size};
 use crate::{
     DType, Scalar,
     args::args,
     epilogue::combine,
     family::family,
-    graph_lists::{Lists, part_of, place},
+    graph_lists::{Lists, Pieces, part_of, place},
     grid::group_index,
     unroll::unroll,
 };
@@ -44,6 +44,8 @@ args! {
     pub struct Args<T> {
         /// What is summed.
         part lists: Lists<A>,
+        /// The pieces of long lists.
+        part pieces: Pieces<A>,
         /// Columns of `b` and `c`, at least 1.
         value cols: u32,
         /// Columns of a head.
@@ -68,6 +70,8 @@ args! {
         read marks: u32,
         /// `cols` elements for each list.
         write c: T,
+        /// `cols` sums for each piece.
+        write of_pieces: T,
     }
 }
 
@@ -99,10 +103,10 @@ family! {
     spmm_heads_marked_f64_v1_t32(DType::F64, true, 1, 32): Args<f64> => sums::<f64, true, 1, 32>;
 }
 
-/// Groups of `lanes` lanes with `vector` columns each for so many lists and columns.
+/// Groups of `lanes` lanes with `vector` columns each for so many lists, pieces and columns.
 #[must_use]
-pub const fn groups(lists: u32, cols: u32, vector: u32, lanes: u32) -> u64 {
-    lists as u64 * tiles(cols, vector * lanes) as u64
+pub const fn groups(lists: u32, pieces: u32, cols: u32, vector: u32, lanes: u32) -> u64 {
+    (lists as u64 + pieces as u64) * tiles(cols, vector * lanes) as u64
 }
 
 const fn tiles(cols: u32, columns_of_tile: u32) -> u32 {
@@ -118,15 +122,19 @@ unsafe fn sums<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: 
     const { assert!(VECTOR * size_of::<T>() <= 16 && (VECTOR == 1 || !MARKED)) }
     thread::launch_bounds::<BLOCK_SIZE, 8>();
     let group = group_index::<BLOCK_SIZE>(LANES);
-    let (list, tile) = part_of(group, tiles(args.cols, VECTOR as u32 * LANES));
+    let (number, tile) = part_of(group, tiles(args.cols, VECTOR as u32 * LANES));
     let first = (tile * LANES + thread::thread_idx_x() % LANES) * VECTOR as u32;
-    if list >= u64::from(args.lists.lists) || first >= args.cols {
+    if first >= args.cols {
         return;
     }
-    let list = list as u32;
     // SAFETY: the list exists, and the lane's columns.
     unsafe {
-        let sums = over_entries::<T, MARKED, VECTOR>(&args, list, first);
+        let Some((piece, list, begin, length)) = args.pieces.part(&args.lists, number) else { return };
+        let sums = over_entries::<T, MARKED, VECTOR>(&args, begin, length, first);
+        if let Some(piece) = piece {
+            store(args.of_pieces.add(place(piece, args.cols.into(), first)), sums);
+            return;
+        }
         let c = args.c.add(place(list, args.c_stride, first));
         let mut new = [T::ZERO; VECTOR];
         if args.beta != T::ZERO {
@@ -142,29 +150,40 @@ unsafe fn sums<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: 
                 new[v] = combine(args.alpha, sums[v], args.beta, new[v]);
             }
         });
+        store(c, new);
+    }
+}
+
+/// # Safety
+/// What [`mem::store`] and its relatives for vectors ask for.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn store<T: Scalar, const VECTOR: usize>(to: *mut T, new: [T; VECTOR]) {
+    // SAFETY: the caller's promise.
+    unsafe {
         match VECTOR {
-            4 => mem::store_v4(c, [new[0], new[1 % VECTOR], new[2 % VECTOR], new[3 % VECTOR]]),
-            2 => mem::store_v2(c, [new[0], new[1 % VECTOR]]),
-            _ => mem::store(c, new[0]),
+            4 => mem::store_v4(to, [new[0], new[1 % VECTOR], new[2 % VECTOR], new[3 % VECTOR]]),
+            2 => mem::store_v2(to, [new[0], new[1 % VECTOR]]),
+            _ => mem::store(to, new[0]),
         }
     }
 }
 
-/// The sums of the lane's columns, from `first` on.
+/// The sums of the lane's columns, from `first` on, over `left` entries from `begin` on.
 ///
 /// # Safety
-/// The rules at the head of this module; the list and the columns exist.
+/// The rules at the head of this module; the entries and the columns exist.
 #[inline(always)]
 unsafe fn over_entries<T: Scalar, const MARKED: bool, const VECTOR: usize>(
     args: &Args<T>,
-    list: u32,
+    begin: u32,
+    mut left: u32,
     first: u32,
 ) -> [T; VECTOR] {
     let (head, _) = part_of(u64::from(first), args.width);
     let mut sums = [T::ZERO; VECTOR];
     // SAFETY: the entries of the list exist, and their neighbours' rows.
     unsafe {
-        let (begin, mut left) = args.lists.entries_of(list);
         let mut at = begin as usize;
         while left > 0 {
             let mut weights = [T::ZERO; 4];

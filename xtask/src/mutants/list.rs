@@ -1032,10 +1032,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "learning",
-        "graph/graph_attention/mod.rs",
+        "graph/graph_lists.rs",
         "the last piece of a long list is as long as the others",
-        "let length = (length - (begin - first)).min(PIECE);",
-        "let length = length.min(PIECE);",
+        "(length - (begin - first)).min(PIECE)",
+        "length.min(PIECE)",
     ),
     mutant(
         "learning",
@@ -1046,7 +1046,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "learning",
-        "graph/graph_attention/merge.rs",
+        "graph/graph_pieces.rs",
         "the first piece is not added up",
         "let mut sum = T::ZERO;\n        while piece < end {",
         "let mut sum = T::ZERO;\n        piece += 1;\n        while piece < end {",

@@ -1,10 +1,9 @@
-//! What the pieces of long lists have found, put together.
+//! What goes out of the pieces of long lists, put together.
 
 use cuda_std::mem;
 
-use super::{AddUpArgs, BLOCK_SIZE, MergeArgs};
+use super::{BLOCK_SIZE, MergeArgs};
 use crate::{
-    Scalar,
     graph_lists::{larger, negative_infinity, part_of, place, shift},
     grid::thread_index,
     math::Math,
@@ -45,28 +44,5 @@ pub(super) unsafe fn merge<T: Math>(args: MergeArgs<T>) {
         if column_of_head == 0 {
             mem::store(args.log_sums.add(place(list, args.log_sums_stride, head)), max + sum.ln());
         }
-    }
-}
-
-/// The body of the entries that add up what pieces have: a thread for each column of a long list.
-///
-/// # Safety
-/// The rules at the head of the module.
-#[inline(always)]
-pub(super) unsafe fn add_up<T: Scalar>(args: AddUpArgs<T>) {
-    let AddUpArgs { pieces, columns, .. } = args;
-    let (long_list, column) = part_of(thread_index::<BLOCK_SIZE>(), columns);
-    if long_list >= u64::from(pieces.long_lists) {
-        return;
-    }
-    // SAFETY: the long list exists, and its pieces.
-    unsafe {
-        let (list, mut piece, end) = pieces.of_long_list(long_list as u32);
-        let mut sum = T::ZERO;
-        while piece < end {
-            sum += mem::load_readonly(args.of_pieces.add(place(piece, columns.into(), column)));
-            piece += 1;
-        }
-        mem::store(args.sums.add(place(list, args.sums_stride, column)), sum);
     }
 }

@@ -22,8 +22,8 @@
 //! entries of the list    |0|1|2|3|4|5|6|7|8|9| ...             a lane has a score and an exponential of each chunk of 8 entries;
 //!                         chunk 0         chunk 1              then all lanes go through the chunk together, a column each
 //! ```
-//! Long lists are divided into pieces of [`PIECE`] entries, which are the first groups of the grid. What a piece finds is stored, and entries of their own (`merge`) put the pieces of a list
-//! together, in their order. Forward each piece has its maximum, its sum, and what goes out of it; the greatest maximum scales all of them.
+//! Long lists are divided into pieces of [`PIECE`] entries, which are the first groups of the grid. What a piece finds is stored, and put together in the order
+//! of the pieces: forward by `merge`, for each piece has its maximum, its sum, and what goes out of it, and the greatest maximum scales all of them; backward by `graph_pieces`, which adds.
 //!
 //! # Bytes moved
 //! Through the caches, `nnz * heads * width * sizeof T` forward and in each pass backward. For each piece of a long list `heads * width * sizeof T` more, written and read.
@@ -34,8 +34,8 @@
 //! 2. `args` describes live global memory: matrices of `heads` or `heads * width` elements a row, as the fields say, in rows as far apart as the
 //!    strides say.
 //! 3. What is written overlaps no other array, and nothing else writes any of the arrays meanwhile.
-//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`], or for [`merge_threads`] groups of one lane.
-//! 5. The pieces are those of the lists. Entries that merge get what those for the same lists and pieces have found.
+//! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`], or for [`threads`] groups of one lane.
+//! 5. The pieces are those of the lists. `merge` gets what `forward` has found with the same lists and pieces.
 
 mod backward;
 mod forward;
@@ -49,9 +49,9 @@ use cuda_std::{
 use self::{
     backward::{over_columns, over_rows},
     forward::forward,
-    merge::{add_up, merge},
+    merge::merge,
 };
-pub use crate::graph_lists::{BLOCK_SIZE, PIECE, grid_size};
+pub use crate::graph_lists::{BLOCK_SIZE, PIECE, grid_size, threads};
 use crate::{
     DType, Scalar,
     args::args,
@@ -141,22 +141,6 @@ args! {
 }
 
 args! {
-    /// The arguments of the entries that add up what pieces have, passed by value.
-    pub struct AddUpArgs<T> {
-        /// The pieces of long lists.
-        part pieces: Pieces<A>,
-        /// Elements of a piece, at least 1.
-        value columns: u32,
-        /// From one row of `sums` to the next.
-        value sums_stride: u64,
-        /// `columns` elements for each piece.
-        read of_pieces: T,
-        /// `columns` elements for each list, of which those of long lists are written.
-        write sums: T,
-    }
-}
-
-args! {
     /// The arguments of the backward pass over rows, passed by value.
     pub struct RowsArgs<T> {
         /// The inputs, with lists of rows.
@@ -225,8 +209,6 @@ pub enum Operation {
     Columns,
     /// What goes out of long lists, and the logarithms of the sums, from those of pieces. Of one lane.
     Merge,
-    /// Sums over the pieces of long lists. Of one lane.
-    AddUp,
 }
 
 family! {
@@ -261,20 +243,12 @@ family! {
     graph_attention_columns_f64_t32(Operation::Columns, DType::F64, 32): ColumnsArgs<f64> => over_columns::<f64, 32>;
     graph_attention_merge_f32(Operation::Merge, DType::F32, 1): MergeArgs<f32> => merge::<f32>;
     graph_attention_merge_f64(Operation::Merge, DType::F64, 1): MergeArgs<f64> => merge::<f64>;
-    graph_attention_add_up_f32(Operation::AddUp, DType::F32, 1): AddUpArgs<f32> => add_up::<f32>;
-    graph_attention_add_up_f64(Operation::AddUp, DType::F64, 1): AddUpArgs<f64> => add_up::<f64>;
 }
 
 /// Groups for so many lists, pieces, heads and tiles of columns of a head.
 #[must_use]
 pub const fn groups(lists: u32, pieces: u32, heads: u32, tiles: u32) -> u64 {
     (lists as u64 + pieces as u64) * heads as u64 * tiles as u64
-}
-
-/// Threads that merge so many columns of so many long lists.
-#[must_use]
-pub const fn merge_threads(long_lists: u32, columns: u32) -> u64 {
-    long_lists as u64 * columns as u64
 }
 
 /// The random words below which an entry is dropped, for a rate from 0 to less than 1.
@@ -315,27 +289,11 @@ impl<T: Math> Inputs<T> {
     unsafe fn share<const LANES: u32>(&self, tiles: u32) -> Option<Share> {
         const { assert!(LANES >= 4 && WARP_SIZE.is_multiple_of(LANES)) }
         let group = group_index::<BLOCK_SIZE>(LANES);
-        let Pieces { count, lists, begins, .. } = self.pieces;
         let (rest, tile) = part_of(group, tiles);
         let (number, head) = part_of(rest, self.heads);
-        if number >= u64::from(count) + u64::from(self.lists.lists) {
-            return None;
-        }
-        let share = Share { list: 0, piece: None, head, tile, lane: warp::lane_id() % LANES, begin: 0, length: 0 };
-        // SAFETY: the piece exists, or the list.
-        unsafe {
-            if number < u64::from(count) {
-                let piece = number as usize;
-                let list = mem::load_readonly(lists.add(piece));
-                let (first, length) = self.lists.entries_of(list);
-                let begin = mem::load_readonly(begins.add(piece));
-                let length = (length - (begin - first)).min(PIECE);
-                return Some(Share { list, piece: Some(piece as u32), begin, length, ..share });
-            }
-            let list = (number - u64::from(count)) as u32;
-            let (begin, length) = self.lists.entries_of(list);
-            (length <= PIECE).then_some(Share { list, begin, length, ..share })
-        }
+        // SAFETY: the caller's promise.
+        let (piece, list, begin, length) = unsafe { self.pieces.part(&self.lists, number)? };
+        Some(Share { list, piece, head, tile, lane: warp::lane_id() % LANES, begin, length })
     }
 
     /// `leaky_relu(sum)`, and its derivative.
