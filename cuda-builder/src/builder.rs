@@ -308,8 +308,8 @@ const RUSTFLAGS: [&str; 2] = [
     "-Zmir-enable-passes=-JumpThreading",
 ];
 
-/// For every crate of a debug build: before 1.96, rustc does not mark functions as convergent, and LLVM duplicates the calls of a barrier's wrapper
-/// unless it is inlined before.
+/// For every crate of a debug build: rustc 1.95 does not mark functions as convergent, as 1.96 does, so LLVM may duplicate calls of a function that
+/// waits at a barrier. Inlined early enough, the barrier itself is left alone.
 const DEBUG_RUSTFLAG: &str = "-Zinline-mir=yes";
 
 /// For the kernel crate alone: there is nothing to link, the assembly is the product.

@@ -23,7 +23,7 @@ pub struct Manifest {
 pub struct FileRecord {
     /// The first 128 bits of the SHA-256 of the sources and flags from which it was built.
     pub source_hash: String,
-    /// The same of its text.
+    /// The first 128 bits of the SHA-256 of its text.
     pub ptx_hash: String,
     /// The compiler's version.
     pub rustc: String,

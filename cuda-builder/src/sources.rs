@@ -102,21 +102,21 @@ pub(crate) fn hash_sources(trees: &[SourceTree], recipe: &[String]) -> Result<St
             part(&tree.text(&path)?);
         }
     }
-    Ok(digits(&hash.finalize()))
+    Ok(short(&hash.finalize()))
 }
 
 /// Hashes a text whose lines end in `\n`.
 pub(crate) fn hash_text(text: &str) -> String {
-    digits(&Sha256::digest(text))
+    short(&Sha256::digest(text))
 }
 
 /// Hashes the bytes of a file.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> String {
-    digits(&Sha256::digest(bytes))
+    short(&Sha256::digest(bytes))
 }
 
-/// The half of a SHA-256 that manifests keep: enough to tell files apart.
-fn digits(hash: &[u8]) -> String {
+/// The first 128 bits of a SHA-256, in hexadecimal: enough to tell files apart.
+fn short(hash: &[u8]) -> String {
     hex(&hash[..16])
 }
 

@@ -1,21 +1,26 @@
-//! What the host computes of a cycle.
+//! The small least squares problem of GMRES.
 
 use crate::{Scalar, scalar::precision};
 
-/// The small least squares problem of a cycle, `min |right - H y|`, solved column by column by Givens rotations.
+/// The least squares problem of a cycle, `min |right - H y|`, solved column by column by Givens rotations.
 #[derive(Default)]
 pub(super) struct Cycle {
     /// The columns of the triangular matrix.
     pub(super) columns: Vec<Vec<f64>>,
     /// The cosines and sines of the rotations.
-    pub(super) rotations: Vec<(f64, f64)>,
+    rotations: Vec<(f64, f64)>,
     /// The rotated right-hand side.
-    pub(super) right: Vec<f64>,
+    right: Vec<f64>,
     /// The last column before its rotation: its norm, and its last element.
-    pub(super) newest: (f64, f64),
+    newest: (f64, f64),
 }
 
 impl Cycle {
+    /// One that begins at a residual of this norm.
+    pub(super) fn new(norm: f64) -> Self {
+        Self { right: vec![norm], ..Self::default() }
+    }
+
     /// Adds a column; returns the norm of the residual, or None if the column is of no use because it is not finite.
     pub(super) fn push(&mut self, mut column: Vec<f64>) -> Option<f64> {
         let j = self.columns.len();

@@ -79,7 +79,7 @@ impl<'s, T: Scalar> Gmres<'s, T> {
 
     /// Begins a cycle at the residual `r` with its norm.
     fn first_vector(&mut self, norm: f64) -> Result<()> {
-        self.cycle = Cycle { right: vec![norm], ..Cycle::default() };
+        self.cycle = Cycle::new(norm);
         self.basis.vector_mut(0)?.axpby(self.norm.recip(), &self.r, T::default())
     }
 

@@ -90,18 +90,7 @@ impl<'s, T: Scalar> Lsmr<'s, T> {
         h.assign(&self.v[0])?;
         h_bar.fill(T::default())?;
         self.y.fill(T::default())?;
-        self.rotations = Rotations {
-            alpha_bar: alpha,
-            rho: 1.0,
-            rho_bar: 1.0,
-            cosine_bar: 1.0,
-            zeta_bar: alpha * norm,
-            rho_dot: 1.0,
-            beta_double_dot: norm,
-            // The matrix is no smaller than it was found to be.
-            squares: self.rotations.squares.max(alpha * alpha),
-            ..Rotations::default()
-        };
+        self.rotations = self.rotations.restarted(norm, alpha);
         Ok(alpha)
     }
 

@@ -5,20 +5,20 @@ use crate::{Scalar, scalar::precision};
 /// The state of the rotations, by the names of Fong and Saunders, before an iteration.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Rotations {
-    pub(super) alpha_bar: f64,
-    pub(super) rho: f64,
-    pub(super) rho_bar: f64,
-    pub(super) cosine_bar: f64,
-    pub(super) sine_bar: f64,
-    pub(super) zeta: f64,
+    alpha_bar: f64,
+    rho: f64,
+    rho_bar: f64,
+    cosine_bar: f64,
+    sine_bar: f64,
+    zeta: f64,
     /// `|M A^T r|`, but for the sign.
     pub(super) zeta_bar: f64,
     /// For the norm of `r` (their section 5.1).
-    pub(super) theta_tilde: f64,
-    pub(super) tau_tilde: f64,
-    pub(super) rho_dot: f64,
-    pub(super) beta_dot: f64,
-    pub(super) beta_double_dot: f64,
+    theta_tilde: f64,
+    tau_tilde: f64,
+    rho_dot: f64,
+    beta_dot: f64,
+    beta_double_dot: f64,
     /// The sum of squares of the bidiagonal matrix, whose root estimates `|A M|`.
     pub(super) squares: f64,
 }
@@ -34,6 +34,21 @@ pub(super) struct Update {
 }
 
 impl Rotations {
+    /// The state before the first iteration, at a residual of this norm, for a matrix that is no smaller than `self` has found it to be.
+    pub(super) fn restarted(&self, norm: f64, alpha: f64) -> Self {
+        Self {
+            alpha_bar: alpha,
+            rho: 1.0,
+            rho_bar: 1.0,
+            cosine_bar: 1.0,
+            zeta_bar: alpha * norm,
+            rho_dot: 1.0,
+            beta_double_dot: norm,
+            squares: self.squares.max(alpha * alpha),
+            ..Self::default()
+        }
+    }
+
     /// Adds a column to the bidiagonal matrix: `beta`, and the `alpha` of the next. None if they are not finite.
     pub(super) fn next<T: Scalar>(&mut self, beta: f64, alpha: f64) -> Option<Update> {
         let smallest = precision::<T>() * (self.squares + beta * beta).sqrt();

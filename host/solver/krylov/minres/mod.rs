@@ -191,7 +191,7 @@ impl<T: Scalar> Method for Minres<'_, T> {
         let square = self.beta.get()?.to_f64();
         self.beta.map(Map::Sqrt)?;
         self.w.iter_mut().try_for_each(|w| w.fill(T::default()))?;
-        self.rotations = Rotations { cosine: -1.0, phi_bar: square.sqrt(), ..Rotations::default() };
+        self.rotations = Rotations::new(square.sqrt());
         match () {
             () if !square.is_finite() => Err(breakdown(round.first, NOT_FINITE)),
             () if square < 0.0 => Err(breakdown(round.first, INDEFINITE_PRECONDITIONER)),

@@ -10,16 +10,16 @@ pub(super) const NO_SOLUTION: &str =
 /// The state of the rotations (the names of Paige and Saunders), before an iteration.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Rotations {
-    pub(super) cosine: f64,
-    pub(super) sine: f64,
+    cosine: f64,
+    sine: f64,
     /// The norm of the newest Lanczos vector.
     pub(super) beta: f64,
-    pub(super) delta_bar: f64,
-    pub(super) epsilon: f64,
+    delta_bar: f64,
+    epsilon: f64,
     /// The residual in the norm of `M`.
     pub(super) phi_bar: f64,
     /// The sum of squares of the tridiagonal matrix.
-    pub(super) squares: f64,
+    squares: f64,
 }
 
 /// What an iteration does to the vectors.
@@ -36,6 +36,11 @@ pub(super) struct Update {
 }
 
 impl Rotations {
+    /// The state before the first iteration, at a residual of this norm of `M`.
+    pub(super) fn new(norm: f64) -> Self {
+        Self { cosine: -1.0, phi_bar: norm, ..Self::default() }
+    }
+
     /// Adds a row and a column to the tridiagonal matrix: `alpha`, and the square of the next `beta`.
     pub(super) fn next<T: Scalar>(&mut self, alpha: f64, square: f64) -> std::result::Result<Update, &'static str> {
         let precision = precision::<T>();
