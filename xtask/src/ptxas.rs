@@ -26,9 +26,13 @@ struct Ceilings {
     schema: u32,
     /// The version that the counts come from.
     ptxas: String,
-    /// By architecture and entry.
-    registers: BTreeMap<String, BTreeMap<String, u32>>,
+    registers: Registers,
 }
+
+/// Registers by entry, then by architecture, as in [`COLUMNS`]; `None` where no PTX has the entry.
+type Registers = BTreeMap<String, [Option<u32>; COLUMNS.len()]>;
+
+const COLUMNS: [Arch; 4] = [Arch::Sm75, Arch::Sm80, Arch::Sm90, Arch::Sm90a];
 
 /// What an entry costs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,8 +62,10 @@ fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, versio
 
     let manifest = prebuilt.manifest()?;
     let (mut problems, mut cubins) = (Vec::new(), Vec::new());
-    let mut measured: BTreeMap<String, BTreeMap<String, u32>> = BTreeMap::new();
+    let mut measured = Registers::new();
     for (file, (usages, cubin)) in assemble_all(prebuilt, ptxas)? {
+        let column = COLUMNS.iter().position(|&arch| arch == file.arch);
+        let column = column.with_context(|| format!("registers.json has no column for {}", file.arch))?;
         if cubin_archs.contains(&file.arch) {
             let kept = manifest.files.get(&file.name()).and_then(|record| record.cubin.as_ref());
             // Of another version it differs, and need not be worse.
@@ -76,23 +82,23 @@ fn run_on(Kept { prebuilt, cubins: cubin_archs, .. }: &Kept, ptxas: &str, versio
             if spilled > 0 || stack > 0 {
                 problems.push(format!("{entry} for {}: {spilled} bytes spilled, {stack} bytes of stack", file.arch));
             }
-            let ceiling = ceilings.get(file.arch.as_str()).and_then(|of_arch| of_arch.get(&entry));
+            let ceiling = ceilings.get(&entry).and_then(|by_arch| by_arch[column]);
             match ceiling {
-                Some(&ceiling) if registers > ceiling => {
+                Some(ceiling) if registers > ceiling => {
                     problems
                         .push(format!("{entry} for {}: {registers} registers, at most {ceiling} allowed", file.arch));
                 }
                 None if !update => problems.push(format!("{entry} for {}: no ceiling recorded", file.arch)),
                 _ => {}
             }
-            measured.entry(file.arch.to_string()).or_default().insert(entry, registers);
+            measured.entry(entry).or_default()[column] = Some(registers);
         }
     }
     if update {
         prebuilt.keep_cubins(&cubins, version)?;
-        let ceilings = Ceilings { schema: 1, ptxas: version.to_owned(), registers: measured };
-        // A line for each architecture.
-        fs::write(&path, serde_json::to_string(&ceilings)?.replace("},", "},\n") + "\n")?;
+        let ceilings = Ceilings { schema: 2, ptxas: version.to_owned(), registers: measured };
+        // A line for each entry.
+        fs::write(&path, serde_json::to_string(&ceilings)?.replace("],", "],\n") + "\n")?;
     }
     if !problems.is_empty() {
         bail!(
