@@ -165,6 +165,9 @@ fn run(command: &Command) -> Outcome {
         Command::One(Benchmark::FirstUse(options)) if options.is_child() => first_use::child(options),
         Command::One(Benchmark::Clock(options)) if options.is_child() => clock::child(options),
         Command::One(benchmark) => {
+            if benchmark.basics().wants_page() && !benchmark.has_page() {
+                return Err("--html: this benchmark has no page; --json writes its figures".into());
+            }
             let report = benchmark.measure()?;
             benchmark.basics().write(&report.json)?;
             emit(&report.text)?;
@@ -198,6 +201,18 @@ impl Benchmark {
             Self::Sort(options) => sort::measure(options),
             Self::Matrix(options) => matrix::measure(options),
             Self::Formats(options) => formats::measure(options),
+        }
+    }
+
+    /// Whether its report can be written as a page with plots.
+    fn has_page(&self) -> bool {
+        match self {
+            Self::Spmv(_) | Self::Spmm(_) | Self::Graphs(_) | Self::Gemm(_) | Self::Cg(_) | Self::Vector(_) => true,
+            Self::Clock(_) | Self::FirstUse(_) | Self::Formats(_) => true,
+            Self::Spgemm(_) | Self::Trsv(_) | Self::Learning(_) | Self::Amg(_) | Self::Many(_) | Self::Orders(_) => {
+                false
+            }
+            Self::Scaling(_) | Self::Solvers(_) | Self::Sort(_) | Self::Matrix(_) => false,
         }
     }
 

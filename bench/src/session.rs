@@ -68,7 +68,7 @@ pub(crate) struct Basics {
     /// Write the report as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as a page with plots to this file.
+    /// Write the report as a page with plots to this file, if the benchmark has one.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -206,6 +206,11 @@ impl Basics {
     /// Whether the report is to be written to files.
     pub(crate) fn writes(&self) -> bool {
         self.json.is_some() || self.html.is_some()
+    }
+
+    /// Whether the report is to be written as a page.
+    pub(crate) fn wants_page(&self) -> bool {
+        self.html.is_some()
     }
 
     /// Why nothing more begins, if the time for it is over.

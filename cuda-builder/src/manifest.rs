@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
     CudaBuilderError, PtxInfo,
@@ -10,7 +11,7 @@ use crate::{
 };
 
 /// The manifest of a directory of prebuilt PTX.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The format version: [`Manifest::SCHEMA`].
     pub schema: u32,
@@ -54,7 +55,10 @@ impl FileRecord {
 
 impl Manifest {
     /// The format version that this crate reads and writes.
-    pub const SCHEMA: u32 = 1;
+    pub const SCHEMA: u32 = 2;
+
+    /// The fields that a file's record leaves out where they equal those of the record before it.
+    const REPEATED: [&str; 2] = ["rustc", "entries"];
 
     /// Reads a manifest; a missing file is an empty manifest.
     ///
@@ -75,7 +79,7 @@ impl Manifest {
             let file = file.to_owned();
             return Err(CudaBuilderError::ManifestSchema { file, found: schema, expected: Self::SCHEMA });
         }
-        serde_json::from_str(&text).map_err(bad)
+        Self::from_json(&text).map_err(bad)
     }
 
     /// Writes the manifest as JSON, with sorted keys, a line for each PTX file, and a final newline.
@@ -83,13 +87,42 @@ impl Manifest {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), CudaBuilderError> {
-        let line = |(name, record)| {
-            Ok(format!("\n{}:{}", serde_json::to_string(name)?, serde_json::to_string::<FileRecord>(record)?))
+        let bad = |source| CudaBuilderError::BadManifest { file: file.to_owned(), source };
+        fs::write(file, self.to_json().map_err(bad)?).map_err(CudaBuilderError::io("write", file))
+    }
+
+    fn from_json(text: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Lines {
+            files: BTreeMap<String, Map<String, Value>>,
+        }
+        let Lines { files } = serde_json::from_str(text)?;
+        let mut before = Map::new();
+        let whole = |(name, mut record): (String, Map<String, Value>)| {
+            for key in Self::REPEATED {
+                if let (None, Some(value)) = (record.get(key), before.get(key)) {
+                    record.insert(key.to_owned(), value.clone());
+                }
+            }
+            before.clone_from(&record);
+            Ok((name, FileRecord::deserialize(Value::Object(record))?))
         };
-        let lines = self.files.iter().map(line).collect::<Result<Vec<_>, _>>();
-        let lines = lines.map_err(|source| CudaBuilderError::BadManifest { file: file.to_owned(), source })?;
-        let text = format!("{{\"schema\":{},\"files\":{{{}\n}}}}\n", self.schema, lines.join(","));
-        fs::write(file, text).map_err(CudaBuilderError::io("write", file))
+        Ok(Self { schema: Self::SCHEMA, files: files.into_iter().map(whole).collect::<serde_json::Result<_>>()? })
+    }
+
+    fn to_json(&self) -> serde_json::Result<String> {
+        let mut before = Value::Null;
+        let line = |(name, record): (&String, &FileRecord)| {
+            let whole = serde_json::to_value(record)?;
+            let mut short = whole.clone();
+            if let Some(fields) = short.as_object_mut() {
+                fields.retain(|key, value| !Self::REPEATED.contains(&key.as_str()) || before[key.as_str()] != *value);
+            }
+            before = whole;
+            Ok(format!("\n{}:{short}", serde_json::to_string(name)?))
+        };
+        let lines = self.files.iter().map(line).collect::<serde_json::Result<Vec<_>>>()?;
+        Ok(format!("{{\"schema\":{},\"files\":{{{}\n}}}}\n", self.schema, lines.join(",")))
     }
 }
 
@@ -105,21 +138,33 @@ mod tests {
 
     #[test]
     fn survives_a_round_trip_and_ends_in_a_newline() {
-        let info = PtxInfo {
-            version: "7.0".to_owned(),
-            target: "sm_80".to_owned(),
-            entries: [("entry".to_owned(), 56)].into(),
+        let record = |arch: &str, rustc: &str, entry: &str| FileRecord {
+            source_hash: "s".to_owned(),
+            ptx_hash: arch.to_owned(),
+            rustc: rustc.to_owned(),
+            info: PtxInfo {
+                version: "7.0".to_owned(),
+                target: arch.to_owned(),
+                entries: [(entry.to_owned(), 56)].into(),
+            },
+            cubin: (arch == "sm_90").then(|| CubinRecord { hash: "c".to_owned(), ptxas: "ptxas 13.0".to_owned() }),
         };
-        let [source_hash, ptx_hash, rustc] = ["s", "p", "rustc 1.96.0"].map(str::to_owned);
-        let cubin = Some(CubinRecord { hash: "c".to_owned(), ptxas: "ptxas 13.0".to_owned() });
-        let record = FileRecord { source_hash, ptx_hash, rustc, info, cubin };
-        let manifest = Manifest { files: [("a.sm_80.ptx".to_owned(), record)].into(), ..Manifest::default() };
+        // Entries as those of the line before, others, and those before them again; and another compiler.
+        let files = [
+            ("a.sm_80.ptx", record("sm_80", "rustc 1.96.0", "first")),
+            ("a.sm_90.ptx", record("sm_90", "rustc 1.96.0", "first")),
+            ("b.sm_80.ptx", record("sm_80", "rustc 1.96.0", "second")),
+            ("b.sm_90.ptx", record("sm_90", "rustc 1.97.0", "first")),
+        ];
+        let files = files.map(|(name, record)| (name.to_owned(), record)).into();
+        let manifest = Manifest { files, ..Manifest::default() };
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("manifest.json");
         manifest.write(&file).unwrap();
         assert_eq!(Manifest::read(&file).unwrap(), manifest);
         let text = fs::read_to_string(&file).unwrap();
-        assert_eq!((text.lines().count(), text.ends_with("}\n")), (3, true), "{text}");
+        assert_eq!((text.lines().count(), text.ends_with("}\n")), (6, true), "{text}");
+        assert_eq!((text.matches("rustc").count(), text.matches("entries").count()), (4, 3), "{text}");
     }
 
     #[test]

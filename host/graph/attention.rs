@@ -3,12 +3,12 @@
 mod cpu;
 mod options;
 
-use kernels_gpu::graph_attention::{Args, ColumnsArgs, Inputs, Key, MergeArgs, Operation, RowsArgs, groups};
+use kernels_gpu::graph_attention::{Args, ColumnsArgs, Inputs, Key, MergeArgs, Operation, RowsArgs, groups, tiles};
 pub use options::{Attention, AttentionGradients, AttentionInputs};
 
-use super::{Adjacency, Lists, blocks, check, narrow, row_major, stride, stride_mut, width};
+use super::{Adjacency, Lists, blocks, check, narrow, row_major, stride, stride_mut, vector, width};
 use crate::{
-    DenseMut, DenseRef, Error, Result, Scalar,
+    DType, DenseMut, DenseRef, Error, Result, Scalar,
     dense::write_rows,
     device::{KernelLaunch, launch},
 };
@@ -118,7 +118,7 @@ impl Adjacency {
         mut out: DenseMut<'_, T>,
         mut log_sums: DenseMut<'_, T>,
     ) -> Result<()> {
-        let (shape, rows) = (Shape::new(inputs)?, &self.by_rows);
+        let (shape, rows) = (Shape::new(inputs, &[out.view()])?, &self.by_rows);
         let (out_stride, log_sums_stride) = (stride_mut(&out), stride_mut(&log_sums));
         let mut out_of_pieces = self.device.scratch(rows.pieces.len() * inputs.features.ncols())?;
         let mut sums_of_pieces = self.device.scratch(2 * rows.pieces.len() * inputs.row_scores.ncols())?;
@@ -151,7 +151,7 @@ impl Adjacency {
             log_sums: log_sums.into_writable().1,
         };
         let blocks = rows.pieces.blocks(inputs.features.ncols())?;
-        let entry = Key { operation: Operation::Merge, dtype: T::DTYPE, lanes: 1 }.entry();
+        let entry = Key { operation: Operation::Merge, dtype: T::DTYPE, vector: 1, lanes: 1 }.entry();
         // SAFETY: as above, and the launch before has written all that is of pieces.
         unsafe { launch(queue, entry, blocks, args) }
     }
@@ -168,7 +168,7 @@ impl Adjacency {
             cpu::over_rows(&self.by_rows, attention, inputs, outputs, d_row_scores, deltas);
             return Ok(());
         }
-        let (shape, rows) = (Shape::new(inputs)?, &self.by_rows);
+        let (shape, rows) = (Shape::new(inputs, &[outputs.out, outputs.d_out])?, &self.by_rows);
         let d_row_scores_stride = stride_mut(&d_row_scores);
         let mut scores_of_pieces = self.device.scratch(rows.pieces.len() * inputs.row_scores.ncols())?;
         let (queue, written) = d_row_scores.view_mut().into_writable();
@@ -205,7 +205,7 @@ impl Adjacency {
             cpu::over_columns(&self.by_cols, attention, inputs, outputs, deltas, (d_col_scores, d_features));
             return Ok(());
         }
-        let (shape, cols) = (Shape::new(inputs)?, &self.by_cols);
+        let (shape, cols) = (Shape::new(inputs, &[outputs.d_out, d_features.view()])?, &self.by_cols);
         let (d_col_scores_stride, d_features_stride) = (stride_mut(&d_col_scores), stride_mut(&d_features));
         let mut scores_of_pieces = self.device.scratch(cols.pieces.len() * inputs.row_scores.ncols())?;
         let mut features_of_pieces = self.device.scratch(cols.pieces.len() * inputs.features.ncols())?;
@@ -267,32 +267,39 @@ impl Adjacency {
     }
 }
 
-/// Heads and columns, and the lanes of a group.
+/// Heads and columns, and what groups of lanes have of them.
 #[derive(Clone, Copy)]
 struct Shape {
     heads: u32,
     width: u32,
+    vector: u32,
     lanes: u32,
 }
 
 impl Shape {
-    fn new<T: Scalar>(inputs: AttentionInputs<'_, T>) -> Result<Self> {
+    /// Of the inputs, for a kernel that accesses rows of the features and of other matrices of as many columns.
+    fn new<T: Scalar>(inputs: AttentionInputs<'_, T>, others: &[DenseRef<'_, T>]) -> Result<Self> {
         let heads = inputs.row_scores.ncols();
         narrow(inputs.features.ncols())?;
-        let width = width(inputs.features.ncols(), heads)? as u32;
-        // As few as have all columns of a head, or else the most. Not measured yet.
-        let lanes = width.next_power_of_two().clamp(8, 32);
-        Ok(Self { heads: heads as u32, width, lanes })
+        let width = width(inputs.features.ncols(), heads)?;
+        let matrices = others.iter().chain([&inputs.features]);
+        let mut distances: Vec<_> = matrices.flat_map(|it| [it.leading_dimension(), it.offset()]).collect();
+        distances.push(width);
+        // Up to 8 columns have a lane each.
+        let vector = if T::DTYPE == DType::F32 && width > 8 { vector::<T>(&distances) } else { 1 };
+        let most = if vector == 1 { 32 } else { 16 };
+        let lanes = if width <= 8 * vector as usize { 8 } else { most };
+        Ok(Self { heads: heads as u32, width: width as u32, vector, lanes })
     }
 
-    /// The blocks for so many lists, with a group for each tile of columns if there are `tiles`.
-    fn blocks(&self, lists: &Lists, tiles: bool) -> Result<u32> {
-        let tiles = if tiles { self.width.div_ceil(self.lanes) } else { 1 };
+    /// The blocks for so many lists, with a group for each tile of columns or for all.
+    fn blocks(&self, lists: &Lists, by_tiles: bool) -> Result<u32> {
+        let tiles = if by_tiles { tiles(self.width, self.vector, self.lanes) } else { 1 };
         blocks(groups(lists.len() as u32, lists.pieces.len() as u32, self.heads, tiles), self.lanes)
     }
 
     fn entry<T: Scalar>(&self, operation: Operation) -> &'static kernels_gpu::Entry {
-        Key { operation, dtype: T::DTYPE, lanes: self.lanes }.entry()
+        Key { operation, dtype: T::DTYPE, vector: self.vector, lanes: self.lanes }.entry()
     }
 
     fn inputs<'a, T: Scalar>(

@@ -46,7 +46,7 @@ use crate::{
 /// # Ok::<(), warpsparse::Error>(())
 /// ```
 ///
-/// Memory: 12 bytes for each edge, 4 for each row and column; less than a third of a byte more for each edge of rows and columns with many.
+/// Memory: 12 bytes for each edge, 16 on a GPU; 4 for each row and column; less than a third of a byte more for each edge of rows and columns with many.
 #[derive(Debug)]
 pub struct Adjacency {
     device: Device,
@@ -54,6 +54,8 @@ pub struct Adjacency {
     ncols: usize,
     by_rows: Lists,
     by_cols: Lists,
+    /// The row of each edge; empty on the CPU.
+    rows_of_edges: DeviceVec<u32>,
 }
 
 /// Lists of neighbours, of rows or of columns.
@@ -86,7 +88,8 @@ impl<T: Scalar> DeviceMatrix<T> {
             pieces: Pieces::new(&device, offsets)?,
         };
         let by_cols = Lists::of_columns(&device, &matrix)?;
-        Ok(Adjacency { device, nrows: matrix.nrows(), ncols: matrix.ncols(), by_rows, by_cols })
+        let rows_of_edges = rows_of_edges(&device, offsets)?;
+        Ok(Adjacency { device, nrows: matrix.nrows(), ncols: matrix.ncols(), by_rows, by_cols, rows_of_edges })
     }
 }
 
@@ -158,6 +161,18 @@ impl Lists {
             numbers: self.numbers.as_ref().map(DeviceVec::readable).unwrap_or_default(),
         }
     }
+}
+
+/// The row of every edge; nothing on the CPU.
+fn rows_of_edges(device: &Device, offsets: &[u32]) -> Result<DeviceVec<u32>> {
+    let edges = offsets.last().filter(|_| !device.is_cpu()).map_or(0, |&edges| edges as usize);
+    let mut rows = zeros(edges)?;
+    if edges > 0 {
+        for (row, ends) in offsets.windows(2).enumerate() {
+            rows[ends[0] as usize..ends[1] as usize].fill(row as u32);
+        }
+    }
+    DeviceVec::share(device, &Arc::new(rows))
 }
 
 /// The columns of a head where a matrix has so many columns for so many heads.

@@ -139,11 +139,11 @@ impl Adjacency {
         let (heads, width) = (narrow(heads)?, narrow(width)?);
         narrow(x.ncols())?;
         let piece = piece(self.nnz() as u32, heads, key.lanes);
-        let blocks = blocks(groups(self.nnz() as u32, heads, piece), key.lanes)?;
+        let blocks = blocks(groups(self.nnz() as u32, heads, key.lanes, piece), key.lanes)?;
         let values_stride = stride_mut(&values);
         let (queue, values) = values.into_writable();
         let args = Args {
-            rows: self.by_rows.argument(),
+            entries: self.nnz() as u32,
             heads,
             width,
             piece,
@@ -154,13 +154,15 @@ impl Adjacency {
             values_stride,
             alpha,
             beta,
+            rows: self.rows_of_edges.readable(),
+            columns: self.by_rows.neighbours.readable(),
             x: x.readable(),
             y: y.readable(),
             weights: weights.map(DenseRef::readable).unwrap_or_default(),
             marks: marks.map(DenseRef::readable).unwrap_or_default(),
             values,
         };
-        // SAFETY: valid lists, and row-major matrices of fitting sizes that their vectors have room for; `values` is borrowed mutably, so it is none
+        // SAFETY: valid rows and columns, and row-major matrices of fitting sizes that their vectors have room for; `values` is borrowed mutably, so it is none
         // of the others. The vector divides the distances, and allocations are aligned to more. The entry is for `T`.
         unsafe { launch(queue, key.entry(), blocks, args) }
     }

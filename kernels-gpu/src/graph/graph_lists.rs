@@ -2,9 +2,9 @@
 
 use cuda_std::mem;
 
-use crate::{Scalar, args::args, lanes::butterfly};
+use crate::{Scalar, args::args, lanes::butterfly, unroll::unroll};
 
-/// Threads per block. Not measured yet.
+/// Threads per block. No other number has been tried.
 pub const BLOCK_SIZE: u32 = 128;
 
 args! {
@@ -29,7 +29,7 @@ args! {
     }
 }
 
-/// Entries of a piece of a long list. Not measured yet.
+/// Entries of a piece of a long list. No other number has been tried.
 pub const PIECE: u32 = 64;
 
 args! {
@@ -152,6 +152,76 @@ pub(crate) fn part_of(number: u64, parts: u32) -> (u64, u32) {
 #[inline(always)]
 pub(crate) fn place(row: u32, stride: u64, column: u32) -> usize {
     (u64::from(row) * stride + u64::from(column)) as usize
+}
+
+/// `VECTOR` elements from `at` on.
+///
+/// # Safety
+/// What [`mem::load_readonly`] and its relatives for vectors ask for.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) unsafe fn load<T: Scalar, const VECTOR: usize>(at: *const T) -> [T; VECTOR] {
+    let mut elements = [T::ZERO; VECTOR];
+    // SAFETY: the caller's promise.
+    unsafe {
+        match VECTOR {
+            4 => elements.copy_from_slice(&mem::load_readonly_v4(at)),
+            2 => elements.copy_from_slice(&mem::load_readonly_v2(at)),
+            _ => elements[0] = mem::load_readonly(at),
+        }
+    }
+    elements
+}
+
+/// Stores `VECTOR` elements.
+///
+/// # Safety
+/// What [`mem::store`] and its relatives for vectors ask for.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) unsafe fn store<T: Scalar, const VECTOR: usize>(to: *mut T, new: [T; VECTOR]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match VECTOR {
+            4 => mem::store_v4(to, [new[0], new[1 % VECTOR], new[2 % VECTOR], new[3 % VECTOR]]),
+            2 => mem::store_v2(to, [new[0], new[1 % VECTOR]]),
+            _ => mem::store(to, new[0]),
+        }
+    }
+}
+
+/// What a function makes of each element.
+#[inline(always)]
+pub(crate) fn each<T: Scalar, const VECTOR: usize>(mut elements: [T; VECTOR], of: impl Fn(T) -> T) -> [T; VECTOR] {
+    unroll!(V in [0, 1, 2, 3] {
+        if (V as usize) < VECTOR {
+            elements[V as usize % VECTOR] = of(elements[V as usize % VECTOR]);
+        }
+    });
+    elements
+}
+
+/// `sums += factor * elements`.
+#[inline(always)]
+pub(crate) fn add_scaled<T: Scalar, const VECTOR: usize>(sums: &mut [T; VECTOR], factor: T, elements: [T; VECTOR]) {
+    unroll!(V in [0, 1, 2, 3] {
+        if (V as usize) < VECTOR {
+            let v = V as usize % VECTOR;
+            sums[v] = factor.mul_add(elements[v], sums[v]);
+        }
+    });
+}
+
+/// `sum`, to which the products of `VECTOR` elements are added one after the other.
+#[inline(always)]
+pub(crate) fn add_dot<T: Scalar, const VECTOR: usize>(x: [T; VECTOR], y: [T; VECTOR], mut sum: T) -> T {
+    unroll!(V in [0, 1, 2, 3] {
+        if (V as usize) < VECTOR {
+            let v = V as usize % VECTOR;
+            sum = x[v].mul_add(y[v], sum);
+        }
+    });
+    sum
 }
 
 /// The largest value in a group of `LANES` lanes; a NaN is passed over.

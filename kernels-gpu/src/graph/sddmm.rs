@@ -10,36 +10,39 @@
 //! # When to use it
 //! Scores of edges, and gradients of the values of a sparse matrix.
 //!
-//! # Groups (`VECTOR` = 4, `LANES` = 4, `width` = 16)
+//! # Groups (`VECTOR` = 4, `LANES` = 8, `width` = 32)
 //! ```text
-//! entries     0 .. 15 | 16 .. 31 | ...       a group of lanes has a piece of 16 or 4 entries and one head
-//! of a row    |0..3|4..7|8..11|12..15|       lane 0, 1, 2, 3: vectors of X and Y; the lanes' sums are added in a tree
+//! entries     0 .. 3 | 4 .. 7 | 8 .. 11 | 12 .. 15 | 16 .. 19 | ...       a group of lanes has four entries and one head,
+//! group       0      | 1      | 2       | 3        | 0        | ...       then those of the next 16, up to 16 entries
+//! of a row    |0..3|4..7| ... |28..31|      lane 0, 1, .., 7: vectors of X and Y; the lanes' sums are added in a tree
 //! ```
-//! Pieces are of entries, not of rows, so that long rows keep nobody waiting. The lanes of a group search the row of its first entry together; four
-//! entries of a row share each load of `X`.
+//! The groups of a warp have entries next to each other, so that most of them load the same row of `X`. The row of each entry is known: groups of
+//! one warp, which are in different rows, all do the same. The next four rows and columns are on their way meanwhile.
 //!
 //! # Bytes moved
-//! `nnz * (4 + heads * sizeof T)`, and `X`; of `Y` `nnz * heads * width * sizeof T` through the caches.
+//! `nnz * (8 + heads * sizeof T)`, and `X`; of `Y` `nnz * heads * width * sizeof T` through the caches.
 //!
 //! # Safety
 //! Every entry:
-//! 1. The rules of [`Lists`], whose neighbours are rows of `y`, and without `numbers`.
-//! 2. `args` describes live global memory: matrices whose rows are as far apart as the strides say, which are multiples of `VECTOR`, as is
+//! 1. `rows` and `columns` are rows of `x` and of `y`.
+//! 2. `args` describes live global memory: arrays as long as their fields say, and matrices whose rows are as far apart as the strides say, which are multiples of `VECTOR`, as is
 //!    `width`; `x` and `y` are aligned to vectors.
 //! 3. `values` overlaps no other array, and nothing else writes any of the arrays meanwhile.
 //! 4. The marked kind has `marks` and one head; the other kind has no `marks`.
-//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`]; a piece has entries.
+//! 5. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`]; `piece` is a multiple of 4, and not 0.
 
-use cuda_std::{mem, thread, warp};
+use cuda_std::{
+    mem, thread,
+    warp::{self, WARP_SIZE},
+};
 
 pub use crate::graph_lists::{BLOCK_SIZE, grid_size};
 use crate::{
     DType, Scalar,
     args::args,
-    csr_rows::row_of_by_lanes,
     epilogue::combine,
     family::family,
-    graph_lists::{Lists, part_of, place},
+    graph_lists::{add_dot, load, part_of, place},
     grid::group_index,
     lanes::{group_mask, sums_apart},
     unroll::unroll,
@@ -48,13 +51,13 @@ use crate::{
 args! {
     /// The arguments of every entry, passed by value.
     pub struct Args<T> {
-        /// The entries by rows.
-        part rows: Lists<A>,
+        /// Entries.
+        value entries: u32,
         /// Heads, at least 1.
         value heads: u32,
         /// Elements of a head in a row of `x` and `y`.
         value width: u32,
-        /// Entries of a group.
+        /// Entries of a group, a multiple of 4.
         value piece: u32,
         /// From one row of `x` to the next.
         value x_stride: u64,
@@ -70,6 +73,10 @@ args! {
         value alpha: T,
         /// The factor of the old values, which are not read if it is 0.
         value beta: T,
+        /// The row of each entry.
+        read rows: u32 [entries as usize],
+        /// The column of each entry.
+        read columns: u32 [entries as usize],
         /// `heads * width` elements for each row.
         read x: T,
         /// `heads * width` elements for each column.
@@ -115,16 +122,17 @@ family! {
     sddmm_marked_f64_v1_t32(DType::F64, true, 1, 32): Args<f64> => sddmm::<f64, true, 1, 32>;
 }
 
-/// Entries of a group, for so many entries and heads: few where many would leave a large GPU idle. Not measured yet.
+/// Entries of a group, for so many entries and heads: few where many would leave a large GPU idle. No other numbers have been tried.
 #[must_use]
 pub const fn piece(entries: u32, heads: u32, lanes: u32) -> u32 {
-    if groups(entries, heads, 16) * (lanes as u64) < 1 << 17 { 4 } else { 16 }
+    if groups(entries, heads, lanes, 16) * (lanes as u64) < 1 << 17 { 4 } else { 16 }
 }
 
-/// Groups for so many entries and heads, and entries of a group.
+/// Groups of `lanes` lanes for so many entries and heads, and entries of a group: as many as warps have, for each head.
 #[must_use]
-pub const fn groups(entries: u32, heads: u32, piece: u32) -> u64 {
-    entries.div_ceil(piece) as u64 * heads as u64
+pub const fn groups(entries: u32, heads: u32, lanes: u32, piece: u32) -> u64 {
+    let of_warp = (WARP_SIZE / lanes) as u64;
+    (entries as u64).div_ceil(piece as u64 * of_warp) * of_warp * heads as u64
 }
 
 /// The body of every entry.
@@ -134,84 +142,71 @@ pub const fn groups(entries: u32, heads: u32, piece: u32) -> u64 {
 #[inline(always)]
 unsafe fn sddmm<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: u32>(args: Args<T>) {
     const { assert!(VECTOR * size_of::<T>() <= 16 && LANES >= 4 && (VECTOR == 1 || !MARKED)) }
-    thread::launch_bounds::<BLOCK_SIZE, 8>();
-    let group = group_index::<BLOCK_SIZE>(LANES);
-    let Lists { lists: rows, entries, offsets, .. } = args.rows;
-    let (number, head) = part_of(group, args.heads);
-    // 64 bits: pieces of the last block may lie beyond 2^32.
-    let first = number * u64::from(args.piece);
-    if first >= u64::from(entries) {
-        return;
-    }
-    let mut entry = first as u32;
-    let end = entry + (entries - entry).min(args.piece);
-    let mask = group_mask::<LANES>();
-    // SAFETY: there are entries, and so rows; each entry of the piece is in the row found, and the whole group is here.
-    unsafe {
-        let mut row = row_of_by_lanes::<LANES>(mask, offsets, entry, 0, rows - 1);
-        loop {
-            let row_end = mem::load_readonly(offsets.add(row as usize + 1)).min(end);
-            while entry < row_end {
-                let count = (row_end - entry).min(4);
-                four::<T, MARKED, VECTOR, LANES>(&args, row, head, entry, count);
-                entry += count;
-            }
-            if entry == end {
-                return;
-            }
-            row += 1;
-            if mem::load_readonly(offsets.add(row as usize + 1)) <= entry {
-                row = row_of_by_lanes::<LANES>(mask, offsets, entry, row, rows - 1);
-            }
-        }
+    thread::launch_bounds::<BLOCK_SIZE, 6>();
+    let (number, head) = part_of(group_index::<BLOCK_SIZE>(LANES), args.heads);
+    let (lane, entries) = (warp::lane_id() % LANES, u64::from(args.entries));
+    // The four entries of each group of a warp, over and over. 64 bits: some may lie beyond 2^32.
+    let step = u64::from(4 * (WARP_SIZE / LANES));
+    let (warp_number, group) = part_of(number, WARP_SIZE / LANES);
+    let mut entry = warp_number * u64::from(args.piece / 4) * step + u64::from(4 * group);
+    let end = (entry + u64::from(args.piece / 4) * step).min(entries);
+    // The row and column of one of the four entries from here on, if there are any.
+    let ends_from = |entry: u64| {
+        let own = entry + u64::from(lane % 4);
+        // SAFETY: the entry exists.
+        let load = |ends: *const u32| if own < end { unsafe { mem::load_readonly(ends.add(own as usize)) } } else { 0 };
+        (load(args.rows), load(args.columns))
+    };
+    let mut ends = ends_from(entry);
+    while entry < end {
+        let next = ends_from(entry + step);
+        let count = (end - entry).min(4) as u32;
+        // SAFETY: the entries exist, and the whole group is here.
+        unsafe { four::<T, MARKED, VECTOR, LANES>(&args, head, (entry as u32, count), ends) };
+        entry += step;
+        ends = next;
     }
 }
 
-/// The values of `count` entries of a row, up to 4, for one head.
+/// The values of `count` entries, up to 4, for one head. A lane has the row and the column of one of them.
 ///
 /// # Safety
 /// The rules at the head of this module, and the entries exist.
 #[inline(always)]
 unsafe fn four<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: u32>(
     args: &Args<T>,
-    row: u32,
     head: u32,
-    entry: u32,
-    count: u32,
+    (entry, count): (u32, u32),
+    (row, column): (u32, u32),
 ) {
-    let lane = warp::lane_id() % LANES;
-    let mut y_rows = [args.y; 4];
+    let (lane, mask) = (warp::lane_id() % LANES, group_mask::<LANES>());
+    let mut rows = [0; 4];
+    let (mut x_rows, mut y_rows) = ([args.x; 4], [args.y; 4]);
     let mut sums = [T::ZERO; 4];
-    // SAFETY: the entries exist, their row, and their columns' rows of `y`.
+    // SAFETY: the entries exist, and the rows of `x` and `y`; the whole group is here.
     unsafe {
         unroll!(K in [0, 1, 2, 3] {
-            if K < count {
-                let column = mem::load_readonly(args.rows.neighbours.add(entry as usize + K as usize));
-                y_rows[K as usize] = args.y.add(place(column, args.y_stride, head * args.width));
-            }
+            let row = warp::warp_shuffle_idx(mask, row, K, LANES).0;
+            let column = warp::warp_shuffle_idx(mask, column, K, LANES).0;
+            rows[K as usize] = row;
+            x_rows[K as usize] = args.x.add(place(row, args.x_stride, head * args.width));
+            y_rows[K as usize] = args.y.add(place(column, args.y_stride, head * args.width));
         });
-        let x_row = args.x.add(place(row, args.x_stride, head * args.width));
         let mut at = lane * VECTOR as u32;
         while at < args.width {
-            let x = load::<T, VECTOR>(x_row.add(at as usize));
-            let mark = match MARKED {
-                true => mem::load_readonly(args.marks.add(place(row, args.marks_stride, at))),
-                false => 0,
-            };
             unroll!(K in [0, 1, 2, 3] {
-                if K < count && (!MARKED || mark == entry + K) {
-                    let y = load::<T, VECTOR>(y_rows[K as usize].add(at as usize));
-                    unroll!(V in [0, 1, 2, 3] {
-                        if (V as usize) < VECTOR {
-                            let v = V as usize % VECTOR;
-                            sums[K as usize] = x[v].mul_add(y[v], sums[K as usize]);
-                        }
-                    });
+                let k = K as usize;
+                let counts = || {
+                    !MARKED || mem::load_readonly(args.marks.add(place(rows[k], args.marks_stride, at))) == entry + K
+                };
+                if K < count && counts() {
+                    let x = load::<T, VECTOR>(x_rows[k].add(at as usize));
+                    sums[k] = add_dot(x, load(y_rows[k].add(at as usize)), sums[k]);
                 }
             });
             at += LANES * VECTOR as u32;
         }
-        let sum = sums_apart::<T, 4, LANES>(group_mask::<LANES>(), sums);
+        let sum = sums_apart::<T, 4, LANES>(mask, sums);
         let number = lane / (LANES / 4);
         if lane.is_multiple_of(LANES / 4) && number < count {
             write(args, entry + number, head, sum);
@@ -234,23 +229,4 @@ unsafe fn write<T: Scalar>(args: &Args<T>, entry: u32, head: u32, mut sum: T) {
         let old = if args.beta == T::ZERO { T::ZERO } else { mem::load(value) };
         mem::store(value, combine(args.alpha, sum, args.beta, old));
     }
-}
-
-/// `VECTOR` elements from `at` on.
-///
-/// # Safety
-/// What [`mem::load_readonly`] and its relatives for vectors ask for.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn load<T: Scalar, const VECTOR: usize>(at: *const T) -> [T; VECTOR] {
-    let mut elements = [T::ZERO; VECTOR];
-    // SAFETY: the caller's promise.
-    unsafe {
-        match VECTOR {
-            4 => elements.copy_from_slice(&mem::load_readonly_v4(at)),
-            2 => elements.copy_from_slice(&mem::load_readonly_v2(at)),
-            _ => elements[0] = mem::load_readonly(at),
-        }
-    }
-    elements
 }

@@ -34,7 +34,7 @@ use crate::{
     args::args,
     epilogue::combine,
     family::family,
-    graph_lists::{Lists, Pieces, part_of, place},
+    graph_lists::{Lists, Pieces, add_scaled, load, part_of, place, store},
     grid::group_index,
     unroll::unroll,
 };
@@ -154,21 +154,6 @@ unsafe fn sums<T: Scalar, const MARKED: bool, const VECTOR: usize, const LANES: 
     }
 }
 
-/// # Safety
-/// What [`mem::store`] and its relatives for vectors ask for.
-#[inline(always)]
-#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn store<T: Scalar, const VECTOR: usize>(to: *mut T, new: [T; VECTOR]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match VECTOR {
-            4 => mem::store_v4(to, [new[0], new[1 % VECTOR], new[2 % VECTOR], new[3 % VECTOR]]),
-            2 => mem::store_v2(to, [new[0], new[1 % VECTOR]]),
-            _ => mem::store(to, new[0]),
-        }
-    }
-}
-
 /// The sums of the lane's columns, from `first` on, over `left` entries from `begin` on.
 ///
 /// # Safety
@@ -199,24 +184,13 @@ unsafe fn over_entries<T: Scalar, const MARKED: bool, const VECTOR: usize>(
                             weights[K as usize] =
                                 mem::load_readonly(args.values.add(place(number, args.values_stride, head as u32)));
                         }
-                        let row = args.b.add(place(neighbour, args.b_stride, first));
-                        let elements = &mut rows[K as usize];
-                        match VECTOR {
-                            4 => elements.copy_from_slice(&mem::load_readonly_v4(row)),
-                            2 => elements.copy_from_slice(&mem::load_readonly_v2(row)),
-                            _ => elements[0] = mem::load_readonly(row),
-                        }
+                        rows[K as usize] = load(args.b.add(place(neighbour, args.b_stride, first)));
                     }
                 }
             });
             // What does not count adds 0 * 0.
             unroll!(K in [0, 1, 2, 3] {
-                unroll!(V in [0, 1, 2, 3] {
-                    if (V as usize) < VECTOR {
-                        let v = V as usize % VECTOR;
-                        sums[v] = weights[K as usize].mul_add(rows[K as usize][v], sums[v]);
-                    }
-                });
+                add_scaled(&mut sums, weights[K as usize], rows[K as usize]);
             });
             at += 4;
             left = left.saturating_sub(4);

@@ -34,34 +34,6 @@ pub(crate) unsafe fn row_of(row_offsets: *const u32, entry: u32, mut low: u32, m
     low
 }
 
-/// As [`row_of`], by a group of `LANES` lanes that look at as many rows at a time: all get the row.
-///
-/// # Safety
-/// As there; all lanes of the group are here with the same arguments, and `mask` has them.
-#[inline(always)]
-pub(crate) unsafe fn row_of_by_lanes<const LANES: u32>(
-    mask: u32,
-    row_offsets: *const u32,
-    entry: u32,
-    mut low: u32,
-    mut high: u32,
-) -> u32 {
-    let lane = warp::lane_id() % LANES;
-    while low < high {
-        let step = (high - low).div_ceil(LANES);
-        let ahead = (lane + 1).saturating_mul(step);
-        // SAFETY: the row is at most `high`; the caller's promise.
-        let begins_before = unsafe {
-            let is_before = ahead <= high - low && mem::load_readonly(row_offsets.add((low + ahead) as usize)) <= entry;
-            (warp::warp_vote_ballot(mask, is_before) & mask).count_ones()
-        };
-        let found = begins_before * step;
-        high = low + (high - low).min(found.saturating_add(step - 1));
-        low += found;
-    }
-    low
-}
-
 /// The first place in `begin..end` whose index is not below `index`, or `end`.
 ///
 /// # Safety

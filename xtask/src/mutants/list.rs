@@ -977,16 +977,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "learning",
         "graph/sddmm.rs",
-        "all entries of a piece are taken for the row of the first",
-        "let row_end = mem::load_readonly(offsets.add(row as usize + 1)).min(end);",
-        "let row_end = end;",
+        "four entries are taken for the row of the first",
+        "let row = warp::warp_shuffle_idx(mask, row, K, LANES).0;",
+        "let row = warp::warp_shuffle_idx(mask, row, 0, LANES).0;",
     ),
     mutant(
         "learning",
         "graph/sddmm.rs",
         "the marks of the first of four entries are those of all",
-        "if K < count && (!MARKED || mark == entry + K) {",
-        "if K < count && (!MARKED || mark == entry) {",
+        "args.marks_stride, at))) == entry + K",
+        "args.marks_stride, at))) == entry",
     ),
     mutant(
         "learning",
@@ -1013,7 +1013,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "learning",
         "graph/graph_attention/forward.rs",
         "what has been summed is not scaled down",
-        "out = out * rescale;",
+        "out = each(out, |out| out * rescale);",
         "",
     ),
     mutant(
@@ -1060,10 +1060,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "learning",
-        "primitives/csr_rows.rs",
-        "the last lane's row is not looked at",
-        "let is_before = ahead <= high - low &&",
-        "let is_before = ahead < high - low &&",
+        "graph/sddmm.rs",
+        "groups of a warp share entries",
+        "u64::from(4 * group)",
+        "u64::from(2 * group)",
     ),
     mutant(
         "matrix_values",

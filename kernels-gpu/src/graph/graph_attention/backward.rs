@@ -2,9 +2,9 @@
 
 use cuda_std::{mem, thread, warp};
 
-use super::{BLOCK_SIZE, ColumnsArgs, RowsArgs, Share, element};
+use super::{BLOCK_SIZE, ColumnsArgs, RowsArgs, Share, element, tiles};
 use crate::{
-    graph_lists::place,
+    graph_lists::{add_dot, add_scaled, load, place, store},
     lanes::{group_mask, sum_over_lanes, sums_apart},
     math::Math,
     unroll::unroll,
@@ -40,18 +40,19 @@ impl<T: Math> Entry<T> {
 /// # Safety
 /// The rules at the head of the module.
 #[inline(always)]
-pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
+pub(super) unsafe fn over_rows<T: Math, const VECTOR: usize, const LANES: u32>(args: RowsArgs<T>) {
     thread::launch_bounds::<BLOCK_SIZE, 4>();
     let inputs = &args.inputs;
     let (width, mask) = (inputs.width, group_mask::<LANES>());
     // SAFETY: the row of the share exists, its entries and their columns; the whole group is here.
     unsafe {
-        let Some(share) = inputs.share::<LANES>(1) else { return };
+        let Some(share) = inputs.share::<VECTOR, LANES>(1) else { return };
         let Share { list: row, head, lane, .. } = share;
         let row_score = element(inputs.row_scores, row, inputs.row_scores_stride, head);
         let log_sum = element(args.log_sums, row, args.log_sums_stride, head);
-        let own_row = Vector::<T, LANES>::new(args.d_out.add(place(row, args.d_out_stride, head * width)), width);
-        let out = Vector::<T, LANES>::new(args.out.add(place(row, args.out_stride, head * width)), width);
+        let d_out = args.d_out.add(place(row, args.d_out_stride, head * width));
+        let own_row = Columns::<T, VECTOR, LANES>::new(d_out, width);
+        let out = Columns::<T, VECTOR, LANES>::new(args.out.add(place(row, args.out_stride, head * width)), width);
         let delta = sum_over_lanes::<T, LANES>(mask, own_row.products([out; 8], 1)[0]);
         let mut sum = T::ZERO;
         let mut at = share.begin as usize;
@@ -69,12 +70,12 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
             let mut dot = T::ZERO;
             let mut done = 0;
             while done < count {
-                let mut features = [Vector::none(); 8];
+                let mut features = [Columns::none(); 8];
                 unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         let column = warp::warp_shuffle_idx(mask, own.neighbour, done + K, LANES).0;
                         let at = inputs.features.add(place(column, inputs.features_stride, head * width));
-                        features[K as usize] = Vector::new(at, width);
+                        features[K as usize] = Columns::new(at, width);
                     }
                 });
                 let sum = sums_apart::<T, 8, LANES>(mask, own_row.products(features, count - done));
@@ -107,19 +108,18 @@ pub(super) unsafe fn over_rows<T: Math, const LANES: u32>(args: RowsArgs<T>) {
 /// # Safety
 /// The rules at the head of the module.
 #[inline(always)]
-pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T>) {
+pub(super) unsafe fn over_columns<T: Math, const VECTOR: usize, const LANES: u32>(args: ColumnsArgs<T>) {
     thread::launch_bounds::<BLOCK_SIZE, 4>();
     let inputs = &args.inputs;
     let (width, mask) = (inputs.width, group_mask::<LANES>());
     // SAFETY: the column of the share exists, its entries and their rows; the whole group is here.
     unsafe {
-        let Some(share) = inputs.share::<LANES>(width.div_ceil(LANES)) else { return };
-        let Share { list: column, head, tile, lane, .. } = share;
-        let of_head = tile * LANES + lane;
+        let Some(share) = inputs.share::<VECTOR, LANES>(tiles(width, VECTOR as u32, LANES)) else { return };
+        let Share { list: column, head, tile, lane, column: of_head, .. } = share;
         let col_score = element(inputs.col_scores, column, inputs.col_scores_stride, head);
         let at_features = inputs.features.add(place(column, inputs.features_stride, head * width));
-        let own_column = Vector::<T, LANES>::new(at_features, width);
-        let (mut sum, mut d_feature) = (T::ZERO, T::ZERO);
+        let own_column = Columns::<T, VECTOR, LANES>::new(at_features, width);
+        let (mut sum, mut d_features) = (T::ZERO, [T::ZERO; VECTOR]);
         let mut at = share.begin as usize;
         let mut left = share.length;
         while left > 0 {
@@ -138,18 +138,18 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
             let mut dot = T::ZERO;
             let mut done = 0;
             while done < count {
-                let mut d_outs = [Vector::none(); 8];
+                let mut d_outs = [Columns::none(); 8];
                 unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         let row = warp::warp_shuffle_idx(mask, own.neighbour, done + K, LANES).0;
                         let at = args.d_out.add(place(row, args.d_out_stride, head * width));
-                        d_outs[K as usize] = Vector::of_tile(at, width, tile);
+                        d_outs[K as usize] = Columns::of_tile(at, width, tile);
                     }
                 });
                 unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         let weight = warp::warp_shuffle_idx(mask, weight, done + K, LANES).0;
-                        d_feature = weight.mul_add(d_outs[K as usize].own, d_feature);
+                        add_scaled(&mut d_features, weight, d_outs[K as usize].own);
                     }
                 });
                 // The scores of columns are the first tile's.
@@ -167,11 +167,11 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
         }
         let (heads, of_heads) = (u64::from(inputs.heads), head * width + of_head);
         if of_head < width {
-            let d_feature_at = match share.piece {
+            let d_features_at = match share.piece {
                 Some(piece) => args.features_of_pieces.add(place(piece, heads * u64::from(width), of_heads)),
                 None => args.d_features.add(place(column, args.d_features_stride, of_heads)),
             };
-            mem::store(d_feature_at, d_feature);
+            store(d_features_at, d_features);
         }
         if tile == 0 {
             let sum = sum_over_lanes::<T, LANES>(mask, sum);
@@ -186,26 +186,26 @@ pub(super) unsafe fn over_columns<T: Math, const LANES: u32>(args: ColumnsArgs<T
     }
 }
 
-/// The columns of one head in a row of a matrix, of which the group's lanes have one each, and the further ones where they are.
+/// The columns of one head in a row of a matrix: those that the group's lanes have, `VECTOR` each, and the others where they are.
 #[derive(Clone, Copy)]
-struct Vector<T, const LANES: u32> {
+struct Columns<T, const VECTOR: usize, const LANES: u32> {
     at: *const T,
     width: u32,
-    /// The element of this lane's column, or 0 beyond the last one.
-    own: T,
+    /// The elements of this lane's columns, or 0 beyond the last one.
+    own: [T; VECTOR],
 }
 
-impl<T: Math, const LANES: u32> Vector<T, LANES> {
-    /// One without columns.
+impl<T: Math, const VECTOR: usize, const LANES: u32> Columns<T, VECTOR, LANES> {
+    /// None.
     #[inline(always)]
     fn none() -> Self {
-        Self { at: core::ptr::null(), width: 0, own: T::ZERO }
+        Self { at: core::ptr::null(), width: 0, own: [T::ZERO; VECTOR] }
     }
 
-    /// That of `width` elements from here on.
+    /// The `width` columns whose elements are from here on, of which the lanes have those of the first tile.
     ///
     /// # Safety
-    /// They exist in global memory, and nothing writes them during the launch.
+    /// The elements exist in global memory, and nothing writes them during the launch. `VECTOR` divides `width`, and they are aligned to vectors.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn new(at: *const T, width: u32) -> Self {
@@ -213,20 +213,20 @@ impl<T: Math, const LANES: u32> Vector<T, LANES> {
         unsafe { Self::of_tile(at, width, 0) }
     }
 
-    /// As [`new`](Self::new), with this lane's column of a tile.
+    /// As [`new`](Self::new), but the lanes have the columns of a tile.
     ///
     /// # Safety
     /// As there.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn of_tile(at: *const T, width: u32, tile: u32) -> Self {
-        let column = tile * LANES + warp::lane_id() % LANES;
-        // SAFETY: the column exists.
-        let own = if column < width { unsafe { mem::load_readonly(at.add(column as usize)) } } else { T::ZERO };
+        let column = (tile * LANES + warp::lane_id() % LANES) * VECTOR as u32;
+        // SAFETY: the columns exist.
+        let own = if column < width { unsafe { load(at.add(column as usize)) } } else { [T::ZERO; VECTOR] };
         Self { at, width, own }
     }
 
-    /// This lane's part of the dot products with the first `count` of eight others of the same width, which have their elements of the first tile; of others 0.
+    /// This lane's part of the dot products with the first `count` of eight others of the same width, whose lanes have the first tile; of others 0.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
@@ -234,21 +234,21 @@ impl<T: Math, const LANES: u32> Vector<T, LANES> {
     unsafe fn products(&self, others: [Self; 8], count: u32) -> [T; 8] {
         let mut sums = [T::ZERO; 8];
         unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-            sums[K as usize] = self.own.mul_add(others[K as usize].own, T::ZERO);
+            sums[K as usize] = add_dot(self.own, others[K as usize].own, T::ZERO);
         });
-        let mut column = LANES + warp::lane_id() % LANES;
+        let mut column = (LANES + warp::lane_id() % LANES) * VECTOR as u32;
         while column < self.width {
-            // SAFETY: the column exists.
+            // SAFETY: the columns exist.
             unsafe {
-                let x = mem::load_readonly(self.at.add(column as usize));
+                let x = load::<T, VECTOR>(self.at.add(column as usize));
                 unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if K < count {
-                        let y = mem::load_readonly(others[K as usize].at.add(column as usize));
-                        sums[K as usize] = x.mul_add(y, sums[K as usize]);
+                        let y = load(others[K as usize].at.add(column as usize));
+                        sums[K as usize] = add_dot(x, y, sums[K as usize]);
                     }
                 });
             }
-            column += LANES;
+            column += LANES * VECTOR as u32;
         }
         sums
     }

@@ -2,9 +2,9 @@
 
 use cuda_std::{mem, thread, warp};
 
-use super::{Args, BLOCK_SIZE, Share, element};
+use super::{Args, BLOCK_SIZE, Share, element, tiles};
 use crate::{
-    graph_lists::{larger, max_over_lanes, negative_infinity, place, shift},
+    graph_lists::{add_scaled, each, larger, load, max_over_lanes, negative_infinity, place, shift, store},
     lanes::{group_mask, sum_over_lanes},
     math::Math,
     unroll::unroll,
@@ -15,17 +15,17 @@ use crate::{
 /// # Safety
 /// The rules at the head of the module.
 #[inline(always)]
-pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
+pub(super) unsafe fn forward<T: Math, const VECTOR: usize, const LANES: u32>(args: Args<T>) {
     thread::launch_bounds::<BLOCK_SIZE, 5>();
     let inputs = &args.inputs;
     let mask = group_mask::<LANES>();
     // SAFETY: the list of the share exists, its entries and their columns; the whole group is here.
     unsafe {
-        let Some(share) = inputs.share::<LANES>(inputs.width.div_ceil(LANES)) else { return };
-        let Share { list: row, piece, head, lane, .. } = share;
-        let column = share.tile * LANES + lane;
+        let tiles = tiles(inputs.width, VECTOR as u32, LANES);
+        let Some(share) = inputs.share::<VECTOR, LANES>(tiles) else { return };
+        let Share { list: row, piece, head, lane, column, .. } = share;
         let row_score = element(inputs.row_scores, row, inputs.row_scores_stride, head);
-        let (mut max, mut sum, mut out) = (negative_infinity::<T>(), T::ZERO, T::ZERO);
+        let (mut max, mut sum, mut out) = (negative_infinity::<T>(), T::ZERO, [T::ZERO; VECTOR]);
         let mut at = share.begin as usize;
         let mut left = share.length;
         while left > 0 {
@@ -44,24 +44,24 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
             let weight = if lane < count { (score - shift).exp() } else { T::ZERO };
             max = new_max;
             sum = sum.mul_add(rescale, sum_over_lanes::<T, LANES>(mask, weight));
-            out = out * rescale;
+            out = each(out, |out| out * rescale);
             let weight = weight * factor;
             let mut done = 0;
             while done < count {
                 let mut weights = [T::ZERO; 8];
-                let mut features = [T::ZERO; 8];
+                let mut features = [[T::ZERO; VECTOR]; 8];
                 unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
                     if done + K < count {
                         weights[K as usize] = warp::warp_shuffle_idx(mask, weight, done + K, LANES).0;
                         let neighbour = warp::warp_shuffle_idx(mask, neighbour, done + K, LANES).0;
                         if column < inputs.width {
-                            let column = head * inputs.width + column;
-                            features[K as usize] = element(inputs.features, neighbour, inputs.features_stride, column);
+                            let at = place(neighbour, inputs.features_stride, head * inputs.width + column);
+                            features[K as usize] = load(inputs.features.add(at));
                         }
                     }
                 });
                 unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-                    out = weights[K as usize].mul_add(features[K as usize], out);
+                    add_scaled(&mut out, weights[K as usize], features[K as usize]);
                 });
                 done += 8;
             }
@@ -71,7 +71,7 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
         if let Some(piece) = piece {
             if column < inputs.width {
                 let columns = u64::from(inputs.heads) * u64::from(inputs.width);
-                mem::store(args.out_of_pieces.add(place(piece, columns, head * inputs.width + column)), out);
+                store(args.out_of_pieces.add(place(piece, columns, head * inputs.width + column)), out);
             }
             if share.tile == 0 && lane == 0 {
                 let pair = args.sums_of_pieces.add(2 * place(piece, u64::from(inputs.heads), head));
@@ -81,8 +81,9 @@ pub(super) unsafe fn forward<T: Math, const LANES: u32>(args: Args<T>) {
             return;
         }
         if column < inputs.width {
-            let out = if share.length == 0 { T::ZERO } else { out / sum };
-            mem::store(args.out.add(place(row, args.out_stride, head * inputs.width + column)), out);
+            // A row without entries has nothing to divide.
+            let out = if share.length == 0 { out } else { each(out, |out| out / sum) };
+            store(args.out.add(place(row, args.out_stride, head * inputs.width + column)), out);
         }
         if share.tile == 0 && lane == 0 {
             mem::store(args.log_sums.add(place(row, args.log_sums_stride, head)), max + sum.ln());

@@ -16,11 +16,11 @@
 //!
 //! **Dropout**: `m[k]` is a function of the seed, the number of the entry and the head, by Philox, and computed again wherever it is needed.
 //!
-//! # Groups (`LANES` = 8)
+//! # Groups (`VECTOR` = 4, `LANES` = 8)
 //! ```text
-//! list 0, head 0, columns 0..7 of the head | head 1 | ...      group 0 | group 1 | ...; wide heads have several tiles of columns
+//! list 0, head 0, columns 0..31 of the head | head 1 | ...     group 0 | group 1 | ...; wide heads have several tiles of columns
 //! entries of the list    |0|1|2|3|4|5|6|7|8|9| ...             a lane has a score and an exponential of each chunk of 8 entries;
-//!                         chunk 0         chunk 1              then all lanes go through the chunk together, a column each
+//!                         chunk 0         chunk 1              then all lanes go through the chunk together, 4 columns each
 //! ```
 //! Long lists are divided into pieces of [`PIECE`] entries, which are the first groups of the grid. What a piece finds is stored, and put together in the order
 //! of the pieces: forward by `merge`, for each piece has its maximum, its sum, and what goes out of it, and the greatest maximum scales all of them; backward by `graph_pieces`, which adds.
@@ -32,7 +32,7 @@
 //! Every entry:
 //! 1. The rules of [`Lists`]: lists of rows, whose neighbours are columns, or in the pass over columns the reverse.
 //! 2. `args` describes live global memory: matrices of `heads` or `heads * width` elements a row, as the fields say, in rows as far apart as the
-//!    strides say.
+//!    strides say. Where `VECTOR` is not 1, it divides `width` and the strides of matrices of `heads * width` elements a row, which are aligned to vectors.
 //! 3. What is written overlaps no other array, and nothing else writes any of the arrays meanwhile.
 //! 4. Blocks have [`BLOCK_SIZE`] threads in one dimension, and the grid has [`grid_size`] blocks for [`groups`], or for [`threads`] groups of one lane.
 //! 5. The pieces are those of the lists. `merge` gets what `forward` has found with the same lists and pieces.
@@ -213,36 +213,44 @@ pub enum Operation {
 
 family! {
     "graph_attention", blocks of BLOCK_SIZE;
-    /// Which entry.
+    /// Which entry: from the fewest lanes to the most of each vector.
     pub struct Key {
         /// What it computes.
         operation: Operation,
         /// The type of the elements.
         dtype: DType,
+        /// Columns that a lane has.
+        vector: u32,
         /// Lanes of a group.
         lanes: u32,
     }
 
-    graph_attention_f32_t8(Operation::Forward, DType::F32, 8): Args<f32> => forward::<f32, 8>;
-    graph_attention_f32_t16(Operation::Forward, DType::F32, 16): Args<f32> => forward::<f32, 16>;
-    graph_attention_f32_t32(Operation::Forward, DType::F32, 32): Args<f32> => forward::<f32, 32>;
-    graph_attention_f64_t8(Operation::Forward, DType::F64, 8): Args<f64> => forward::<f64, 8>;
-    graph_attention_f64_t16(Operation::Forward, DType::F64, 16): Args<f64> => forward::<f64, 16>;
-    graph_attention_f64_t32(Operation::Forward, DType::F64, 32): Args<f64> => forward::<f64, 32>;
-    graph_attention_rows_f32_t8(Operation::Rows, DType::F32, 8): RowsArgs<f32> => over_rows::<f32, 8>;
-    graph_attention_rows_f32_t16(Operation::Rows, DType::F32, 16): RowsArgs<f32> => over_rows::<f32, 16>;
-    graph_attention_rows_f32_t32(Operation::Rows, DType::F32, 32): RowsArgs<f32> => over_rows::<f32, 32>;
-    graph_attention_rows_f64_t8(Operation::Rows, DType::F64, 8): RowsArgs<f64> => over_rows::<f64, 8>;
-    graph_attention_rows_f64_t16(Operation::Rows, DType::F64, 16): RowsArgs<f64> => over_rows::<f64, 16>;
-    graph_attention_rows_f64_t32(Operation::Rows, DType::F64, 32): RowsArgs<f64> => over_rows::<f64, 32>;
-    graph_attention_columns_f32_t8(Operation::Columns, DType::F32, 8): ColumnsArgs<f32> => over_columns::<f32, 8>;
-    graph_attention_columns_f32_t16(Operation::Columns, DType::F32, 16): ColumnsArgs<f32> => over_columns::<f32, 16>;
-    graph_attention_columns_f32_t32(Operation::Columns, DType::F32, 32): ColumnsArgs<f32> => over_columns::<f32, 32>;
-    graph_attention_columns_f64_t8(Operation::Columns, DType::F64, 8): ColumnsArgs<f64> => over_columns::<f64, 8>;
-    graph_attention_columns_f64_t16(Operation::Columns, DType::F64, 16): ColumnsArgs<f64> => over_columns::<f64, 16>;
-    graph_attention_columns_f64_t32(Operation::Columns, DType::F64, 32): ColumnsArgs<f64> => over_columns::<f64, 32>;
-    graph_attention_merge_f32(Operation::Merge, DType::F32, 1): MergeArgs<f32> => merge::<f32>;
-    graph_attention_merge_f64(Operation::Merge, DType::F64, 1): MergeArgs<f64> => merge::<f64>;
+    graph_attention_f32_v1_t8(Operation::Forward, DType::F32, 1, 8): Args<f32> => forward::<f32, 1, 8>;
+    graph_attention_f32_v1_t32(Operation::Forward, DType::F32, 1, 32): Args<f32> => forward::<f32, 1, 32>;
+    graph_attention_f32_v4_t8(Operation::Forward, DType::F32, 4, 8): Args<f32> => forward::<f32, 4, 8>;
+    graph_attention_f32_v4_t16(Operation::Forward, DType::F32, 4, 16): Args<f32> => forward::<f32, 4, 16>;
+    graph_attention_f64_v1_t8(Operation::Forward, DType::F64, 1, 8): Args<f64> => forward::<f64, 1, 8>;
+    graph_attention_f64_v1_t32(Operation::Forward, DType::F64, 1, 32): Args<f64> => forward::<f64, 1, 32>;
+    graph_attention_rows_f32_v1_t8(Operation::Rows, DType::F32, 1, 8): RowsArgs<f32> => over_rows::<f32, 1, 8>;
+    graph_attention_rows_f32_v1_t32(Operation::Rows, DType::F32, 1, 32): RowsArgs<f32> => over_rows::<f32, 1, 32>;
+    graph_attention_rows_f32_v4_t8(Operation::Rows, DType::F32, 4, 8): RowsArgs<f32> => over_rows::<f32, 4, 8>;
+    graph_attention_rows_f32_v4_t16(Operation::Rows, DType::F32, 4, 16): RowsArgs<f32> => over_rows::<f32, 4, 16>;
+    graph_attention_rows_f64_v1_t8(Operation::Rows, DType::F64, 1, 8): RowsArgs<f64> => over_rows::<f64, 1, 8>;
+    graph_attention_rows_f64_v1_t32(Operation::Rows, DType::F64, 1, 32): RowsArgs<f64> => over_rows::<f64, 1, 32>;
+    graph_attention_columns_f32_v1_t8(Operation::Columns, DType::F32, 1, 8): ColumnsArgs<f32> => over_columns::<f32, 1, 8>;
+    graph_attention_columns_f32_v1_t32(Operation::Columns, DType::F32, 1, 32): ColumnsArgs<f32> => over_columns::<f32, 1, 32>;
+    graph_attention_columns_f32_v4_t8(Operation::Columns, DType::F32, 4, 8): ColumnsArgs<f32> => over_columns::<f32, 4, 8>;
+    graph_attention_columns_f32_v4_t16(Operation::Columns, DType::F32, 4, 16): ColumnsArgs<f32> => over_columns::<f32, 4, 16>;
+    graph_attention_columns_f64_v1_t8(Operation::Columns, DType::F64, 1, 8): ColumnsArgs<f64> => over_columns::<f64, 1, 8>;
+    graph_attention_columns_f64_v1_t32(Operation::Columns, DType::F64, 1, 32): ColumnsArgs<f64> => over_columns::<f64, 1, 32>;
+    graph_attention_merge_f32(Operation::Merge, DType::F32, 1, 1): MergeArgs<f32> => merge::<f32>;
+    graph_attention_merge_f64(Operation::Merge, DType::F64, 1, 1): MergeArgs<f64> => merge::<f64>;
+}
+
+/// Tiles of the columns of a head, for groups of `lanes` lanes with `vector` columns each.
+#[must_use]
+pub const fn tiles(width: u32, vector: u32, lanes: u32) -> u32 {
+    width.div_ceil(vector * lanes)
 }
 
 /// Groups for so many lists, pieces, heads and tiles of columns of a head.
@@ -276,6 +284,8 @@ struct Share {
     head: u32,
     tile: u32,
     lane: u32,
+    /// The first column of the lane in the head.
+    column: u32,
     begin: u32,
     length: u32,
 }
@@ -286,14 +296,15 @@ impl<T: Math> Inputs<T> {
     /// # Safety
     /// The rules at the head of this module.
     #[inline(always)]
-    unsafe fn share<const LANES: u32>(&self, tiles: u32) -> Option<Share> {
-        const { assert!(LANES >= 4 && WARP_SIZE.is_multiple_of(LANES)) }
+    unsafe fn share<const VECTOR: usize, const LANES: u32>(&self, tiles: u32) -> Option<Share> {
+        const { assert!(VECTOR * size_of::<T>() <= 16 && LANES >= 8 && WARP_SIZE.is_multiple_of(LANES)) }
         let group = group_index::<BLOCK_SIZE>(LANES);
         let (rest, tile) = part_of(group, tiles);
         let (number, head) = part_of(rest, self.heads);
         // SAFETY: the caller's promise.
         let (piece, list, begin, length) = unsafe { self.pieces.part(&self.lists, number)? };
-        Some(Share { list, piece, head, tile, lane: warp::lane_id() % LANES, begin, length })
+        let lane = warp::lane_id() % LANES;
+        Some(Share { list, piece, head, tile, lane, column: (tile * LANES + lane) * VECTOR as u32, begin, length })
     }
 
     /// `leaky_relu(sum)`, and its derivative.
