@@ -206,14 +206,8 @@ impl Benchmark {
 
     /// Whether its report can be written as a page with plots.
     fn has_page(&self) -> bool {
-        match self {
-            Self::Spmv(_) | Self::Spmm(_) | Self::Graphs(_) | Self::Gemm(_) | Self::Cg(_) | Self::Vector(_) => true,
-            Self::Clock(_) | Self::FirstUse(_) | Self::Formats(_) => true,
-            Self::Spgemm(_) | Self::Trsv(_) | Self::Learning(_) | Self::Amg(_) | Self::Many(_) | Self::Orders(_) => {
-                false
-            }
-            Self::Scaling(_) | Self::Solvers(_) | Self::Sort(_) | Self::Matrix(_) => false,
-        }
+        matches!(self, Self::Spmv(_) | Self::Spmm(_) | Self::Graphs(_) | Self::Gemm(_) | Self::Cg(_) | Self::Formats(_))
+            || matches!(self, Self::Vector(_) | Self::Clock(_) | Self::FirstUse(_))
     }
 
     fn basics(&self) -> &Basics {

@@ -123,6 +123,8 @@ fn exit_status_tells_the_kind_of_failure() {
     assert!(status == 1 && text.contains("Cargo.toml:1: "), "{status}: {text}");
     let (status, text) = failure(&["compare", "no/such.json", "no/such.json"]);
     assert!(status == 1 && text.contains("no/such.json: "), "{status}: {text}");
+    let (status, text) = failure(&["trsv", "gen:poisson2d:9", "--device", "cpu", "--html", "no/such/page.html"]);
+    assert!(status == 1 && text.contains("--html: this benchmark has no page"), "{status}: {text}");
     assert_eq!(failure(&["spmv", "gen:poisson2d:9", "--repeat", "29"]).0, 2);
     let (status, text) = failure(&["spmv", "gen:poisson2d:9", "--device", "cuda:77"]);
     assert!(status == 4 && text.contains("CUDA device 77"), "{status}: {text}");
