@@ -126,9 +126,9 @@ fn sddmm<T: Scalar>(device: &Device) {
     }
 }
 
-/// All shapes for small matrices, and one of each number of lanes for others.
+/// All shapes for small matrices, and for others one of each number of lanes and columns of a lane.
 fn shapes<T: Scalar>(matrix: &CsrMatrix<T>) -> &'static [(usize, usize)] {
-    if matrix.nnz() <= 200 { &SHAPES } else { &[(2, 8), (1, 12), (1, 33)] }
+    if matrix.nnz() <= 200 { &SHAPES } else { &[(2, 8), (1, 12), (1, 33), (1, 36)] }
 }
 
 /// A dense matrix of `cols` columns, also without rows.
@@ -396,23 +396,25 @@ fn extremum_gradients<T: Scalar>(device: &Device) {
 /// Whatever the order of threads, and in every run.
 fn same_input_same_bits(device: &Device) {
     let matrix = matrices::uneven::<f32>();
-    let numbers = Numbers::new(&matrix, 2, 9);
-    let options = Attention::default().dropout(0.3, 5);
-    let on = |device: &Device| {
-        let graph = device.upload(&matrix).unwrap().adjacency().unwrap();
-        let mut results = attention_on::<f32>(device, &graph, &numbers, (2, 9), &options).to_vec();
-        let x = device.upload_dense((45, 18), &narrowed::<f32>(&numbers.d_out)).unwrap();
-        let y = device.upload_dense((60, 18), &narrowed::<f32>(&numbers.features)).unwrap();
-        let (mut values, mut softmax) = (unread(device, graph.nnz(), 2), unread(device, graph.nnz(), 2));
-        graph.sddmm(1.0, &x, &y, 0.0, &mut values).unwrap();
-        graph.edge_softmax(&values, &mut softmax).unwrap();
-        let mut sums = unread(device, 60, 18);
-        graph.spmm_transposed(1.0, &softmax, &x, 0.0, &mut sums).unwrap();
-        results.extend([&values, &softmax, &sums].map(|matrix| matrix.to_vec().unwrap()));
-        results.concat().iter().map(|value| value.to_bits()).collect::<Vec<_>>()
-    };
-    let again = if device.to_string() == "cpu" { Device::cpu() } else { Device::emulated(99) };
-    assert_eq!(on(device), on(&again));
+    for width in [8, 9, 12, 36] {
+        let (numbers, cols) = (Numbers::new(&matrix, 2, width), 2 * width);
+        let options = Attention::default().dropout(0.3, 5);
+        let on = |device: &Device| {
+            let graph = device.upload(&matrix).unwrap().adjacency().unwrap();
+            let mut results = attention_on::<f32>(device, &graph, &numbers, (2, width), &options).to_vec();
+            let x = device.upload_dense((45, cols), &narrowed::<f32>(&numbers.d_out)).unwrap();
+            let y = device.upload_dense((60, cols), &narrowed::<f32>(&numbers.features)).unwrap();
+            let (mut values, mut softmax) = (unread(device, graph.nnz(), 2), unread(device, graph.nnz(), 2));
+            graph.sddmm(1.0, &x, &y, 0.0, &mut values).unwrap();
+            graph.edge_softmax(&values, &mut softmax).unwrap();
+            let mut sums = unread(device, 60, cols);
+            graph.spmm_transposed(1.0, &softmax, &x, 0.0, &mut sums).unwrap();
+            results.extend([&values, &softmax, &sums].map(|matrix| matrix.to_vec().unwrap()));
+            results.concat().iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+        };
+        let again = if device.to_string() == "cpu" { Device::cpu() } else { Device::emulated(99) };
+        assert_eq!(on(device), on(&again), "heads of {width}");
+    }
 }
 
 /// In every format, edges are numbered as the entries of the CSR matrix.
