@@ -19,14 +19,14 @@
 //! Numbers are kept on the device, so that a graph of launches can be repeated.
 //!
 //! # Faults
-//! A thread that waits looks, now and then, for the host's wish to end, and counts its looks: see [`Link::patience`]. It then marks the window as
+//! A thread that waits looks, now and then, at the mark and for the host's wish to end, and counts its looks: see [`Link::patience`]. It then marks the window as
 //! failed, tells the host whom it has waited for, and does not wait again; nor does any later launch.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::{
     atomic::{atomic_load_u64_system, atomic_store_u64_system},
-    mem,
+    mem, thread,
 };
 
 use crate::{args::args, unroll::unroll};
@@ -34,8 +34,12 @@ use crate::{args::args, unroll::unroll};
 /// Words of a chunk.
 pub const CHUNK_WORDS: u32 = 1024;
 
-/// Looks of a thread between two that the host's wish is looked up at.
+/// Looks of a thread between two at the mark of its window.
 const LOOKS: u64 = 64;
+
+/// Looks between two at the host's wish, except in the first thread of a block. That lies beyond the bus: where all threads of an exchange
+/// look there at the same time, each waits for most of a millisecond.
+const LOOKS_AT_HOST: u64 = 1 << 16;
 
 /// Places in [`Link::flags`].
 pub mod flag {
@@ -179,7 +183,7 @@ impl Link {
             while !is_it(found) && *is_alive {
                 found = atomic_load_u64_system(word, Relaxed);
                 looks += 1;
-                if looks % LOOKS == 0 && (looks >= self.patience || self.is_to_end()) {
+                if looks % LOOKS == 0 && (looks >= self.patience || self.is_to_end(looks)) {
                     self.give_up(rank);
                     *is_alive = false;
                 }
@@ -188,11 +192,12 @@ impl Link {
         }
     }
 
-    /// Whether to wait no longer.
+    /// Whether to wait no longer, after so many looks.
     #[inline(always)]
-    unsafe fn is_to_end(&self) -> bool {
+    unsafe fn is_to_end(&self, looks: u64) -> bool {
+        let asks_host = thread::thread_idx_x() == 0 || looks % LOOKS_AT_HOST == 0;
         // SAFETY: the caller's promise.
-        unsafe { atomic_load_u64_system(self.flag(flag::END), Relaxed) != 0 || !self.is_alive() }
+        unsafe { !self.is_alive() || asks_host && atomic_load_u64_system(self.flag(flag::END), Relaxed) != 0 }
     }
 
     #[inline(always)]
