@@ -154,6 +154,7 @@ impl<T: DeviceValue> Atomic<'_, T> {
     }
 
     /// Counts the operation. If it has changed nothing, the thread may be waiting for another: others run first.
+    #[inline(always)]
     fn count(&self, changed: bool) {
         let block = self.thread.block();
         block.stats.borrow_mut().atomics += 1;

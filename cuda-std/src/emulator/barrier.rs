@@ -30,7 +30,15 @@ pub(super) struct Barrier {
 
 impl Thread {
     /// Waits at a barrier for `count` threads, or for all live ones of the block.
+    #[inline(always)]
     pub(super) fn barrier(&self, id: u32, count: Option<u32>, place: Place) {
+        if !self.arrive_to_wait(id, count, place) {
+            self.wait(State::AtBarrier(place));
+        }
+    }
+
+    /// Comes to a barrier to wait there. Whether it is the last: then the others go on.
+    fn arrive_to_wait(&self, id: u32, count: Option<u32>, place: Place) -> bool {
         let (block, warp) = (self.block(), self.warp());
         block.stats.borrow_mut().barriers += 1;
         if id >= 16 || count.is_some_and(|count| count == 0 || count % 32 != 0) {
@@ -64,11 +72,11 @@ impl Thread {
         warp.at_barrier.set(warp.at_barrier.get() + 1);
         barrier.count.set(count);
         barrier.waiting.borrow_mut().push(self.linear);
-        if block.barrier_is_complete(barrier, self) {
+        let is_complete = block.barrier_is_complete(barrier, self);
+        if is_complete {
             block.release(barrier, Some(self.linear), place);
-        } else {
-            self.wait(State::AtBarrier(place));
         }
+        is_complete
     }
 
     /// Counts for a barrier of `count` threads, without waiting.

@@ -75,14 +75,17 @@ impl Block {
         next_random(&self.random)
     }
 
-    /// The next thread to run: the one that waits longest, or with a seed any.
+    /// The next thread to run: the one that waits longest, or with a seed any, whose place the former takes.
     fn next_ready(&self) -> Option<u32> {
         let mut ready = self.ready.borrow_mut();
-        if self.launch.seed != 0 && ready.len() > 1 {
-            let pick = self.random() as usize % ready.len();
-            ready.swap(0, pick);
+        let first = ready.pop_front()?;
+        if self.launch.seed != 0 && !ready.is_empty() {
+            let pick = self.random() as usize % (ready.len() + 1);
+            if let Some(picked) = pick.checked_sub(1).and_then(|behind| ready.get_mut(behind)) {
+                return Some(core::mem::replace(picked, first));
+            }
         }
-        ready.pop_front()
+        Some(first)
     }
 }
 
@@ -175,6 +178,7 @@ impl BlockRunner {
         self.block.idle_spins.get() > 1000 * self.block.threads.len() as u64 + 100_000
     }
 
+    #[inline(always)]
     fn resume(&mut self, thread: u32) {
         CURRENT.set(&raw const self.block.threads[thread as usize]);
         self.workers[thread as usize].resume();

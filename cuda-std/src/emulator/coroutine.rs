@@ -1,8 +1,14 @@
 //! Stacks for GPU threads. A worker runs one thread after another; workers are kept between blocks and launches.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use corosensei::{Coroutine, CoroutineResult, Yielder, stack::DefaultStack};
+use corosensei::{
+    Coroutine, CoroutineResult, Yielder,
+    stack::{DefaultStack, Stack, StackPointer},
+};
 
 use super::thread;
 
@@ -10,16 +16,49 @@ use super::thread;
 /// nothing, and a guard page ends each stack.
 const STACK_BYTES: usize = 256 << 10;
 
+/// How far apart stacks begin in their pages, and how many different beginnings there are. What threads of a block use of their stacks
+/// would otherwise lie at the same places of its pages for all, where a CPU's caches hold a dozen at most.
+const STAGGER_BYTES: usize = 192;
+const STAGGERS: usize = 64;
+
+/// A stack that begins below its top.
+struct StaggeredStack {
+    stack: DefaultStack,
+    unused: usize,
+}
+
+// SAFETY: the stack has a guard page, and far more than the unused bytes, whose number keeps the alignment.
+unsafe impl Stack for StaggeredStack {
+    fn base(&self) -> StackPointer {
+        let base = self.stack.base().get() - self.unused;
+        StackPointer::new(base).unwrap_or_else(|| self.stack.base())
+    }
+    fn limit(&self) -> StackPointer {
+        self.stack.limit()
+    }
+    #[cfg(windows)]
+    fn teb_fields(&self) -> corosensei::stack::StackTebFields {
+        self.stack.teb_fields()
+    }
+    #[cfg(windows)]
+    fn update_teb_fields(&mut self, stack_limit: usize, guaranteed_stack_bytes: usize) {
+        self.stack.update_teb_fields(stack_limit, guaranteed_stack_bytes);
+    }
+}
+
 /// Where a running GPU thread hands back control.
 pub(super) type Suspender = Yielder<(), ()>;
 
 /// A coroutine that runs GPU threads for ever: each resumption from outside a thread starts the thread that
 /// [`thread::run_current_thread`] finds, and each end of a thread suspends.
-pub(super) struct Worker(Coroutine<(), (), ()>);
+pub(super) struct Worker(Coroutine<(), (), (), StaggeredStack>);
 
 impl Worker {
     fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
         let stack = DefaultStack::new(STACK_BYTES).expect("memory for the stack of an emulated thread");
+        let unused = STAGGER_BYTES * (MADE.fetch_add(1, Ordering::Relaxed) % STAGGERS);
+        let stack = StaggeredStack { stack, unused };
         Self(Coroutine::with_stack(stack, |suspender: &Suspender, ()| {
             loop {
                 thread::run_current_thread(suspender);
@@ -29,6 +68,7 @@ impl Worker {
     }
 
     /// Runs the thread until it waits or ends.
+    #[inline(always)]
     pub(super) fn resume(&mut self) {
         match self.0.resume(()) {
             CoroutineResult::Yield(()) => {}

@@ -98,6 +98,15 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
+    /// Of a thread that has not begun.
+    pub(super) fn forget(&mut self) {
+        if !self.known.is_empty() {
+            self.known = Arc::default();
+        }
+        self.pending.0.clear();
+        self.fenced = None;
+    }
+
     /// Learns that what the thread did before `time` has happened.
     pub(super) fn learn_of_thread(&mut self, block: u32, thread: u32, time: u32) {
         Arc::make_mut(&mut self.known).0.entry(block).or_default().learn_of_thread(thread, time);

@@ -48,25 +48,28 @@ impl State {
     }
 }
 
-/// One GPU thread.
+/// One GPU thread. What each wait and each warp operation touches comes first, in one cache line.
+#[repr(C, align(64))]
 pub(super) struct Thread {
-    /// Its number in the block, first axis fastest.
-    pub(super) linear: u32,
-    pub(super) index: [u32; 3],
-    pub(super) lane: u32,
-    pub(super) state: Cell<State>,
-    /// Its own time: advances whenever it comes out of a barrier.
-    pub(super) clock: Cell<u32>,
-    /// For each lane of its warp, the time before which everything is known to have happened.
-    pub(super) lanes_seen: [Cell<u32>; 32],
+    block: Cell<*const Block>,
+    suspender: Cell<*const Suspender>,
     /// What it brings to a warp operation, and what it gets from it: words, or parts of matrices.
     pub(super) input: Cell<u64>,
+    pub(super) output: Cell<(u64, bool)>,
     pub(super) operand: Cell<u32>,
     pub(super) width: Cell<u32>,
-    pub(super) output: Cell<(u64, bool)>,
-    pub(super) fragments: Cell<Fragments>,
+    /// Its number in the block, first axis fastest.
+    pub(super) linear: u32,
+    pub(super) lane: u32,
+    /// Its own time: advances whenever it comes out of a barrier.
+    pub(super) clock: Cell<u32>,
+    pub(super) index: [u32; 3],
+    pub(super) state: Cell<State>,
     /// What it knows through atomics.
     pub(super) knowledge: RefCell<Knowledge>,
+    /// For each lane of its warp, the time before which everything is known to have happened.
+    pub(super) lanes_seen: [Cell<u32>; 32],
+    pub(super) fragments: Cell<Fragments>,
     /// Where it last read an older value of an atomic than the newest.
     pub(super) older_value: Cell<Option<Place>>,
     /// What it copies to shared memory meanwhile.
@@ -75,12 +78,15 @@ pub(super) struct Thread {
     pub(super) stores: Cell<Stores>,
     /// What it brings to the products of its warpgroup, and what it gets from them.
     pub(super) sums: Cell<Sums>,
-    block: Cell<*const Block>,
-    suspender: Cell<*const Suspender>,
 }
 
 /// What unwinds a thread of a launch that has its finding.
 struct Stop;
+
+#[cold]
+fn stop() -> ! {
+    resume_unwind(Box::new(Stop))
+}
 
 thread_local! {
     /// The GPU thread that runs on this CPU thread.
@@ -157,7 +163,7 @@ impl Thread {
         self.state.set(State::NotStarted);
         self.clock.set(1);
         self.lanes_seen.iter().for_each(|seen| seen.set(0));
-        self.knowledge.take();
+        self.knowledge.borrow_mut().forget();
         self.older_value.set(None);
         self.copies.take();
         self.stores.take();
@@ -220,21 +226,26 @@ impl Thread {
     ) -> ! {
         let place = self.place(Some(location));
         self.block().report(Finding { place, memory, other, ..self.finding(kind, message) });
-        resume_unwind(Box::new(Stop))
+        stop()
     }
 
     /// Lets other threads run until someone wakes this one.
+    ///
+    /// Inlined, like all between it and a kernel: a CPU guesses where a function returns to from the calls before, and on another stack each
+    /// of these guesses is wrong.
+    #[inline(always)]
     pub(super) fn wait(&self, state: State) {
         self.state.set(state);
         // SAFETY: the suspender lives as long as the worker that runs this thread.
         unsafe { (*self.suspender.get()).suspend(()) };
         self.state.set(State::Running);
         if self.block().stopping.get() {
-            resume_unwind(Box::new(Stop));
+            stop();
         }
     }
 
     /// Lets other threads run once, after an atomic that changed nothing: it may be waiting for them.
+    #[inline(always)]
     pub(super) fn spin(&self, location: Place) {
         let block = self.block();
         block.idle_spins.set(block.idle_spins.get() + 1);

@@ -73,7 +73,16 @@ pub(super) fn same_place(a: Place, b: Place) -> bool {
 
 impl Thread {
     /// Takes part in a warp operation: waits for the other lanes, and returns this lane's result.
+    #[inline(always)]
     pub(super) fn warp_operation(&self, operation: WarpOperation, mask: u32, input: u64, place: Place) -> (u64, bool) {
+        if !self.arrive_at_warp_operation(operation, mask, input, place) {
+            self.wait(State::AtWarpOperation(place));
+        }
+        self.output.get()
+    }
+
+    /// Brings `input` to a warp operation. Whether this lane came last: then all have their results, and the others go on.
+    fn arrive_at_warp_operation(&self, operation: WarpOperation, mask: u32, input: u64, place: Place) -> bool {
         let warp = self.warp();
         let me = 1 << self.lane;
         self.block().stats.borrow_mut().warp_operations += 1;
@@ -105,9 +114,7 @@ impl Thread {
         });
         groups[number].arrived |= me;
         if groups[number].arrived != mask {
-            drop(groups);
-            self.wait(State::AtWarpOperation(place));
-            return self.output.get();
+            return false;
         }
         groups.swap_remove(number);
         drop(groups);
@@ -115,7 +122,7 @@ impl Thread {
         for lane in bits(mask & !me) {
             self.block().wake(self.linear - self.lane + lane);
         }
-        self.output.get()
+        true
     }
 
     /// What is left to do for a thread that exits: no lane may be waiting for it.
