@@ -82,7 +82,7 @@ pub(super) unsafe fn product<H: Half, const WEIGHTED: bool, const LANES: u32>(ar
 pub(super) fn means(mut sums: [f32; VECTOR], entries: u32) -> [f32; VECTOR] {
     let entries = entries.max(1) as f32;
     unroll!(K in [0, 1, 2, 3, 4, 5, 6, 7] {
-        sums[K as usize] = sums[K as usize] / entries;
+        sums[K as usize] /= entries;
     });
     sums
 }
