@@ -7,13 +7,13 @@
 use crate::{
     Amg, Attention, AttentionGradients, AttentionInputs, BlockCg, BlockJacobi, BlockSize, BsrMatrix, Cg, Chebyshev,
     CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, DeviceVec, DiaMatrix, Diagonal,
-    Element, EllMatrix, Factor, Format, Fsai, GemmOptions, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset,
+    Element, EllMatrix, Factor, Format, Fsai, GemmOptions, Half, HostMatrix, HybMatrix, Ilu, Jacobi, Map, Offset,
     Preconditioner, Reduce, Result, Scalar, Solver, SortKey, SpgemmOptions, SpgemmPlan, SpmmOptions, SpmvOptions,
-    Tolerance, Triangle, TriangularSolver, TriangularSweeps, Weights, Zip,
+    Tolerance, Triangle, TriangularSolver, TriangularSweeps, Weights, Zip, bf16,
     distributed::{
         self, Communicator, DistributedAmg, DistributedCg, DistributedDense, DistributedMatrix, DistributedVec,
     },
-    gemm_autotune, gemm_choice, gemm_with,
+    f16, gemm_autotune, gemm_choice, gemm_with,
     learning::{self, Adam, Dropout, Labels, StepCounter},
 };
 
@@ -21,6 +21,8 @@ use crate::{
 pub fn instances(device: &Device) -> Result<()> {
     of::<f32>(device)?;
     of::<f64>(device)?;
+    halves::<bf16>(device)?;
+    halves::<f16>(device)?;
     algorithms::<u32>(device)?;
     algorithms::<u64>(device)
 }
@@ -194,6 +196,17 @@ fn graphs<T: Scalar>(a: &DeviceMatrix<T>, one: T, c: &mut DeviceDense<T>) -> Res
     let (row_scores, col_scores) = (of_rows.view_mut(), of_cols.view_mut());
     let gradients = AttentionGradients { row_scores, col_scores, features: c.view_mut() };
     graph.attention_backward(&Attention::default(), inputs, &b, &b, &b, gradients)
+}
+
+fn halves<H: Half>(device: &Device) -> Result<()> {
+    let graph = device.upload(&CsrMatrix::<f32>::try_from(&CooMatrix::new(0, 0)?)?)?.adjacency()?;
+    let (mut half, mut dense) = (device.upload_half::<H>((0, 0), &[])?, device.zeros_dense((0, 0))?);
+    half.cast_from(&dense)?;
+    half.cast_to(&mut dense)?;
+    let mut result = device.zeros_half((0, 0))?;
+    graph.spmm_half(Reduce::Sum, None, &half, &mut result)?;
+    graph.spmm_half_transposed(Reduce::Sum, None, &half, &mut result)?;
+    half.to_vec().map(|_| ())
 }
 
 fn solvers<T: Scalar>(a: &DeviceMatrix<T>, x: &mut DeviceVec<T>) -> Result<()> {

@@ -29,7 +29,8 @@
 //!   [`SpmvOptions`] overrides the choice of format and kernel, or makes it by timing.
 //! - [`DeviceMatrix::spmm`] multiplies by a dense matrix, a [`DeviceDense`] in any [`DenseLayout`].
 //!   [`DeviceMatrix::spmm_reduce`] computes the mean, maximum or minimum over neighbours instead of the sum.
-//! - [`Adjacency`] has the operations of graph networks on values of edges, such as attention, and their gradients.
+//! - [`Adjacency`] has the operations of graph networks on values of edges, such as attention, and their gradients. A [`HalfDense`] stores features
+//!   in 16 bits.
 //! - [`gemm`] multiplies dense matrices, row-major or column-major; [`gemm_with`] uses the kernel chosen by [`GemmOptions`], and
 //!   [`gemm_autotune`] finds the fastest one.
 //! - [`DeviceVec`] and its slices ([`DeviceSlice`], [`DeviceSliceMut`]) have elementwise operations, reductions and random numbers.
@@ -111,7 +112,7 @@ pub use cudarc;
 /// The crate cust, in the version whose types this API uses.
 #[cfg(feature = "cust")]
 pub use cust;
-pub use dense::{DenseLayout, DenseMut, DenseRef, DeviceDense, Order};
+pub use dense::{DenseLayout, DenseMut, DenseRef, DeviceDense, Half, HalfDense, Order};
 pub use device::{
     CudaInfo, Device, DeviceInfo, DeviceSlice, DeviceSliceMut, DeviceVec, Graph, Kernel, Launch, PinnedVec,
 };
@@ -125,6 +126,8 @@ pub use formats::{
 };
 pub use gemm::{GemmOptions, gemm, gemm_autotune, gemm_choice, gemm_with};
 pub use graph::{Adjacency, Attention, AttentionGradients, AttentionInputs};
+/// Numbers of 16 bits, of the crate `half`.
+pub use half::{bf16, f16};
 #[cfg(feature = "cust")]
 pub use interop::{KernelArgs, cust_module};
 pub use kernel_choice::KernelChoice;

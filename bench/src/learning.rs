@@ -2,6 +2,7 @@
 
 mod examples;
 mod gat;
+mod half;
 mod operations;
 mod power_law;
 mod report;
@@ -52,10 +53,11 @@ pub(super) const BENCHMARK: Benchmark<'_> = Benchmark {
     baselines: &[Baseline::Cusparse],
     dtypes: &[DTypeName::F32],
     product: "SDDMM: values[e] = dot(X[i], Y[j]) for each entry e in row i and column j, with k columns in X and Y. Then operations on the edges of a \
-        power-law graph (R-MAT, made symmetric, with loops), in 8 heads of 32 features, and steps of training: forward, backward, new weights",
+        power-law graph (R-MAT, made symmetric, with loops), in 8 heads of 32 features, sums over neighbours in f32 and in 16 bits, and steps of training: forward, backward, new weights",
     figures: "Where so many samples would take more than 0.15 s, fewer are timed, but at least 5. GB/s count the bytes that SDDMM must move at least; \
         ratios are cuSPARSE's time, by the fastest layout of its dense matrices, over ours. GATConv has a projection from 128 columns, scores and attention; its backward \
-        pass gives the gradients of all weights. Operations and steps are on one set of buffers. Their errors are relative to the CPU's results in f64, in the 2-norm; \
+        pass gives the gradients of all weights. Operations and steps are on one set of buffers. Their errors are relative to the CPU's results in f64, in the 2-norm, \
+        those of sums in 16 bits from features in 16 bits; \
         MB are the most that a network has at once, its graph and features included.",
 };
 
@@ -110,6 +112,7 @@ impl Options {
             Part::PowerLaw(vertices) => {
                 let (name, data) = (part.name(), power_law(*vertices).map_err(failed)?);
                 let mut measured = operations::<f32>(session, &data, &name)?;
+                measured.extend(half::sums(session, &data, &name)?);
                 let (gcn, gat) = (("GCN, 3 x 256", &[256, 256][..]), ("GAT, 8 x 32", (8, 32)));
                 measured.extend(networks::<f32>(session, &data, &name, gcn, gat)?);
                 measured

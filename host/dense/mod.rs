@@ -1,6 +1,7 @@
 //! Dense matrices on a device.
 
 mod copy;
+mod half;
 mod layout;
 mod rows;
 mod scaled;
@@ -8,6 +9,7 @@ mod view;
 
 use std::ops::RangeBounds;
 
+pub use self::half::{Half, HalfDense};
 pub use layout::{DenseLayout, Order};
 pub(crate) use rows::{Rows, RowsMut, in_rows, write_rows};
 pub(crate) use scaled::scaled;

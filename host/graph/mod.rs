@@ -3,6 +3,7 @@
 mod attention;
 mod cpu;
 mod edge_softmax;
+mod half;
 mod pieces;
 mod sddmm;
 mod spmm;

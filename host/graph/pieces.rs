@@ -51,6 +51,11 @@ impl Pieces {
         self.lists.len()
     }
 
+    /// Returns the number of lists that have pieces.
+    pub(super) fn long_lists(&self) -> usize {
+        self.firsts.len()
+    }
+
     /// Returns the blocks of a launch that has a thread for each of so many columns of every long list.
     pub(super) fn blocks(&self, columns: usize) -> Result<u32> {
         blocks(threads(self.firsts.len() as u32, narrow(columns)?), 1)

@@ -9,6 +9,7 @@
 //! The macros [`args!`], [`family!`] and [`unroll!`] and the modules that families share serve other crates of kernels too, which depend on
 //! this one and on `cuda_std`.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+#![cfg_attr(kernel_family = "half_precision", feature(f16))]
 // No family uses all that families share.
 #![cfg_attr(target_arch = "nvptx64", allow(dead_code, unreachable_pub))]
 
@@ -219,6 +220,7 @@ pub mod graph_attention;
     kernel_family = "edge_softmax",
     kernel_family = "graph_attention",
     kernel_family = "graph_pieces",
+    kernel_family = "half_precision",
     kernel_family = "sddmm",
     kernel_family = "spmm_heads"
 ))]
@@ -227,6 +229,9 @@ pub mod graph_lists;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "graph_pieces"))]
 #[path = "graph/graph_pieces.rs"]
 pub mod graph_pieces;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "half_precision"))]
+#[path = "graph/half_precision/mod.rs"]
+pub mod half_precision;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "histogram"))]
 #[path = "primitives/histogram.rs"]
 pub mod histogram;
@@ -382,6 +387,7 @@ pub const FAMILIES: &[Family] = &[
     gemm_wgmma::FAMILY,
     graph_attention::FAMILY,
     graph_pieces::FAMILY,
+    half_precision::FAMILY,
     histogram::FAMILY,
     ilu::FAMILY,
     map_backward::FAMILY,

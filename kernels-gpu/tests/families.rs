@@ -3,8 +3,8 @@
 use std::{fs, path::Path};
 
 use kernels_gpu::{
-    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tf32, gemm_tiles, spmm_bsr, spmm_csr,
-    spmm_csr_reduce, spmv_bsr, spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
+    DType, FAMILIES, SOURCE_DIR, cg_csr, cg_persistent, gemm_dmma, gemm_tf32, gemm_tiles, half_precision, spmm_bsr,
+    spmm_csr, spmm_csr_reduce, spmv_bsr, spmv_csr_adaptive, spmv_csr_packed, spmv_csr_vector,
 };
 
 /// The families' files, as (name, text): a file that declares a family, and for a folder also the files beside it.
@@ -103,6 +103,20 @@ fn names_are_those_of_the_keys() {
         let (vector, lanes) = (key.tile.vector, key.tile.lanes);
         assert_eq!(key.entry().name, format!("spmm_csr_reduce_{kind}_{}_v{vector}_t{lanes}", of(key.dtype)));
     }
+    for key in half_precision::KEYS {
+        let format = match key.format {
+            half_precision::Format::Bf16 => "bf16",
+            half_precision::Format::F16 => "f16",
+        };
+        let operation = match key.operation {
+            half_precision::Operation::Product { weighted: false, lanes } => format!("t{lanes}"),
+            half_precision::Operation::Product { weighted: true, lanes } => format!("weighted_t{lanes}"),
+            half_precision::Operation::Pieces => "pieces".into(),
+            half_precision::Operation::FromF32 => "from_f32".into(),
+            half_precision::Operation::ToF32 => "to_f32".into(),
+        };
+        assert_eq!(key.entry().name, format!("half_precision_{format}_{operation}"));
+    }
     for key in gemm_tiles::KEYS {
         let order = |by_rows| if by_rows { "rows" } else { "cols" };
         let (dtype, rows, cols) = (of(key.dtype), key.tile.rows(), key.tile.cols());
@@ -134,7 +148,7 @@ fn keys_are_unique() {
     check!(cg_csr cg_mixed cg_persistent cg_steps compact csr_canonical csr_kronecker csr_merge csr_select);
     check!(bsr_to_csr bsr_values csr_to_bsr csr_to_coo csr_to_dia csr_to_ell padded_to_csr);
     check!(csr_sort_rows csr_structure csr_transpose dense_copy gemm_dmma gemm_tf32 gemm_tiles gemm_wgmma histogram matrix_diagonal matrix_scale);
-    check!(prefix_sum radix_count radix_sort run_sums spgemm_bitmap spgemm_gather spgemm_hash spgemm_rows);
+    check!(half_precision prefix_sum radix_count radix_sort run_sums spgemm_bitmap spgemm_gather spgemm_hash spgemm_rows);
     check!(spgemm_short spgemm_triple spgemm_values spmm_csr spmm_csr_reduce spmv_coo spmv_csr_adaptive spmv_csr_scatter spmv_csr_vector);
     check!(spmm_bsr spmv_bsr spmv_dia spmv_ell triplets vector_axpby vector_map vector_move vector_random vector_reduce vector_scale);
 }

@@ -31,6 +31,7 @@ const BUILT: &[&str] = &[
     "--test=formats_on_device",
     "--test=gemm",
     "--test=graph",
+    "--test=half",
     "--test=krylov",
     "--test=learning",
     "--test=least_squares",
