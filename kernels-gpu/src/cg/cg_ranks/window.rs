@@ -195,7 +195,7 @@ impl Link {
     /// Whether to wait no longer, after so many looks.
     #[inline(always)]
     unsafe fn is_to_end(&self, looks: u64) -> bool {
-        let asks_host = thread::thread_idx_x() == 0 || looks % LOOKS_AT_HOST == 0;
+        let asks_host = thread::thread_idx_x() == 0 || looks.is_multiple_of(LOOKS_AT_HOST);
         // SAFETY: the caller's promise.
         unsafe { !self.is_alive() || asks_host && atomic_load_u64_system(self.flag(flag::END), Relaxed) != 0 }
     }
