@@ -48,7 +48,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A dense matrix of [`bf16`] or [`f16`] in device memory, row-major: half the bytes of one in `f32`.
+/// A dense matrix of [`bf16`] or [`f16`](struct@f16) in device memory, row-major: half the bytes of one in `f32`.
 ///
 /// For storage: products read and write it, and add up in `f32` ([`Adjacency::spmm_half`](crate::Adjacency::spmm_half)). For other operations, cast to
 /// `f32`. `bf16` has the range of `f32` and 8 binary digits; `f16` has 11, and numbers up to 65504.
