@@ -14,7 +14,7 @@ use super::{
         model::Gat,
     },
     power_law::FEATURES,
-    report::Operation,
+    report::{Operation, error},
 };
 use crate::{pool::peak_bytes, session::Session};
 
@@ -61,8 +61,7 @@ pub(super) fn operations<T: Scalar>(session: &Session<'_>, data: &Data, graph: &
     for ((found, expected), measured) in cases().into_iter().zip(cases()).zip(&mut measured) {
         expected.1(&mut reference)?;
         let (found, expected) = (found.2(&arrays).to_vec()?, expected.2(&reference).to_vec()?);
-        let squares = found.iter().zip(&expected).map(|(x, y)| (x.to_f64() - y).powi(2)).sum::<f64>();
-        measured.error = Some((squares / expected.iter().map(|y| y * y).sum::<f64>()).sqrt());
+        measured.error = Some(error(&found, &expected));
     }
     Ok(measured)
 }

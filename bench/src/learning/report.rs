@@ -4,7 +4,7 @@ use std::fmt;
 
 use measure::{Figures, Timing, geometric_mean};
 use serde::Serialize;
-use warpsparse::Result;
+use warpsparse::{Result, Scalar};
 
 use super::{LEAST, examples::data::Data};
 use crate::{
@@ -52,6 +52,12 @@ pub(super) struct Operation {
     pub(super) most_error: f64,
     /// Of a network: before all steps, and after those that the clock took.
     pub(super) losses: Option<[f64; 2]>,
+}
+
+/// The relative error of an operation's result, in the 2-norm.
+pub(super) fn error<T: Scalar>(found: &[T], expected: &[f64]) -> f64 {
+    let squares = found.iter().zip(expected).map(|(x, y)| (x.to_f64() - y).powi(2)).sum::<f64>();
+    (squares / expected.iter().map(|y| y * y).sum::<f64>()).sqrt()
 }
 
 impl Operation {
@@ -130,6 +136,12 @@ impl Product {
             cusparse.map_or_else(none, |it| format!("{:.2}", it.ratio)),
         ]
     }
+}
+
+/// The relative error of an operation's result, in the 2-norm.
+pub(super) fn error<T: Scalar>(found: &[T], expected: &[f64]) -> f64 {
+    let squares = found.iter().zip(expected).map(|(x, y)| (x.to_f64() - y).powi(2)).sum::<f64>();
+    (squares / expected.iter().map(|y| y * y).sum::<f64>()).sqrt()
 }
 
 impl Operation {
