@@ -54,9 +54,7 @@ impl Adjacency {
         b: &HalfDense<H>,
         c: &mut HalfDense<H>,
     ) -> Result<()> {
-        self.check_half(reduce, values, (self.ncols, b), (self.nrows, c))?;
-        let sums = Sums { mean: reduce == Reduce::Mean, values, b: b.words(), c: c.words_mut() };
-        self.run_half::<H>(&self.by_rows, sums)
+        self.sums_of_halves((&self.by_rows, self.ncols), reduce, values, b, c)
     }
 
     /// Computes sums over the edges to each column: `C[j] = sum(values[k] * B[i])`, where edge `k` leads from row `i` to column `j`, the product with the
@@ -72,17 +70,17 @@ impl Adjacency {
         b: &HalfDense<H>,
         c: &mut HalfDense<H>,
     ) -> Result<()> {
-        self.check_half(reduce, values, (self.nrows, b), (self.ncols, c))?;
-        let sums = Sums { mean: reduce == Reduce::Mean, values, b: b.words(), c: c.words_mut() };
-        self.run_half::<H>(&self.by_cols, sums)
+        self.sums_of_halves((&self.by_cols, self.nrows), reduce, values, b, c)
     }
 
-    fn check_half<H: Half>(
+    /// The sums of lists whose neighbours are among so many rows.
+    fn sums_of_halves<H: Half>(
         &self,
+        (lists, rows): (&Lists, usize),
         reduce: Reduce,
         values: Option<DenseRef<'_, f32>>,
-        (b_rows, b): (usize, &HalfDense<H>),
-        (c_rows, c): (usize, &HalfDense<H>),
+        b: &HalfDense<H>,
+        c: &mut HalfDense<H>,
     ) -> Result<()> {
         if reduce.is_extremum() {
             return Err(Error::InvalidOption(format!("a {reduce:?} in half precision: there are sums and means")));
@@ -90,17 +88,13 @@ impl Adjacency {
         if let Some(values) = values {
             check!(self, "the values", (self.nnz(), 1), values)?;
         }
-        check!(self, "B", (b_rows, b.ncols()), b)?;
-        check!(self, "C", (c_rows, b.ncols()), c)
-    }
-
-    fn run_half<H: Half>(&self, lists: &Lists, sums: Sums<'_>) -> Result<()> {
-        if sums.c.nrows() == 0 || sums.c.ncols() == 0 {
+        check!(self, "B", (rows, b.ncols()), b)?;
+        check!(self, "C", (lists.len(), b.ncols()), c)?;
+        if c.nrows() == 0 || c.ncols() == 0 {
             return Ok(());
         }
-        let Sums { mean, values, b, c } = sums;
         row_major!(&self.device; ; values);
-        let sums = Sums { mean, values, b, c };
+        let sums = Sums { mean: reduce == Reduce::Mean, values, b: b.words(), c: c.words_mut() };
         if self.device.is_cpu() {
             on_cpu::<H>(lists, sums);
             return Ok(());
