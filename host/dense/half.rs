@@ -83,9 +83,12 @@ impl<H> fmt::Debug for HalfDense<H> {
     }
 }
 
-/// Words of a row of so many columns.
-fn words_of_row(ncols: usize) -> usize {
-    ncols.div_ceil(VECTOR) * (VECTOR / 2)
+/// Words of a row of so many columns, unless there are too many.
+fn words_of_row(ncols: usize) -> Result<usize> {
+    match i32::try_from(ncols) {
+        Ok(_) => Ok(ncols.div_ceil(VECTOR) * (VECTOR / 2)),
+        Err(_) => Err(Error::Unsupported(format!("a dense matrix of {ncols} columns of 16 bits"))),
+    }
 }
 
 impl Device {
@@ -94,10 +97,7 @@ impl Device {
     /// # Errors
     /// [`Unsupported`](Error::Unsupported) for 2³¹ columns and more; [`OutOfMemory`](Error::OutOfMemory); [`Driver`](Error::Driver).
     pub fn zeros_half<H: Half>(&self, (nrows, ncols): (usize, usize)) -> Result<HalfDense<H>> {
-        if i32::try_from(ncols).is_err() {
-            return Err(Error::Unsupported(format!("a dense matrix of {ncols} columns of 16 bits")));
-        }
-        Ok(HalfDense { words: self.zeros_dense((nrows, words_of_row(ncols)))?, ncols, element: PhantomData })
+        Ok(HalfDense { words: self.zeros_dense((nrows, words_of_row(ncols)?))?, ncols, element: PhantomData })
     }
 
     /// Uploads a matrix of 16-bit elements, row-major and without gaps: `device.upload_half((nrows, ncols), &values)`. Waits for the copy.
@@ -106,18 +106,15 @@ impl Device {
     /// [`LengthMismatch`](Error::LengthMismatch) unless there are `nrows * ncols` values; otherwise as [`zeros_half`](Self::zeros_half).
     pub fn upload_half<H: Half>(&self, (nrows, ncols): (usize, usize), values: &[H]) -> Result<HalfDense<H>> {
         check_length("the vector of a dense matrix", nrows.saturating_mul(ncols), values.len())?;
-        let mut matrix = self.zeros_half((nrows, ncols))?;
-        if !values.is_empty() {
-            let of_row = words_of_row(ncols);
-            let mut words = memory::zeros::<u32>(nrows.saturating_mul(of_row))?;
-            for (words, values) in words.chunks_mut(of_row).zip(values.chunks(ncols)) {
-                for (word, pair) in words.iter_mut().zip(values.chunks(2)) {
-                    *word = pair.iter().rev().fold(0, |word, value| word << 16 | u32::from(value.bits()));
-                }
+        let of_row = words_of_row(ncols)?;
+        let mut words = memory::zeros::<u32>(nrows.saturating_mul(of_row))?;
+        // Of no columns there are no words either.
+        for (words, values) in words.chunks_mut(of_row.max(1)).zip(values.chunks(ncols.max(1))) {
+            for (word, pair) in words.iter_mut().zip(values.chunks(2)) {
+                *word = pair.iter().rev().fold(0, |word, value| word << 16 | u32::from(value.bits()));
             }
-            matrix.words = self.upload_dense((nrows, of_row), &words)?;
         }
-        Ok(matrix)
+        Ok(HalfDense { words: self.upload_dense((nrows, of_row), &words)?, ncols, element: PhantomData })
     }
 }
 
@@ -147,7 +144,7 @@ impl<H: Half> HalfDense<H> {
     pub fn to_vec(&self) -> Result<Vec<H>> {
         let (words, ncols) = (self.words.to_vec()?, self.ncols);
         let mut values = memory::room(self.nrows() * ncols)?;
-        for row in words.chunks(words_of_row(ncols).max(1)) {
+        for row in words.chunks(self.words.ncols().max(1)) {
             values.extend((0..ncols).map(|column| H::with_bits((row[column / 2] >> (16 * (column % 2))) as u16)));
         }
         Ok(values)
