@@ -107,7 +107,7 @@ fn every_number<H: Reference>(device: &Device) {
     }
 }
 
-/// The middle between neighbours, which goes to the even one, and the numbers of `f32` beside it; beyond the largest, and `f32` below the least.
+/// Midpoints between neighbouring numbers round to even, and the `f32` next to them to the nearer one; also numbers beyond the largest and below the least.
 fn numbers_between<H: Reference>(device: &Device) {
     let infinity = H::nearest(f32::INFINITY).to_bits();
     let (mut numbers, mut expected) = (vec![], vec![]);
@@ -137,7 +137,7 @@ fn numbers_between<H: Reference>(device: &Device) {
         assert_eq!(found, expected, "{number:e}, whose bits are {:x}", number.to_bits());
         assert_eq!(H::nearest(*number).to_bits(), expected, "the crate half: {number:e}");
     }
-    // Every NaN of f32 that has all but one bit 0, and the largest.
+    // NaNs with one bit of the significand, each of the 23, and with all of them.
     let nans: Vec<_> =
         (0..23).map(|bit| 1 << bit).chain([0x7f_ffff]).map(|low| f32::from_bits(0xff80_0000 | low)).collect();
     assert_eq!(bits(&rounded::<H>(device, (1, 24), &nans)), [0x7fff; 24]);
@@ -189,7 +189,7 @@ fn graphs(device: &Device) -> Vec<(&'static str, CsrMatrix<f32>)> {
     all
 }
 
-/// The reduction, its name in reports, whether there are values, and whether it is of columns.
+/// The reduction, whether there are values, and whether it is of columns.
 type Kind = (Reduce, bool, bool);
 
 const KINDS: [Kind; 6] = [
