@@ -138,12 +138,6 @@ impl Product {
     }
 }
 
-/// The relative error of an operation's result, in the 2-norm.
-pub(super) fn error<T: Scalar>(found: &[T], expected: &[f64]) -> f64 {
-    let squares = found.iter().zip(expected).map(|(x, y)| (x.to_f64() - y).powi(2)).sum::<f64>();
-    (squares / expected.iter().map(|y| y * y).sum::<f64>()).sqrt()
-}
-
 impl Operation {
     fn cells(&self) -> Vec<String> {
         vec![
