@@ -25,8 +25,7 @@ pub(crate) struct EmbeddedModule {
     pub(crate) arch: u32,
     /// Whether no newer device runs it.
     only_there: bool,
-    /// Its PTX, as `cuda_builder` keeps it; if its text begins with an empty line, it is the differences from that of the module of the family for
-    /// the next older architecture.
+    /// Its PTX, as `cuda_builder` keeps it.
     ptx: &'static [u8],
     /// Its compressed machine code: a driver loads it in a millisecond, while compiling PTX takes tenths of a second.
     cubin: Option<&'static [u8]>,
@@ -35,25 +34,26 @@ pub(crate) struct EmbeddedModule {
 impl EmbeddedModule {
     /// Returns the PTX, without a NUL at the end.
     pub(crate) fn text(&self) -> String {
-        let text = text::with_registers(String::from_utf8(decompress(self.ptx)).expect("PTX is text"));
-        if !text.starts_with('\n') {
-            return text;
-        }
+        text::with_registers(std::str::from_utf8(&self.kept()).expect("PTX is text"))
+    }
+
+    /// What is kept of the PTX. Its dictionary is what is kept of that of the family for the next older architecture.
+    fn kept(&self) -> Vec<u8> {
         let older = EMBEDDED.iter().filter(|module| module.family == self.family && module.arch < self.arch);
-        let older = older.max_by_key(|module| module.arch).expect("the oldest one is whole");
-        text::whole(&text, &older.text())
+        let dictionary = older.max_by_key(|module| module.arch).map(Self::kept);
+        decompress(self.ptx, dictionary.as_deref())
     }
 
     /// Returns a function that decompresses the machine code, if a device of this major compute capability, and not a
     /// newer one, can run it.
     pub(crate) fn machine_code(&self, major: u32) -> Option<impl FnOnce() -> Vec<u8> + use<>> {
-        self.cubin.filter(|_| self.arch / 10 == major).map(|cubin| || decompress(cubin))
+        self.cubin.filter(|_| self.arch / 10 == major).map(|cubin| || decompress(cubin, None))
     }
 }
 
-fn decompress(compressed: &[u8]) -> Vec<u8> {
+fn decompress(compressed: &[u8], dictionary: Option<&[u8]>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    LzmaReader::new_mem_limit(compressed, u32::MAX, None)
+    LzmaReader::new_mem_limit(compressed, u32::MAX, dictionary)
         .and_then(|mut reader| reader.read_to_end(&mut bytes))
         .expect("the build embeds what is compressed");
     bytes

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 fn ptx(compressed: &[u8]) -> String {
     let mut kept = String::new();
     LzmaReader::new_mem_limit(compressed, u32::MAX, None).unwrap().read_to_string(&mut kept).unwrap();
-    cuda_builder::kept_text(kept)
+    cuda_builder::kept_text(&kept)
 }
 
 /// A kernel of this library, launched as if it were the user's: its PTX from the file, for the oldest GPU.

@@ -11,15 +11,14 @@ use std::{
 use crate::{
     Arch, CubinRecord, CudaBuilder, CudaBuilderError, FileRecord, KernelToolchain, Manifest, PtxInfo, faults, kept,
     sources::{SourceTree, hash_bytes, hash_sources, hash_text, read_text},
-    text::{whole, with_registers},
+    text::with_registers,
 };
 
 /// A directory of prebuilt PTX: one compressed file per kernel family and architecture, and a manifest that records the
 /// sources of each.
 ///
-/// At most a few lines of a family's PTX, apart from the header, depend on the architecture. So a text may be stored as
-/// its difference from that for the next older architecture: it then begins with an empty line, and each empty line
-/// stands for the same line there. Registers may be stored as distances. [`text`](Self::text) returns the whole text.
+/// Little of a family's PTX depends on the architecture. So each text is compressed with what is stored of that for the next older architecture as its
+/// dictionary. Registers may be stored as distances. [`text`](Self::text) returns the text.
 ///
 /// A family `foo` is `foo.rs` and the folder `foo`, anywhere below `src`; the crate's other files belong to all
 /// families. It is built with `cfg(kernel_family = "foo")`, and files of other families must not affect its PTX then. A
@@ -78,7 +77,7 @@ pub struct ReadyFile {
     pub file: PtxFile,
     /// Its text.
     pub text: String,
-    /// The path of the compressed text, possibly a [difference](Prebuilt) from that for the next older architecture.
+    /// The path of the compressed text; its dictionary is [what is stored](Prebuilt) of that for the next older architecture.
     pub ptx: PathBuf,
     /// The path of the compressed machine code, if there is any.
     pub cubin: Option<PathBuf>,
@@ -130,9 +129,9 @@ impl fmt::Display for Stale {
 /// module includes that. It depends on the standard library alone.
 pub const TEXT_SOURCE: &str = include_str!("text.rs");
 
-/// Returns the text that a file of [`Prebuilt`] holds, from what decompressing it gives: PTX, or its difference from that for an older architecture.
+/// Returns the PTX that a file of [`Prebuilt`] holds, from what decompressing it gives.
 #[must_use]
-pub fn kept_text(decompressed: String) -> String {
+pub fn kept_text(decompressed: &str) -> String {
     with_registers(decompressed)
 }
 
@@ -445,15 +444,9 @@ impl Prebuilt {
         let mut texts = Texts::new();
         let mut older = None;
         for file in self.files_of(family) {
-            let text = kept::read_text(&file.ptx_in(&self.dir))?;
-            let text = match (text, older) {
-                (Some(text), older) if text.starts_with('\n') => older.map(|older| whole(&text, older)),
-                (text, _) => text,
-            };
-            older = match text {
-                Some(text) => Some(&*texts.entry(file).or_insert(text)),
-                None => None,
-            };
+            let kept = kept::read_text(&file.ptx_in(&self.dir), older.as_deref())?;
+            texts.extend(kept.as_deref().map(|kept| (file, with_registers(kept))));
+            older = kept;
         }
         Ok(texts)
     }
@@ -461,14 +454,13 @@ impl Prebuilt {
     /// Writes a family's texts to a directory.
     fn keep(&self, family: &str, texts: &Texts, dir: &Path) -> Result<(), CudaBuilderError> {
         fs::create_dir_all(dir).map_err(CudaBuilderError::io("create", dir))?;
-        let mut older: Option<&String> = None;
+        let mut older = None;
         for file in self.files_of(family) {
-            let text = texts.get(&file);
-            if let Some(text) = text {
-                let differences = older.and_then(|older| kept::differences(text, older));
-                kept::write_text(&file.ptx_in(dir), differences.as_ref().unwrap_or(text))?;
+            let kept = texts.get(&file).map(|text| kept::kept_form(text));
+            if let Some(kept) = &kept {
+                kept::write_text(&file.ptx_in(dir), kept, older.as_deref())?;
             }
-            older = text;
+            older = kept;
         }
         Ok(())
     }
@@ -544,9 +536,9 @@ mod tests {
             .archs(&[Arch::Sm75, Arch::Sm90])
             .shared_sources(SourceTree::new("std", root.path().join("std/src")).except(&["host.rs"]));
         let mut manifest = Manifest::default();
+        let mut texts = Texts::new();
         for file in prebuilt.files() {
             let text = format!(".version 7.0\n.target {}\n.visible .entry e(\n\t.param .u64 a\n)\n", file.arch);
-            keep(&root, &file.name(), &text);
             let record = FileRecord {
                 source_hash: prebuilt.source_hash(&file.family).unwrap(),
                 ptx_hash: hash_text(&text),
@@ -555,6 +547,10 @@ mod tests {
                 cubin: None,
             };
             manifest.files.insert(file.name(), record);
+            texts.insert(file, text);
+        }
+        for family in ["one", "two"] {
+            prebuilt.keep(family, &texts, prebuilt.dir()).unwrap();
         }
         manifest.write(&prebuilt.manifest_path()).unwrap();
         (root, prebuilt)
@@ -566,10 +562,13 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
+    /// Keeps a text of a family's oldest architecture, or machine code.
     fn keep(root: &TempDir, name: &str, text: &str) {
-        let path = root.path().join("ptx").join(compressed(name));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        kept::write(&path, text.as_bytes()).unwrap();
+        kept::write(&root.path().join("ptx").join(compressed(name)), text.as_bytes()).unwrap();
+    }
+
+    fn same_for_both(prebuilt: &Prebuilt, family: &str, text: &str) -> Texts {
+        prebuilt.files_of(family).map(|file| (file, text.to_owned())).collect()
     }
 
     fn stale(prebuilt: &Prebuilt) -> Vec<String> {
@@ -599,32 +598,26 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_kept_as_its_differences_from_an_older_architectures() {
+    fn a_text_is_kept_with_that_for_an_older_architecture_as_its_dictionary() {
         let (root, prebuilt) = project();
         let file = |arch| PtxFile { family: "one".to_owned(), arch };
-        let kept_in = |dir: &Path| {
-            let bytes = kept::read(&file(Arch::Sm90).ptx_in(dir)).unwrap();
-            String::from_utf8(bytes.unwrap()).unwrap()
-        };
-        let text = |version, target: Arch| format!("//\n.version {version}\n.target {target}\nret;\n");
-        let mut texts = Texts::new();
-        texts.insert(file(Arch::Sm75), text("6.3", Arch::Sm75));
-        texts.insert(file(Arch::Sm90), text("7.8", Arch::Sm90));
+        let text = |target: Arch| format!("//\n.version 7.0\n.target {target}\nmov.u32 %r1, %r2;\nret;\n");
+        let mut texts = Texts::from([Arch::Sm75, Arch::Sm90].map(|arch| (file(arch), text(arch))));
         prebuilt.keep("one", &texts, prebuilt.dir()).unwrap();
-        assert_eq!(kept_in(prebuilt.dir()), "\n.version 7.8\n.target sm_90\n\n");
         assert_eq!(prebuilt.texts_of("one").unwrap(), texts);
         // Without the older text, it is lost.
         fs::remove_file(file(Arch::Sm75).ptx_in(prebuilt.dir())).unwrap();
-        assert_eq!(prebuilt.texts_of("one").unwrap(), Texts::new());
+        assert_ne!(prebuilt.texts_of("one").unwrap().get(&file(Arch::Sm90)), texts.get(&file(Arch::Sm90)));
+        assert!(stale(&prebuilt).contains(&"one.sm_90.ptx: the file differs from the one that was built".to_owned()));
         // Another older text, and none.
         texts.insert(file(Arch::Sm75), "// other\n".to_owned());
         prebuilt.keep("one", &texts, prebuilt.dir()).unwrap();
-        assert_eq!(kept_in(prebuilt.dir()), texts[&file(Arch::Sm90)]);
         assert_eq!(prebuilt.texts_of("one").unwrap(), texts);
         texts.remove(&file(Arch::Sm75));
         let elsewhere = root.path().join("out");
         prebuilt.keep("one", &texts, &elsewhere).unwrap();
-        assert_eq!(kept_in(&elsewhere), texts[&file(Arch::Sm90)]);
+        let kept = kept::read_text(&file(Arch::Sm90).ptx_in(&elsewhere), None).unwrap();
+        assert_eq!(kept.as_deref().map(with_registers).as_ref(), texts.get(&file(Arch::Sm90)));
     }
 
     #[test]
@@ -681,7 +674,8 @@ mod tests {
         let (root, prebuilt) = project();
         fs::remove_file(root.path().join("ptx/one.sm_75.ptx.lzma")).unwrap();
         write(&root, "ptx/one.sm_90.ptx.lzma", "not compressed");
-        keep(&root, "two.sm_90.ptx", ".version 7.0\n.target sm_80\n");
+        let other = same_for_both(&prebuilt, "two", ".version 7.0\n.target sm_80\n");
+        prebuilt.keep("two", &other, prebuilt.dir()).unwrap();
         keep(&root, "three.sm_90.ptx", "");
         write(&root, "ptx/two.sm_75.ptx", "");
         let problems = prebuilt.verify().unwrap().join("\n");
@@ -700,10 +694,10 @@ mod tests {
 
     #[test]
     fn kernels_with_faults_are_problems() {
-        let (root, prebuilt) = project();
+        let (_root, prebuilt) = project();
         let body = ".reg .pred %p<2>;\n.reg .b32 %r<2>;\nmov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bar.sync 0;\nret;\n";
         let text = format!(".version 7.0\n.target sm_75\n.visible .entry e(\n\t.param .u64 a\n)\n{{\n{body}}}\n");
-        keep(&root, "one.sm_75.ptx", &text);
+        prebuilt.keep("one", &same_for_both(&prebuilt, "one", &text), prebuilt.dir()).unwrap();
         let problems = prebuilt.verify().unwrap().join("\n");
         assert!(problems.contains("one.sm_75.ptx: e: not all threads of a block execute the barrier"), "{problems}");
     }

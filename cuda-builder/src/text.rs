@@ -1,16 +1,9 @@
 // How the text of PTX is read from what is kept of it. Also a part of programs that embed kept PTX, so it depends on the standard library alone.
 
-/// The text of which these are the differences from `older`: each empty line stands for the same line there. They begin with an empty line,
-/// as the PTX of a compiler does not.
-pub(crate) fn whole(differences: &str, older: &str) -> String {
-    let lines = differences.lines().zip(older.lines());
-    lines.flat_map(|(line, old)| [if line.is_empty() { old } else { line }, "\n"]).collect()
-}
-
 /// The text of which this is kept. After a mark, each register is written as its distance from the last one of its kind, which repeats
 /// itself more often than its number.
-pub(crate) fn with_registers(kept: String) -> String {
-    let Some(distances) = kept.strip_prefix(REGISTER_MARK) else { return kept };
+pub(crate) fn with_registers(kept: &str) -> String {
+    let Some(distances) = kept.strip_prefix(REGISTER_MARK) else { return kept.to_owned() };
     replace_registers(distances, |last, after| {
         let digits = after.bytes().skip(1).take_while(u8::is_ascii_digit).count();
         let distance = after.get(..1 + digits)?.parse::<i64>().ok().filter(|_| after.starts_with(['+', '-']))?;
