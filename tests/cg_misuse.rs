@@ -15,7 +15,7 @@ use std::{
 use common::{Random, matrices::from_rows, on_every_device, on_gpu};
 use warpsparse::{
     Cg, CgMethod, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, ErrorKind, Jacobi, LinearOperator,
-    Preconditioner, Result, SolveInfo, StopReason, Tolerance, io,
+    Preconditioner, Progress, Result, SolveInfo, StopReason, Tolerance, io,
 };
 
 fn main() -> ExitCode {
@@ -25,7 +25,9 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("operators_may_change_size_and_queue", operators_may_change));
     trials.extend(on_every_device("fickle_operators_are_safe", fickle_operators_are_safe));
     trials.extend(on_every_device("overflow_is_a_breakdown", overflow_is_a_breakdown));
-    trials.extend(on_every_device("underflow_is_a_breakdown", underflow_is_a_breakdown));
+    trials.extend(on_every_device("squares_out_of_range", squares_out_of_range));
+    trials
+        .extend(on_every_device("tiny_right_hand_sides_with_large_guesses", tiny_right_hand_sides_with_large_guesses));
     trials.extend(on_every_device("step_lengths_that_underflow_end_the_solution", vanishing_steps));
     trials.push(on_gpu("a_stopped_solution_waits_for_nobody_else", a_stopped_solution_waits_for_nobody_else));
     common::run(trials)
@@ -283,31 +285,61 @@ fn overflow_is_a_breakdown(device: &Device) {
     }
 }
 
-/// Not zero, but its square is.
-fn underflow_is_a_breakdown(device: &Device) {
+/// About 1e-200 and 1e200: the squares are out of range, and the solutions are those of numbers of about 1, bit by bit.
+fn squares_out_of_range(device: &Device) {
     let matrix = device.upload(&io::generate::poisson2d::<f64>(3).unwrap()).unwrap();
+    let (b, guess) = ([1.0, -2.0, 3.5, 0.0, 5.0, 0.25, -7.0, 8.0, 9.0], [0.5; 9]);
     for method in METHODS {
-        // The plain method has norms that do not underflow, and so goes on from another guess than 0.
-        let is_plain =
-            method == CgMethod::Plain || method == CgMethod::SingleReduction && device.describe().starts_with("cpu");
-        let (guess, product) = if is_plain { (0.0, "r . M r") } else { (7.0, "b . b") };
-        let (b, mut x) = (device.upload_vec(&[1e-200; 9]).unwrap(), device.upload_vec(&[guess; 9]).unwrap());
-        let error = Cg::new(&matrix).method(method).solve(&b, &mut x).unwrap_err();
-        assert_eq!(error.to_string(), format!("iteration 0: {product} underflows: scale the system"), "{method:?}");
+        let solve = |factor: f64| {
+            let [b, mut x] = [b, guess].map(|x| device.upload_vec(&x.map(|x| factor * x)).unwrap());
+            let mut seen = Vec::new();
+            let record = |progress: Progress| {
+                seen.push(progress.residual_norm / factor);
+                ControlFlow::Continue(())
+            };
+            let mut cg = Cg::new(&matrix).method(method).tolerance(Tolerance::relative(1e-9)).callback(record);
+            let info = cg.solve(&b, &mut x).unwrap();
+            drop(cg);
+            assert_eq!(info.reason, StopReason::Converged, "{method:?}, {factor:e}");
+            let history: Vec<_> = info.history.iter().map(|norm| norm / factor).collect();
+            (x.to_vec().unwrap().iter().map(|x| x / factor).collect::<Vec<_>>(), history, seen)
+        };
+        let expected = solve(1.0);
+        for factor in [2f64.powi(-664), 2f64.powi(664)] {
+            assert_eq!(solve(factor), expected, "{method:?}, {factor:e}");
+        }
     }
+    // Without a scale of its own.
     let matrix = device.upload(&io::generate::poisson2d::<f32>(3).unwrap()).unwrap();
-    let (b, mut x) = (device.upload_vec(&[1e-200; 9]).unwrap(), device.zeros(9).unwrap());
-    let error = Cg::new(&matrix).solve_mixed(&b, &mut x).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Breakdown, "{error}");
+    for tiny in [1e-200, 1e-158] {
+        let (b, mut x) = (device.upload_vec(&[tiny; 9]).unwrap(), device.zeros(9).unwrap());
+        let error = Cg::new(&matrix).solve_mixed(&b, &mut x).unwrap_err();
+        assert_eq!(error.to_string(), "iteration 0: b . b underflows: scale the system");
+    }
 }
 
-/// `alpha` is 1e-350, the inverse of a matrix and of a preconditioner that are each within the range.
+/// Where the first guess is far from the solution, its residual has the scale of the system.
+fn tiny_right_hand_sides_with_large_guesses(device: &Device) {
+    let matrix = device.upload(&io::generate::poisson2d::<f64>(3).unwrap()).unwrap();
+    for (tiny, guess) in [(1e-200, 7.0), (1e-158, 1.0), (1e-200, 1e-190), (1e-150, 1e150)] {
+        for method in METHODS {
+            let (b, mut x) = (device.upload_vec(&[tiny; 9]).unwrap(), device.upload_vec(&[guess; 9]).unwrap());
+            let absolute = Tolerance::absolute(1e-9 * guess);
+            let info = Cg::new(&matrix).method(method).tolerance(absolute).solve(&b, &mut x).unwrap();
+            assert_eq!(info.reason, StopReason::Converged, "{method:?}, {tiny:e}, {guess:e}");
+            assert!(x.to_vec().unwrap().iter().all(|x| x.abs() < 1e-8 * guess), "{method:?}, {tiny:e}, {guess:e}");
+        }
+    }
+}
+
+/// `alpha` is 1e-325, the inverse of a matrix and of a preconditioner that are each within the range.
 fn vanishing_steps(device: &Device) {
     let diagonal = |value: f64| from_rows::<f64>(70, (0..70).map(|i| vec![(i, value)]).collect());
-    let (matrix, inverse) = (device.upload(&diagonal(1e150)).unwrap(), device.upload(&diagonal(1e-200)).unwrap());
+    let (matrix, inverse) = (device.upload(&diagonal(1e163)).unwrap(), device.upload(&diagonal(1e-162)).unwrap());
     for method in METHODS {
         let mut cg = Cg::new(&matrix).method(method).assume_symmetric().preconditioner(Jacobi::new(&inverse).unwrap());
-        let (b, mut x) = (device.upload_vec(&[1e-150; 70]).unwrap(), device.zeros(70).unwrap());
+        // Larger ones overflow, and smaller ones are scaled.
+        let (b, mut x) = (device.upload_vec(&[3e-91; 70]).unwrap(), device.zeros(70).unwrap());
         let outcome = cg.solve(&b, &mut x);
         assert!(x.to_vec().unwrap().iter().all(|x| x.is_finite()), "{method:?}");
         if method == CgMethod::SingleReduction {

@@ -380,6 +380,12 @@ fn misfits(device: &Device) {
         let error = solver(&a).damping(damping).solve(&b, &mut x).unwrap_err();
         assert!(matches!(error, Error::InvalidOption(_)), "{error}");
     }
+    let single = device.upload(&from_rows::<f32>(1, vec![vec![(0, 1.0)]; 2])).unwrap();
+    for damping in [1e39, 1e-50] {
+        let (b, mut x) = (device.zeros(2).unwrap(), device.zeros(1).unwrap());
+        let error = solver(&single).damping(damping).solve(&b, &mut x).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{error}");
+    }
     let b = device.zeros(3).unwrap();
     let error = Solver::new(&square).damping(1.0).solve(&b, &mut x).unwrap_err();
     assert!(matches!(error, Error::InvalidOption(_)), "{error}");

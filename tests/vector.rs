@@ -535,6 +535,10 @@ fn distributions(device: &Device) {
     const COUNT: usize = 1 << 20;
     let n = COUNT as f64;
     let mut y = device.zeros::<f32>(COUNT).unwrap();
+    for (low, high) in [(1.0, 0.0), (f32::NAN, 1.0), (f32::MIN, f32::MAX), (0.0, f32::INFINITY)] {
+        let error = y.fill_uniform(7, low, high).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{low}, {high}: {error}");
+    }
     y.fill_uniform(7, 0.0, 1.0).unwrap();
     let values = y.to_vec().unwrap();
     assert!(values.iter().all(|x| (0.0..=1.0).contains(x)));

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// End after so many runs [default: when the time is over]
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
-    /// What the runs are made from [default: the time]
+    /// The seed of the random runs [default: the time]
     #[arg(long)]
     seed: Option<u64>,
     /// The number of the first run: with the same seed, devices, transport and most rows, a run is the same again.

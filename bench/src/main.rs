@@ -48,7 +48,7 @@ use self::{report::Finished, session::Basics};
 #[derive(Parser)]
 #[command(name = "warpsparse-bench", version)]
 enum Command {
-    /// Runs all benchmarks on one device within minutes, and writes one report and one page.
+    /// Runs the main benchmarks on one device within minutes, and writes one report and one page.
     ///
     /// Prints the summary as Markdown: `warpsparse-bench all --html report.html --json report.json`.
     All(all::Options),
@@ -63,7 +63,7 @@ enum Command {
     /// Solves random systems over processes, kills some of them, and verifies that the others notice and that all answers are right.
     ///
     /// A run has a process for each of some devices, and repeats its system with threads. Where a rank is killed, at a random moment, all others must end within the time
-    /// limit with an error that names it, and their devices must work; elsewhere the residual must be what the tolerance says, and the solution have the bits of threads.
+    /// limit with an error that names it, and their devices must work; elsewhere the residual must meet the tolerance, and the solution must have the bits of threads.
     /// Exit status 1 if anything else happens: `warpsparse-bench faults --minutes 10`.
     Faults(faults::Options),
 }

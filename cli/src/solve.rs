@@ -64,13 +64,13 @@ pub(crate) struct Options {
     /// The degree of chebyshev, 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     degree: u32,
-    /// The power of the matrix whose pattern fsai has, 1 to 4.
+    /// The power of the matrix that gives fsai its pattern, 1 to 4.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4))]
     power: u32,
     /// The rows of a block of block-jacobi, 1 to 32 [default: found from the pattern, up to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     block_size: Option<u32>,
-    /// Compute the factors of ilu, and solve with them, by so many sweeps, 1 to 64 [default: exactly, by the levels of the rows]
+    /// Compute the factors of ilu, and solve with them, by N sweeps, 1 to 64 [default: exactly, by the levels of the rows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     sweeps: Option<u32>,
     /// The element type.
@@ -82,8 +82,8 @@ pub(crate) struct Options {
     /// For multigrid, the unknowns of a node, 1 to 6, such as 3 for elasticity. They follow one another. [default: 1; 3 for gen:elasticity3d]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6), conflicts_with = "devices")]
     unknowns: Option<u8>,
-    /// For multigrid, vectors that the matrix maps to almost 0, such as the motions of a rigid body: a Matrix Market file with up to 6
-    /// columns [default: for each unknown of a node the vector of its ones; the motions for gen:elasticity3d]
+    /// For multigrid, vectors that the matrix maps to almost 0, such as rigid-body modes: a Matrix Market file with up to 6
+    /// columns [default: a constant vector for each unknown of a node; rigid-body modes for gen:elasticity3d]
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     near_null: Option<PathBuf>,
     /// How iterations of conjugate gradients are launched on a GPU.

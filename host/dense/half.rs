@@ -85,7 +85,8 @@ impl<H> fmt::Debug for HalfDense<H> {
 
 /// Words of a row of so many columns, unless there are too many.
 fn words_of_row(ncols: usize) -> Result<usize> {
-    match i32::try_from(ncols) {
+    // Kernels count fewer than 2^28 vectors.
+    match i32::try_from(ncols.saturating_add(VECTOR - 1)) {
         Ok(_) => Ok(ncols.div_ceil(VECTOR) * (VECTOR / 2)),
         Err(_) => Err(Error::Unsupported(format!("a dense matrix of {ncols} columns of 16 bits"))),
     }
@@ -95,7 +96,7 @@ impl Device {
     /// Creates a matrix of zeros with 16-bit elements: `device.zeros_half::<bf16>((nrows, ncols))`.
     ///
     /// # Errors
-    /// [`Unsupported`](Error::Unsupported) for 2³¹ columns and more; [`OutOfMemory`](Error::OutOfMemory); [`Driver`](Error::Driver).
+    /// [`Unsupported`](Error::Unsupported) for more than 2³¹ - 8 columns; [`OutOfMemory`](Error::OutOfMemory); [`Driver`](Error::Driver).
     pub fn zeros_half<H: Half>(&self, (nrows, ncols): (usize, usize)) -> Result<HalfDense<H>> {
         Ok(HalfDense { words: self.zeros_dense((nrows, words_of_row(ncols)?))?, ncols, element: PhantomData })
     }
@@ -140,7 +141,7 @@ impl<H: Half> HalfDense<H> {
     /// Copies the elements to the host in row-major order without gaps, after all earlier operations on the stream have finished.
     ///
     /// # Errors
-    /// [`OutOfMemory`](Error::OutOfMemory) on the host; [`Driver`](Error::Driver), also for a failure of an operation queued earlier.
+    /// As [`DeviceVec::to_vec`](crate::DeviceVec::to_vec); [`OutOfMemory`](Error::OutOfMemory) on the host.
     pub fn to_vec(&self) -> Result<Vec<H>> {
         let (words, ncols) = (self.words.to_vec()?, self.ncols);
         let mut values = memory::room(self.nrows() * ncols)?;

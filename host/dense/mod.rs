@@ -176,7 +176,7 @@ impl<T: Element> DeviceDense<T> {
     /// finished.
     ///
     /// # Errors
-    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
+    /// As [`DeviceVec::to_vec`].
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.view().to_vec()
     }

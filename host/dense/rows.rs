@@ -52,6 +52,10 @@ impl<'a, T: Element> Rows<'a, T> {
 
     /// `width` elements of a row from `first` on.
     pub(crate) fn part(&self, row: usize, first: usize, width: usize) -> &'a [T] {
+        // Without columns, a matrix has no elements, whatever its leading dimension.
+        if width == 0 {
+            return &[];
+        }
         &self.elements[row * self.leading_dimension + first..][..width]
     }
 

@@ -231,7 +231,7 @@ impl Adjacency {
     }
 
     fn check_attention<T: Scalar>(&self, attention: &Attention, inputs: AttentionInputs<'_, T>) -> Result<()> {
-        attention.check()?;
+        attention.check::<T>()?;
         let AttentionInputs { row_scores, col_scores, features } = inputs;
         let (heads, cols) = (row_scores.ncols(), features.ncols());
         check!(self, "the row scores", (self.nrows, heads), row_scores)?;

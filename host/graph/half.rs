@@ -109,8 +109,9 @@ fn launch_sums<H: Half>(lists: &Lists, sums: Sums<'_>) -> Result<()> {
     let (mean, vectors) = (u32::from(mean), (b.ncols() / (VECTOR / 2)) as u32);
     let parts = u32::try_from(lists.len() + pieces.len());
     parts.map_err(|_| Error::Unsupported(format!("{} lists and {} pieces of them", lists.len(), pieces.len())))?;
-    let value_bytes = values.map_or(Ok(0), |values| u32::try_from(size_of::<f32>() * values.leading_dimension()));
-    let value_bytes = value_bytes.map_err(|_| Error::Unsupported("values 2^32 bytes apart".into()))?;
+    let value_bytes = values.map_or(Some(0), |values| size_of::<f32>().checked_mul(values.leading_dimension()));
+    let value_bytes = value_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+    let value_bytes = value_bytes.ok_or_else(|| Error::Unsupported("values 2^32 bytes apart".into()))?;
     let lanes = vectors.next_power_of_two().min(32);
     let entry = Key { format, operation: Operation::Product { weighted: values.is_some(), lanes } }.entry();
     let grid = blocks(groups(lists.len() as u32, pieces.len() as u32, vectors, lanes), lanes)?;

@@ -71,8 +71,9 @@ struct Lists {
 }
 
 impl<T: Scalar> DeviceMatrix<T> {
-    /// Returns the edges of the graph whose adjacency matrix this is: see [`Adjacency`]. The values of the matrix do not matter; duplicates are edges of
-    /// their own.
+    /// Returns the edges of the graph whose adjacency matrix this is: see [`Adjacency`]. The values of a matrix in CSR or CSC do not
+    /// matter, and duplicates are edges of their own. From other formats, the edges are the entries of the matrix that [`download`](Self::download) converts to CSR:
+    /// COO, DIA and BSR add up duplicates, DIA leaves out zeros, and BSR has all entries of its blocks.
     ///
     /// The lists of columns are made on the host, in `O(nnz)`. Waits for copies.
     ///

@@ -93,6 +93,13 @@ impl Adjacency {
     ) -> Result<()> {
         let (x, y, d_values) = (x.into(), y.into(), d_values.into());
         self.check_sddmm(x, y, d_values)?;
+        // Both, before either is written.
+        if let Some(d_x) = &d_x {
+            check!(self, "the gradient of X", (self.nrows, x.ncols()), d_x)?;
+        }
+        if let Some(d_y) = &d_y {
+            check!(self, "the gradient of Y", (self.ncols, y.ncols()), d_y)?;
+        }
         if let Some(d_x) = d_x {
             self.spmm(T::ONE, d_values, y, T::ZERO, d_x)?;
         }

@@ -6,7 +6,7 @@ use super::{Adjacency, Lists, blocks, check, cpu, narrow, row_major, sddmm::Sddm
 use crate::{
     DenseMut, DenseRef, IntoFactor, Result, Scalar, Zip,
     dense::{scaled, write_rows},
-    device::{check_length, launch},
+    device::launch,
 };
 
 /// `c[i][j] = alpha * sum(values[k][head of j] * b[neighbour of k][j]) + beta * c[i][j]` over the edges of list `i`; of the edges that are the mark
@@ -88,8 +88,8 @@ impl Adjacency {
     ) -> Result<()> {
         let (values, b, d_c) = (values.into(), b.into(), d_c.into());
         self.check_spmm(values, (self.ncols, b), (self.nrows, d_c))?;
+        self.check_both((d_values.as_ref(), values.ncols()), (d_b.as_ref(), b.ncols()))?;
         if let Some(d_values) = d_values {
-            check_length("the row of the gradient of the values", values.ncols(), d_values.ncols())?;
             self.sddmm(T::ONE, d_c, b, T::ZERO, d_values)?;
         }
         if let Some(d_b) = d_b {
@@ -126,8 +126,8 @@ impl Adjacency {
         if let Some(values) = values {
             check!(self, "the values", (self.nnz(), 1), values)?;
         }
+        self.check_both((d_values.as_ref(), 1), (d_b.as_ref(), cols))?;
         if let Some(d_values) = d_values {
-            check!(self, "the gradient of the values", (self.nnz(), 1), d_values)?;
             self.run_sddmm(Sddmm {
                 alpha: T::ONE,
                 weights: None,
@@ -139,7 +139,6 @@ impl Adjacency {
             })?;
         }
         if let Some(d_b) = d_b {
-            check!(self, "the gradient of B", (self.ncols, cols), d_b)?;
             let marks = Some(entries);
             self.run_sums(&self.by_cols, Sums { alpha: T::ONE, values, b: d_c, marks, beta: T::ZERO, c: d_b })?;
         }
@@ -171,11 +170,11 @@ impl Adjacency {
         if let Some(values) = values {
             check!(self, "the values", one_each, values)?;
         }
+        self.check_both((d_values.as_ref(), 1), (d_b.as_ref(), b.ncols()))?;
         // The softmax of equal scores is 1 over their number.
         let (mut scores, mut shares) = (self.device.zeros_dense(one_each)?, self.device.zeros_dense(one_each)?);
         self.edge_softmax(&scores, &mut shares)?;
         if let Some(d_values) = d_values {
-            check!(self, "the gradient of the values", one_each, d_values)?;
             self.sddmm_weighted(T::ONE, &shares, d_c, b, T::ZERO, d_values)?;
         }
         if let Some(d_b) = d_b {
@@ -184,6 +183,21 @@ impl Adjacency {
                 shares.elements_mut().zip(Zip::Mul, scores.elements())?;
             }
             self.spmm_transposed(T::ONE, &shares, d_c, T::ZERO, d_b)?;
+        }
+        Ok(())
+    }
+
+    /// Checks both gradients, with so many columns, before either is written.
+    fn check_both<T: Scalar>(
+        &self,
+        (d_values, heads): (Option<&DenseMut<'_, T>>, usize),
+        (d_b, cols): (Option<&DenseMut<'_, T>>, usize),
+    ) -> Result<()> {
+        if let Some(d_values) = d_values {
+            check!(self, "the gradient of the values", (self.nnz(), heads), d_values)?;
+        }
+        if let Some(d_b) = d_b {
+            check!(self, "the gradient of B", (self.ncols, cols), d_b)?;
         }
         Ok(())
     }

@@ -63,6 +63,10 @@ pub(crate) enum Phase {
 /// rounding.
 pub(crate) const ACCEPTED: f64 = 1.01;
 
+/// The least norm of `b` for methods whose norms are the roots of sums of squares in `f64`: the squares of residuals that are smaller by the precision have all
+/// their digits.
+pub(super) const LEAST_NORM: f64 = 1e-130;
+
 /// How a solve breaks down before its first iteration.
 pub(crate) const NOT_FINITE_AT_FIRST: &str =
     "b - A x is not finite: b, the first guess or the matrix holds NaN or infinity, or they overflow";
@@ -92,8 +96,17 @@ pub(crate) struct Course<'b, 'a> {
 impl Course<'_, '_> {
     /// Solves the method's system, whose `x` is the initial guess.
     pub(crate) fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
+        let first = method.residual()?;
+        self.run_from(method, first)
+    }
+
+    /// Goes on from what [`Method::residual`] has returned.
+    pub(super) fn run_from(
+        &mut self,
+        method: &mut dyn Method,
+        (mut residual, b_norm): (f64, f64),
+    ) -> Result<SolveInfo> {
         let limit = self.criterion.limit(method.size());
-        let (mut residual, b_norm) = method.residual()?;
         if !residual.is_finite() || !b_norm.is_finite() {
             return Err(breakdown(0, NOT_FINITE_AT_FIRST));
         }

@@ -3,6 +3,8 @@
 use crate::{Error, Result};
 
 /// A bound for the 2-norm of the residual.
+///
+/// Iterations end when the residual that they update reaches it. The residual of the returned `x`, which rounding makes another, may be larger by 1%.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     relative: f64,

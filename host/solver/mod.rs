@@ -11,6 +11,7 @@ mod info;
 mod krylov;
 mod operator;
 mod preconditioner;
+mod scaled;
 mod symmetry;
 
 pub use block_cg::BlockCg;

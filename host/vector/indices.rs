@@ -81,7 +81,7 @@ impl DeviceIndices {
     /// Computes the inverse of a permutation: element `indices[i]` is `i`. Queued without waiting.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] if the indices are not a permutation of the numbers below their bound, and while a graph is recorded;
+    /// [`Error::LengthMismatch`] unless there are as many indices as their bound; [`Error::InvalidOption`] if they are not distinct, and while a graph is recorded;
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn inverse(&self) -> Result<Self> {
         device::refuse("the inverse of a permutation")?;

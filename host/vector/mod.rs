@@ -150,8 +150,7 @@ macro_rules! writing_methods {
                 self::zip(self.as_slice_mut(), zip, Some(a.into()), ("b", b.into()))
             }
 
-            /// Fills the vector with uniform random numbers in `[low, high)`; rounding may give `high` itself. `high -
-            /// low` must be finite.
+            /// Fills the vector with uniform random numbers in `[low, high)`; rounding may give `high` itself.
             ///
             /// Each number depends only on `seed` and on its index in this vector or slice, and has the same bits on
             /// every device. Two slices filled with the same seed get the same numbers. Uniform and normal numbers of
@@ -159,8 +158,11 @@ macro_rules! writing_methods {
             /// Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
             ///
             /// # Errors
-            /// See above.
+            /// See above; [`InvalidOption`](Error::InvalidOption) unless `low <= high` and `high - low` is finite.
             pub fn fill_uniform(&mut self, seed: u64, low: T, high: T) -> Result<()> {
+                if !(low <= high && (high - low).to_f64().is_finite()) {
+                    return Err(Error::InvalidOption(format!("random numbers from {low} to {high}")));
+                }
                 random(self.as_slice_mut(), Random { seed, normal: false, shift: low, factor: high - low })
             }
 

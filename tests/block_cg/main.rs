@@ -13,8 +13,8 @@ use common::{
     on_cpu_and_gpu, on_device, on_emulator_and_gpu, on_every_device, other,
 };
 use warpsparse::{
-    BlockCg, Cg, CsrMatrix, DenseLayout, Device, DeviceDense, Error, Ilu, Jacobi, Scalar, SolveInfo, StopReason,
-    Tolerance,
+    BlockCg, BlockSize, BsrMatrix, Cg, CsrMatrix, DenseLayout, Device, DeviceDense, Error, Ilu, Jacobi, Scalar,
+    SolveInfo, StopReason, Tolerance,
 };
 
 fn main() -> ExitCode {
@@ -296,6 +296,12 @@ fn first_guesses(device: &Device) {
     let infos = BlockCg::new(&a).solve(&zeros, &mut x).unwrap();
     assert!(infos.iter().all(|info| info.residual_norm == 0.0 && info.reason == StopReason::Converged));
     assert!(x.to_vec().unwrap().iter().all(|x| *x == 0.0));
+    // One whose squares are 0 is not.
+    for tiny in [1e-200, 1e-158] {
+        let tiny = upload(device, &[0.0, tiny, 1.0].map(|value| vec![value; 49]));
+        let error = BlockCg::new(&a).solve(&tiny, &mut x).unwrap_err();
+        assert_eq!(error.to_string(), "iteration 0: squares of a column of B underflow: scale it");
+    }
 }
 
 fn rounding_limit(device: &Device) {
@@ -561,6 +567,12 @@ fn misfits(device: &Device) {
     let a = device.upload(&in_dia).unwrap();
     let error = BlockCg::new(&a).solve(&zeros(16, 2), &mut zeros(16, 2)).unwrap_err();
     assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    let in_blocks = BsrMatrix::from_csr_with_fill(&stencil(4), BlockSize::Fixed(2), f64::INFINITY).unwrap();
+    let (a, mut x, ones) =
+        (device.upload(&in_blocks).unwrap(), zeros(16, 2), upload(device, &[vec![1.0; 16], vec![2.0; 16]]));
+    let infos = BlockCg::new(&a).tolerance(Tolerance::relative(1e-10)).solve(&ones, &mut x).unwrap();
+    assert!(infos.iter().all(|info| info.reason == StopReason::Converged));
+    assert!(residual(&stencil(4), &[1.0; 16], &x.view().columns(0..=0).unwrap().to_vec().unwrap()) < 1e-9);
 }
 
 fn same_bits(device: &Device) {

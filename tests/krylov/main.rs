@@ -645,6 +645,11 @@ fn misfits(device: &Device) {
         let error = Solver::new(&a).method(method).solve(&b, &mut x).unwrap_err();
         assert!(matches!(error, Error::InvalidOption(_)), "{error}");
     }
+    // As many iterations as there are numbers is no limit.
+    let symmetric = device.upload(&convection::<f64>(4, 0.0)).unwrap();
+    let ones = device.upload_vec(&[1.0; 16]).unwrap();
+    let mut solver = Solver::new(&symmetric).method(SolverMethod::Minres).max_iterations(usize::MAX);
+    assert_eq!(solver.solve(&ones, &mut device.zeros(16).unwrap()).unwrap().reason, StopReason::Converged);
     let error = Solver::new(&a).tolerance(Tolerance::relative(-1.0)).solve(&b, &mut x).unwrap_err();
     assert!(matches!(error, Error::InvalidOption(_)), "{error}");
     let error = Solver::new(&a).solve(&device.zeros(15).unwrap(), &mut x).unwrap_err();

@@ -469,6 +469,21 @@ fn what_does_not_fit(device: &Device) {
     lengths(graph.edge_softmax(&zeros(2, 1), &mut zeros(3, 1)), 3, 2);
     lengths(graph.edge_softmax(&zeros(3, 1), &mut zeros(3, 2)), 1, 2);
     lengths(graph.edge_softmax_backward(&zeros(3, 2), &zeros(3, 1), &mut zeros(3, 2)), 2, 1);
+    // Neither gradient is written if one of them is of the wrong size.
+    let marks = device.zeros_dense::<u32>((2, 4)).unwrap();
+    let (b, d_c, mut wrong) = (zeros(3, 4), zeros(2, 4), zeros(3, 3));
+    let mut kept = device.upload_dense((3, 1), &[1.0; 3]).unwrap();
+    let (d_values, d_b) = (Some(kept.view_mut()), Some(wrong.view_mut()));
+    lengths(graph.spmm_backward(&zeros(3, 1), &b, &d_c, d_values, d_b), 4, 3);
+    let (d_values, d_b) = (Some(kept.view_mut()), Some(wrong.view_mut()));
+    lengths(graph.extremum_backward(None, &marks, &b, &d_c, d_values, d_b), 4, 3);
+    let (d_values, d_b) = (Some(kept.view_mut()), Some(wrong.view_mut()));
+    lengths(graph.mean_backward(None, &b, &d_c, d_values, d_b), 4, 3);
+    assert_eq!(kept.to_vec().unwrap(), [1.0; 3]);
+    let mut kept = device.upload_dense((2, 4), &[1.0; 8]).unwrap();
+    let (d_x, d_y) = (Some(kept.view_mut()), Some(wrong.view_mut()));
+    lengths(graph.sddmm_backward(&d_c, &b, &zeros(3, 1), d_x, d_y), 4, 3);
+    assert_eq!(kept.to_vec().unwrap(), [1.0; 8]);
     let entries = device.zeros_dense::<u32>((2, 3)).unwrap();
     lengths(graph.extremum_backward(None, &entries, &zeros(3, 4), &zeros(2, 4), None, None), 4, 3);
     lengths(graph.mean_backward(None, &zeros(3, 4), &zeros(2, 3), None, None), 4, 3);
@@ -487,6 +502,9 @@ fn what_does_not_fit(device: &Device) {
     for rate in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(kind(run(&options.dropout(rate, 0), inputs, 4, 2)), ErrorKind::InvalidInput);
     }
+    for slope in [f64::NAN, f64::INFINITY] {
+        assert_eq!(kind(run(&options.slope(slope), inputs, 4, 2)), ErrorKind::InvalidInput);
+    }
     for (cols, features) in [(0, zeros(3, 0)), (5, zeros(3, 5))] {
         let inputs = AttentionInputs { features: features.view(), ..inputs };
         assert_eq!(kind(run(&options, inputs, cols, 2)), ErrorKind::InvalidInput);
@@ -496,6 +514,8 @@ fn what_does_not_fit(device: &Device) {
     assert!(matches!(result, Err(Error::DeviceMismatch { .. })), "{result:?}");
     // Nothing to do.
     graph.sddmm(1.0, &zeros(2, 0), &zeros(3, 0), 0.0, &mut zeros(3, 1)).unwrap();
+    let gaps = |rows| device.zeros_dense::<f64>(DenseLayout::row_major(rows, 0).leading_dimension(8)).unwrap();
+    graph.sddmm(1.0, &gaps(2), &gaps(3), 0.0, &mut zeros(3, 1)).unwrap();
     graph.spmm(1.0, &zeros(3, 1), &zeros(3, 0), 0.0, &mut zeros(2, 0)).unwrap();
     graph.edge_softmax(&zeros(3, 0), &mut zeros(3, 0)).unwrap();
 }

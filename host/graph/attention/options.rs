@@ -47,10 +47,16 @@ impl Attention {
         T::from_f64(1.0 / (1.0 - self.rate))
     }
 
-    pub(super) fn check(&self) -> Result<()> {
-        match (0.0..1.0).contains(&self.rate) {
-            true => Ok(()),
-            false => Err(Error::InvalidOption(format!("a dropout rate of {}: it is from 0 to less than 1", self.rate))),
+    pub(super) fn check<T: Scalar>(&self) -> Result<()> {
+        let Self { slope, rate, .. } = *self;
+        match () {
+            () if !(0.0..1.0).contains(&rate) => {
+                Err(Error::InvalidOption(format!("a dropout rate of {rate}: it is from 0 to less than 1")))
+            }
+            () if !T::from_f64(slope).to_f64().is_finite() => {
+                Err(Error::InvalidOption(format!("a slope of {slope}, which is not a finite number")))
+            }
+            () => Ok(()),
         }
     }
 }

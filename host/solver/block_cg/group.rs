@@ -11,7 +11,7 @@ use crate::{
     solver::{
         Callback, Criterion, Progress, SolveInfo, StopReason, breakdown,
         cg::ending,
-        course::{ACCEPTED, NOT_FINITE_AT_FIRST, OVERFLOW, has_stalled},
+        course::{ACCEPTED, LEAST_NORM, NOT_FINITE_AT_FIRST, OVERFLOW, has_stalled},
     },
 };
 
@@ -86,6 +86,9 @@ impl<T: Scalar> Group<'_, '_, T> {
                 phase: Phase::Active,
                 ratio: 1.0,
             };
+            if b_norm < LEAST_NORM && b.columns(j..=j)?.to_vec()?.iter().any(|&b| b != T::default()) {
+                return Err(breakdown(0, "squares of a column of B underflow: scale it"));
+            }
             if b_norm == 0.0 {
                 let (n, device) = (b.nrows(), self.a.device());
                 self.blocks.x().columns(j..=j)?.assign(&device.zeros_dense((n, 1))?)?;

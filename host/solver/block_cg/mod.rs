@@ -59,7 +59,7 @@ pub struct BlockCg<'a, T: Scalar> {
 }
 
 impl<'a, T: Scalar> BlockCg<'a, T> {
-    /// Creates a solver for systems with this matrix, which has to be in CSR on the device.
+    /// Creates a solver for systems with this matrix, which has to be in CSR or BSR on the device.
     #[must_use]
     pub fn new(a: &'a DeviceMatrix<T>) -> Self {
         Self {
@@ -118,7 +118,7 @@ impl<'a, T: Scalar> BlockCg<'a, T> {
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for a matrix that is not square, or others of another size;
-    /// [`DeviceMismatch`](Error::DeviceMismatch); [`Unsupported`](Error::Unsupported) for a matrix that is not in CSR on the device; [`Breakdown`](Error::Breakdown), naming the
+    /// [`DeviceMismatch`](Error::DeviceMismatch); [`Unsupported`](Error::Unsupported) for a matrix that is neither in CSR nor in BSR on the device; [`Breakdown`](Error::Breakdown), naming the
     /// iteration, if the matrix or the preconditioner turns out not to be symmetric positive definite, or numbers are not finite;
     /// [`InvalidOption`](Error::InvalidOption) for a preconditioner that is not diagonal, and a tolerance that is negative or not
     /// finite; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).

@@ -4,7 +4,7 @@
 use std::thread;
 
 use super::{
-    breakdown, ending,
+    ending,
     persistent::Persistent,
     steps::Steps,
     workspace::{Step, Workspace},
@@ -20,10 +20,7 @@ pub(super) trait System<T: Scalar> {
     /// Computes `r = b - A x` in the workspace; returns its norm and that of `b`.
     fn residual(&mut self, workspace: &mut Workspace<T>) -> Result<(f64, f64)>;
 
-    /// Checks element by element whether `b` is 0.
-    fn b_is_zero(&self) -> Result<bool>;
-
-    /// Sets `x` to 0.
+    /// Sets `x` to 0, as [`Method::set_zero`] does.
     fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()>;
 
     /// See [`Method::replaced_at`].
@@ -44,10 +41,6 @@ impl<T: Scalar> System<T> for InOnePrecision<'_, T> {
         self.operator.apply((&*x).into(), q.into())?;
         workspace.step(Step::Residual { b: self.b })?;
         workspace.residual_norms()
-    }
-
-    fn b_is_zero(&self) -> Result<bool> {
-        Ok(self.b.to_vec()?.iter().all(|&b| b == T::default()))
     }
 
     fn set_zero(&mut self, workspace: &mut Workspace<T>) -> Result<()> {
@@ -99,18 +92,24 @@ impl<T: Scalar> Fast<'_, T> {
 
 /// A solve by the kernels.
 pub(super) struct FastMethod<'s, 'a, T: Scalar, S> {
-    pub(super) fast: &'s mut Fast<'a, T>,
-    pub(super) system: S,
+    fast: &'s mut Fast<'a, T>,
+    system: S,
     /// The number of iterations queued or done.
-    pub(super) queued: usize,
+    queued: usize,
     /// The norm to reach.
-    pub(super) target: f64,
+    target: f64,
     /// Whether the iteration after the last one known is expected to reach it.
-    pub(super) is_near: bool,
+    is_near: bool,
 }
 
 /// An iteration is expected to reach the target if it leads up to so many times the target at the rate of the last one.
 const NEAR: f64 = 4.0;
+
+impl<'s, 'a, T: Scalar, S: System<T>> FastMethod<'s, 'a, T, S> {
+    pub(super) fn new(fast: &'s mut Fast<'a, T>, system: S) -> Self {
+        Self { fast, system, queued: 0, target: 0.0, is_near: false }
+    }
+}
 
 impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
     fn size(&self) -> usize {
@@ -122,10 +121,7 @@ impl<T: Scalar, S: System<T>> Method for FastMethod<'_, '_, T, S> {
     }
 
     fn set_zero(&mut self) -> Result<()> {
-        match self.system.b_is_zero()? {
-            true => self.system.set_zero(&mut self.fast.workspace),
-            false => Err(breakdown(0, "b . b underflows: scale the system")),
-        }
+        self.system.set_zero(&mut self.fast.workspace)
     }
 
     fn replaced_at(&self) -> Option<f64> {

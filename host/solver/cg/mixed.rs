@@ -5,10 +5,11 @@ use kernels_gpu::{
     cg_state::counter,
 };
 
-use super::{cpu::replace_residual, fast::System, workspace::Workspace};
+use super::{breakdown, cpu::replace_residual, fast::System, workspace::Workspace};
 use crate::{
     DeviceMatrix, DeviceVec, Error, Result,
     device::{Writable, launch},
+    solver::course::LEAST_NORM,
     stored::{Csr, CsrArrays},
 };
 
@@ -69,11 +70,11 @@ impl System<f32> for Mixed<'_> {
             }
             Csr::Device(csr) => self.launch(csr, workspace)?,
         }
-        workspace.residual_norms()
-    }
-
-    fn b_is_zero(&self) -> Result<bool> {
-        Ok(self.b.to_vec()?.iter().all(|&b| b == 0.0))
+        let norms = workspace.residual_norms()?;
+        if norms.1 < LEAST_NORM && self.b.to_vec()?.iter().any(|&b| b != 0.0) {
+            return Err(breakdown(0, "b . b underflows: scale the system"));
+        }
+        Ok(norms)
     }
 
     fn set_zero(&mut self, _: &mut Workspace<f32>) -> Result<()> {

@@ -14,7 +14,7 @@ use std::{fmt, mem, ops::ControlFlow, rc::Rc};
 pub(crate) use steps::lanes_of;
 pub(crate) use workspace::StateArrays;
 
-use fast::{Fast, FastMethod, InOnePrecision, System};
+use fast::{FastMethod, InOnePrecision};
 use kernels_gpu::{
     cg_persistent::Reductions,
     cg_state::{self, status},
@@ -25,10 +25,11 @@ use prepare::{Form, Prepared};
 
 use super::{
     Progress, SolveInfo, StopReason, Tolerance,
-    course::{Callback, Course, Method, Round, breakdown},
+    course::{Callback, Course, Round, breakdown},
     criterion::Criterion,
     operator::LinearOperator,
     preconditioner::Preconditioner,
+    scaled,
 };
 use crate::{Device, DeviceVec, Error, KernelChoice, Lanes, Result, Scalar, device::check_length};
 
@@ -216,7 +217,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
 
     /// Solves `A * x = b`. `x` holds the initial guess, and on return the solution. Waits for the result.
     ///
-    /// If `b` is 0, so is `x`. After a breakdown ([`Error::Breakdown`]), `x` holds the last iterate before it, the best
+    /// If `b` is 0, so is `x`. `b` may be as small or as large as the type allows: where its squares are out of range, the system is multiplied by a power of two
+    /// meanwhile, which takes two more vectors. After a breakdown ([`Error::Breakdown`]), `x` holds the last iterate before it, the best
     /// so far in the energy norm of `A`.
     ///
     /// `O(nnz + n)` work per iteration.
@@ -231,16 +233,16 @@ impl<'a, T: Scalar> Cg<'a, T> {
     pub fn solve(&mut self, b: &DeviceVec<T>, x: &mut DeviceVec<T>) -> Result<SolveInfo> {
         let (n, device) = self.check(b, x)?;
         let mut prepared = self.prepare(n, device, false)?;
-        let (operator, preconditioner) = (self.operator, self.preconditioner.clone());
-        let info = match &mut prepared.form {
-            Form::Plain => self.run(&mut Plain::new(operator, preconditioner.as_deref(), self.reductions(), b, x)?),
+        let (operator, preconditioner, reductions) = (self.operator, self.preconditioner.clone(), self.reductions());
+        let info = scaled::run(&mut self.course(), operator, b, x, |b, x, run| match &mut prepared.form {
+            Form::Plain => run(&mut Plain::new(operator, preconditioner.as_deref(), reductions, b, x)?),
             Form::Fast(fast) => {
                 fast.workspace.x.copy_from_vec(x)?;
-                let info = self.run_fast(fast, InOnePrecision { operator, b });
+                let info = run(&mut FastMethod::new(fast, InOnePrecision { operator, b }));
                 let copied = x.copy_from_vec(&fast.workspace.x);
                 copied.and(info)
             }
-        };
+        });
         self.keep(prepared, &info);
         info
     }
@@ -256,12 +258,8 @@ impl<'a, T: Scalar> Cg<'a, T> {
         Ok((n, device))
     }
 
-    fn run(&mut self, method: &mut dyn Method) -> Result<SolveInfo> {
-        Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }.run(method)
-    }
-
-    fn run_fast(&mut self, fast: &mut Fast<'a, T>, system: impl System<T>) -> Result<SolveInfo> {
-        self.run(&mut FastMethod { fast, system, queued: 0, target: 0.0, is_near: false })
+    fn course(&mut self) -> Course<'_, 'a> {
+        Course { criterion: self.criterion, callback: self.callback.as_deref_mut() }
     }
 }
 
@@ -302,7 +300,8 @@ impl Cg<'_, f32> {
     /// `x`, computed in `f64` (van der Vorst & Ye, 2000). So it can become as small as in `f64`, in about as many
     /// iterations.
     ///
-    /// The system is that of the `f32` matrix: rounding a matrix to `f32` changes the solution.
+    /// The system is that of the `f32` matrix: rounding a matrix to `f32` changes the solution. Unlike [`solve`](Self::solve), this needs residuals whose squares are
+    /// well within the range of `f32`.
     ///
     /// ```
     /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};
@@ -328,7 +327,7 @@ impl Cg<'_, f32> {
         };
         let system = Mixed::new(prepared.matrix, b, x)?;
         fast.workspace.x.fill(0.0)?;
-        let info = self.run_fast(fast, system);
+        let info = self.course().run(&mut FastMethod::new(fast, system));
         self.keep(prepared, &info);
         info
     }

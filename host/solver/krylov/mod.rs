@@ -7,7 +7,6 @@ mod gmres;
 mod idr;
 mod lsmr;
 mod minres;
-mod scaled;
 mod system;
 
 use std::{fmt, ops::ControlFlow, rc::Rc};
@@ -23,8 +22,9 @@ use self::{
     system::System,
 };
 use super::{
-    Callback, Course, Criterion, LinearOperator, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
+    Callback, Course, Criterion, LinearOperator, Method, Preconditioner, Progress, SolveInfo, StopReason, Tolerance,
     cg::{Cg, CgMethod},
+    scaled,
 };
 use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length};
 
@@ -51,8 +51,8 @@ use crate::{DeviceVec, Error, KernelChoice, Result, Scalar, device::check_length
 /// queued before the host reads their numbers; on a GPU they are recorded as a graph if the operator and the preconditioner allow it. Dot products accumulate in `f64` in a fixed order: the same input on the same device gives
 /// the same bits.
 ///
-/// `b` may be as small or as large as the type allows: where its squares are out of range, the methods divide by norms, or scale the system by a power of two. Conjugate
-/// gradients alone ask the caller to scale it.
+/// `b` may be as small or as large as the type allows: where its squares are out of range, the system is multiplied by a power of two
+/// meanwhile. LSMR divides by norms instead, whose inverses the type has to hold.
 ///
 /// For symmetric positive definite systems, [`Cg`] has more options and faster kernels.
 pub struct Solver<'a, T: Scalar> {
@@ -370,7 +370,12 @@ impl<'a, T: Scalar> Solver<'a, T> {
             }
             SolverMethod::BiCgStabL { l: 0 } => "BiCGSTAB(l) with an l of 0",
             SolverMethod::Idr { s: 0 } => "IDR(s) with an s of 0",
-            _ if !(self.damping >= 0.0 && self.damping.is_finite()) => "a damping that is negative or not finite",
+            _ if !(self.damping >= 0.0 && T::from_f64(self.damping).to_f64().is_finite()) => {
+                "a damping that is negative or not finite"
+            }
+            _ if self.damping > 0.0 && T::from_f64(self.damping) == T::default() => {
+                "a damping below the range of the element type"
+            }
             SolverMethod::Lsmr => return self.criterion.check(),
             SolverMethod::Auto if rows != cols => return self.criterion.check(),
             _ if self.damping != 0.0 => "a damping for a method other than LSMR",
@@ -408,16 +413,20 @@ impl<'a, T: Scalar> Solver<'a, T> {
             SolverMethod::Auto | SolverMethod::Cg => {
                 self.conjugate_gradients(preconditioner.clone(), b, system.x, kernel)
             }
-            SolverMethod::Minres => scaled::run(&mut course, system, |system| Ok(Box::new(Minres::new(system)?))),
-            SolverMethod::BiCgStab => scaled::run(&mut course, system, |system| Ok(Box::new(BiCgStab::new(system)?))),
+            SolverMethod::Minres => in_range(&mut course, system, |system| Ok(Box::new(Minres::new(system)?))),
+            SolverMethod::BiCgStab => in_range(&mut course, system, |system| Ok(Box::new(BiCgStab::new(system)?))),
             SolverMethod::BiCgStabL { l } => {
-                scaled::run(&mut course, system, |system| Ok(Box::new(BiCgStabL::new(system, l)?)))
+                in_range(&mut course, system, |system| Ok(Box::new(BiCgStabL::new(system, l)?)))
             }
-            SolverMethod::Idr { s } => scaled::run(&mut course, system, |system| Ok(Box::new(Idr::new(system, s)?))),
-            // These divide their vectors by norms first.
+            SolverMethod::Idr { s } => in_range(&mut course, system, |system| Ok(Box::new(Idr::new(system, s)?))),
+            SolverMethod::Gmres { restart } => {
+                in_range(&mut course, system, |system| Ok(Box::new(Gmres::new(system, restart, false)?)))
+            }
+            SolverMethod::FlexibleGmres { restart } => {
+                in_range(&mut course, system, |system| Ok(Box::new(Gmres::new(system, restart, true)?)))
+            }
+            // This divides its vectors by norms first.
             SolverMethod::Lsmr => course.run(&mut Lsmr::new(system, self.damping, self.criterion.relative())?),
-            SolverMethod::Gmres { restart } => course.run(&mut Gmres::new(system, restart, false)?),
-            SolverMethod::FlexibleGmres { restart } => course.run(&mut Gmres::new(system, restart, true)?),
         }
     }
 
@@ -449,6 +458,15 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self.cg = Some((preconditioner, cg));
         result
     }
+}
+
+/// See [`scaled`].
+fn in_range<T: Scalar>(
+    course: &mut Course<'_, '_>,
+    System { a, m, b, x }: System<'_, T>,
+    method: impl for<'m> Fn(System<'m, T>) -> Result<Box<dyn Method + 'm>>,
+) -> Result<SolveInfo> {
+    scaled::run(course, a, b, x, |b, x, run| run(&mut *method(System { a, m, b, x })?))
 }
 
 impl<T: Scalar> fmt::Debug for Solver<'_, T> {

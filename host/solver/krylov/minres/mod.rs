@@ -204,7 +204,7 @@ impl<T: Scalar> Method for Minres<'_, T> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        let count = AT_A_TIME.min((self.tally.round.limit - done).next_multiple_of(2));
+        let count = AT_A_TIME.min(self.tally.round.limit - done).next_multiple_of(2);
         self.queue(count)?;
         let (updates, end) = self.look(count, done)?;
         self.update(&updates)?;

@@ -43,8 +43,13 @@ impl NearNullSpace {
     /// For each unknown of a node the vector that is 1 there, and 0 for the others: for systems of equations of diffusion.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] unless there are 1 to 6 unknowns a node.
+    /// [`Error::InvalidOption`] unless there are 1 to 6 unknowns a node, and fewer than 2³² nodes.
     pub fn constants(nodes: usize, unknowns: usize) -> Result<Self> {
+        if !(1..=6).contains(&unknowns) || u32::try_from(nodes).is_err() {
+            return Err(Error::InvalidOption(format!(
+                "{nodes} nodes with {unknowns} unknowns each, of 2^32 and 6 at most"
+            )));
+        }
         let identity = (0..unknowns * unknowns).map(|k| f64::from(u8::from(k / unknowns == k % unknowns)));
         let values: Vec<f64> = std::iter::repeat_n(identity, nodes).flatten().collect();
         Self::new(unknowns, unknowns, values)
