@@ -1,6 +1,6 @@
 //! Linear operators, which solvers accept in place of a matrix.
 
-use crate::{Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Result, Scalar};
+use crate::{Device, DeviceMatrix, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar};
 
 /// A linear map: a matrix, or anything that computes a matrix-vector product.
 ///
@@ -103,4 +103,17 @@ impl<T: Scalar> LinearOperator<T> for DeviceMatrix<T> {
     fn as_matrix(&self) -> Option<&Self> {
         Some(self)
     }
+}
+
+/// Computes `r = b - A x` and its norm, which is returned too. Waits for it.
+pub(super) fn residual<T: Scalar>(
+    a: &dyn LinearOperator<T>,
+    b: &DeviceVec<T>,
+    x: &DeviceVec<T>,
+    r: &mut DeviceVec<T>,
+    norm: &mut DeviceScalar<T>,
+) -> Result<f64> {
+    a.apply(x.into(), (&mut *r).into())?;
+    r.axpby_norm(T::from_f64(1.0), b, T::from_f64(-1.0), norm)?;
+    Ok(norm.get()?.to_f64())
 }

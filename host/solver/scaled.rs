@@ -3,6 +3,7 @@
 use super::{
     Course, Method, Phase, Round, SolveInfo, StopReason, breakdown,
     course::{ACCEPTED, OVERFLOW},
+    operator::residual,
 };
 use crate::{DeviceScalar, DeviceVec, LinearOperator, Result, Scalar};
 
@@ -31,7 +32,8 @@ pub(super) fn run<T: Scalar>(
     }
     // These norms are right even if squares are not.
     let b_norm = b.norm2()?.get()?.to_f64();
-    let first = residual(a, b, x, b.try_clone()?)?;
+    let mut norm = DeviceScalar::zero(a.device())?;
+    let first = residual(a, b, x, &mut b.try_clone()?, &mut norm)?;
     // The residual of a first guess may be far larger than `b`.
     let Some(factor) = factor::<T>(if b_norm == 0.0 { 0.0 } else { b_norm.max(first) }) else {
         return solve(b, x, &mut |method| {
@@ -47,7 +49,7 @@ pub(super) fn run<T: Scalar>(
     let mut info = info?;
     copied?;
     // Elements of x may have lost digits, or overflow.
-    info.residual_norm = residual(a, b, x, scaled_x)?;
+    info.residual_norm = residual(a, b, x, &mut scaled_x, &mut norm)?;
     info.relative_residual = info.residual_norm / b_norm;
     match () {
         () if !info.residual_norm.is_finite() => return Err(breakdown(info.iterations, OVERFLOW)),
@@ -59,19 +61,6 @@ pub(super) fn run<T: Scalar>(
         () => {}
     }
     Ok(info)
-}
-
-/// The norm of `b - A x`, computed in the memory of a vector.
-fn residual<T: Scalar>(
-    a: &dyn LinearOperator<T>,
-    b: &DeviceVec<T>,
-    x: &DeviceVec<T>,
-    mut r: DeviceVec<T>,
-) -> Result<f64> {
-    let mut norm = DeviceScalar::zero(a.device())?;
-    a.apply(x.into(), (&mut r).into())?;
-    r.axpby_norm(T::from_f64(1.0), b, T::from_f64(-1.0), &mut norm)?;
-    Ok(norm.get()?.to_f64())
 }
 
 /// The power of two by which a system with this norm is multiplied, which becomes 1 to 2; None if none is needed, or none helps.
@@ -149,7 +138,7 @@ mod tests {
         assert_eq!(factor::<f64>(1e-90), None);
         assert_eq!(factor::<f64>(1.5 * 2f64.powi(-700)), Some(2f64.powi(700)));
         assert_eq!(factor::<f64>(1.5 * 2f64.powi(700)), Some(2f64.powi(-700)));
-        // The factors for the smallest and the largest numbers are representable, and so are their inverses.
+        // Even for the extremes of the type, the factor and its inverse are normal numbers.
         for norm in [f64::from(f32::from_bits(1)), f64::from(f32::MAX)] {
             let factor = factor::<f32>(norm).unwrap() as f32;
             assert!(factor.is_normal() && (1.0 / factor).is_normal(), "{norm}");

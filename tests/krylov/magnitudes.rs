@@ -10,16 +10,16 @@ use crate::common::{
     direct::{doubles, norm},
 };
 
-/// The methods, and whether the system that they solve is multiplied by a power of two alone.
+/// The methods, and whether they solve the system times a power of two. LSMR divides by norms instead.
 const METHODS: [(SolverMethod, bool); 8] = [
     (SolverMethod::Minres, true),
     (SolverMethod::BiCgStab, true),
     (SolverMethod::BiCgStabL { l: 2 }, true),
     (SolverMethod::Idr { s: 4 }, true),
-    (SolverMethod::Gmres { restart: 20 }, false),
-    (SolverMethod::FlexibleGmres { restart: 20 }, false),
-    (SolverMethod::Lsmr, false),
+    (SolverMethod::Gmres { restart: 20 }, true),
+    (SolverMethod::FlexibleGmres { restart: 20 }, true),
     (SolverMethod::Cg, true),
+    (SolverMethod::Lsmr, false),
 ];
 
 /// About 1e-30 and 1e30 in `f32`, 1e-200 and 1e200 in `f64`.
@@ -96,6 +96,18 @@ pub(super) fn powers_of_two<T: Scalar>(device: &Device) {
                 assert!(scaled_seen.iter().all(|(_, target)| (target / factor / seen[0].1 - 1.0).abs() < 1e-12));
             }
         }
+    }
+}
+
+/// A tiny right-hand side with a guess of about 1, whose residual decides on the scale of the system.
+pub(super) fn large_guesses(device: &Device) {
+    for (method, _) in METHODS {
+        let is_symmetric = matches!(method, SolverMethod::Minres | SolverMethod::Cg);
+        let matrix = convection::<f32>(7, if is_symmetric { 0.0 } else { 0.3 });
+        let tolerance = Tolerance::absolute(1e-3);
+        let (outcome, x, _) = run(device, &matrix, method, false, tolerance, [&[1e-20; 49], &[1.0; 49]]);
+        assert_eq!(outcome.unwrap().reason, StopReason::Converged, "{method}");
+        assert!(x.iter().all(|x| x.abs() < 0.1), "{method}: {x:?}");
     }
 }
 

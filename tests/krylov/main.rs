@@ -63,6 +63,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("residuals_are_replaced_f64", replaced::<f64>));
     trials.extend(on_every_device("tiny_and_huge_right_hand_sides_f32", magnitudes::powers_of_two::<f32>));
     trials.extend(on_every_device("tiny_and_huge_right_hand_sides_f64", magnitudes::powers_of_two::<f64>));
+    trials.extend(on_every_device("tiny_right_hand_sides_with_large_guesses", magnitudes::large_guesses));
     trials.extend(on_every_device("right_hand_sides_of_the_least_numbers", magnitudes::least_numbers));
     trials.extend(on_emulator_and_gpu("products_with_a_basis_f32", kernels::products::<f32>));
     trials.extend(on_emulator_and_gpu("products_with_a_basis_f64", kernels::products::<f64>));

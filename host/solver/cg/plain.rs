@@ -15,6 +15,7 @@ use crate::{
     solver::{
         course::{Method, Phase, Round},
         info::StopReason,
+        operator::residual,
     },
 };
 
@@ -232,10 +233,8 @@ impl<T: Scalar> Method for Plain<'_, T> {
     }
 
     fn residual(&mut self) -> Result<(f64, f64)> {
-        let one = T::from_f64(1.0);
-        self.a.apply((&*self.x).into(), (&mut self.r).into())?;
-        self.r.axpby_norm(one, self.b, T::from_f64(-1.0), &mut self.norm)?;
-        Ok((self.norm.get()?.to_f64(), self.b.norm2()?.get()?.to_f64()))
+        let norm = residual(self.a, self.b, self.x, &mut self.r, &mut self.norm)?;
+        Ok((norm, self.b.norm2()?.get()?.to_f64()))
     }
 
     fn set_zero(&mut self) -> Result<()> {

@@ -4,7 +4,7 @@ use crate::{
     Device, DeviceScalar, DeviceVec, LinearOperator, Preconditioner, Result, Scalar,
     device::{Recording, anew},
     scalar::precision,
-    solver::{Phase, Round, StopReason, course::breakdown, preconditioner::lives_on},
+    solver::{Phase, Round, StopReason, course::breakdown, operator::residual, preconditioner::lives_on},
 };
 
 /// How a method breaks down on numbers that are not finite.
@@ -124,9 +124,7 @@ impl<T: Scalar> System<'_, T> {
 
     /// `r = b - A x`, and its norm, which is returned too.
     pub(super) fn residual(&self, r: &mut DeviceVec<T>, norm: &mut DeviceScalar<T>) -> Result<f64> {
-        self.a.apply((&*self.x).into(), (&mut *r).into())?;
-        r.axpby_norm(T::from_f64(1.0), self.b, T::from_f64(-1.0), norm)?;
-        Ok(norm.get()?.to_f64())
+        residual(self.a, self.b, self.x, r, norm)
     }
 
     /// [`residual`](Self::residual), and the norm of `b`.
