@@ -948,7 +948,11 @@ fn nodes_with_several_unknowns(device: &Device) {
         let error = NearNullSpace::new(unknowns, columns, values).unwrap_err();
         assert!(matches!(error, Error::InvalidOption(_)), "{error}");
     }
-    assert!(NearNullSpace::constants(4, 0).is_err() && NearNullSpace::constants(4, 7).is_err());
+    for unknowns in [0, 7, 1_000_000, usize::MAX] {
+        let error = NearNullSpace::constants(4, unknowns).unwrap_err();
+        assert!(matches!(error, Error::InvalidOption(_)), "{unknowns}: {error}");
+    }
+    assert!(matches!(NearNullSpace::constants(usize::MAX, 3).unwrap_err(), Error::OutOfMemory { .. }));
     assert!(NearNullSpace::rigid_body_modes(&[[0.0, f64::INFINITY]]).is_err());
     // No nodes, one, and vectors of zeros.
     for (n, values) in [(0, vec![]), (1, vec![1.0]), (2, vec![1.0, 0.0]), (300, vec![0.0; 300])] {

@@ -441,7 +441,18 @@ fn what_does_not_fit(device: &Device) {
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
     lengths(device.upload_half((2, 3), &[f16::ZERO; 5]).map(|_| ()), 6, 5);
-    assert!(matches!(device.zeros_half::<f16>((0, 1 << 31)), Err(Error::Unsupported(_))));
+    // A matrix of one row may have any leading dimension.
+    let one_edge = device.upload(&from_rows::<f32>(3, vec![vec![(0, 1.0)], vec![]])).unwrap().adjacency().unwrap();
+    let value = device.upload_vec(&[2.0f32]).unwrap();
+    let far = value.matrix(DenseLayout::row_major(1, 1).leading_dimension(1 << 62)).unwrap();
+    match one_edge.spmm_half(Reduce::Sum, Some(far), &zeros(3, 4), &mut zeros(2, 4)) {
+        Ok(()) => assert!(device.describe().starts_with("cpu")),
+        Err(error) => assert!(matches!(error, Error::Unsupported(_)), "{error}"),
+    }
+    for columns in [(1 << 31) - 7, 1 << 31, usize::MAX] {
+        assert!(matches!(device.zeros_half::<f16>((0, columns)), Err(Error::Unsupported(_))), "{columns} columns");
+    }
+    assert_eq!(device.zeros_half::<f16>((0, (1 << 31) - 8)).unwrap().ncols(), (1 << 31) - 8);
     lengths(zeros(2, 3).cast_from(&dense(3, 3)), 2, 3);
     lengths(zeros(2, 3).cast_from(&dense(2, 4)), 3, 4);
     lengths(zeros(2, 3).cast_to(&mut dense(3, 3)), 2, 3);

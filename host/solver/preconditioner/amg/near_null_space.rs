@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 /// Vectors that a matrix with several unknowns a node maps to almost 0, for [`AmgOptions::near_null_space`](super::AmgOptions::near_null_space): coarse levels
 /// represent them exactly. For elasticity they are the displacements of a rigid body.
@@ -43,15 +43,14 @@ impl NearNullSpace {
     /// For each unknown of a node the vector that is 1 there, and 0 for the others: for systems of equations of diffusion.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] unless there are 1 to 6 unknowns a node, and fewer than 2³² nodes.
+    /// [`Error::InvalidOption`] unless there are 1 to 6 unknowns a node, and fewer than 2³² values; [`Error::OutOfMemory`].
     pub fn constants(nodes: usize, unknowns: usize) -> Result<Self> {
-        if !(1..=6).contains(&unknowns) || u32::try_from(nodes).is_err() {
-            return Err(Error::InvalidOption(format!(
-                "{nodes} nodes with {unknowns} unknowns each, of 2^32 and 6 at most"
-            )));
+        if !(1..=6).contains(&unknowns) {
+            return Self::new(unknowns, unknowns, Vec::new());
         }
         let identity = (0..unknowns * unknowns).map(|k| f64::from(u8::from(k / unknowns == k % unknowns)));
-        let values: Vec<f64> = std::iter::repeat_n(identity, nodes).flatten().collect();
+        let mut values = memory::room(nodes.saturating_mul(unknowns * unknowns))?;
+        values.extend(std::iter::repeat_n(identity, nodes).flatten());
         Self::new(unknowns, unknowns, values)
     }
 
