@@ -37,7 +37,7 @@ impl EmbeddedModule {
         text::with_registers(std::str::from_utf8(&self.kept()).expect("PTX is text"))
     }
 
-    /// What is kept of the PTX. Its dictionary is what is kept of that of the family for the next older architecture.
+    /// The form in which the PTX is kept. Its dictionary is that of the family's module for the next older architecture.
     fn kept(&self) -> Vec<u8> {
         let older = EMBEDDED.iter().filter(|module| module.family == self.family && module.arch < self.arch);
         let dictionary = older.max_by_key(|module| module.arch).map(Self::kept);

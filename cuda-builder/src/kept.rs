@@ -26,7 +26,7 @@ pub(crate) fn write(path: &Path, code: &[u8]) -> Result<(), CudaBuilderError> {
     write_with(path, code, LzmaOptions { lc: 0, lp: 4, pb: 4, ..strongest() })
 }
 
-/// The [kept form](kept_form) of a text that a file holds, by that of the text for the next older architecture; `None` as for [`read`].
+/// The [kept form](kept_form) of the text that a file holds, where `older` is that for the next older architecture; `None` as for [`read`].
 pub(crate) fn read_text(path: &Path, older: Option<&str>) -> Result<Option<String>, CudaBuilderError> {
     Ok(read_with(path, older.map(str::as_bytes))?.and_then(|bytes| String::from_utf8(bytes).ok()))
 }
@@ -59,7 +59,7 @@ fn strongest() -> LzmaOptions {
     LzmaOptions { depth_limit: 1000, ..LzmaOptions::with_preset(9) }
 }
 
-/// In the format `.lzma`, whose header the library does not write where there is a dictionary.
+/// Compresses into the format `.lzma`. The library refuses to write its header where there is a preset dictionary.
 fn compress(bytes: &[u8], options: &LzmaOptions) -> io::Result<Vec<u8>> {
     let mut compressed = vec![options.get_props()];
     compressed.extend(options.dict_size.to_le_bytes());
@@ -75,7 +75,7 @@ fn decompress(compressed: &[u8], dictionary: Option<&[u8]>) -> io::Result<Vec<u8
     Ok(bytes)
 }
 
-/// What is kept of a text: it with registers as distances, if [`with_registers`] makes the text of that again.
+/// The form in which a text is kept: with registers as distances, if [`with_registers`] restores the text from it.
 pub(crate) fn kept_form(text: &str) -> String {
     without_registers(text).unwrap_or_else(|| text.to_owned())
 }

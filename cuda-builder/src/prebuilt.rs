@@ -17,8 +17,8 @@ use crate::{
 /// A directory of prebuilt PTX: one compressed file per kernel family and architecture, and a manifest that records the
 /// sources of each.
 ///
-/// Little of a family's PTX depends on the architecture. So each text is compressed with what is stored of that for the next older architecture as its
-/// dictionary. Registers may be stored as distances. [`text`](Self::text) returns the text.
+/// The texts of a family differ little between architectures, so each is compressed with the stored form of the next older one as its dictionary.
+/// In that form, registers may be distances. [`text`](Self::text) returns the text.
 ///
 /// A family `foo` is `foo.rs` and the folder `foo`, anywhere below `src`; the crate's other files belong to all
 /// families. It is built with `cfg(kernel_family = "foo")`, and files of other families must not affect its PTX then. A
@@ -77,7 +77,7 @@ pub struct ReadyFile {
     pub file: PtxFile,
     /// Its text.
     pub text: String,
-    /// The path of the compressed text; its dictionary is [what is stored](Prebuilt) of that for the next older architecture.
+    /// The path of the compressed text, whose dictionary is the [stored form](Prebuilt) of that for the next older architecture.
     pub ptx: PathBuf,
     /// The path of the compressed machine code, if there is any.
     pub cubin: Option<PathBuf>,

@@ -33,8 +33,8 @@ impl Adjacency {
     /// row-major are copied. `O(nnz * heads * width)` work.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`InvalidOption`](Error::InvalidOption) for a dropout rate outside of [0, 1), if
-    /// there is no head, or the columns of the features are 0 or no multiple of the heads; [`DeviceMismatch`](Error::DeviceMismatch);
+    /// [`LengthMismatch`](Error::LengthMismatch) if the sizes do not match; [`InvalidOption`](Error::InvalidOption) for a dropout rate outside of [0, 1), for a
+    /// slope that is not finite in the element type, if there is no head, or the columns of the features are 0 or no multiple of the heads; [`DeviceMismatch`](Error::DeviceMismatch);
     /// [`OutOfMemory`](Error::OutOfMemory); [`Unsupported`](Error::Unsupported) for sizes beyond the limits of a launch.
     pub fn attention<'o, 's, T: Scalar>(
         &self,

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 
 /// A bound for the 2-norm of the residual.
 ///
-/// Iterations end when the residual that they update reaches it. The residual of the returned `x`, which rounding makes another, may be larger by 1%.
+/// Iterations stop when their updated residual reaches the bound. Because of rounding, the true residual of the returned `x` may exceed it by up to 1%.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     relative: f64,

@@ -300,8 +300,8 @@ impl Cg<'_, f32> {
     /// `x`, computed in `f64` (van der Vorst & Ye, 2000). So it can become as small as in `f64`, in about as many
     /// iterations.
     ///
-    /// The system is that of the `f32` matrix: rounding a matrix to `f32` changes the solution. Unlike [`solve`](Self::solve), this needs residuals whose squares are
-    /// well within the range of `f32`.
+    /// The system is that of the `f32` matrix: rounding a matrix to `f32` changes the solution. Unlike [`solve`](Self::solve), this does not scale the
+    /// system: with residuals `r` and preconditioner `M`, `r . M r` below 1e-30 counts as 0, and ends the solution with [`StopReason::RoundingLimit`].
     ///
     /// ```
     /// use warpsparse::{Cg, CsrMatrix, Device, Jacobi, Tolerance};
