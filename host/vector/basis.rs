@@ -1,10 +1,10 @@
-//! Products of a vector with all vectors of a basis.
+//! Vectors that are made orthogonal to each other, and their linear combinations.
 
 use kernels_gpu::vector_basis::{
-    CombineArgs, DotsArgs, GROUP, Key, Product, combine_grid_size, dots_grid_size, groups,
+    CombineArgs, DotsArgs, ExtendArgs, GROUP, Key, Step, combine_grid_size, dots_grid_size, groups,
 };
 
-use super::{Reduction, cpu, gpu::SumWorkspace, on_cpu};
+use super::{cpu, gpu::SumWorkspace, on_cpu};
 use crate::{
     Device, DeviceScalar, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar,
     device::{Found, check_length, launch},
@@ -33,98 +33,122 @@ impl<T: Scalar> Basis<T> {
         self.vectors.slice_mut(i * self.stride..i * self.stride + self.len)
     }
 
-    /// Computes `h = V^T w` with the first vectors, as many as `h` has elements, and adds `h` to `total`. One launch, which
-    /// reads `V` once.
-    pub(crate) fn dots_into(
-        &self,
-        w: &DeviceVec<T>,
-        mut h: DeviceSliceMut<'_, T>,
-        mut total: Option<DeviceSliceMut<'_, T>>,
-    ) -> Result<()> {
-        let count = self.check(w, h.as_slice())?;
-        total.as_ref().map_or(Ok(()), |total| check_length("total", h.len(), total.len()))?;
-        if count == 0 {
-            return Ok(());
-        }
-        if on_cpu(w.device()) {
-            for i in 0..h.len() {
-                let dot = T::from_f64(cpu::dot_of(self.vector(i)?, w.as_slice()));
-                h.as_slice_mut().on_cpu_mut()[i] = dot;
-                if let Some(total) = &mut total {
-                    let total = &mut total.as_slice_mut().on_cpu_mut()[i];
-                    *total += dot;
+    /// Computes the dot products of the first `count` vectors with the last of them, and then those with `u`. One launch, which reads the vectors once.
+    pub(crate) fn dots(&self, count: usize, u: &DeviceVec<T>, mut sums: DeviceSliceMut<'_, f64>) -> Result<()> {
+        let vectors = self.check(count, u)?;
+        check_length("sums", 2 * count, sums.len())?;
+        if on_cpu(u.device()) {
+            let w = self.vector(count - 1)?;
+            for i in 0..count {
+                for (which, other) in [w, u.into()].into_iter().enumerate() {
+                    sums.as_slice_mut().on_cpu_mut()[which * count + i] = cpu::dot_of(self.vector(i)?, other);
                 }
             }
             return Ok(());
         }
         let n = self.len as u64;
-        let entry = Key { product: Product::Dots, dtype: T::DTYPE }.entry();
-        let blocks = dots_grid_size::<T>(n, count);
-        let (queue, h) = h.into_writable();
-        let mut partials = queue.workspace(Found::Anything, blocks as usize * GROUP as usize)?;
-        let mut arrivals = queue.workspace(Found::Zeros, groups(count) as usize)?;
+        let entry = Key { step: Step::Dots, dtype: T::DTYPE }.entry();
+        let blocks = dots_grid_size::<T>(n, vectors);
+        let (queue, sums) = sums.into_writable();
+        let mut partials = queue.workspace(Found::Anything, 2 * blocks as usize * GROUP as usize)?;
+        let mut arrivals = queue.workspace(Found::Zeros, groups(vectors) as usize)?;
         let args = DotsArgs {
             n,
-            count,
+            count: vectors,
             stride: self.stride as u64,
-            v: self.vectors.readable(),
-            w: w.readable(),
-            h,
-            total: total.map(|total| total.into_writable().1).unwrap_or_default(),
+            v: self.vectors.slice(..(count - 1) * self.stride + self.len)?.readable(),
+            u: u.readable(),
+            sums,
             partials: partials.writable(),
             arrivals: arrivals.writable(),
         };
-        // SAFETY: there are `count` vectors of n elements, and as many numbers; what is written is borrowed mutably.
+        // SAFETY: there are `count` vectors of n elements, and two numbers for each; what is written is borrowed mutably.
         unsafe { launch(queue, entry, grid(blocks)?, args) }
     }
 
-    /// Computes `w = w + alpha V h` with the first vectors, as many as `h` has elements, and the 2-norm of the new `w`, also into
-    /// the first element of `log`. One launch, which reads `V` once.
-    pub(crate) fn combine(
-        &self,
-        alpha: T,
-        h: DeviceSlice<'_, T>,
-        w: &mut DeviceVec<T>,
-        norm: &mut DeviceScalar<T>,
-        log: Option<DeviceSliceMut<'_, T>>,
+    /// Makes vector `count - 1` orthogonal to those before it, for the second time, and computes vector `count`: what is orthogonal to all before it of `u`, divided by
+    /// `scale`. `sums` begins with those of [`dots`](Self::dots), and then gets the divisor and the new vector's norm. One launch, which reads the vectors once.
+    pub(crate) fn extend(
+        &mut self,
+        count: usize,
+        u: &DeviceVec<T>,
+        mut sums: DeviceSliceMut<'_, f64>,
+        scale: &mut DeviceScalar<T>,
     ) -> Result<()> {
-        let count = self.check(w, h)?;
-        if on_cpu(w.device()) || count == 0 {
-            let vectors = (0..h.len()).map(|i| self.vector(i)).collect::<Result<Vec<_>>>()?;
-            if count > 0 {
-                cpu::combine_vectors(w.as_slice_mut(), alpha, &vectors, h);
-            }
-            w.reduce_into(Reduction::Norm2, norm)?;
-            return log.map_or(Ok(()), |mut log| log.slice_mut(..1)?.fill(&*norm));
+        let vectors = self.check(count + 1, u)? - 1;
+        check_length("sums", 2 * count + 2, sums.len())?;
+        if on_cpu(u.device()) {
+            self.extend_on_cpu(count, u, sums.as_slice_mut().on_cpu_mut(), scale);
+            return Ok(());
         }
         let n = self.len as u64;
-        let entry = Key { product: Product::Combine, dtype: T::DTYPE }.entry();
-        let (queue, w) = w.as_slice_mut().into_writable();
+        let entry = Key { step: Step::Extend, dtype: T::DTYPE }.entry();
+        let (queue, v) = self.vectors.slice_mut(..count * self.stride + self.len)?.into_writable();
         let mut workspace = SumWorkspace::of(queue)?;
-        let args = CombineArgs {
+        let args = ExtendArgs {
             n,
-            count,
+            count: vectors,
             stride: self.stride as u64,
-            v: self.vectors.readable(),
-            h: h.readable(),
-            alpha,
-            w,
-            norm: norm.vector_mut().writable(),
-            log: log.map(|log| log.into_writable().1).unwrap_or_default(),
+            v,
+            u: u.readable(),
+            sums: sums.into_writable().1,
+            scale: scale.vector_mut().writable(),
             workspace: workspace.writable(),
         };
+        // SAFETY: there are `count + 1` vectors of n elements, and two numbers for each but the last; what is written is borrowed mutably.
+        unsafe { launch(queue, entry, grid(combine_grid_size::<T>(n))?, args) }
+    }
+
+    fn extend_on_cpu(&mut self, count: usize, u: &DeviceVec<T>, sums: &mut [f64], scale: &mut DeviceScalar<T>) {
+        let (len, stride, before) = (self.len, self.stride, count - 1);
+        let (sums, log) = sums.split_at_mut(2 * count);
+        let (s, t) = sums.split_at(count);
+        let ss: f64 = s[..before].iter().map(|s| s * s).sum();
+        let st: f64 = s[..before].iter().zip(t).map(|(s, t)| s * t).sum();
+        let alpha = (s[before] - ss).sqrt();
+        let c = (t[before] - st) / alpha;
+        let scale = &mut scale.vector_mut().as_slice_mut().on_cpu_mut()[0];
+        let divisor = if *scale == T::default() { 1.0 } else { scale.to_f64() };
+
+        let (orthonormal, rest) = self.vectors.as_slice_mut().on_cpu_mut().split_at_mut(before * stride);
+        let (w, next) = rest.split_at_mut(stride);
+        let (w, next) = (&mut w[..len], &mut next[..len]);
+        let mut vectors: Vec<&[T]> = (0..before).map(|i| &orthonormal[i * stride..][..len]).collect();
+        let minus = |numbers: &[f64]| numbers[..before].iter().map(|number| -number).collect::<Vec<_>>();
+        cpu::combine_vectors(w, &vectors, &minus(s), 1.0 / alpha);
+        vectors.push(w);
+        next.copy_from_slice(u.as_slice().on_cpu());
+        cpu::combine_vectors(next, &vectors, &[minus(t), vec![-c]].concat(), 1.0 / divisor);
+        let norm = cpu::norm2(next);
+        log.copy_from_slice(&[divisor, norm]);
+        *scale = T::from_f64(divisor * norm.max(1.0));
+    }
+
+    /// Computes `w = w + V h` with the first vectors, as many as `h` has elements. One launch, which reads `V` once.
+    pub(crate) fn combine(&self, h: &DeviceVec<T>, w: &mut DeviceVec<T>) -> Result<()> {
+        w.device().check_same("h", h.device())?;
+        let count = self.check(h.len(), w)?;
+        if on_cpu(w.device()) {
+            let vectors = (0..h.len()).map(|i| self.vector(i).map(DeviceSlice::on_cpu)).collect::<Result<Vec<_>>>()?;
+            let h: Vec<f64> = h.as_slice().on_cpu().iter().map(|h| h.to_f64()).collect();
+            cpu::combine_vectors(w.as_slice_mut().on_cpu_mut(), &vectors, &h, 1.0);
+            return Ok(());
+        }
+        let n = self.len as u64;
+        let entry = Key { step: Step::Combine, dtype: T::DTYPE }.entry();
+        let (queue, w) = w.as_slice_mut().into_writable();
+        let args = CombineArgs { n, count, stride: self.stride as u64, v: self.vectors.readable(), h: h.readable(), w };
         // SAFETY: there are `count` vectors of n elements, and as many numbers; what is written is borrowed mutably.
         unsafe { launch(queue, entry, grid(combine_grid_size::<T>(n))?, args) }
     }
 
-    /// How many vectors take part.
-    fn check(&self, w: &DeviceVec<T>, h: DeviceSlice<'_, T>) -> Result<u32> {
+    /// The first `count` vectors, of the length of `w`.
+    fn check(&self, count: usize, w: &DeviceVec<T>) -> Result<u32> {
         check_length("w", self.len, w.len())?;
         w.device().check_same("the basis", self.vectors.device())?;
-        w.device().check_same("h", h.device())?;
-        match u32::try_from(h.len()) {
-            Ok(count) if h.len() <= self.count => Ok(count),
-            _ => Err(Error::LengthMismatch { what: "h", expected: self.count, found: h.len() }),
+        match u32::try_from(count) {
+            Ok(vectors) if (1..=self.count).contains(&count) => Ok(vectors),
+            _ => Err(Error::LengthMismatch { what: "the basis", expected: self.count, found: count }),
         }
     }
 }

@@ -98,20 +98,23 @@ pub(super) fn dot_of<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>) ->
     over_blocks(0..x.len(), &of_block, &|a, b| a + b)
 }
 
-/// Computes `w = w + alpha * (h[0] * vectors[0] + h[1] * vectors[1] + ...)`.
-pub(super) fn combine_vectors<T: Scalar>(
-    w: DeviceSliceMut<'_, T>,
-    alpha: T,
-    vectors: &[DeviceSlice<'_, T>],
-    h: DeviceSlice<'_, T>,
-) {
-    let h = h.on_cpu();
-    each(w, |range, w| {
-        for (vector, &length) in vectors.iter().zip(h) {
-            combine(w, &vector.on_cpu()[range.clone()], |w, v| alpha * length * v + w);
+/// Computes `w = (w + h[0] * vectors[0] + h[1] * vectors[1] + ...) * factor` in `f64`, rounded once.
+pub(super) fn combine_vectors<T: Scalar>(w: &mut [T], vectors: &[&[T]], h: &[f64], factor: f64) {
+    for_blocks(0..w.len(), w, &|range: Range<usize>, w: &mut [T]| {
+        for (first, w) in range.step_by(STRIP).zip(w.chunks_mut(STRIP)) {
+            let mut sums = [0.0; STRIP];
+            sums.iter_mut().zip(&*w).for_each(|(sum, w)| *sum = w.to_f64());
+            for (vector, length) in vectors.iter().zip(h) {
+                let vector = &vector[first..first + w.len()];
+                sums.iter_mut().zip(vector).for_each(|(sum, v)| *sum += length * v.to_f64());
+            }
+            w.iter_mut().zip(sums).for_each(|(w, sum)| *w = T::from_f64(sum * factor));
         }
-    })
+    });
 }
+
+/// Elements whose sums a core keeps in its fastest cache.
+const STRIP: usize = 256;
 
 pub(super) fn reduce<T: Scalar>(x: DeviceSlice<'_, T>, reduction: Reduction, result: &mut DeviceScalar<T>) {
     let x = x.on_cpu();
@@ -148,7 +151,7 @@ fn sum<T: Scalar>(x: &[T], of: impl Fn(f64) -> f64 + Sync) -> f64 {
     over_blocks(0..x.len(), &of_block, &|a, b| a + b)
 }
 
-fn norm2<T: Scalar>(x: &[T]) -> f64 {
+pub(super) fn norm2<T: Scalar>(x: &[T]) -> f64 {
     let squares = sum(x, |x| x * x);
     // If squares overflow or lose digits to underflow, scale the elements.
     if squares.is_nan() || (1e-280..f64::INFINITY).contains(&squares) {

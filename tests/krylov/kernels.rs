@@ -7,7 +7,7 @@ use warpsparse::{
     kernels_gpu::{
         bicgstab::{self, DirectionArgs, DotsArgs, Step, UpdateArgs},
         factor::Factor,
-        vector_basis::{self, CombineArgs, Product, combine_grid_size, dots_grid_size, groups},
+        vector_basis::{self, CombineArgs, combine_grid_size, dots_grid_size, groups},
     },
 };
 
@@ -36,21 +36,27 @@ struct Basis<T> {
     v: Vec<T>,
 }
 
+/// What the next two vectors are computed from, and the numbers that come of it.
+struct Numbers<T> {
+    sums: Vec<f64>,
+    scale: T,
+}
+
 impl<T: Scalar> Basis<T> {
     fn vector(&self, i: usize) -> &[T] {
         &self.v[i * self.stride..][..self.n]
     }
 
-    /// `h = V^T w`, and `total + h`; with fewer blocks, that take several chunks, if `strips` says how many.
-    fn dots(&self, device: &Device, strips: Option<u32>, w: &[T], total: Option<&[T]>) -> (Vec<T>, Option<Vec<T>>) {
-        let entry = vector_basis::Key { product: Product::Dots, dtype: T::DTYPE }.entry();
+    /// `V^T w` for the last vector `w`, and `V^T u`; with fewer blocks, that take several chunks, if `strips` says how many.
+    fn dots(&self, device: &Device, strips: Option<u32>, u: &[T]) -> Vec<f64> {
+        let entry = vector_basis::Key { step: vector_basis::Step::Dots, dtype: T::DTYPE }.entry();
         let kernel = Kernel::<vector_basis::DotsArgs<T>>::embedded(entry).unwrap();
         let (n, count) = (self.n as u64, self.count as u32);
         let most = dots_grid_size::<T>(n, count) as u32;
-        let (v, w) = (device.upload_vec(&self.v).unwrap(), device.upload_vec(w).unwrap());
-        let mut h = device.upload_vec(&vec![T::from_f64(f64::NAN); self.count]).unwrap();
-        let mut total = total.map(|total| device.upload_vec(total).unwrap());
-        let mut partials = device.upload_vec(&vec![f64::NAN; 8 * most as usize]).unwrap();
+        let v = device.upload_vec(&self.v[..(self.count - 1) * self.stride + self.n]).unwrap();
+        let u = device.upload_vec(u).unwrap();
+        let mut sums = device.upload_vec(&vec![f64::NAN; 2 * self.count]).unwrap();
+        let mut partials = device.upload_vec(&vec![f64::NAN; 16 * most as usize]).unwrap();
         let mut arrivals = device.zeros(groups(count) as usize).unwrap();
         let mut launch = device.launch(&kernel, strips.map_or(most, |strips| strips * groups(count))).unwrap();
         let args = vector_basis::DotsArgs {
@@ -58,26 +64,54 @@ impl<T: Scalar> Basis<T> {
             count,
             stride: self.stride as u64,
             v: launch.read("v", &v).unwrap(),
-            w: launch.read("w", &w).unwrap(),
-            h: launch.write("h", &mut h).unwrap(),
-            total: total.as_mut().map_or(ptr::null_mut(), |total| launch.write("total", total).unwrap()),
+            u: launch.read("u", &u).unwrap(),
+            sums: launch.write("sums", &mut sums).unwrap(),
             partials: launch.write("partials", &mut partials).unwrap(),
             arrivals: launch.write("arrivals", &mut arrivals).unwrap(),
         };
         // SAFETY: the vectors are as long as the kernel needs.
         unsafe { launch.run(args) }.unwrap();
         assert!(arrivals.to_vec().unwrap().iter().all(|&arrivals| arrivals == 0));
-        (h.to_vec().unwrap(), total.map(|total| total.to_vec().unwrap()))
+        sums.to_vec().unwrap()
     }
 
-    /// `w + alpha V h`, and its norm.
-    fn combine(&self, device: &Device, blocks: Option<u32>, alpha: T, h: &[T], w: &[T]) -> (Vec<T>, T) {
-        let entry = vector_basis::Key { product: Product::Combine, dtype: T::DTYPE }.entry();
+    /// Makes the last vector orthonormal, and appends the next one. `sums` gets two numbers more.
+    fn extend(&mut self, device: &Device, blocks: Option<u32>, u: &[T], numbers: &mut Numbers<T>) {
+        let entry = vector_basis::Key { step: vector_basis::Step::Extend, dtype: T::DTYPE }.entry();
+        let kernel = Kernel::<vector_basis::ExtendArgs<T>>::embedded(entry).unwrap();
+        let n = self.n as u64;
+        self.v.resize(self.count * self.stride + self.n, T::from_f64(f64::NAN));
+        let (mut v, u) = (device.upload_vec(&self.v).unwrap(), device.upload_vec(u).unwrap());
+        numbers.sums.extend([f64::NAN; 2]);
+        let mut sums = device.upload_vec(&numbers.sums).unwrap();
+        let mut scale = device.upload_vec(&[numbers.scale]).unwrap();
+        let mut workspace = Sums::new(device);
+        let mut launch = device.launch(&kernel, blocks.unwrap_or(combine_grid_size::<T>(n) as u32)).unwrap();
+        let args = vector_basis::ExtendArgs {
+            n,
+            count: self.count as u32,
+            stride: self.stride as u64,
+            v: launch.write("v", &mut v).unwrap(),
+            u: launch.read("u", &u).unwrap(),
+            sums: launch.write("sums", &mut sums).unwrap(),
+            scale: launch.write("scale", &mut scale).unwrap(),
+            workspace: vector_basis::Workspace {
+                partials: launch.write("partials", &mut workspace.partials).unwrap(),
+                arrivals: launch.write("arrivals", &mut workspace.arrivals).unwrap(),
+            },
+        };
+        // SAFETY: the vectors are as long as the kernel needs.
+        unsafe { launch.run(args) }.unwrap();
+        (self.v, self.count) = (v.to_vec().unwrap(), self.count + 1);
+        *numbers = Numbers { sums: sums.to_vec().unwrap(), scale: scale.to_vec().unwrap()[0] };
+    }
+
+    /// `w + V h`.
+    fn combine(&self, device: &Device, blocks: Option<u32>, h: &[T], w: &[T]) -> Vec<T> {
+        let entry = vector_basis::Key { step: vector_basis::Step::Combine, dtype: T::DTYPE }.entry();
         let kernel = Kernel::<CombineArgs<T>>::embedded(entry).unwrap();
         let n = self.n as u64;
         let (v, h, mut w) = [&self.v, h, w].map(|x| device.upload_vec(x).unwrap()).into();
-        let [mut norm, mut log] = [0; 2].map(|_| device.upload_vec(&[T::from_f64(f64::NAN)]).unwrap());
-        let mut sums = Sums::new(device);
         let mut launch = device.launch(&kernel, blocks.unwrap_or(combine_grid_size::<T>(n) as u32)).unwrap();
         let args = CombineArgs {
             n,
@@ -85,19 +119,11 @@ impl<T: Scalar> Basis<T> {
             stride: self.stride as u64,
             v: launch.read("v", &v).unwrap(),
             h: launch.read("h", &h).unwrap(),
-            alpha,
             w: launch.write("w", &mut w).unwrap(),
-            norm: launch.write("norm", &mut norm).unwrap(),
-            log: launch.write("log", &mut log).unwrap(),
-            workspace: vector_basis::Workspace {
-                partials: launch.write("partials", &mut sums.partials).unwrap(),
-                arrivals: launch.write("arrivals", &mut sums.arrivals).unwrap(),
-            },
         };
         // SAFETY: the vectors are as long as the kernel needs.
         unsafe { launch.run(args) }.unwrap();
-        assert_eq!(norm.to_vec().unwrap(), log.to_vec().unwrap());
-        (w.to_vec().unwrap(), norm.to_vec().unwrap()[0])
+        w.to_vec().unwrap()
     }
 }
 
@@ -114,7 +140,7 @@ impl Sums {
     }
 }
 
-/// Dot products with all vectors, and linear combinations of them.
+/// Dot products with all vectors, the next vectors, and linear combinations.
 pub(crate) fn products<T: Scalar>(device: &Device) {
     let aligned = |n: usize| n.next_multiple_of(4);
     let sizes = [(0, 1), (1, 1), (2, 3), (3, 8), (257, 9), (1030, 16), (1500, 21), (2600, 2)];
@@ -123,52 +149,80 @@ pub(crate) fn products<T: Scalar>(device: &Device) {
         let mut v = random.vector::<T>(count * stride);
         v.truncate((count - 1) * stride + n);
         let basis = Basis { n, count, stride, v };
-        let (w, h, alpha) = (random.vector::<T>(n), random.vector::<T>(count), T::from_f64(-1.5));
+        let (u, h) = (random.vector::<T>(n), random.vector::<T>(count));
         for fewer in [None, Some(1), Some(2)].into_iter().filter(|fewer| fewer.is_none() || n > 2048) {
             let case = format!("{count} vectors of {n}, {stride} apart, {fewer:?}");
-            let (dots, total) = basis.dots(device, fewer, &w, Some(&h));
-            let dot = |i| basis.vector(i).iter().zip(&w).map(|(v, w)| v.to_f64() * w.to_f64());
-            assert_within(&case, &dots, &(0..count).map(|i| rounded_once::<T>(dot(i))).collect::<Vec<_>>());
-            let total_of = |i: usize| {
-                let total = h[i].to_f64() + dots[i].to_f64();
-                (total, epsilon::<T>() * total.abs())
+            let dots = basis.dots(device, fewer, &u);
+            let dot = |i, other: &[T]| {
+                let terms = basis.vector(i).iter().zip(other).map(|(v, w)| v.to_f64() * w.to_f64());
+                terms.collect::<Sum>().bounded::<f64>(0.0)
             };
-            assert_within(&case, &total.unwrap(), &(0..count).map(total_of).collect::<Vec<_>>());
-            assert_eq!(basis.dots(device, fewer, &w, None).0, dots, "{case}");
+            let of_all = |other: &[T]| (0..count).map(|i| dot(i, other)).collect::<Vec<_>>();
+            assert_within(&case, &dots, &[of_all(basis.vector(count - 1)), of_all(&u)].concat());
 
-            let (new, norm) = basis.combine(device, fewer, alpha, &h, &w);
+            let new = basis.combine(device, fewer, &h, &u);
             let terms = |at: usize| {
-                let terms = (0..count).map(|i| alpha.to_f64() * h[i].to_f64() * basis.vector(i)[at].to_f64());
-                rounded_once::<T>(terms.chain([w[at].to_f64()]).collect::<Vec<_>>().into_iter())
+                let terms = (0..count).map(|i| h[i].to_f64() * basis.vector(i)[at].to_f64());
+                rounded_once::<T>(terms.chain([u[at].to_f64()]).collect::<Vec<_>>().into_iter())
             };
             assert_within(&case, &new, &(0..n).map(terms).collect::<Vec<_>>());
-            assert_within(&case, &[norm], &[norm_of(&new)]);
+            for scale in [0.0, 0.125, 64.0] {
+                next_vectors(&case, device, fewer, &basis, &u, T::from_f64(scale));
+            }
         }
     }
+}
+
+/// The next two vectors after some that are not orthogonal, for sums that are not theirs.
+fn next_vectors<T: Scalar>(case: &str, device: &Device, blocks: Option<u32>, basis: &Basis<T>, u: &[T], scale: T) {
+    let Basis { n, count, stride, ref v } = *basis;
+    let before = count - 1;
+    let random = Random(count as u64).vector::<f64>(2 * count);
+    let (mut s, t) = (random[..count].to_vec(), &random[count..]);
+    let product = |x: &[f64]| -> f64 { s[..before].iter().zip(x).map(|(s, x)| s * x).sum() };
+    let (alpha, st) = (1.5f64, product(t));
+    let last = product(&s) + alpha * alpha;
+    s[before] = last;
+    let mut extended = Basis { n, count, stride, v: v.clone() };
+    let mut numbers = Numbers { sums: [&s, t].concat(), scale };
+    extended.extend(device, blocks, u, &mut numbers);
+
+    // What rounding the numbers above may change besides.
+    let slack =
+        |(sum, bound): (f64, f64), by: f64| (sum / by, bound / by + 16.0 * f64::EPSILON * (1.0 + sum.abs()) / by);
+    let at = |i: usize, at: usize| extended.vector(i)[at].to_f64();
+    let of_w = |place: usize| {
+        let terms = (0..before).map(|i| -s[i] * at(i, place)).chain([basis.vector(before)[place].to_f64()]);
+        slack(rounded_once::<T>(terms.collect::<Vec<_>>().into_iter()), alpha)
+    };
+    assert_within(case, extended.vector(before), &(0..n).map(of_w).collect::<Vec<_>>());
+    let (c, divisor) = ((t[before] - st) / alpha, if scale == T::default() { 1.0 } else { scale.to_f64() });
+    let of_u = |place: usize| {
+        let terms = (0..before).map(|i| -t[i] * at(i, place)).chain([u[place].to_f64(), -c * at(before, place)]);
+        slack(rounded_once::<T>(terms.collect::<Vec<_>>().into_iter()), divisor)
+    };
+    assert_within(case, extended.vector(count), &(0..n).map(of_u).collect::<Vec<_>>());
+    // The vectors before stay as they are.
+    assert!((0..before).all(|i| extended.vector(i) == basis.vector(i)), "{case}");
+    let norm = norm_of(extended.vector(count));
+    assert_within(case, &numbers.sums[2 * count..], &[(divisor, 0.0), norm]);
+    let found = numbers.sums[2 * count + 1];
+    assert_eq!(numbers.scale, T::from_f64(divisor * found.max(1.0)), "{case}");
 }
 
 /// Classical Gram-Schmidt, twice, of vectors that are almost linearly dependent: the powers of numbers between 0 and 1.
 pub(crate) fn orthogonality<T: Scalar>(device: &Device) {
     let (n, most) = (150, 12);
-    let power = |i: usize, at: usize| T::from_f64((at as f64 / n as f64).powi(i as i32));
-    let stride = n + 2;
-    let mut basis = Basis { n, count: 0, stride, v: vec![T::default(); most * stride] };
-    let (mut once, minus) = (0.0f64, T::from_f64(-1.0));
-    for i in 0..most {
-        let mut w: Vec<T> = (0..n).map(|at| power(i, at)).collect();
-        let mut norm = norm_of(&w).0;
-        if i > 0 {
-            basis.count = i;
-            for pass in 0..2 {
-                let h = basis.dots(device, None, &w, None).0;
-                let largest = h.iter().fold(0.0f64, |largest, h| largest.max(h.to_f64().abs()));
-                once = if pass == 1 { once.max(largest / norm) } else { once };
-                let (new, new_norm) = basis.combine(device, None, minus, &h, &w);
-                (w, norm) = (new, new_norm.to_f64());
-            }
-        }
-        let unit = w.iter().map(|w| T::from_f64(w.to_f64() / norm));
-        basis.v.splice(i * stride..i * stride + n, unit);
+    let power = |i: usize| -> Vec<T> { (0..n).map(|at| T::from_f64((at as f64 / n as f64).powi(i as i32))).collect() };
+    let mut basis = Basis { n, count: 1, stride: n + 2, v: power(0) };
+    let (mut once, mut scale) = (0.0f64, T::from_f64(1.0));
+    for i in 1..=most {
+        let u = power(i);
+        let mut numbers = Numbers { sums: basis.dots(device, None, &u), scale };
+        let largest = numbers.sums[..i - 1].iter().fold(0.0f64, |largest, s| largest.max(s.abs()));
+        once = once.max(largest / numbers.sums[i - 1].sqrt());
+        basis.extend(device, None, &u, &mut numbers);
+        scale = numbers.scale;
     }
     for i in 0..most {
         for j in 0..=i {

@@ -1393,6 +1393,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "if first + K < count {",
         "if first + K < count && K < GROUP - 1 {",
     ),
+    mutant(
+        "krylov",
+        "vector/vector_basis.rs",
+        "vectors are made orthogonal once",
+        "of_w[e] = GpuFloat::mul_add(-s, v, of_w[e]);",
+        "of_w[e] = GpuFloat::mul_add(s - s, v, of_w[e]);",
+    ),
+    mutant(
+        "krylov",
+        "vector/vector_basis.rs",
+        "the last vector is taken to be orthogonal",
+        "(t_of(count - 1) - st) / alpha",
+        "(t_of(count - 1) - st + st) / alpha",
+    ),
     mutant("krylov", "krylov/bicgstab.rs", "the sums are those of s", "sums.add(new, shadow);", "sums.add(s, shadow);"),
     mutant(
         "krylov",

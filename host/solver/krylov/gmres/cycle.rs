@@ -1,18 +1,24 @@
 //! The small least squares problem of GMRES.
 
-use crate::{Scalar, scalar::precision};
+use crate::{Scalar, scalar::precision, solver::krylov::system::NOT_FINITE};
 
-/// The least squares problem of a cycle, `min |right - H y|`, solved column by column by Givens rotations.
+pub(super) const SINGULAR: &str =
+    "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
+
+/// The least squares problem of a cycle, `min |right - H y|`, solved column by column by Givens rotations. It knows of the basis what [`Basis`](crate::vector::Basis) finds:
+/// with `w[j]` for vector `j` while it is orthogonal to those before but for rounding, `A M w[j] = V h[j]` and `w[j] = V r[j]`.
 #[derive(Default)]
 pub(super) struct Cycle {
-    /// The columns of the triangular matrix.
-    pub(super) columns: Vec<Vec<f64>>,
+    /// The columns of `R`.
+    vectors: Vec<Vec<f64>>,
+    /// The columns of `H` after the rotations.
+    columns: Vec<Vec<f64>>,
+    /// The newest before them, while `w[j + 1] / |w[j + 1]|` stands for vector `j + 1`; and the divisor of `w[j + 1]`.
+    newest: (Vec<f64>, f64),
     /// The cosines and sines of the rotations.
     rotations: Vec<(f64, f64)>,
-    /// The rotated right-hand side.
+    /// The element of the rotated right-hand side that each rotation meets, and that after the last one.
     right: Vec<f64>,
-    /// The last column before its rotation: its norm, and its last element.
-    newest: (f64, f64),
 }
 
 impl Cycle {
@@ -21,14 +27,47 @@ impl Cycle {
         Self { right: vec![norm], ..Self::default() }
     }
 
-    /// Adds a column; returns the norm of the residual, or None if the column is of no use because it is not finite.
-    pub(super) fn push(&mut self, mut column: Vec<f64>) -> Option<f64> {
-        let j = self.columns.len();
-        let norm = column.iter().fold(0.0, |norm: f64, number| norm.hypot(*number));
-        if !norm.is_finite() {
-            return None;
+    /// How many columns there are.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Adds column `j`, and corrects the one before, by the dot products of vectors 0 to `j` with `w[j]` and with `A M w[j]`, the divisor of `w[j + 1]` and its norm.
+    /// Returns the norm of the residual, or why the column is of no use.
+    pub(super) fn push(&mut self, numbers: &[f64]) -> Result<f64, &'static str> {
+        let j = self.len();
+        let (sums, next) = numbers.split_at(2 * (j + 1));
+        let (s, t) = sums.split_at(j + 1);
+        let products = |x: &[f64]| -> f64 { s[..j].iter().zip(x).map(|(s, x)| s * x).sum() };
+        let square = s[j] - products(s);
+        let alpha = square.sqrt();
+        let column = [&t[..j], &[(t[j] - products(t)) / alpha, next[0] * next[1]]].concat();
+        if square <= 0.0 {
+            return Err(SINGULAR);
         }
-        self.newest = (norm, column[j + 1]);
+        if !norm(&column).is_finite() {
+            return Err(NOT_FINITE);
+        }
+        let r = [&s[..j], &[alpha]].concat();
+        match self.columns.pop() {
+            None => self.right[0] *= alpha,
+            Some(_) => {
+                self.rotations.pop();
+                self.right.pop();
+                let (before, divisor) = &mut self.newest;
+                before[j] = 0.0;
+                before.iter_mut().zip(&r).for_each(|(entry, r)| *entry += *divisor * r);
+                self.rotate(self.newest.0.clone());
+            }
+        }
+        self.vectors.push(r);
+        self.newest = (column.clone(), next[0]);
+        self.rotate(column);
+        Ok(self.right[j + 1].abs())
+    }
+
+    fn rotate(&mut self, mut column: Vec<f64>) {
+        let j = self.len();
         for (i, &(cosine, sine)) in self.rotations.iter().enumerate() {
             let (upper, lower) = (column[i], column[i + 1]);
             (column[i], column[i + 1]) = (cosine * upper + sine * lower, cosine * lower - sine * upper);
@@ -40,21 +79,19 @@ impl Cycle {
         column.truncate(j + 1);
         self.columns.push(column);
         self.rotations.push((cosine, sine));
-        let last = self.right[j];
-        self.right[j] = cosine * last;
-        self.right.push(-sine * last);
-        Some((sine * last).abs())
+        self.right.push(-sine * self.right[j]);
     }
 
     /// Whether the newest vector lies in the space of the others, to rounding.
     pub(super) fn is_invariant<T: Scalar>(&self) -> bool {
-        let (norm, last) = self.newest;
-        last <= precision::<T>() * norm
+        let column = &self.newest.0;
+        column.last().is_some_and(|last| *last <= precision::<T>() * norm(column))
     }
 
-    /// The `y` of the least residual. Directions that the matrix maps to nothing get 0.
+    /// The `y` of the least residual: the lengths of the steps along `M w`. Directions that the matrix maps to nothing get 0.
     pub(super) fn solution(&self) -> Vec<f64> {
-        let mut y = self.right[..self.columns.len()].to_vec();
+        let mut y: Vec<f64> =
+            self.rotations.iter().zip(&self.right).map(|((cosine, _), right)| cosine * right).collect();
         for (j, column) in self.columns.iter().enumerate().rev() {
             y[j] = if column[j] == 0.0 { 0.0 } else { y[j] / column[j] };
             let length = y[j];
@@ -62,4 +99,17 @@ impl Cycle {
         }
         y
     }
+
+    /// `R y`: the lengths along the vectors of the basis.
+    pub(super) fn along_basis(&self, y: &[f64]) -> Vec<f64> {
+        let mut lengths = vec![0.0; y.len()];
+        for (r, y) in self.vectors.iter().zip(y) {
+            lengths.iter_mut().zip(r).for_each(|(length, r)| *length += r * y);
+        }
+        lengths
+    }
+}
+
+fn norm(column: &[f64]) -> f64 {
+    column.iter().fold(0.0, |norm: f64, number| norm.hypot(*number))
 }

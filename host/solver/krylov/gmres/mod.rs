@@ -4,10 +4,10 @@ mod cycle;
 
 use std::mem;
 
-use self::cycle::Cycle;
-use super::system::{Batch, NOT_FINITE, System, Tally};
+use self::cycle::{Cycle, SINGULAR};
+use super::system::{Batch, System, Tally};
 use crate::{
-    DeviceScalar, DeviceVec, Result, Scalar,
+    DeviceScalar, DeviceVec, Reduction, Result, Scalar,
     solver::{
         StopReason,
         course::{Method, Phase, Round, breakdown},
@@ -15,36 +15,35 @@ use crate::{
     vector::Basis,
 };
 
-/// Iterations that are queued before the host reads their part of the Hessenberg matrix.
+/// Iterations that are queued before the host reads their numbers.
 const AT_A_TIME: usize = 8;
 
 /// GMRES with restarts (Saad & Schultz, 1986), preconditioned from the right, so that the residual is that of the system itself. Flexible
 /// GMRES (Saad, 1993) also stores the preconditioned basis, and allows a preconditioner that changes from iteration to iteration.
 ///
-/// The basis `V` is made orthogonal by classical Gram-Schmidt, twice, which is as accurate as rounding allows (Giraud, Langou & Rozložník, "The
-/// loss of orthogonality in the Gram-Schmidt orthogonalization process", 2005):
+/// The basis `V` is made orthogonal by classical Gram-Schmidt, twice, which is as accurate as rounding allows; the second time together with the first time of the next vector
+/// (Bielich, Langou, Thomas, Świrydowicz, Yamazaki & Boman, "Low-synch Gram-Schmidt with delayed reorthogonalization for Krylov solvers", 2022):
 ///
 /// ```text
-/// w = A M v[j]
-/// h = V^T w, w = w - V h
-/// g = V^T w, w = w - V g
-/// column j of the Hessenberg matrix = h + g and |w|, v[j + 1] = w / |w|
+/// u = A M w[j]
+/// s = V^T w[j], t = V^T u                              with v[0], ..., v[j - 1] and w[j]
+/// v[j], w[j + 1] = what is orthogonal to V of w[j], u  w[j + 1] divided by about its norm
 /// ```
-/// Each product with `V` is one launch that reads `V` once, whatever `j` is. The rotations that solve the small least squares problem are
-/// computed by the host, in `f64`.
+/// So an iteration is two launches besides the products, each of which reads `V` once. Since `A M w[j] = V h[j]` for the columns `h[j]` that follow, no linearity is used, and flexible
+/// GMRES is the same. The rotations that solve the small least squares problem are computed by the host, in `f64`, from the numbers of several iterations at a time.
 pub(super) struct Gmres<'s, T: Scalar> {
     system: System<'s, T>,
     restart: usize,
-    /// Up to `restart + 1` orthonormal vectors.
+    /// `restart` orthonormal vectors, and the next one.
     basis: Basis<T>,
     /// Flexible GMRES with a preconditioner: `restart` preconditioned vectors.
     preconditioned: Option<Basis<T>>,
-    /// `restart` columns of `restart + 1` elements.
-    hessenberg: DeviceVec<T>,
-    /// What the second pass finds.
-    g: DeviceVec<T>,
+    /// For each of `restart` iterations, what [`Basis::extend`] takes and finds.
+    numbers: DeviceVec<f64>,
+    /// About the norm of `A M`.
+    scale: DeviceScalar<T>,
     r: DeviceVec<T>,
-    w: DeviceVec<T>,
+    u: DeviceVec<T>,
     z: DeviceVec<T>,
     norm: DeviceScalar<T>,
     cycle: Cycle,
@@ -64,10 +63,10 @@ impl<'s, T: Scalar> Gmres<'s, T> {
             restart,
             basis: Basis::zeros(device, n, restart + 1)?,
             preconditioned: stored.then(|| Basis::zeros(device, n, restart)).transpose()?,
-            hessenberg: device.zeros(restart.saturating_mul(restart + 1))?,
-            g: device.zeros(restart)?,
+            numbers: device.zeros(restart.saturating_mul(row(restart)))?,
+            scale: system.scalar()?,
             r: system.vector()?,
-            w: system.vector()?,
+            u: system.vector()?,
             z: system.vector()?,
             norm: system.scalar()?,
             cycle: Cycle::default(),
@@ -87,44 +86,43 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     fn queue(&mut self, known: usize, count: usize, is_whole: bool) -> Result<()> {
         let mut batch = mem::take(&mut self.batches[known / AT_A_TIME]);
         let queued =
-            batch.queue(&self.w.device().clone(), is_whole, || (known..known + count).try_for_each(|j| self.extend(j)));
+            batch.queue(&self.u.device().clone(), is_whole, || (known..known + count).try_for_each(|j| self.extend(j)));
         self.batches[known / AT_A_TIME] = batch;
         queued
     }
 
-    /// Queues the basis vector after vector `j`, and column `j` of the Hessenberg matrix.
+    /// Queues the basis vector after vector `j`, and the numbers of column `j`.
     fn extend(&mut self, j: usize) -> Result<()> {
-        let Self { system, basis, preconditioned, hessenberg, g, w, z, norm, .. } = self;
+        let Self { system, basis, preconditioned, numbers, scale, u, z, .. } = self;
         let newest = basis.vector(j)?;
         match (system.m, preconditioned) {
-            (None, _) => system.a.apply(newest, (&mut *w).into())?,
+            (None, _) => system.a.apply(newest, (&mut *u).into())?,
             (Some(m), Some(all)) => {
                 m.apply(newest, all.vector_mut(j)?)?;
-                system.a.apply(all.vector(j)?, (&mut *w).into())?;
+                system.a.apply(all.vector(j)?, (&mut *u).into())?;
             }
             (Some(m), None) => {
                 m.apply(newest, (&mut *z).into())?;
-                system.a.apply((&*z).into(), (&mut *w).into())?;
+                system.a.apply((&*z).into(), (&mut *u).into())?;
             }
         }
-        let (rows, minus) = (self.restart + 1, T::from_f64(-1.0));
-        let mut column = hessenberg.slice_mut(j * rows..(j + 1) * rows)?;
-        basis.dots_into(w, column.slice_mut(..=j)?, None)?;
-        basis.combine(minus, column.as_slice().slice(..=j)?, w, norm, None)?;
-        basis.dots_into(w, g.slice_mut(..=j)?, Some(column.slice_mut(..=j)?))?;
-        basis.combine(minus, g.slice(..=j)?, w, norm, Some(column.slice_mut(j + 1..)?))?;
-        basis.vector_mut(j + 1)?.axpby(norm.recip(), &*w, T::default())
+        if j == 0 {
+            u.reduce_into(Reduction::Norm2, scale)?;
+        }
+        let (first, sums) = (j * row(self.restart), 2 * (j + 1));
+        basis.dots(j + 1, u, numbers.slice_mut(first..first + sums)?)?;
+        basis.extend(j + 1, u, numbers.slice_mut(first..first + sums + 2)?, scale)
     }
 
-    /// Reads `count` columns after the known ones. Returns how the method ends with them, if it does.
+    /// Reads the numbers of `count` columns after the known ones. Returns how the method ends with them, if it does.
     fn look(&mut self, count: usize, done: usize) -> Result<Option<Result<StopReason>>> {
-        let (rows, known) = (self.restart + 1, self.cycle.columns.len());
-        let columns = self.hessenberg.slice(known * rows..(known + count) * rows)?.to_vec()?;
-        for (i, column) in columns.chunks(rows).enumerate() {
+        let (rows, known) = (row(self.restart), self.cycle.len());
+        let numbers = self.numbers.slice(known * rows..(known + count) * rows)?.to_vec()?;
+        for (i, numbers) in numbers.chunks(rows).enumerate() {
             let iteration = done + i + 1;
-            let column = column[..known + i + 2].iter().map(|number| number.to_f64()).collect();
-            let Some(norm) = self.cycle.push(column) else {
-                return Ok(Some(Err(breakdown(iteration, NOT_FINITE))));
+            let norm = match self.cycle.push(&numbers[..2 * (known + i) + 4]) {
+                Ok(norm) => norm,
+                Err(problem) => return Ok(Some(Err(breakdown(iteration, problem)))),
             };
             let end = self.tally.count(norm, iteration);
             if !matches!(end, Some(Ok(StopReason::Converged))) && self.cycle.is_invariant::<T>() {
@@ -139,28 +137,35 @@ impl<'s, T: Scalar> Gmres<'s, T> {
 
     /// Adds the best vector of the space to `x`, and ends the cycle.
     fn update(&mut self) -> Result<()> {
-        let Self { system, basis, preconditioned, w, z, norm, cycle, .. } = self;
-        let lengths: Vec<T> = cycle.solution().into_iter().map(T::from_f64).collect();
-        *cycle = Cycle::default();
-        if lengths.is_empty() {
+        let Self { system, basis, preconditioned, u, z, .. } = self;
+        let cycle = mem::take(&mut self.cycle);
+        let along_directions = cycle.solution();
+        if along_directions.is_empty() {
             return Ok(());
         }
-        let (one, lengths) = (T::from_f64(1.0), w.device().upload_vec(&lengths)?);
-        let Some(m) = system.m else {
-            return basis.combine(one, (&lengths).into(), system.x, norm, None);
+        let device = u.device().clone();
+        let upload = |lengths: &[f64]| {
+            let lengths: Vec<T> = lengths.iter().map(|&length| T::from_f64(length)).collect();
+            device.upload_vec(&lengths)
         };
         if let Some(preconditioned) = preconditioned {
-            return preconditioned.combine(one, (&lengths).into(), system.x, norm, None);
+            return preconditioned.combine(&upload(&along_directions)?, system.x);
         }
-        w.fill(T::default())?;
-        basis.combine(one, (&lengths).into(), w, norm, None)?;
-        m.apply((&*w).into(), (&mut *z).into())?;
-        system.x.axpy(one, &*z)
+        let lengths = upload(&cycle.along_basis(&along_directions))?;
+        let Some(m) = system.m else {
+            return basis.combine(&lengths, system.x);
+        };
+        u.fill(T::default())?;
+        basis.combine(&lengths, u)?;
+        m.apply((&*u).into(), (&mut *z).into())?;
+        system.x.axpy(T::from_f64(1.0), &*z)
     }
 }
 
-const SINGULAR: &str =
-    "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
+/// The numbers of an iteration, at most.
+fn row(restart: usize) -> usize {
+    restart.saturating_mul(2).saturating_add(2)
+}
 
 impl<T: Scalar> Method for Gmres<'_, T> {
     fn size(&self) -> usize {
@@ -182,12 +187,12 @@ impl<T: Scalar> Method for Gmres<'_, T> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        if self.cycle.columns.len() == self.restart {
+        if self.cycle.len() == self.restart {
             self.update()?;
             let norm = self.system.residual(&mut self.r, &mut self.norm)?;
             self.first_vector(norm)?;
         }
-        let known = self.cycle.columns.len();
+        let known = self.cycle.len();
         let batch = AT_A_TIME.min(self.restart - known);
         let count = batch.min(self.tally.round.limit - done);
         self.queue(known, count, count == batch)?;
