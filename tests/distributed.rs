@@ -25,7 +25,7 @@ use common::{
 use proptest::{prelude::*, test_runner::TestCaseError};
 use warpsparse::{
     Amg, AmgSmoother, Cg, CsrMatrix, DType, Device, DeviceSlice, DeviceSliceMut, Error, ErrorKind, FormatChoice,
-    NearNullSpace, Preconditioner, Reduction, Result, Scalar, SpmvOptions, StopReason, Tolerance,
+    Kernel, NearNullSpace, Preconditioner, Reduction, Result, Scalar, SpmvOptions, StopReason, Tolerance,
     distributed::{
         self, Communicator, DistributedAmg, DistributedAmgOptions, DistributedCg, DistributedDense, DistributedMatrix,
         DistributedVec, Partition, Rendezvous, TransportChoice,
@@ -44,7 +44,8 @@ fn main() -> ExitCode {
     }
     both!(on_every_device: products_are_exact, products_are_accurate, dense_products, reductions, systems, long_halos);
     trials.extend(on_every_device("transports_with_the_same_bits", transports));
-    trials.extend(on_every_device("trouble_between_two_exchanges", trouble));
+    trials.extend(on_every_device("trouble_between_two_exchanges", |device| trouble(device, 3, |_| Ok(()))));
+    trials.extend(on_every_device("a_failure_while_kernels_are_loaded", |device| trouble(device, 2, load)));
     trials.extend(on_every_device("one_vector_for_several_matrices", several_matrices));
     trials.extend(on_every_device("rows_that_wait_for_no_halo", interior_rows));
     trials.extend(on_every_device("blocks_of_rows_that_each_rank_makes", blocks_of_rows));
@@ -379,21 +380,32 @@ type Strike = dyn Fn() -> Result<()> + Sync;
 /// What goes wrong on one rank between two exchanges, while the others' kernels may wait for it already.
 struct Trouble<'t> {
     applied: std::cell::Cell<usize>,
-    strikes: &'t dyn Fn() -> Result<()>,
+    strikes: &'t dyn Fn(usize) -> Result<()>,
 }
 
 impl Preconditioner<f64> for Trouble<'_> {
     fn apply(&self, r: DeviceSlice<'_, f64>, mut z: DeviceSliceMut<'_, f64>) -> Result<()> {
         self.applied.set(self.applied.get() + 1);
-        if self.applied.get() == 3 {
-            (self.strikes)()?;
-        }
+        (self.strikes)(self.applied.get())?;
         z.assign(r)
     }
 }
 
+/// Loads a kernel: a text at a new address is a new one.
+fn load(device: &Device) -> Result<()> {
+    if !device.is_cuda() {
+        return device.upload_vec(&[1.0])?.scale(2.0);
+    }
+    let ptx =
+        ".version 6.3\n.target sm_75\n.address_size 64\n.visible .global .b32 a[9];\n.visible .entry idle() { ret; }"
+            .to_owned();
+    let kernel = Kernel::new("idle", |()| (), 1).with_ptx(ptx.leak());
+    // SAFETY: it does nothing.
+    unsafe { device.launch(&kernel, 1)?.run(()) }
+}
+
 /// A rank that fails, panics or is late while others' kernels wait for it: an error that names it on each, and usable devices.
-fn trouble(device: &Device) {
+fn trouble(device: &Device, first: usize, others: fn(&Device) -> Result<()>) {
     let a = varied::<f64>(12);
     let (_, b) = system(&a);
     let (long, short) = (Duration::from_secs(30), Duration::from_secs(1));
@@ -406,8 +418,8 @@ fn trouble(device: &Device) {
         }),
     ];
     let ranks = if device.is_cuda() { 2 } else { 3 };
-    for (expected, limit, strikes) in strikes {
-        let solve = |communicator: &Communicator, limit: Duration, strikes: &dyn Fn() -> Result<()>| {
+    for (expected, limit, strikes) in strikes.into_iter().take(first) {
+        let solve = |communicator: &Communicator, limit: Duration, strikes: &dyn Fn(usize) -> Result<()>| {
             let a = DistributedMatrix::from_whole(communicator, &a)?;
             let b = DistributedVec::from_whole(communicator, a.rows(), &b)?;
             let mut x = DistributedVec::zeros(communicator, a.rows())?;
@@ -421,8 +433,10 @@ fn trouble(device: &Device) {
         let error = run(device, ranks, |communicator| {
             // Not before: on GPUs the ranks wait for those of other tests.
             let start = Instant::now();
-            let strikes = if communicator.rank() == 1 { strikes } else { &|| Ok(()) };
-            let solved = solve(communicator, limit, strikes);
+            let solved = solve(communicator, limit, &|applied| match (communicator.rank(), applied) {
+                (1, 3) => strikes(),
+                _ => others(communicator.device()),
+            });
             let waited = start.elapsed();
             if communicator.rank() != 1 {
                 errors.lock().unwrap().push((solved.as_ref().unwrap_err().to_string(), waited));
@@ -435,7 +449,7 @@ fn trouble(device: &Device) {
             assert!(waited < Duration::from_secs(11), "{expected}: after {waited:?}");
         }
         // The devices are usable.
-        assert_eq!(run(device, ranks, |communicator| solve(communicator, long, &|| Ok(()))).unwrap().len(), ranks);
+        assert_eq!(run(device, ranks, |communicator| solve(communicator, long, &|_| Ok(()))).unwrap().len(), ranks);
     }
 }
 

@@ -271,7 +271,9 @@ impl Communicator {
                 return Err(self.fail(error));
             }
         }
-        Ok(())
+        // An abort lets the stream go on too.
+        let failed = self.inbox().failure().filter(|_| nccl.failure().is_some());
+        failed.map_or(Ok(()), |failure| Err(self.fail(failure.into_error())))
     }
 
     /// What NCCL has done: its error, or that of another rank that explains it.
@@ -299,7 +301,7 @@ impl Communicator {
         }
     }
 
-    pub(super) fn inbox(&self) -> &Inbox {
+    pub(super) fn inbox(&self) -> &Arc<Inbox> {
         self.member.peers.inbox(self.rank())
     }
 

@@ -12,7 +12,7 @@ use crate::{Result, device::Window};
 #[derive(Debug)]
 pub(super) enum Peers {
     /// The inboxes of threads of this process.
-    Threads(Arc<[Inbox]>),
+    Threads(Arc<[Arc<Inbox>]>),
     /// Other processes.
     Processes(Wires),
 }
@@ -27,7 +27,7 @@ impl Peers {
     }
 
     /// The inbox of this rank.
-    pub(super) fn inbox(&self, own: usize) -> &Inbox {
+    pub(super) fn inbox(&self, own: usize) -> &Arc<Inbox> {
         match self {
             Self::Threads(inboxes) => &inboxes[own],
             Self::Processes(wires) => wires.inbox(),

@@ -63,7 +63,7 @@ pub fn run_with<R: Send>(
     if devices.is_empty() {
         return Err(Error::InvalidOption("no devices to run on".into()));
     }
-    let inboxes: Arc<[Inbox]> = devices.iter().map(|_| Inbox::new(devices.len())).collect();
+    let inboxes: Arc<[_]> = devices.iter().map(|_| Arc::new(Inbox::new(devices.len()))).collect();
     let results: Vec<Result<R>> = thread::scope(|scope| {
         let start = |(rank, device): (usize, &Device)| {
             let (device, inboxes, program) = (device.clone(), Arc::clone(&inboxes), &program);

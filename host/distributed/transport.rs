@@ -122,7 +122,8 @@ fn connect_nccl(communicator: &Communicator) -> Result<std::result::Result<Nccl,
         None => (start.elapsed() > limit).then(|| format!("the ranks have not connected within {limit:?}")),
     };
     let place = (communicator.rank(), communicator.size());
-    let connected = id.and_then(|id| Nccl::connect(communicator.device(), id, place, gives_up));
+    let inbox = communicator.inbox().clone();
+    let connected = id.and_then(|id| Nccl::connect(communicator.device(), id, place, gives_up, inbox));
     // A rank for which it has failed at once waits for those that have waited in vain.
     communicator.set_time_limit(limit.saturating_mul(2));
     let agreed = agree(communicator, "a connection by NCCL", connected);

@@ -109,7 +109,7 @@ impl Wires {
         Ok(Self { rank, inbox, streams })
     }
 
-    pub(super) fn inbox(&self) -> &Inbox {
+    pub(super) fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
     }
 

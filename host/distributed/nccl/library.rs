@@ -17,7 +17,7 @@ impl Comm {
     pub(super) const NULL: Self = Self(ptr::null_mut());
 }
 
-// SAFETY: NCCL takes a communicator from any thread, one at a time: a copy that goes to another thread has been replaced by null here.
+// SAFETY: NCCL takes a communicator from any thread, one at a time: it is locked.
 unsafe impl Send for Comm {}
 
 /// A function's result; 0 is success.

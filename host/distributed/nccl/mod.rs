@@ -3,12 +3,11 @@
 mod library;
 
 use std::{
-    cell::Cell,
     ffi::c_void,
-    fmt,
+    fmt, mem,
     sync::{
-        Arc,
-        mpsc::{self, RecvTimeoutError},
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -16,7 +15,7 @@ use std::{
 
 use library::{Comm, Functions, Status, UniqueId, datatype, nccl};
 
-use super::communicator::TIME_LIMIT;
+use super::{communicator::TIME_LIMIT, inbox::Inbox};
 use crate::{Device, DeviceVec, Element, Error, Result, device::Mark};
 
 /// This rank's end of a communicator of NCCL.
@@ -24,9 +23,10 @@ pub(super) struct Nccl {
     functions: &'static Functions,
     device: Device,
     /// Null once it has been aborted or finished.
-    comm: Cell<Comm>,
-    /// What ends the communicator, once that has begun.
-    ending: Cell<Option<JoinHandle<()>>>,
+    comm: Arc<Mutex<Comm>>,
+    /// A thread ends it: NCCL waits for the caller's graphs; and after a failure the rank's own may wait for what is queued, to load kernels.
+    ending: Option<JoinHandle<()>>,
+    tell: Sender<unsafe extern "C" fn(Comm) -> Status>,
 }
 
 /// What rank 0 makes for all ranks to connect.
@@ -56,6 +56,7 @@ impl Nccl {
         id: Id,
         place: (usize, usize),
         gives_up: impl Fn() -> Option<String>,
+        inbox: Arc<Inbox>,
     ) -> std::result::Result<Self, String> {
         let functions = nccl()?;
         let own = device.new_stream().map_err(|error| error.to_string())?;
@@ -64,7 +65,7 @@ impl Nccl {
         let is_awaited = Arc::downgrade(&waits);
         let connect = move || {
             // After an error, or without a receiver, the communicator is aborted here.
-            let _ = match Self::init(functions, own, id, place) {
+            let _ = match Self::init(functions, own, id, place, inbox) {
                 Ok(nccl) => match nccl.meet(place.1, || is_awaited.strong_count() > 0) {
                     Ok(()) => sender.send(Ok(nccl)),
                     Err(error) => sender.send(Err(error.to_string())),
@@ -88,14 +89,46 @@ impl Nccl {
         }
     }
 
-    fn init(functions: &'static Functions, device: Device, id: Id, (rank, size): (usize, usize)) -> Result<Self> {
+    fn init(
+        functions: &'static Functions,
+        device: Device,
+        id: Id,
+        (rank, size): (usize, usize),
+        inbox: Arc<Inbox>,
+    ) -> Result<Self> {
         let mut comm = Comm::NULL;
         device.outside(|_| {
             // SAFETY: the communicator is written; the device's context is current.
             let status = unsafe { (functions.comm_init_rank)(&raw mut comm, size as i32, UniqueId(id), rank as i32) };
             functions.check("ncclCommInitRank", status).map_err(of_driver)
         })?;
-        Ok(Self { functions, device, comm: Cell::new(comm), ending: Cell::new(None) })
+        let comm = Arc::new(Mutex::new(comm));
+        let (tell, told) = mpsc::channel();
+        let (shared, inside) = (Arc::clone(&comm), device.clone());
+        let body = move || {
+            // Makes the context current.
+            let _ = inside.outside(|_| Ok(()));
+            let mut patience = 2 * PATIENCE;
+            let told = loop {
+                match told.recv_timeout(LOOK) {
+                    Err(RecvTimeoutError::Timeout) if patience > LOOK => {
+                        if inbox.failure().is_some() {
+                            patience -= LOOK;
+                        }
+                    }
+                    told => break told,
+                }
+            };
+            let comm = mem::replace(&mut *lock(&shared), Comm::NULL);
+            // SAFETY: the communicator is live, and nobody else has it.
+            unsafe { told.unwrap_or(functions.comm_abort)(comm) };
+        };
+        let ending = start("ends NCCL", body).map_err(|error| {
+            // SAFETY: as above.
+            unsafe { (functions.comm_abort)(*lock(&comm)) };
+            of_driver(error.to_string())
+        })?;
+        Ok(Self { functions, device, comm, ending: Some(ending), tell })
     }
 
     /// Exchanges numbers between all ranks in both ways that are in use, while anybody waits for that: ranks connect when they first call it.
@@ -191,60 +224,46 @@ impl Nccl {
 
     /// Disconnects, when nothing is queued on any rank.
     pub(super) fn finish(&self) {
-        self.end(self.functions.comm_destroy);
+        let _ = self.tell.send(self.functions.comm_destroy);
     }
 
     /// Stops what is queued, so that the stream goes on without the other ranks: NCCL marks the communicator, which ends its kernels.
     pub(super) fn abort(&self) {
-        self.end(self.functions.comm_abort);
-    }
-
-    /// Ends the communicator. NCCL waits until no graph refers to it. Graphs are the caller's, so a thread waits for that.
-    fn end(&self, end: unsafe extern "C" fn(Comm) -> Status) {
-        let comm = self.comm.replace(Comm::NULL);
-        if comm == Comm::NULL {
-            return;
-        }
-        let device = self.device.clone();
-        let body = move || {
-            // Nobody is left to hear of an error.
-            let _ = device.outside(|_| {
-                // SAFETY: the communicator is live, and nobody else has it; the device's context is current.
-                unsafe { end(comm) };
-                Ok(())
-            });
-        };
-        // Without a thread the communicator, and what waits for it, stay until the process ends.
-        self.ending.set(start("ends NCCL", body).ok());
+        let _ = self.tell.send(self.functions.comm_abort);
     }
 
     /// What has gone wrong since the last call.
     pub(super) fn failure(&self) -> Option<String> {
         let mut status = 0;
-        let comm = self.comm.get();
-        if comm == Comm::NULL {
+        let comm = lock(&self.comm);
+        if *comm == Comm::NULL {
             return Some("the communicator of NCCL has ended".into());
         }
         // SAFETY: the communicator is live.
-        let asked = unsafe { (self.functions.comm_get_async_error)(comm, &raw mut status) };
+        let asked = unsafe { (self.functions.comm_get_async_error)(*comm, &raw mut status) };
         let asked = self.functions.check("ncclCommGetAsyncError", asked);
         asked.and(self.functions.check("NCCL", status)).err()
     }
 
     fn queue(&self, work: impl FnOnce(Comm, *mut c_void) -> std::result::Result<(), String>) -> Result<()> {
-        let comm = self.comm.get();
-        if comm == Comm::NULL {
+        // Locked: no abort runs beside a call.
+        let comm = lock(&self.comm);
+        if *comm == Comm::NULL {
             return Err(of_driver("the communicator of NCCL has ended".into()));
         }
-        self.device.outside(|stream| work(comm, stream).map_err(of_driver))
+        self.device.outside(|stream| work(*comm, stream).map_err(of_driver))
     }
 }
 
 /// How long what is queued may take to end after a rank has failed, and the news of a failure to come.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often a rank that waits for a thread looks whether to go on waiting.
+/// How often a thread that waits for another looks whether to go on waiting.
 const LOOK: Duration = Duration::from_millis(10);
+
+fn lock(comm: &Mutex<Comm>) -> MutexGuard<'_, Comm> {
+    comm.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.into()).spawn(body)
