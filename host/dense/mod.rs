@@ -12,7 +12,7 @@ use std::ops::RangeBounds;
 pub use self::half::{Half, HalfDense};
 pub use layout::{DenseLayout, Order};
 pub(crate) use rows::{Rows, RowsMut, in_rows, write_rows};
-pub(crate) use scaled::scaled;
+pub(crate) use scaled::{TimesZero, add, scaled};
 pub use view::{DenseMut, DenseRef};
 
 use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result};

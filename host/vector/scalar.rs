@@ -147,6 +147,11 @@ impl<'a, T: Scalar> Factor<'a, T> {
         }
     }
 
+    /// Returns what the host knows of the factor, and what remains to be multiplied by.
+    pub(crate) fn split(self, device: &Device) -> (T, Option<Self>) {
+        self.number(device).map_or((T::from_f64(1.0), Some(self)), |number| (number, None))
+    }
+
     /// Returns the number, on the CPU.
     pub(crate) fn on_cpu(self) -> T {
         let of = |scalar: &DeviceScalar<T>| scalar.vector().as_slice().on_cpu()[0];
