@@ -118,7 +118,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if `entries` are requested of a sum or mean;
-    /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix with 2³² - 1 entries or more.
+    /// [`Unsupported`](Error::Unsupported) also for BSR, and for extrema of a matrix with 2³² - 1 entries or more.
     pub fn spmm_reduce<'b, 'c>(
         &self,
         reduce: Reduce,
@@ -158,8 +158,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// memory: see [`SpmmPlan`]. For a CSC matrix the plan is for products with the transpose.
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel has the tile, or the split threshold or the
-    /// row order is invalid.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel has the tile, the split threshold or the
+    /// row order is invalid, or there are options for a BSR matrix, and while a graph is recorded; [`LengthMismatch`](Error::LengthMismatch) for
+    /// the order of another number of rows.
     pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
         device::refuse("planning a product")?;
         let (sizes, operator) = match self.dense_product() {
