@@ -36,7 +36,8 @@ impl Device {
     /// Creates a scalar in this device's memory. Waits for the copy.
     ///
     /// # Errors
-    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver);
+    /// [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn scalar<T: Element>(&self, value: T) -> Result<DeviceScalar<T>> {
         Ok(DeviceScalar { vector: self.upload_vec(&[value])? })
     }
@@ -46,7 +47,8 @@ impl<T: Element> DeviceScalar<T> {
     /// Returns the value, after all earlier operations on the stream have finished.
     ///
     /// # Errors
-    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
+    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier;
+    /// [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn get(&self) -> Result<T> {
         let mut value = [T::default()];
         self.vector.copy_to(&mut value)?;
@@ -77,7 +79,8 @@ impl<T: Scalar> DeviceScalar<T> {
     /// Sets the value, on the scalar's stream, without waiting.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch); [`Driver`](crate::Error::Driver), and
+    /// [`DriverTooOld`](crate::Error::DriverTooOld) at the first use of the kernel.
     pub fn set<'a>(&mut self, value: impl IntoFactor<'a, T>) -> Result<()> {
         self.vector.fill(value)
     }
