@@ -36,6 +36,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("nodes_with_several_unknowns", nodes_with_several_unknowns));
     trials.extend(on_every_device("dependent_vectors_f32", dependent_vectors::<f32>));
     trials.extend(on_every_device("dependent_vectors_f64", dependent_vectors::<f64>));
+    trials.extend(on_every_device("nodes_of_all_magnitudes_f32", nodes_of_all_magnitudes::<f32>));
+    trials.extend(on_every_device("nodes_of_all_magnitudes_f64", nodes_of_all_magnitudes::<f64>));
     trials.extend(on_every_device("a_body_that_nothing_holds", a_body_that_nothing_holds));
     trials.extend(on_cpu_and_gpu("elasticity", elasticity));
     trials.extend(on_every_device("degenerate_systems", degenerate_systems));
@@ -981,6 +983,22 @@ fn dependent_vectors<T: Scalar>(device: &Device) {
         entries.map(|(_, _, value)| value.to_f64().abs()).fold(0.0, f64::max)
     };
     assert!(of_column(0) > 0.1 && of_column(1) == 0.0 && of_column(2) > 0.1, "{:?}", [0, 1, 2].map(of_column));
+}
+
+/// A power of two that all is multiplied by changes nothing.
+fn nodes_of_all_magnitudes<T: Scalar>(device: &Device) {
+    let matrix = poisson::<T>(20);
+    let mut a = device.upload(&matrix).unwrap();
+    let space = NearNullSpace::constants(200, 2).unwrap();
+    let exponent = if size_of::<T>() == 4 { 90 } else { 700 };
+    let [expected, large, small] = [0, exponent, -exponent].map(|exponent| {
+        let scaled = |&value: &T| T::from_f64(value.to_f64() * 2f64.powi(exponent));
+        let values: Vec<_> = matrix.values().iter().map(scaled).collect();
+        a.update_values(&device.upload_vec(&values).unwrap()).unwrap();
+        let amg = Amg::options().near_null_space(space.clone()).coarse_rows(20).build(&a).unwrap();
+        (host(amg.prolongator(0).unwrap()), solve(&a, &amg, 30))
+    });
+    assert!(large == expected && small == expected);
 }
 
 /// Springs between near nodes of a cube: the null space is that of the rigid motions.

@@ -512,6 +512,10 @@ fn factors_in_device_memory<T: Scalar>(device: &Device) {
             product(split_k, &c.elements, &|with, c| gemm_with(with, number(0.375), &a, &b, number(-3.0), c));
         let found = product(split_k, &c.elements, &|with, c| gemm_with(with, &three / &eight, &a, &b, -&three, c));
         assert_eq!(found, expected);
+        // Rounded in the same places.
+        let (tenth, one) = (device.scalar(number(0.1)).unwrap(), device.scalar(number(1.0)).unwrap());
+        let expected = product(split_k, &c.elements, &|with, c| gemm_with(with, number(0.1), &a, &b, number(1.0), c));
+        assert_eq!(product(split_k, &c.elements, &|with, c| gemm_with(with, &tenth, &a, &b, &one, c)), expected);
         let expected = product(split_k, &c.elements, &|with, c| gemm_with(with, number(3.0), &a, &b, number(0.0), c));
         assert_eq!(product(split_k, &nans, &|with, c| gemm_with(with, &three, &a, &b, &zero, c)), expected);
         let infinite = device.upload_dense((37, 19), &[number(f64::INFINITY); 37 * 19]).unwrap();

@@ -11,8 +11,8 @@ use common::{
     on_every_device,
 };
 use warpsparse::{
-    CscMatrix, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator, Result,
-    Scalar, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
+    CscMatrix, CsrMatrix, Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, Error, Jacobi, LinearOperator,
+    Preconditioner, Result, Scalar, SolveInfo, Solver, SolverMethod, SolverPreconditioner, StopReason, Tolerance,
 };
 
 fn main() -> ExitCode {
@@ -23,6 +23,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("wide_f64", wide::<f64>));
     trials.extend(on_every_device("columns_that_depend_on_each_other", dependent));
     trials.extend(on_every_device("columns_of_different_sizes", badly_scaled));
+    trials.extend(on_every_device("columns_whose_squares_are_out_of_range_f32", out_of_range::<f32>));
+    trials.extend(on_every_device("columns_whose_squares_are_out_of_range_f64", out_of_range::<f64>));
     trials.extend(on_every_device("histories_are_true", histories));
     trials.extend(on_every_device("iterations_are_those_of_the_space", spaces));
     trials.extend(on_every_device("degenerate_systems", degenerate));
@@ -214,6 +216,29 @@ fn badly_scaled(device: &Device) {
     assert!(of_scaled.abs_diff(of_matrix) <= 1, "{of_scaled}, {of_matrix}");
     let plain = run(solver(&device.upload(&scaled).unwrap()), device, &b, &[0.0; 30]).0.iterations;
     assert!(plain > 2 * of_scaled, "{plain}, {of_scaled}");
+}
+
+/// Powers of two that columns are multiplied by divide the scaling, and the solution.
+fn out_of_range<T: Scalar>(device: &Device) {
+    let matrix = sparse::<T>(40, 15);
+    let exponent = if size_of::<T>() == 4 { 80 } else { 600 };
+    let factor = |j: usize| 2f64.powi((j as i32 % 3 - 1) * exponent);
+    let mut entries = vec![Vec::new(); 40];
+    matrix.triplets().for_each(|(i, j, value)| entries[i].push((j, value.to_f64() * factor(j))));
+    let [plain, scaled] = [&matrix, &from_rows(15, entries)].map(|matrix| device.upload(matrix).unwrap());
+    let inverses = |a: &DeviceMatrix<T>| {
+        let (ones, mut z) = (device.filled(15, T::from_f64(1.0)).unwrap(), device.zeros(15).unwrap());
+        Jacobi::of_columns(a).unwrap().apply((&ones).into(), (&mut z).into()).unwrap();
+        z.to_vec().unwrap()
+    };
+    let solution = |a: &DeviceMatrix<T>| {
+        let (b, mut x) = (device.upload_vec(&Random(5).vector::<T>(40)).unwrap(), device.zeros(15).unwrap());
+        Solver::new(a).tolerance(Tolerance::relative(1e-5)).solve(&b, &mut x).unwrap();
+        x.to_vec().unwrap()
+    };
+    let divided = |of: Vec<T>| of.into_iter().enumerate().map(|(j, of)| T::from_f64(of.to_f64() / factor(j))).collect();
+    let expected: [Vec<T>; 2] = [divided(inverses(&plain)), divided(solution(&plain))];
+    assert_eq!([inverses(&scaled), solution(&scaled)], expected);
 }
 
 /// The norms of the history are those of the residuals of the iterates, and `|A^T r|` never grows.

@@ -5,7 +5,7 @@ mod common;
 use std::process::ExitCode;
 
 use common::{
-    assert_within,
+    Random, assert_within,
     dense::{Dense, check, check_exact, old, product, reference},
     extremes::{self, Additions},
     integers,
@@ -15,8 +15,8 @@ use common::{
 use kernels_gpu::spmm_csr;
 use proptest::prelude::*;
 use warpsparse::{
-    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, Error, ErrorKind, FormatChoice,
-    Result, Scalar, SpmmOptions, SpmmPlan, SpmvOptions, strategies,
+    CooMatrix, CscMatrix, CsrMatrix, DenseLayout, Device, DeviceDense, DeviceMatrix, Error, ErrorKind, Factor,
+    FormatChoice, Result, Scalar, SpmmOptions, SpmmPlan, SpmvOptions, strategies,
 };
 
 fn main() -> ExitCode {
@@ -221,6 +221,22 @@ fn factors_in_device_memory(device: &Device) {
         assert!(result(&|c| csc.spmm_transposed(&three, &b, of_device, c)) == expected, "{layout:?}, beta {beta}");
         let expected = result(&|c| plan.multiply(0.375, &b, beta, c));
         assert!(result(&|c| plan.multiply(&three / &eight, &b, of_device, c)) == expected, "{layout:?}, beta {beta}");
+    }
+    // What is not finite stays so if it is multiplied by 0, and each product is rounded; a vector too.
+    let one = device.scalar(1.0f32).unwrap();
+    let infinite = device.upload_dense((60, 12), &[vec![f32::INFINITY; 12], Random(3).vector(708)].concat()).unwrap();
+    for (alpha, of_alpha) in [(0.0, &zero), (0.3, &device.scalar(0.3).unwrap())] {
+        let spmm = |alpha: Factor<'_, f32>, beta: Factor<'_, f32>| {
+            let mut c = device.upload_dense((45, 12), &c.elements).unwrap();
+            uploaded.spmm(alpha, &infinite, beta, &mut c).unwrap();
+            let mut y = device.filled(45, 0.7).unwrap();
+            let x = device.upload_vec(&infinite.to_vec().unwrap()[..60]).unwrap();
+            uploaded.spmv(alpha, &x, beta, &mut y).unwrap();
+            format!("{:?}", (c.to_vec().unwrap(), y.to_vec().unwrap()))
+        };
+        let expected = spmm(Factor::of(alpha), Factor::of(1.0));
+        let found = [spmm(1.0 * of_alpha, 1.0 * &one), spmm(Factor::of(alpha), 1.0 * &one)];
+        assert!(found.iter().all(|found| *found == expected), "{alpha}: {found:?} {expected}");
     }
     let elsewhere = other(device).scalar(1.0).unwrap();
     let mut c = device.zeros_dense((45, 12)).unwrap();

@@ -104,7 +104,8 @@ impl Device {
     /// Uploads a matrix of 16-bit elements, row-major and without gaps: `device.upload_half((nrows, ncols), &values)`. Waits for the copy.
     ///
     /// # Errors
-    /// [`LengthMismatch`](Error::LengthMismatch) unless there are `nrows * ncols` values; otherwise as [`zeros_half`](Self::zeros_half).
+    /// [`LengthMismatch`](Error::LengthMismatch) unless there are `nrows * ncols` values; [`InvalidOption`](Error::InvalidOption) while a graph is recorded;
+    /// otherwise as [`zeros_half`](Self::zeros_half).
     pub fn upload_half<H: Half>(&self, (nrows, ncols): (usize, usize), values: &[H]) -> Result<HalfDense<H>> {
         check_length("the vector of a dense matrix", nrows.saturating_mul(ncols), values.len())?;
         let of_row = words_of_row(ncols)?;

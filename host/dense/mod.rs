@@ -12,7 +12,7 @@ use std::ops::RangeBounds;
 pub use self::half::{Half, HalfDense};
 pub use layout::{DenseLayout, Order};
 pub(crate) use rows::{Rows, RowsMut, in_rows, write_rows};
-pub(crate) use scaled::scaled;
+pub(crate) use scaled::{TimesZero, add, scaled};
 pub use view::{DenseMut, DenseRef};
 
 use crate::{Device, DeviceSlice, DeviceSliceMut, DeviceVec, Element, Result};
@@ -57,7 +57,7 @@ impl Device {
     ///
     /// # Errors
     /// [`InvalidOption`](crate::Error::InvalidOption) if the leading dimension is less than the length of a row (of a
-    /// column, if column-major); [`LengthMismatch`](crate::Error::LengthMismatch) unless there are as many values as
+    /// column, if column-major), and while a graph is recorded; [`LengthMismatch`](crate::Error::LengthMismatch) unless there are as many values as
     /// the layout has [`elements`](DenseLayout::elements); [`OutOfMemory`](crate::Error::OutOfMemory);
     /// [`Driver`](crate::Error::Driver).
     pub fn upload_dense<T: Element>(&self, layout: impl Into<DenseLayout>, values: &[T]) -> Result<DeviceDense<T>> {

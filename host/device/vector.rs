@@ -33,7 +33,7 @@ impl Device {
     /// Copies `values` to a new vector on this device. Waits for the copy.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::InvalidOption`] while a graph is recorded.
     pub fn upload_vec<T: Element>(&self, values: &[T]) -> Result<DeviceVec<T>> {
         Ok(DeviceVec { device: self.clone(), buffer: Buffer::upload(self, values)? })
     }
@@ -74,7 +74,8 @@ impl<T: Element> DeviceVec<T> {
     /// Copies the elements to the host, after all earlier operations on the stream have finished.
     ///
     /// # Errors
-    /// [`Error::Driver`], also for a failure of an operation queued earlier.
+    /// [`Error::OutOfMemory`]; [`Error::Driver`], also for a failure of an operation queued earlier; [`Error::InvalidOption`] while a graph is
+    /// recorded.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.buffer.to_vec(&self.device)
     }
@@ -82,7 +83,8 @@ impl<T: Element> DeviceVec<T> {
     /// Copies the elements to `target`, after all earlier operations on the stream have finished.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::Driver`], also for a failure of an operation queued earlier.
+    /// [`Error::LengthMismatch`]; [`Error::Driver`], also for a failure of an operation queued earlier; [`Error::InvalidOption`] while a graph is
+    /// recorded.
     pub fn copy_to(&self, target: &mut [T]) -> Result<()> {
         check_length("the target", self.len(), target.len())?;
         self.buffer.download(&self.device, 0, target)
@@ -115,7 +117,7 @@ impl<T: Element> DeviceVec<T> {
     /// Overwrites all elements with `source`. Waits for the copy.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::Driver`].
+    /// [`Error::LengthMismatch`], [`Error::Driver`]; [`Error::InvalidOption`] while a graph is recorded.
     pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
         check_length("the source", self.len(), source.len())?;
         self.buffer.overwrite(&self.device, 0, source)

@@ -80,8 +80,9 @@ impl Device {
     /// analysis. On the CPU nothing is copied, except to sort a COO matrix by row.
     ///
     /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) for more slots in ELL, diagonals in DIA or pieces of rows than a GPU's kernels count;
     /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver) and
-    /// [`DriverTooOld`](crate::Error::DriverTooOld).
+    /// [`DriverTooOld`](crate::Error::DriverTooOld); [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn upload<M: Upload>(&self, matrix: &M) -> Result<DeviceMatrix<M::Scalar>> {
         self.upload_with(matrix, &SpmvOptions::default())
     }

@@ -4,7 +4,7 @@ use super::DeviceMatrix;
 use crate::{
     DenseMut, DenseRef, Device, DeviceDense, Error, IntoFactor, KernelChoice, Reduce, Result, Scalar, SpmmOptions,
     Weights,
-    dense::{in_rows, scaled, write_rows},
+    dense::{TimesZero, in_rows, scaled, write_rows},
     device::{self, check_length},
     spmm::{Multiply, Product, Reduction},
 };
@@ -23,7 +23,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// host. Use [`spmm_plan`](Self::spmm_plan) to choose the kernel yourself.
     ///
     /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`](crate::Factor) made of them; those in
-    /// device memory cost a temporary product and a pass over `C`.
+    /// device memory cost a temporary product and a pass over `C`, an `alpha` there a second temporary matrix; the bits are the same.
     ///
     /// Row-major matrices are fastest. Column-major ones are transposed on the device into temporary matrices of the
     /// same size; the bits are the same. A single contiguous column is multiplied by [`spmv`](Self::spmv).
@@ -64,7 +64,7 @@ impl<T: Scalar> DeviceMatrix<T> {
             return self.spmv(alpha, x, beta, y);
         }
         let factors = (alpha.into_factor(), beta.into_factor());
-        scaled(factors, c, |alpha, beta, c| by_rows(operator, Product { alpha, b, beta, c }))
+        scaled(factors, c, TimesZero::Nan, |alpha, beta, c| by_rows(operator, Product { alpha, b, beta, c }))
     }
 
     /// Computes `C = alpha * A^T * B + beta * C` for a [`CscMatrix`](crate::CscMatrix), where `B` has `nrows` rows and
@@ -87,7 +87,7 @@ impl<T: Scalar> DeviceMatrix<T> {
             return self.spmv_transposed(alpha, x, beta, y);
         }
         let factors = (alpha.into_factor(), beta.into_factor());
-        scaled(factors, c, |alpha, beta, c| by_rows(operator, Product { alpha, b, beta, c }))
+        scaled(factors, c, TimesZero::Nan, |alpha, beta, c| by_rows(operator, Product { alpha, b, beta, c }))
     }
 
     /// Reduces over neighbours, as in a graph neural network: `C[i][j] = reduce(w[k] * B[col_indices[k]][j])` over the
@@ -118,7 +118,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     ///
     /// # Errors
     /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if `entries` are requested of a sum or mean;
-    /// [`Unsupported`](Error::Unsupported) also for extrema of a matrix with 2³² - 1 entries or more.
+    /// [`Unsupported`](Error::Unsupported) also for BSR, and for extrema of a matrix with 2³² - 1 entries or more.
     pub fn spmm_reduce<'b, 'c>(
         &self,
         reduce: Reduce,
@@ -158,8 +158,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// memory: see [`SpmmPlan`]. For a CSC matrix the plan is for products with the transpose.
     ///
     /// # Errors
-    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel has the tile, or the split threshold or the
-    /// row order is invalid.
+    /// As [`spmm`](Self::spmm); [`InvalidOption`](Error::InvalidOption) if no kernel has the tile, the split threshold or the
+    /// row order is invalid, or there are options for a BSR matrix, and while a graph is recorded; [`LengthMismatch`](Error::LengthMismatch) for
+    /// the order of another number of rows.
     pub fn spmm_plan(&self, cols: usize, options: &SpmmOptions) -> Result<SpmmPlan<'_, T>> {
         device::refuse("planning a product")?;
         let (sizes, operator) = match self.dense_product() {
@@ -251,7 +252,7 @@ impl<T: Scalar> SpmmPlan<'_, T> {
         check_length("the row of B", self.cols, b.ncols())?;
         self.matrix.check_dense((self.sizes.0, &b), (self.sizes.1, &c))?;
         let factors = (alpha.into_factor(), beta.into_factor());
-        scaled(factors, c, |alpha, beta, c| by_rows(&*self.operator, Product { alpha, b, beta, c }))
+        scaled(factors, c, TimesZero::Nan, |alpha, beta, c| by_rows(&*self.operator, Product { alpha, b, beta, c }))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::DeviceMatrix;
 use crate::{
     DeviceSlice, DeviceSliceMut, DeviceVec, Factor, IntoFactor, Result, Scalar,
+    dense::{self, TimesZero},
     device::check_length,
     spmv::{Product, Spmv},
 };
@@ -14,7 +15,7 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// device gives the same bits. `O(nnz + nrows)` work.
     ///
     /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`] made of them; those in device memory
-    /// cost a temporary product and a pass over `y`. `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on
+    /// cost a temporary product and a pass over `y`, an `alpha` there a second temporary vector; the bits are the same. `x` and `y` are vectors or slices of vectors. On a GPU the product is queued on
     /// `y`'s stream. With host scalars nothing is allocated on the GPU; nothing waits. The first product of a process also loads the kernel. If `y` is a slice
     /// that does not begin at a multiple of 16 bytes, DIA, ELL, HYB and COO matrices, and transposed products of CSR
     /// matrices, multiply into a temporary vector and copy it.
@@ -66,7 +67,7 @@ impl<T: Scalar> DeviceMatrix<T> {
         (rows, cols): (usize, usize),
         (alpha, beta): (Factor<'_, T>, Factor<'_, T>),
         x: DeviceSlice<'_, T>,
-        mut y: DeviceSliceMut<'_, T>,
+        y: DeviceSliceMut<'_, T>,
     ) -> Result<()> {
         check_length("x", cols, x.len())?;
         check_length("y", rows, y.len())?;
@@ -76,8 +77,9 @@ impl<T: Scalar> DeviceMatrix<T> {
             return multiply(operator, alpha, x, beta, y);
         }
         let mut product: DeviceVec<T> = y.device().zeros(rows)?;
-        multiply(operator, T::from_f64(1.0), x, T::default(), (&mut product).into())?;
-        y.axpby(alpha, &product, beta)
+        let (known, alpha) = alpha.split(y.device());
+        multiply(operator, known, x, T::default(), (&mut product).into())?;
+        dense::add(y, (alpha, TimesZero::Nan), (&mut product).into(), beta)
     }
 }
 

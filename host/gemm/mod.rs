@@ -11,7 +11,7 @@ pub use options::GemmOptions;
 
 use crate::{
     DenseMut, DenseRef, DeviceDense, IntoFactor, KernelChoice, Result, Scalar,
-    dense::scaled,
+    dense::{TimesZero, scaled},
     device::{Backend, check_length},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 /// the same bits. `O(m * n * k)` work.
 ///
 /// `alpha` and `beta` are host scalars, [`DeviceScalar`](crate::DeviceScalar)s, or a [`Factor`](crate::Factor) made of them; those in
-/// device memory cost a temporary product and a pass over `C`.
+/// device memory cost a temporary product and a pass over `C`, an `alpha` there another; the bits are the same.
 ///
 /// On a GPU the product is queued on the stream of `C`, and nothing waits. Products with split sums use a workspace of
 /// the stream, which grows only if a product needs more than any before. The CPU uses the crate `matrixmultiply`; with
@@ -81,7 +81,7 @@ pub fn gemm_with<'f, 'a, 'b, 'c, T: Scalar>(
 ) -> Result<()> {
     let (a, b, c) = (a.into(), b.into(), c.into());
     check(&a, &b, &c)?;
-    scaled((alpha.into_factor(), beta.into_factor()), c, |alpha, beta, c| {
+    scaled((alpha.into_factor(), beta.into_factor()), c, TimesZero::Zero, |alpha, beta, c| {
         Plan::new(options, a, b, &c)?.run(Product { alpha, a, b, beta, c })
     })
 }

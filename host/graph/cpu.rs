@@ -185,15 +185,16 @@ pub(super) fn softmax<T: Scalar>(rows: &Lists, x: DenseRef<'_, T>, y: DenseMut<'
                 let edges = rows.range(row);
                 let max = edges.clone().map(|k| x.at(k, head)).fold(T::from_f64(f64::NEG_INFINITY), larger);
                 let shift = shift(max);
-                let mut sum = T::ZERO;
+                // In `f64`: many edges may have small shares.
+                let mut sum = 0.0;
                 for k in edges.clone() {
                     let power = exp(x.at(k, head) - shift);
                     *y.at(k - first, head) = power;
-                    sum += power;
+                    sum += power.to_f64();
                 }
                 for k in edges {
                     let y = y.at(k - first, head);
-                    *y = *y / sum;
+                    *y = T::from_f64(y.to_f64() / sum);
                 }
             }
         }
@@ -213,9 +214,9 @@ pub(super) fn softmax_backward<T: Scalar>(
         for row in range {
             for head in 0..heads {
                 let edges = rows.range(row);
-                let sum = edges.clone().fold(T::ZERO, |sum, k| sum + y.at(k, head) * d_y.at(k, head));
+                let sum: f64 = edges.clone().map(|k| y.at(k, head).to_f64() * d_y.at(k, head).to_f64()).sum();
                 for k in edges {
-                    *d_x.at(k - first, head) = y.at(k, head) * (d_y.at(k, head) - sum);
+                    *d_x.at(k - first, head) = T::from_f64(y.at(k, head).to_f64() * (d_y.at(k, head).to_f64() - sum));
                 }
             }
         }

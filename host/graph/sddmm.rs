@@ -5,7 +5,7 @@ use kernels_gpu::sddmm::{Args, KEYS, Key, groups, piece};
 use super::{Adjacency, blocks, check, cpu, narrow, row_major, stride, stride_mut, vector, width};
 use crate::{
     DenseMut, DenseRef, IntoFactor, Result, Scalar,
-    dense::{scaled, write_rows},
+    dense::{TimesZero, scaled, write_rows},
     device::launch,
 };
 
@@ -44,7 +44,7 @@ impl Adjacency {
     ) -> Result<()> {
         let (x, y, values) = (x.into(), y.into(), values.into());
         self.check_sddmm(x, y, values.view())?;
-        scaled((alpha.into_factor(), beta.into_factor()), values, |alpha, beta, values| {
+        scaled((alpha.into_factor(), beta.into_factor()), values, TimesZero::Nan, |alpha, beta, values| {
             self.run_sddmm(Sddmm { alpha, weights: None, x, y, marks: None, beta, values })
         })
     }
@@ -67,7 +67,7 @@ impl Adjacency {
         self.check_sddmm(x, y, values.view())?;
         let heads = values.ncols();
         check!(self, "the weights", (self.nnz(), heads), weights)?;
-        scaled((alpha.into_factor(), beta.into_factor()), values, |alpha, beta, values| {
+        scaled((alpha.into_factor(), beta.into_factor()), values, TimesZero::Nan, |alpha, beta, values| {
             self.run_sddmm(Sddmm { alpha, weights: Some(weights), x, y, marks: None, beta, values })
         })
     }

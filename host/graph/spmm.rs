@@ -5,7 +5,7 @@ use kernels_gpu::spmm_heads::{Args, Key, groups};
 use super::{Adjacency, Lists, blocks, check, cpu, narrow, row_major, sddmm::Sddmm, stride, stride_mut, vector, width};
 use crate::{
     DenseMut, DenseRef, IntoFactor, Result, Scalar, Zip,
-    dense::{scaled, write_rows},
+    dense::{TimesZero, scaled, write_rows},
     device::launch,
 };
 
@@ -41,7 +41,7 @@ impl Adjacency {
     ) -> Result<()> {
         let (values, b, c) = (values.into(), b.into(), c.into());
         self.check_spmm(values, (self.ncols, b), (self.nrows, c.view()))?;
-        scaled((alpha.into_factor(), beta.into_factor()), c, |alpha, beta, c| {
+        scaled((alpha.into_factor(), beta.into_factor()), c, TimesZero::Nan, |alpha, beta, c| {
             self.run_sums(&self.by_rows, Sums { alpha, values: Some(values), b, marks: None, beta, c })
         })
     }
@@ -62,7 +62,7 @@ impl Adjacency {
     ) -> Result<()> {
         let (values, b, c) = (values.into(), b.into(), c.into());
         self.check_spmm(values, (self.nrows, b), (self.ncols, c.view()))?;
-        scaled((alpha.into_factor(), beta.into_factor()), c, |alpha, beta, c| {
+        scaled((alpha.into_factor(), beta.into_factor()), c, TimesZero::Nan, |alpha, beta, c| {
             self.run_sums(&self.by_cols, Sums { alpha, values: Some(values), b, marks: None, beta, c })
         })
     }

@@ -205,7 +205,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`OutOfMemory`](Error::OutOfMemory), also of the host; [`Driver`](Error::Driver).
+    /// [`OutOfMemory`](Error::OutOfMemory), also of the host; [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is
+    /// recorded.
     pub fn upload_faer<T: Element>(&self, matrix: MatRef<'_, T>) -> Result<DeviceDense<T>> {
         let (nrows, ncols) = matrix.shape();
         // Strides may be 0: a matrix can have more elements than memory has.

@@ -65,10 +65,14 @@ pub(super) fn run<T: Scalar>(
 
 /// The power of two by which a system with this norm is multiplied, which becomes 1 to 2; None if none is needed, or none helps.
 fn factor<T: Scalar>(norm: f64) -> Option<f64> {
-    // The exponent of the largest number whose inverse has all digits.
-    let largest = if size_of::<T>() == size_of::<f32>() { 126.0 } else { 1022.0 };
     let needs_none = norm == 0.0 || !norm.is_finite() || is_safe::<T>(norm);
-    (!needs_none).then(|| (-norm.log2().floor()).clamp(-largest, largest).exp2())
+    (!needs_none).then(|| to_exponent::<T>(norm, 0.0))
+}
+
+/// The power of two by which a number becomes one with this exponent; the nearest whose inverse has all digits too.
+pub(super) fn to_exponent<T: Scalar>(number: f64, exponent: f64) -> f64 {
+    let largest = if size_of::<T>() == size_of::<f32>() { 126.0 } else { 1022.0 };
+    (exponent - number.log2().floor()).clamp(-largest, largest).exp2()
 }
 
 /// Whether the squares of this norm, and of residuals that are smaller by the precision, are well within the range of the type.

@@ -4,7 +4,8 @@ use kernels_gpu::spmm_rows::MAX_PIECE;
 
 use crate::{Error, Result, device::check_length};
 
-/// Options for products with a dense matrix: see [`DeviceMatrix::spmm_plan`](crate::DeviceMatrix::spmm_plan).
+/// Options for products of a CSR or CSC matrix with a dense matrix: see [`DeviceMatrix::spmm_plan`](crate::DeviceMatrix::spmm_plan). Other
+/// formats have none: every device refuses them.
 ///
 /// ```
 /// use warpsparse::SpmmOptions;

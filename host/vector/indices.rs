@@ -34,7 +34,7 @@ impl Device {
     /// Uploads indices to this device, for vectors with at least `bound` elements. Waits for the copy.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`] naming the first index that is not less than `bound`; [`Error::OutOfMemory`],
+    /// [`Error::InvalidOption`] naming the first index that is not less than `bound`, and while a graph is recorded; [`Error::OutOfMemory`],
     /// [`Error::Driver`].
     pub fn upload_indices(&self, indices: &[u32], bound: usize) -> Result<DeviceIndices> {
         if let Some(position) = indices.iter().position(|&index| index as usize >= bound) {

@@ -36,7 +36,8 @@ impl Device {
     /// Creates a scalar in this device's memory. Waits for the copy.
     ///
     /// # Errors
-    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver);
+    /// [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn scalar<T: Element>(&self, value: T) -> Result<DeviceScalar<T>> {
         Ok(DeviceScalar { vector: self.upload_vec(&[value])? })
     }
@@ -46,7 +47,8 @@ impl<T: Element> DeviceScalar<T> {
     /// Returns the value, after all earlier operations on the stream have finished.
     ///
     /// # Errors
-    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier.
+    /// [`Driver`](crate::Error::Driver), also for a failure of an operation queued earlier;
+    /// [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn get(&self) -> Result<T> {
         let mut value = [T::default()];
         self.vector.copy_to(&mut value)?;
@@ -77,7 +79,8 @@ impl<T: Scalar> DeviceScalar<T> {
     /// Sets the value, on the scalar's stream, without waiting.
     ///
     /// # Errors
-    /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch); [`Driver`](crate::Error::Driver), and
+    /// [`DriverTooOld`](crate::Error::DriverTooOld) at the first use of the kernel.
     pub fn set<'a>(&mut self, value: impl IntoFactor<'a, T>) -> Result<()> {
         self.vector.fill(value)
     }
@@ -145,6 +148,11 @@ impl<'a, T: Scalar> Factor<'a, T> {
             _ if self.numerator.is_none() && self.denominator.is_none() => Some(self.value),
             _ => None,
         }
+    }
+
+    /// Returns what the host knows of the factor, and what remains to be multiplied by.
+    pub(crate) fn split(self, device: &Device) -> (T, Option<Self>) {
+        self.number(device).map_or((T::from_f64(1.0), Some(self)), |number| (number, None))
     }
 
     /// Returns the number, on the CPU.

@@ -7,7 +7,7 @@ mod common;
 mod kernels;
 mod magnitudes;
 
-use std::{ops::ControlFlow, process::ExitCode};
+use std::{cell::Cell, ops::ControlFlow, process::ExitCode};
 
 use common::{
     Random,
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("degenerate_systems", degenerate));
     trials.extend(on_every_device("systems_without_a_solution", without_a_solution));
     trials.extend(on_every_device("attempts", attempts));
+    trials.extend(on_every_device("attempts_without_memory", attempts_without_memory));
     trials.extend(on_every_device("residuals_do_not_grow_without_limit", growth));
     trials.extend(on_every_device("limits_and_callbacks", limits));
     trials.extend(on_every_device("every_combination_with_few_unknowns_f32", combinations::few_unknowns::<f32>));
@@ -548,6 +549,54 @@ fn growth(device: &Device) {
     assert!(matches!(&error, Error::Breakdown { problem, .. } if problem.contains("has grown")), "{error}");
     let limit = norm(&b.to_vec().unwrap()) / f64::EPSILON;
     assert!((limit..1e3 * limit).contains(&most), "{most:e} {limit:e}");
+}
+
+/// Has memory for so many products.
+struct Limited<'a> {
+    a: &'a DeviceMatrix<f64>,
+    left: Cell<usize>,
+}
+
+impl LinearOperator<f64> for Limited<'_> {
+    fn nrows(&self) -> usize {
+        self.a.nrows()
+    }
+    fn ncols(&self) -> usize {
+        self.a.ncols()
+    }
+    fn device(&self) -> &Device {
+        self.a.device()
+    }
+    fn apply(&self, x: DeviceSlice<'_, f64>, y: DeviceSliceMut<'_, f64>) -> Result<()> {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.ok_or(Error::OutOfMemory { device: "test".into(), requested: 1, available: None })?);
+        self.a.spmv(1.0, x, 0.0, y)
+    }
+}
+
+/// The best result so far is the result, if there is any.
+fn attempts_without_memory(device: &Device) {
+    let a = device.upload(&convection::<f64>(9, 1.0)).unwrap();
+    let operator = Limited { a: &a, left: Cell::new(0) };
+    let b = device.upload_vec(&Random(2).vector::<f64>(81)).unwrap();
+    let run = |method, products| {
+        operator.left.set(products);
+        let mut x = device.filled(81, 0.5).unwrap();
+        let mut solver = Solver::new(&operator).method(method).max_iterations(3);
+        let result = solver.solve(&b, &mut x).map(|info| (info, x.to_vec().unwrap()));
+        (result, solver.attempts().len(), solver.keep_last(), products - operator.left.get())
+    };
+    let methods = [SolverMethod::BiCgStab, SolverMethod::BiCgStabL { l: 2 }];
+    let [first, second] = methods.map(|method| run(method, 1000));
+    let norm =
+        |(result, ..): &(Result<(SolveInfo, _)>, usize, Solver<f64>, usize)| result.as_ref().unwrap().0.residual_norm;
+    let best = if norm(&second) < norm(&first) { &second } else { &first };
+    assert!(matches!(run(SolverMethod::Auto, 0).0, Err(Error::OutOfMemory { .. })));
+    for (products, attempts, expected) in [(first.3 + 1, 2, &first), (first.3 + second.3 + 1, 3, best)] {
+        let found = run(SolverMethod::Auto, products);
+        assert_eq!((found.0.unwrap(), found.1), (expected.0.as_ref().unwrap().clone(), attempts));
+        assert_eq!(format!("{:?}", found.2), format!("{:?}", expected.2));
+    }
 }
 
 /// Copies to the host, and claims that it does not, or says so.

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     add("sums_f64", sums::<f64>);
     add("softmax_f32", softmax::<f32>);
     add("softmax_f64", softmax::<f64>);
+    add("many_small_shares", many_small_shares);
     add("extreme_scores_f32", extreme_scores::<f32>);
     add("extreme_scores_f64", extreme_scores::<f64>);
     add("attention_f32", attention::<f32>);
@@ -232,6 +233,22 @@ fn softmax<T: Scalar>(device: &Device) {
             assert_within(&format!("{name}, {heads} heads, backward"), &d_x.to_vec().unwrap(), &reference);
         }
     }
+}
+
+/// Each is lost if it is added to a sum of 1 in `f32`, but not all together.
+fn many_small_shares(device: &Device) {
+    let edges = 1 << 18;
+    let matrix = from_rows::<f32>(edges, vec![(0..edges).map(|j| (j, 1.0)).collect()]);
+    let graph = device.upload(&matrix).unwrap().adjacency().unwrap();
+    let scores: Vec<f32> = (0..edges).map(|k| if k == 0 { 0.0 } else { -17.0 }).collect();
+    let (mut y, mut d_x) = (unread(device, edges, 1), unread(device, edges, 1));
+    graph.edge_softmax(&dense_of(device, &scores, 1), &mut y).unwrap();
+    let sum: f64 = y.to_vec().unwrap().into_iter().map(f64::from).sum();
+    graph.edge_softmax_backward(&y, &dense_of(device, &vec![1.5; edges], 1), &mut d_x).unwrap();
+    // The softmax of a constant slope has none. The lanes of a GPU have shares of the sum.
+    let most = if device.to_string() == "cpu" { 1e-6 } else { 1e-3 };
+    let slope = d_x.to_vec().unwrap()[0];
+    assert!((sum - 1.0).abs() < most && f64::from(slope).abs() < most, "{sum} {slope}");
 }
 
 /// Infinite scores and NaN, in rows of one chunk of lanes, of several, and of several pieces.

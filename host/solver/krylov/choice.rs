@@ -21,6 +21,7 @@ pub(super) const ATTEMPTS: usize = 3;
 pub(super) type Shared<'a, T> = Rc<dyn Preconditioner<T> + 'a>;
 
 /// A method with its preconditioner.
+#[derive(Clone)]
 pub(super) struct Candidate<'a, T: Scalar> {
     pub(super) method: SolverMethod,
     pub(super) kind: SolverPreconditioner,

@@ -73,6 +73,9 @@ pub struct Solver<'a, T: Scalar> {
     cg: Option<(Option<Shared<'a, T>>, Cg<'a, T>)>,
 }
 
+/// The attempt with the smallest residual, what it has found, and how.
+type Best<'a, T> = (SolveInfo, DeviceVec<T>, Option<Candidate<'a, T>>);
+
 /// A method of [`Solver`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -299,7 +302,8 @@ impl<'a, T: Scalar> Solver<'a, T> {
         self
     }
 
-    /// Sets the method and the preconditioner of the last attempt, for further right-hand sides: they keep what has been set up.
+    /// Sets the method and the preconditioner of the last attempt, or of the one whose result was returned, for further right-hand sides: they
+    /// keep what has been set up.
     #[must_use]
     pub fn keep_last(mut self) -> Self {
         if let Some(Candidate { method, preconditioner, .. }) = &self.last {
@@ -317,6 +321,8 @@ impl<'a, T: Scalar> Solver<'a, T> {
     /// Solves `A * x = b`, or its least squares problem. `x` holds the initial guess, and on return the solution, or the last iterate. Waits for the result.
     ///
     /// With [`SolverMethod::Auto`], preconditioners are set up by each solve, each method begins at the initial guess, and the last result is returned if none converges.
+    /// An attempt for which memory does not suffice ends this: the result of the earlier one with the smallest residual is returned then, and its
+    /// iterate. If there is none, that is an error. After an error `x` holds no particular numbers.
     ///
     /// # Errors
     /// [`LengthMismatch`](Error::LengthMismatch) for an operator that is not square, unless the method is LSMR or it is a matrix
@@ -331,6 +337,24 @@ impl<'a, T: Scalar> Solver<'a, T> {
             let candidate = Candidate::given(self.method, self.preconditioner.clone(), "as the options specify".into());
             return self.attempt(candidate, b, x);
         }
+        let mut best = None;
+        match (self.until_one_converges(b, x, &mut best), best) {
+            (Err(Error::OutOfMemory { .. }), Some((info, iterate, candidate))) => {
+                x.assign(&iterate)?;
+                self.last = candidate;
+                Ok(info)
+            }
+            (result, _) => result,
+        }
+    }
+
+    /// The attempts of [`SolverMethod::Auto`].
+    fn until_one_converges(
+        &mut self,
+        b: &DeviceVec<T>,
+        x: &mut DeviceVec<T>,
+        best: &mut Option<Best<'a, T>>,
+    ) -> Result<SolveInfo> {
         let (mut known, first_guess) = (Known::new(self)?, x.try_clone()?);
         let mut failure = Failure::None;
         loop {
@@ -349,6 +373,15 @@ impl<'a, T: Scalar> Solver<'a, T> {
             };
             if self.attempts.len() >= choice::ATTEMPTS {
                 return result;
+            }
+            if let Ok(info) = result
+                && best.as_ref().is_none_or(|(best, ..)| info.residual_norm < best.residual_norm)
+            {
+                let iterate = match x.try_clone() {
+                    Err(Error::OutOfMemory { .. }) => return Ok(info),
+                    iterate => iterate?,
+                };
+                *best = Some((info, iterate, self.last.clone()));
             }
             x.assign(&first_guess)?;
         }

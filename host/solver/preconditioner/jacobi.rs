@@ -6,6 +6,7 @@ use super::Preconditioner;
 use crate::{
     Device, DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Map, Result, Scalar, Zip,
     device::{Backend, Buffer, check_length, launch},
+    solver::scaled,
 };
 
 /// The Jacobi preconditioner: the inverse of the diagonal of a matrix in any format.
@@ -47,17 +48,28 @@ impl<T: Scalar> Jacobi<T> {
 
     /// Inverts the 2-norms of the columns of a matrix, which need not be square: the preconditioner for
     /// [`SolverMethod::Lsmr`](crate::SolverMethod::Lsmr), with which all columns have the norm 1. Columns of zeros get 1. Duplicate entries are
-    /// summed. Makes two copies of the matrix on the way; waits for the result.
+    /// summed. Makes two copies of the matrix on the way; waits for the result. Squares neither overflow nor underflow: columns are multiplied by
+    /// powers of two meanwhile.
     ///
     /// # Errors
-    /// [`Breakdown`](Error::Breakdown), naming the first such column, if its norm is not finite, because squares overflow too, or has no finite
+    /// [`Breakdown`](Error::Breakdown), naming the first such column, if its norm is not finite or has no finite
     /// inverse; [`OutOfMemory`](Error::OutOfMemory) and [`Driver`](Error::Driver).
     pub fn of_columns(matrix: &DeviceMatrix<T>) -> Result<Self> {
         let (device, one) = (matrix.device(), T::from_f64(1.0));
-        let mut inverse = device.zeros(matrix.ncols())?;
-        let squares = matrix.hadamard(matrix)?.transpose()?;
-        squares.spmv(one, &device.filled(matrix.nrows(), one)?, T::default(), &mut inverse)?;
+        let (ones, mut inverse) = (device.filled(matrix.nrows(), one)?, device.zeros(matrix.ncols())?);
+        let mut columns = matrix.transpose()?.canonical()?;
+        let mut magnitudes = columns.to_triplets()?.2;
+        magnitudes.map(Map::Abs)?;
+        columns.update_values(&magnitudes)?;
+        columns.spmv(one, &ones, T::default(), &mut inverse)?;
+        let factor = |sum: T| T::from_f64(scaled::to_exponent::<T>(sum.to_f64(), 0.0));
+        let factors: Vec<T> = inverse.to_vec()?.into_iter().map(factor).collect();
+        let mut factors = device.upload_vec(&factors)?;
+        columns.scale_rows(&factors)?;
+        columns.hadamard(&columns)?.spmv(one, &ones, T::default(), &mut inverse)?;
         inverse.map(Map::Sqrt)?;
+        factors.map(Map::Recip)?;
+        inverse.zip(Zip::Mul, &factors)?;
         ones_for_zeros(&mut inverse)?;
         match invert(&mut inverse)? {
             None => Ok(Self { inverse }),

@@ -8,7 +8,8 @@ use super::{
     strength::{Strength, csr},
 };
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, Result, Scalar, device::launch, formats::rows::for_blocks, stored::Csr,
+    CsrMatrix, Device, DeviceMatrix, DeviceVec, Result, Scalar, device::launch, formats::rows::for_blocks,
+    solver::scaled::to_exponent, stored::Csr,
 };
 
 /// Aggregates of the nodes of a matrix with so many unknowns each, the entries of strong blocks, and a matrix with an entry for each block. A block is as strong as its
@@ -24,7 +25,18 @@ pub(super) fn aggregates<T: Scalar>(
     let nodes = (0..n as u32).map(|row| row / unknowns as u32).collect();
     let rows_of_nodes = CsrMatrix::try_from_csr_data(n, n / unknowns, offsets, nodes, vec![T::from_f64(1.0); n])?;
     let rows_of_nodes = device.upload(&rows_of_nodes)?;
-    // Squares of the norms.
+    // Squares of the norms; where they would be out of range, those of a multiple, which is as strong.
+    let large = if size_of::<T>() == size_of::<f32>() { 50.0 } else { 500.0 };
+    let largest = match csr(a) {
+        Csr::Host(matrix) => matrix.norm_max(),
+        Csr::Device(arrays) => arrays.values.read().norm_inf()?.get()?.to_f64(),
+    };
+    let multiple = if largest.is_normal() && largest.log2().abs() > large {
+        Some(a.add(T::from_f64(to_exponent::<T>(largest, large)), T::default(), a)?)
+    } else {
+        None
+    };
+    let a = multiple.as_ref().unwrap_or(a);
     let blocks = a.hadamard(a)?.triple_product(&rows_of_nodes.transpose()?, &rows_of_nodes)?;
     let (_, strength) = Strength::of(&blocks, theta * theta)?;
     let strong = strength.smoothing_matrix(&blocks, strength.pattern()?, 1.0)?;
