@@ -54,7 +54,7 @@ enum Command {
     All(all::Options),
     #[command(flatten)]
     One(Benchmark),
-    /// Draws the page of a JSON report of any benchmark; the file may be gzipped.
+    /// Draws the page of a JSON report of any benchmark; the file may be compressed by xz.
     Page(page::Options),
     /// Compares two reports of the same benchmark; exit status 1 if a kernel of ours got slower by more than 2% and the spread.
     ///

@@ -279,10 +279,10 @@ fn bytes<T: Scalar>(method: SolverMethod, system: &System<'_, T>) -> Option<f64>
     let (products, vectors) = match method {
         // r^ . v; s and its norm; t . s and t . t; y, r and rho; p.
         SolverMethod::BiCgStab => (2.0, 2.0 + 3.0 + 2.0 + 7.0 + 4.0),
-        // The basis four times, of half the vectors on average, and the newest vector twice as often as it is changed; x at the end.
+        // The basis twice, of half the vectors on average; u read twice, and two vectors written; x at the end.
         SolverMethod::Gmres { restart } | SolverMethod::FlexibleGmres { restart } => {
             let m = restart as f64;
-            (1.0, 4.0 * (m + 1.0) / 2.0 + 2.0 * 3.0 + 2.0 + (m + 2.0) / m)
+            (1.0, 2.0 * (m + 1.0) / 2.0 + 2.0 + 2.0 + (m + 2.0) / m)
         }
         _ => return None,
     };

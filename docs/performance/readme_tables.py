@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The tables of the two README.md, this folder's and the project's, as Markdown, from the report of `warpsparse-bench all`:
 
-    python3 docs/performance/readme_tables.py docs/performance/report.json.gz
+    python3 docs/performance/readme_tables.py docs/performance/report.json.xz
 """
 
-import gzip
 import json
+import lzma
 import math
 import sys
 
@@ -204,8 +204,8 @@ def first_use(report):
 
 
 def main():
-    [path] = sys.argv[1:] or ["docs/performance/report.json.gz"]
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
+    [path] = sys.argv[1:] or ["docs/performance/report.json.xz"]
+    with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as file:
         raw = json.load(file)
     report = Report(raw)
     machine = raw["machine"]

@@ -1,8 +1,8 @@
-//! Reports in files, gzipped or not, and brought up to date where older commands wrote them.
+//! Reports in files, compressed by xz or not, and brought up to date where older commands wrote them.
 
 use std::{fs, io::Read, path::Path};
 
-use flate2::read::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use serde_json::Value;
 
 use super::Document;
@@ -11,9 +11,9 @@ use super::Document;
 pub(crate) fn read(path: &Path) -> Result<(Value, Document), String> {
     let at = |problem: String| format!("{}: {problem}", path.display());
     let mut bytes = fs::read(path).map_err(|error| at(error.to_string()))?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
+    if bytes.starts_with(b"\xfd7zXZ\0") {
         let mut text = Vec::new();
-        MultiGzDecoder::new(&*bytes).read_to_end(&mut text).map_err(|error| at(error.to_string()))?;
+        XzReader::new(&*bytes, true).read_to_end(&mut text).map_err(|error| at(error.to_string()))?;
         bytes = text;
     }
     let mut report: Value = serde_json::from_slice(&bytes).map_err(|error| at(format!("no JSON: {error}")))?;
