@@ -246,7 +246,7 @@ impl Nccl {
     }
 
     fn queue(&self, work: impl FnOnce(Comm, *mut c_void) -> std::result::Result<(), String>) -> Result<()> {
-        // Locked: no abort runs beside a call.
+        // The lock keeps the communicator from being aborted during the call.
         let comm = lock(&self.comm);
         if *comm == Comm::NULL {
             return Err(of_driver("the communicator of NCCL has ended".into()));
