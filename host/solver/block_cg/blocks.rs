@@ -82,7 +82,7 @@ impl<T: Scalar> Blocks<T> {
             ones,
             roots,
             factors: device.zeros(3 * square)?,
-            partials: device.zeros(grid_size(rows, width) as usize * square)?,
+            partials: device.zeros(grid_size(rows) as usize * square)?,
             sums: device.zeros(square)?,
             inverse: device.zeros(square)?,
         })
@@ -126,7 +126,7 @@ impl<T: Scalar> Blocks<T> {
         let args = GramArgs { rows: *rows, width: *width, y, z, scale, partials: partials.writable() };
         let entry = Key { operation: Operation::Gram(T::DTYPE) }.entry();
         // SAFETY: tall matrices of padded rows and this width, the root of a weight a row, and room for the sums of each block.
-        unsafe { launch(device, entry, grid_size(*rows, *width), args) }
+        unsafe { launch(device, entry, grid_size(*rows), args) }
     }
 
     /// `V = A S`, `N = -(S^T V)^-1`, `Q = Q + V N` for the first `rank` columns of `S`. Returns `N`, and the Gram matrix of the new `Q` with the preconditioner.
@@ -161,7 +161,7 @@ impl<T: Scalar> Blocks<T> {
         };
         let entry = Key { operation: Operation::Residual(T::DTYPE) }.entry();
         // SAFETY: as in `launch_gram`; what is written is borrowed mutably.
-        unsafe { launch(device, entry, grid_size(*rows, *width), args) }?;
+        unsafe { launch(device, entry, grid_size(*rows), args) }?;
         let gram = self.sum()?.leading(rank);
         let n = self.small(self.inverse.to_vec()?).leading(rank);
         Ok(n.values.iter().all(|value| !value.is_nan()).then_some((n, gram)))
@@ -200,13 +200,13 @@ impl<T: Scalar> Blocks<T> {
         };
         let entry = Key { operation: Operation::Direction(T::DTYPE) }.entry();
         // SAFETY: as in `gram`; what is written is borrowed mutably.
-        unsafe { launch(device, entry, grid_size(*rows, *width), args) }
+        unsafe { launch(device, entry, grid_size(*rows), args) }
     }
 
     /// Adds up what the blocks have stored.
     fn launch_sum(&mut self) -> Result<()> {
         let Self { device, rows, width, partials, sums, .. } = self;
-        let blocks = grid_size(*rows, *width);
+        let blocks = grid_size(*rows);
         let entry = Key { operation: Operation::Sum }.entry();
         let args = SumArgs { width: *width, blocks, partials: partials.readable(), gram: sums.writable() };
         // SAFETY: each block has stored a square of sums, and there is room for one.

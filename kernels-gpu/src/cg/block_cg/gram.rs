@@ -1,10 +1,12 @@
 //! Gram matrices.
 
-use cuda_std::{mem, shared_array, thread};
+use cuda_std::{mem, shared::Shared, shared_array, thread};
 
 use super::{
     GramArgs, SumArgs,
-    tile::{BLOCK_SIZE, Gram, TILE, Tile},
+    rows::{bounds, piece, warp_of_grid},
+    sums::Gram,
+    update::SMALL,
 };
 use crate::Scalar;
 
@@ -26,21 +28,32 @@ pub const fn sum_grid_size(width: u32) -> u32 {
 /// The rules of this family.
 #[inline(always)]
 pub(super) unsafe fn gram<T: Scalar>(args: GramArgs<T>) {
-    thread::launch_bounds::<BLOCK_SIZE, 4>();
-    let of_y = shared_array![f64; 2 * TILE as usize];
-    let of_z = of_y.offset(TILE);
-    let GramArgs { rows, width, y, z, scale, partials } = args;
-    let mut sums = Gram::new(width);
-    // SAFETY: the rules of this family; barriers separate what threads store from what others load.
+    bounds();
+    let of_block = shared_array![f64; SMALL as usize];
+    // SAFETY: the rules of this family.
     unsafe {
-        Tile::each(rows, width, |tile| {
-            tile.load(y, of_y, |y, row| tile.of_row(scale, row).widen() * y.widen());
-            tile.load(z, of_z, |z, row| tile.of_row(scale, row).widen() * z.widen());
-            thread::sync_threads();
-            sums.add(of_y, of_z);
-            thread::sync_threads();
-        });
-        sums.finish(of_y, partials);
+        match args.width {
+            8 => gram_of::<T, 1>(args, of_block),
+            16 => gram_of::<T, 2>(args, of_block),
+            _ => gram_of::<T, 4>(args, of_block),
+        }
+    }
+}
+
+/// # Safety
+/// The rules of this family.
+#[inline(always)]
+unsafe fn gram_of<T: Scalar, const G: u32>(args: GramArgs<T>, of_block: Shared<f64>) {
+    let GramArgs { rows, y, z, scale, partials, .. } = args;
+    let mut sums = Gram::<G, false>::new();
+    // SAFETY: the rules of this family; all lanes of a warp take the same steps.
+    unsafe {
+        let (mut step, warps) = warp_of_grid();
+        while step < rows / 16 {
+            sums.add_rows(y, z, scale, 16 * step);
+            step += warps;
+        }
+        sums.finish(const { piece::<T>(G) }, of_block, partials);
     }
 }
 

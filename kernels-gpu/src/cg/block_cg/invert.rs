@@ -2,7 +2,7 @@
 
 use cuda_std::{GpuFloat, mem, shared_array, thread};
 
-use super::{InvertArgs, tile::MAX_COLUMNS};
+use super::{InvertArgs, rows::MAX_COLUMNS};
 use crate::{DType, Scalar};
 
 /// Threads of `invert`, one for each element.

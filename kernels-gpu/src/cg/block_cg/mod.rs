@@ -15,15 +15,16 @@
 //! # When to use it
 //! Up to 32 columns, any number of rows.
 //!
-//! # Rows, threads, registers (32 columns)
+//! # Rows, lanes, registers (32 columns)
 //! ```text
-//! tile: 64 rows x 32 columns in shared memory       product, a thread: 4 rows x 4 columns of the result
-//!                                                     rows r, r + 16, r + 32, r + 48; columns c..c + 4
-//!                                                   Gram matrix, a thread: 4 x 4 elements of it, over every other row: the
-//!                                                     two slices are added in order at the end
+//! product, a warp: 32 rows, or 16 in f64            Gram matrix, a warp: 16 rows, 8 a step of the tensor cores
+//!   a lane: rows g, g + 8 and so on,                   a lane: rows t, t + 4 and so on,
+//!           8 columns, 16 bytes at a time                      column g of each group of 8
+//!                                                    in `residual` the rows come to their lanes through shared memory
 //! ```
-//! A block takes every so many tiles, and keeps the small matrices in shared memory. With 16 columns a tile has 128 rows, and with 8 256 rows: always 2048
-//! elements, 16 of a thread. In `sum`, a block has 8 elements of the result, and 32 threads for each; in `invert` each element has a thread.
+//! with `g = lane / 4` and `t = lane % 4`. Products of `f64` and all Gram matrices are computed by the tensor cores, of which an element is a chain of multiply-adds, products of `f32` by
+//! multiply-adds. The small matrices are in shared memory, where those of `f64` lie as the tensor cores take them. A warp takes every so many rows, and the sums of a block's warps are added in order at
+//! the end. In `sum`, a block has 8 elements of the result, and 32 threads for each; in `invert` each element has a thread.
 //!
 //! # Bytes moved
 //! In passes over `n * width * sizeof T` bytes: `gram` 2, `residual` 3, `direction` 6. Sums of blocks are
@@ -40,19 +41,21 @@
 
 mod gram;
 mod invert;
-mod tile;
+mod product;
+mod rows;
+mod sums;
 mod update;
 
 pub use self::{
     gram::{SUM_BLOCK_SIZE, sum_grid_size},
     invert::{INVERT_BLOCK_SIZE, pivots},
-    tile::{BLOCK_SIZE, MAX_BLOCKS, MAX_COLUMNS, grid_size, padded, width},
+    rows::{BLOCK_SIZE, MAX_BLOCKS, MAX_COLUMNS, grid_size, padded, width},
 };
 
 use self::{
     gram::{gram, sum},
     invert::invert,
-    update::{direction, direction_bytes, residual},
+    update::{direction, residual},
 };
 use crate::{DType, args::args, family::family};
 
@@ -70,7 +73,7 @@ args! {
         /// The root of each row's weight.
         read scale: T [rows as usize],
         /// The sums of each block.
-        write partials: f64 [(grid_size(rows, width) * width * width) as usize],
+        write partials: f64 [(grid_size(rows) * width * width) as usize],
     }
 }
 
@@ -90,7 +93,7 @@ args! {
         /// What is updated.
         write q: T [rows as usize * width as usize],
         /// The sums of each block.
-        write partials: f64 [(grid_size(rows, width) * width * width) as usize],
+        write partials: f64 [(grid_size(rows) * width * width) as usize],
     }
 }
 
@@ -169,10 +172,10 @@ family! {
 
     block_cg_gram_f32(Operation::Gram(DType::F32)): GramArgs<f32> => gram::<f32>;
     block_cg_gram_f64(Operation::Gram(DType::F64)): GramArgs<f64> => gram::<f64>;
-    block_cg_residual_f32(Operation::Residual(DType::F32)): ResidualArgs<f32> => residual::<f32>;
-    block_cg_residual_f64(Operation::Residual(DType::F64)): ResidualArgs<f64> => residual::<f64>;
-    block_cg_direction_f32(Operation::Direction(DType::F32)): DirectionArgs<f32>, shared bytes direction_bytes::<f32>() => direction::<f32>;
-    block_cg_direction_f64(Operation::Direction(DType::F64)): DirectionArgs<f64>, shared bytes direction_bytes::<f64>() => direction::<f64>;
+    block_cg_residual_f32(Operation::Residual(DType::F32)): ResidualArgs<f32> => residual::<f32, 4>;
+    block_cg_residual_f64(Operation::Residual(DType::F64)): ResidualArgs<f64> => residual::<f64, 2>;
+    block_cg_direction_f32(Operation::Direction(DType::F32)): DirectionArgs<f32> => direction::<f32, 4>;
+    block_cg_direction_f64(Operation::Direction(DType::F64)): DirectionArgs<f64> => direction::<f64, 2>;
     block_cg_invert_f32(Operation::Invert(DType::F32)): InvertArgs<f32>, blocks of INVERT_BLOCK_SIZE => invert::<f32>;
     block_cg_invert_f64(Operation::Invert(DType::F64)): InvertArgs<f64>, blocks of INVERT_BLOCK_SIZE => invert::<f64>;
     block_cg_sum(Operation::Sum): SumArgs, blocks of SUM_BLOCK_SIZE => sum;
