@@ -54,9 +54,9 @@ fn write_with(path: &Path, bytes: &[u8], options: LzmaOptions) -> Result<(), Cud
     written.map_err(CudaBuilderError::io("write", path))
 }
 
-/// What compresses most: the last preset, which searches longer for each match.
+/// What compresses most: the last preset, which searches longer for each match, and for the longest that there are.
 fn strongest() -> LzmaOptions {
-    LzmaOptions { depth_limit: 1000, ..LzmaOptions::with_preset(9) }
+    LzmaOptions { depth_limit: 1000, nice_len: 273, ..LzmaOptions::with_preset(9) }
 }
 
 /// Compresses into the format `.lzma`. The library refuses to write its header where there is a preset dictionary.
