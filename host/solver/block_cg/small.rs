@@ -13,7 +13,8 @@ pub(super) struct Small {
 
 impl Small {
     pub(super) fn from_fn(rows: usize, cols: usize, element: impl Fn(usize, usize) -> f64) -> Self {
-        let values = (0..rows * cols).map(|k| element(k / cols, k % cols)).collect();
+        let mut values = Vec::with_capacity(rows * cols);
+        (0..rows).for_each(|i| values.extend((0..cols).map(|j| element(i, j))));
         Self { rows, cols, values }
     }
 
@@ -23,6 +24,10 @@ impl Small {
 
     pub(super) fn at(&self, i: usize, j: usize) -> f64 {
         self.values[i * self.cols + j]
+    }
+
+    fn row(&self, i: usize) -> &[f64] {
+        &self.values[i * self.cols..(i + 1) * self.cols]
     }
 
     pub(super) fn transposed(&self) -> Self {
@@ -118,22 +123,30 @@ impl Factors {
             row[pivot] = square.sqrt();
             others.iter().for_each(|&j| row[j] = left.at(pivot, j) / row[pivot]);
             for &i in &others {
-                others.iter().for_each(|&j| left.values[i * n + j] -= row[i] * row[j]);
+                // Of columns that have been pivots, either the element of the row is 0 or what is left is not read any more.
+                let of_left = &mut left.values[i * n..(i + 1) * n];
+                of_left.iter_mut().zip(&row).for_each(|(left, element)| *left -= row[i] * element);
             }
             pivots.push(pivot);
             rows.push(row);
         }
         let rank = pivots.len();
         let mut inverse = Small::zeros(n, rank);
-        for col in 0..rank {
-            // Back substitution in the triangle of the pivots' columns.
-            for i in (0..=col).rev() {
-                let known: f64 = (i + 1..=col).map(|k| rows[i][pivots[k]] * inverse.at(pivots[k], col)).sum();
-                let one = f64::from(u8::from(i == col));
-                inverse.values[pivots[i] * rank + col] = (one - known) / rows[i][pivots[i]];
+        // Back substitution in the triangle of the pivots' columns.
+        for (i, row) in rows.iter().enumerate().rev() {
+            let mut known = vec![0.0; rank];
+            for &pivot in &pivots[i + 1..] {
+                known.iter_mut().zip(inverse.row(pivot)).for_each(|(known, element)| *known += row[pivot] * element);
+            }
+            let pivot = pivots[i];
+            for col in i..rank {
+                let one = f64::from(u8::from(col == i));
+                inverse.values[pivot * rank + col] = (one - known[col]) / row[pivot];
             }
         }
-        (0..n * rank).filter(|at| norms[at / rank] != 0.0).for_each(|at| inverse.values[at] /= norms[at / rank]);
+        for (row, norm) in inverse.values.chunks_mut(rank.max(1)).zip(&norms).filter(|(_, norm)| **norm != 0.0) {
+            row.iter_mut().for_each(|element| *element /= norm);
+        }
         let z = Small::from_fn(rank, n, |i, j| rows[i][j] * norms[j]);
         Some(Self { inverse, z, least })
     }
