@@ -1,5 +1,8 @@
 //! Gram matrices of rows.
 
+// Of the numbers of `unroll!` some are 0.
+#![allow(clippy::absurd_extreme_comparisons)]
+
 use cuda_std::{
     GpuFloat, mem, mma,
     shared::Shared,
