@@ -139,9 +139,9 @@ impl Factors {
                 known.iter_mut().zip(inverse.row(pivot)).for_each(|(known, element)| *known += row[pivot] * element);
             }
             let pivot = pivots[i];
-            for col in i..rank {
+            for (col, known) in known.iter().enumerate().skip(i) {
                 let one = f64::from(u8::from(col == i));
-                inverse.values[pivot * rank + col] = (one - known[col]) / row[pivot];
+                inverse.values[pivot * rank + col] = (one - known) / row[pivot];
             }
         }
         for (row, norm) in inverse.values.chunks_mut(rank.max(1)).zip(&norms).filter(|(_, norm)| **norm != 0.0) {
