@@ -82,7 +82,7 @@ fn best_of<'a>(modules: &'a [EmbeddedModule], family: &str, (major, minor): (u32
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{env, fs, process};
 
     use cuda_builder::Manifest;
 
@@ -114,8 +114,11 @@ mod tests {
 
     #[test]
     fn the_texts_are_those_of_the_manifest() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ptx/manifest.json");
+        // Part of this program, which also runs on machines without the sources.
+        let file = env::temp_dir().join(format!("warpsparse-manifest-{}.json", process::id()));
+        fs::write(&file, include_str!("../ptx/manifest.json")).unwrap();
         let manifest = Manifest::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
         for module in EMBEDDED {
             let suffix = if module.only_there { "a" } else { "" };
             let name = format!("{}.sm_{}{suffix}.ptx", module.family, module.arch);
