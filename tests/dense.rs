@@ -301,9 +301,9 @@ fn columns_are_vectors(device: &Device) {
 fn what_does_not_fit_is_an_error(device: &Device) {
     let mut a = device.zeros_dense::<f32>((3, 4)).unwrap();
     let message = |error: Error| error.to_string();
-    assert_eq!(message(a.rows(2..5).unwrap_err()), "invalid option: the range 2..5 of 3 rows");
+    assert_eq!(message(a.rows(2..5).unwrap_err()), "invalid option: the range 2..5 is not within 3 rows");
     let error = a.columns(5..).unwrap_err();
-    assert_eq!(message(error), "invalid option: the range 5..4 of 4 columns");
+    assert_eq!(message(error), "invalid option: the range 5..4 is not within 4 columns");
     let b = device.zeros_dense::<f32>((4, 3)).unwrap();
     assert_eq!(
         message(a.assign(&b).unwrap_err()),

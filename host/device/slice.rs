@@ -284,7 +284,7 @@ pub(crate) fn within(what: &str, len: usize, range: &impl RangeBounds<usize>) ->
         Bound::Unbounded => len,
     };
     if first > end || end > len {
-        return Err(Error::InvalidOption(format!("the range {first}..{end} of {len} {what}")));
+        return Err(Error::InvalidOption(format!("the range {first}..{end} is not within {len} {what}")));
     }
     Ok((first, end - first))
 }
