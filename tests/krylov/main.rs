@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("attempts_without_memory", attempts_without_memory));
     trials.extend(on_every_device("residuals_do_not_grow_without_limit", growth));
     trials.extend(on_every_device("limits_and_callbacks", limits));
-    trials.extend(on_cpu_and_gpu("every_combination_with_few_unknowns_f32", combinations::few_unknowns::<f32>));
+    trials.extend(on_every_device("every_combination_with_few_unknowns_f32", combinations::few_unknowns::<f32>));
     trials.extend(on_every_device("every_combination_with_few_unknowns_f64", combinations::few_unknowns::<f64>));
     trials.extend(on_every_device("every_combination_with_limits_f32", combinations::limits::<f32>));
     trials.extend(on_cpu_and_gpu("every_combination_with_limits_f64", combinations::limits::<f64>));
@@ -277,10 +277,9 @@ fn histories(device: &Device) {
             let a = device.upload(matrix).unwrap();
             let on_device = device.upload_vec(&b).unwrap();
             let mut norms = Vec::new();
-            // Before, at and behind each restart. The iterations of BiCGSTAB(2) are twice as many.
-            let limits = [1, 2, 3, 5, 6, 7, 8, 10, 12, 13, 17];
-            let most = if method == (SolverMethod::BiCgStabL { l: 2 }) { 10 } else { 17 };
-            for limit in limits.into_iter().take_while(|&limit| limit <= most) {
+            // The iterations of BiCGSTAB(2) are twice as many.
+            let limits = if method == (SolverMethod::BiCgStabL { l: 2 }) { 10 } else { 17 };
+            for limit in 1..=limits {
                 let mut x = device.zeros(matrix.nrows()).unwrap();
                 let mut solver =
                     Solver::new(&a).method(method).max_iterations(limit).tolerance(Tolerance::relative(1e-13));
@@ -393,7 +392,7 @@ fn without_a_solution(device: &Device) {
         let mut b = vec![1.0; n];
         b[3] = 0.0;
         let mut x = device.zeros(n).unwrap();
-        let solver = || Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-9)).max_iterations(60);
+        let solver = || Solver::new(&a).method(method).tolerance(Tolerance::relative(1e-9)).max_iterations(200);
         let info = solver().solve(&device.upload_vec(&b).unwrap(), &mut x).unwrap();
         assert_eq!(info.reason, StopReason::Converged, "{method}");
         let mut x = device.zeros(n).unwrap();
