@@ -52,10 +52,7 @@ impl Drop for Before {
 pub(crate) fn refuse(what: &str) -> Result<()> {
     match CURRENT.with_borrow(|state| matches!(state, State::Idle)) {
         true => Ok(()),
-        false => Err(Error::InvalidOption(format!(
-            "{what} cannot be recorded: a graph holds device operations only; an operator or preconditioner that does this \
-             returns false from `can_be_recorded`"
-        ))),
+        false => Err(Error::InvalidOption(format!("{what} cannot be recorded: a graph holds device operations only"))),
     }
 }
 
