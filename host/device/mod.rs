@@ -107,7 +107,7 @@ impl Device {
     /// An operation fails with [`Error::KernelCheck`] if its kernel accesses memory out of bounds, has a race, or
     /// breaks a rule of warps or blocks. The error names the kernel, thread, array and source line.
     ///
-    /// `seed` sets the order in which threads and blocks run; 0 is their natural order. All emulated devices are one, so vectors and matrices
+    /// `seed` sets the order in which threads and blocks run; 0 is their natural order. Emulated devices share memory: vectors and matrices
     /// of devices with different seeds can be used together.
     #[must_use]
     pub fn emulated(seed: u64) -> Self {
