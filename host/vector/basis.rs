@@ -105,7 +105,7 @@ impl<T: Scalar> Basis<T> {
         let (s, t) = sums.split_at(count);
         let ss: f64 = s[..before].iter().map(|s| s * s).sum();
         let st: f64 = s[..before].iter().zip(t).map(|(s, t)| s * t).sum();
-        let alpha = (s[before] - ss).sqrt();
+        let (norm_of_w, alpha) = (s[before].sqrt(), (s[before] - ss).sqrt());
         let c = (t[before] - st) / alpha;
         let scale = &mut scale.vector_mut().as_slice_mut().on_cpu_mut()[0];
         let divisor = if *scale == T::default() { 1.0 } else { scale.to_f64() };
@@ -121,7 +121,7 @@ impl<T: Scalar> Basis<T> {
         cpu::combine_vectors(next, &vectors, &[minus(t), vec![-c]].concat(), 1.0 / divisor);
         let norm = cpu::norm2(next);
         log.copy_from_slice(&[divisor, norm]);
-        *scale = T::from_f64(divisor * norm.max(1.0));
+        *scale = T::from_f64(divisor * norm / norm_of_w);
     }
 
     /// Computes `w = w + V h` with the first vectors, as many as `h` has elements. One launch, which reads `V` once.

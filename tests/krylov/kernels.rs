@@ -206,8 +206,8 @@ fn next_vectors<T: Scalar>(case: &str, device: &Device, blocks: Option<u32>, bas
     assert!((0..before).all(|i| extended.vector(i) == basis.vector(i)), "{case}");
     let norm = norm_of(extended.vector(count));
     assert_within(case, &numbers.sums[2 * count..], &[(divisor, 0.0), norm]);
-    let found = numbers.sums[2 * count + 1];
-    assert_eq!(numbers.scale, T::from_f64(divisor * found.max(1.0)), "{case}");
+    let (norm, norm_of_w) = (numbers.sums[2 * count + 1], numbers.sums[before].sqrt());
+    assert_eq!(numbers.scale, T::from_f64(divisor * norm / norm_of_w), "{case}");
 }
 
 /// Classical Gram-Schmidt, twice, of vectors that are almost linearly dependent: the powers of numbers between 0 and 1.

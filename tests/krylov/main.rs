@@ -60,6 +60,8 @@ fn main() -> ExitCode {
     trials.extend(on_every_device("basis_of_an_ill_conditioned_system_f64", ill_conditioned::<f64>));
     trials.extend(on_every_device("restarts_of_gmres_f32", restarts::<f32>));
     trials.extend(on_every_device("restarts_of_gmres_f64", restarts::<f64>));
+    trials.extend(on_every_device("long_cycles_f32", long_cycles::<f32>));
+    trials.extend(on_every_device("long_cycles_f64", long_cycles::<f64>));
     trials.extend(on_every_device("residuals_are_replaced_f32", replaced::<f32>));
     trials.extend(on_every_device("residuals_are_replaced_f64", replaced::<f64>));
     trials.extend(on_every_device("tiny_and_huge_right_hand_sides_f32", magnitudes::powers_of_two::<f32>));
@@ -185,6 +187,20 @@ fn restarts<T: Scalar>(device: &Device) {
         let x = x.to_vec().unwrap();
         let is_multiple = |(x, b): (&T, &T)| (eigenvalue * x.to_f64() - b.to_f64()).abs() <= 10.0 * tolerance::<T>();
         assert!(x.iter().zip(&b).all(is_multiple), "{method}");
+    }
+}
+
+/// A cycle in which each unknown leads to the next, the first by far the strongest: GMRES needs as many vectors as there are unknowns, and none of them may vanish beside the first.
+fn long_cycles<T: Scalar>(device: &Device) {
+    let n = 50;
+    let row = |i: usize| vec![((i + n - 1) % n, if i == 1 { 1e4 } else { 1.0 })];
+    let a = device.upload(&from_rows::<T>(n, (0..n).map(row).collect())).unwrap();
+    let unit = |at: usize| (0..n).map(|i| T::from_f64(f64::from(u8::from(i == at)))).collect::<Vec<_>>();
+    for method in [SolverMethod::Gmres { restart: n }, SolverMethod::FlexibleGmres { restart: n }] {
+        let mut x = device.zeros(n).unwrap();
+        let info = Solver::new(&a).method(method).solve(&device.upload_vec(&unit(0)).unwrap(), &mut x).unwrap();
+        assert_eq!((info.reason, info.iterations), (StopReason::Converged, n), "{method}");
+        assert_eq!(x.to_vec().unwrap(), unit(n - 1), "{method}");
     }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Block {
     pub(super) warps: Vec<Warp>,
     pub(super) warpgroups: Vec<RefCell<Warpgroup>>,
     pub(super) barriers: [Barrier; 16],
+    /// The barriers at which threads wait, a bit each.
+    pub(super) waited_at: Cell<u32>,
     pub(super) mbarriers: RefCell<Mbarriers>,
     /// Threads that have not exited.
     pub(super) live: Cell<u32>,
@@ -80,7 +82,7 @@ impl Block {
         let mut ready = self.ready.borrow_mut();
         let first = ready.pop_front()?;
         if self.launch.seed != 0 && !ready.is_empty() {
-            let pick = self.random() as usize % (ready.len() + 1);
+            let pick = random_below(self.random(), ready.len() + 1);
             if let Some(picked) = pick.checked_sub(1).and_then(|behind| ready.get_mut(behind)) {
                 return Some(core::mem::replace(picked, first));
             }
@@ -98,14 +100,16 @@ pub(super) struct BlockRunner {
 impl BlockRunner {
     pub(super) fn new(launch: &Arc<LaunchState>) -> Self {
         let threads = launch.threads_per_block();
+        let nothing = Arc::default();
         let block = Box::new(Block {
             launch: Arc::clone(launch),
             index: Cell::default(),
             linear: Cell::default(),
-            threads: (0..threads).map(|linear| Thread::new(linear, launch.block_dim)).collect(),
+            threads: (0..threads).map(|linear| Thread::new(linear, launch.block_dim, &nothing)).collect(),
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
             warpgroups: (0..threads / 128).map(|_| RefCell::default()).collect(),
             barriers: Default::default(),
+            waited_at: Cell::new(0),
             mbarriers: RefCell::default(),
             live: Cell::new(0),
             at_grid_barrier: Cell::new(0),
@@ -203,6 +207,11 @@ impl Drop for BlockRunner {
 /// The index of a linear number, first axis fastest.
 pub(super) fn unravel(linear: u32, dim: [u32; 3]) -> [u32; 3] {
     [linear % dim[0], linear / dim[0] % dim[1], linear / dim[0] / dim[1]]
+}
+
+/// The number below `end` that a random one stands for, as a product: the division of a remainder took a twelfth of the emulator's time.
+pub(super) fn random_below(random: u64, end: usize) -> usize {
+    (((random >> 32) * end as u64) >> 32) as usize
 }
 
 /// SplitMix64.

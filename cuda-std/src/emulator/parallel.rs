@@ -43,11 +43,10 @@ pub(super) fn run(launch: &Arc<LaunchState>, block: &(dyn Fn(u32) -> u32 + Sync)
         }
         outcome.lock().unwrap_or_else(PoisonError::into_inner).stats += *runner.block.stats.borrow();
     };
-    rayon::scope(|scope| {
-        for _ in 0..rayon::current_num_threads().min(MAX_CPU_THREADS) {
-            scope.spawn(|_| work());
-        }
-    });
+    match rayon::current_num_threads().min(MAX_CPU_THREADS).min(launch.blocks as usize) {
+        1 => work(),
+        threads => rayon::scope(|scope| (0..threads).for_each(|_| scope.spawn(|_| work()))),
+    }
     let Outcome { stats, finding } = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
     finding.map_or(Ok(stats), Err)
 }

@@ -5,7 +5,10 @@ use core::{
     panic::Location,
     ptr,
 };
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+};
 
 use super::{
     block::{Block, unravel},
@@ -13,7 +16,7 @@ use super::{
     coroutine::Suspender,
     mma::Fragments,
     panics,
-    release::Knowledge,
+    release::{Knowledge, Known},
     report::{Finding, FindingKind, MemoryPlace, ThreadPlace},
     shadow::Access,
     tma::Stores,
@@ -134,7 +137,7 @@ pub(super) fn run_current_thread(suspender: &Suspender) {
 }
 
 impl Thread {
-    pub(super) fn new(linear: u32, dim: [u32; 3]) -> Self {
+    pub(super) fn new(linear: u32, dim: [u32; 3], nothing: &Arc<Known>) -> Self {
         Self {
             linear,
             index: unravel(linear, dim),
@@ -147,7 +150,7 @@ impl Thread {
             width: Cell::new(0),
             output: Cell::new((0, false)),
             fragments: Cell::default(),
-            knowledge: RefCell::default(),
+            knowledge: RefCell::new(Knowledge::new(nothing)),
             older_value: Cell::new(None),
             copies: RefCell::default(),
             stores: Cell::default(),

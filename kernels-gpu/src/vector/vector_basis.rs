@@ -12,7 +12,7 @@
 //!             c = (t[j] - sum of s[i] t[i] for i < j) / alpha
 //!             v[j] = (w - sum of s[i] v[i] for i < j) / alpha
 //!             v[j + 1] = (u - sum of t[i] v[i] for i < j - c v[j]) / scale
-//!             scale = scale max(1, |v[j + 1]|)
+//!             scale = scale |v[j + 1]| / sqrt(s[j])
 //! combine     w = w + V h
 //! ```
 //! Sums are added up in `f64`. The same elements at the same alignment to 16 bytes give the same bits.
@@ -313,7 +313,8 @@ unsafe fn extend<T: Scalar, const W: usize>(args: ExtendArgs<T>) {
             let log = args.sums.add(2 * args.count as usize);
             mem::store(log, scale);
             mem::store(log.add(1), norm);
-            mem::store(args.scale, T::narrow(if norm > 1.0 { scale * norm } else { scale }));
+            let norm_of_w = GpuFloat::sqrt(mem::load(args.sums.add(args.count as usize - 1)));
+            mem::store(args.scale, T::narrow(scale * norm / norm_of_w));
         }
     }
 }

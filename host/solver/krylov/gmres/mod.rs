@@ -40,7 +40,7 @@ pub(super) struct Gmres<'s, T: Scalar> {
     preconditioned: Option<Basis<T>>,
     /// For each of `restart` iterations, what [`Basis::extend`] takes and finds.
     numbers: DeviceVec<f64>,
-    /// About the norm of `A M`.
+    /// What divides the next `w`: the norm of `A M v[0]` times that of the last `w`, so that the norms of `w` neither grow nor shrink from vector to vector.
     scale: DeviceScalar<T>,
     r: DeviceVec<T>,
     u: DeviceVec<T>,
