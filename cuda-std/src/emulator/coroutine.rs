@@ -21,6 +21,12 @@ const STACK_BYTES: usize = 256 << 10;
 const STAGGER_BYTES: usize = 192;
 const STAGGERS: usize = 64;
 
+/// Stacks of all CPU threads up to which they are kept between launches. Linux lets a process map some 65 000 areas, and a stack is two.
+const MAX_KEPT: usize = 16 << 10;
+
+/// How many stacks there are.
+static STACKS: AtomicUsize = AtomicUsize::new(0);
+
 /// A stack that begins below its top.
 struct StaggeredStack {
     stack: DefaultStack,
@@ -55,9 +61,8 @@ pub(super) struct Worker(Coroutine<(), (), (), StaggeredStack>);
 
 impl Worker {
     fn new() -> Self {
-        static MADE: AtomicUsize = AtomicUsize::new(0);
         let stack = DefaultStack::new(STACK_BYTES).expect("memory for the stack of an emulated thread");
-        let unused = STAGGER_BYTES * (MADE.fetch_add(1, Ordering::Relaxed) % STAGGERS);
+        let unused = STAGGER_BYTES * (STACKS.fetch_add(1, Ordering::Relaxed) % STAGGERS);
         let stack = StaggeredStack { stack, unused };
         Self(Coroutine::with_stack(stack, |suspender: &Suspender, ()| {
             loop {
@@ -81,6 +86,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // SAFETY: workers are dropped between threads, when their stack holds nothing that needs to be dropped.
         unsafe { self.0.force_reset() }
+        STACKS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -97,8 +103,11 @@ pub(super) fn take_workers(count: usize) -> Vec<Worker> {
     })
 }
 
-/// Keeps workers, all of them between threads, for the next block on this CPU thread.
+/// Keeps workers, all of them between threads, for the next block on this CPU thread, unless there are too many.
 pub(super) fn return_workers(workers: Vec<Worker>) {
+    if STACKS.load(Ordering::Relaxed) > MAX_KEPT {
+        return;
+    }
     // At the end of the CPU thread there is no next block.
     let _ = IDLE.try_with(|idle| idle.borrow_mut().extend(workers));
 }

@@ -22,7 +22,8 @@ struct Outcome {
     finding: Option<Box<Finding>>,
 }
 
-/// Runs the blocks, which `block` names by position, until all are done or one has a finding.
+/// Runs the blocks, which `block` names by position, until all are done or one has a finding. A single one runs on the thread that calls: handing it over
+/// took longer than a small one takes.
 pub(super) fn run(launch: &Arc<LaunchState>, block: &(dyn Fn(u32) -> u32 + Sync)) -> Result<Stats, Box<Finding>> {
     let next = AtomicU32::new(0);
     let outcome = Mutex::new(Outcome::default());
