@@ -209,7 +209,7 @@ pub(super) fn unravel(linear: u32, dim: [u32; 3]) -> [u32; 3] {
     [linear % dim[0], linear / dim[0] % dim[1], linear / dim[0] / dim[1]]
 }
 
-/// The number below `end` that a random one stands for, as a product: the division of a remainder took a twelfth of the emulator's time.
+/// The number below `end` that a random one stands for. A product: the division for a remainder took a twelfth of the time of a shuffle.
 pub(super) fn random_below(random: u64, end: usize) -> usize {
     (((random >> 32) * end as u64) >> 32) as usize
 }

@@ -97,7 +97,7 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// That of a new thread. All threads of a block share `nothing`: with an allocation for each, small launches took up to a tenth longer.
+    /// That of a new thread. All threads of a block share `nothing` until they learn something, so that it is allocated once.
     pub(super) fn new(nothing: &Arc<Known>) -> Self {
         Self { known: Arc::clone(nothing), pending: Released::default(), fenced: None }
     }
