@@ -190,7 +190,7 @@ fn restarts<T: Scalar>(device: &Device) {
     }
 }
 
-/// A cycle in which each unknown leads to the next, the first by far the strongest: GMRES needs as many vectors as there are unknowns, and none of them may vanish beside the first.
+/// A cyclic shift whose first entry is far larger than the others. GMRES needs one basis vector per unknown, and none of them may underflow.
 fn long_cycles<T: Scalar>(device: &Device) {
     let n = 50;
     let row = |i: usize| vec![((i + n - 1) % n, if i == 1 { 1e4 } else { 1.0 })];

@@ -72,10 +72,9 @@ impl Thread {
         warp.at_barrier.set(warp.at_barrier.get() + 1);
         barrier.count.set(count);
         barrier.waiting.borrow_mut().push(self.linear);
-        block.waited_at.set(block.waited_at.get() | 1 << id);
         let is_complete = block.barrier_is_complete(barrier, self);
         if is_complete {
-            block.release(id, Some(self.linear), place);
+            block.release(barrier, Some(self.linear), place);
         }
         is_complete
     }
@@ -103,7 +102,7 @@ impl Thread {
         drop(arrived);
         block.progress();
         if block.barrier_is_complete(barrier, self) {
-            block.release(id, None, place);
+            block.release(barrier, None, place);
         }
     }
 
@@ -143,10 +142,8 @@ impl Block {
     }
 
     /// Opens the barrier: everyone who waits goes on, with all that came before ordered before.
-    fn release(&self, id: u32, running: Option<u32>, place: Place) {
+    fn release(&self, barrier: &Barrier, running: Option<u32>, place: Place) {
         self.progress();
-        self.waited_at.set(self.waited_at.get() & !(1 << id));
-        let barrier = &self.barriers[id as usize];
         let mut waiting = barrier.waiting.borrow_mut();
         let (_, released) = barrier.arrived.take();
         waiting
@@ -186,14 +183,13 @@ impl Block {
 
     /// Opens the barriers that waited for a thread which has exited.
     pub(super) fn barriers_after_exit(&self, exited: &Thread) {
-        for id in bits(self.waited_at.get()) {
-            let barrier = &self.barriers[id as usize];
+        for barrier in &self.barriers {
             let first = barrier.waiting.borrow().first().copied();
             let place = first.and_then(|first| self.threads[first as usize].state.get().place());
             if let Some(place) = place
                 && self.barrier_is_complete(barrier, exited)
             {
-                self.release(id, None, place);
+                self.release(barrier, None, place);
             }
         }
     }

@@ -31,8 +31,6 @@ pub(super) struct Block {
     pub(super) warps: Vec<Warp>,
     pub(super) warpgroups: Vec<RefCell<Warpgroup>>,
     pub(super) barriers: [Barrier; 16],
-    /// The barriers at which threads wait, a bit each.
-    pub(super) waited_at: Cell<u32>,
     pub(super) mbarriers: RefCell<Mbarriers>,
     /// Threads that have not exited.
     pub(super) live: Cell<u32>,
@@ -109,7 +107,6 @@ impl BlockRunner {
             warps: (0..threads.div_ceil(32)).map(|_| Warp::default()).collect(),
             warpgroups: (0..threads / 128).map(|_| RefCell::default()).collect(),
             barriers: Default::default(),
-            waited_at: Cell::new(0),
             mbarriers: RefCell::default(),
             live: Cell::new(0),
             at_grid_barrier: Cell::new(0),
@@ -209,8 +206,8 @@ pub(super) fn unravel(linear: u32, dim: [u32; 3]) -> [u32; 3] {
     [linear % dim[0], linear / dim[0] % dim[1], linear / dim[0] / dim[1]]
 }
 
-/// The number below `end` that a random one stands for. A product: the division for a remainder took a twelfth of the time of a shuffle.
-pub(super) fn random_below(random: u64, end: usize) -> usize {
+/// Maps a random number to one below `end`, without the division of a remainder, which took a twelfth of the time of a shuffle.
+fn random_below(random: u64, end: usize) -> usize {
     (((random >> 32) * end as u64) >> 32) as usize
 }
 
