@@ -89,6 +89,7 @@ mod kernel_choice;
 pub mod learning;
 mod memory;
 mod offset;
+mod parallel;
 mod pieces;
 mod primitives;
 #[cfg(feature = "cuda")]

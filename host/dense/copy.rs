@@ -6,7 +6,7 @@ use super::{DenseMut, DenseRef};
 use crate::{
     Element, Result,
     device::{Backend, check_length, launch},
-    formats::rows::for_blocks,
+    parallel::for_blocks,
 };
 
 /// `target = source`, in whatever layouts.

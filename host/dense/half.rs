@@ -9,8 +9,8 @@ use super::{DenseMut, DenseRef, DeviceDense, Rows, RowsMut, in_rows, write_rows}
 use crate::{
     Device, Error, Result,
     device::{check_length, launch},
-    formats::rows::for_blocks,
     memory,
+    parallel::for_blocks,
 };
 
 /// `bf16` or `f16`, the types of the crate `half`: an element type of [`HalfDense`]. The trait is sealed.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Backend, Device};
-use crate::Result;
+use crate::{Result, parallel};
 
 /// Facts about a device, as reported by its driver or the operating system.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ impl Device {
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn info(&self) -> Result<DeviceInfo> {
         match self.backend() {
-            Backend::Cpu { .. } => Ok(DeviceInfo::of_host("CPU", cpu_threads())),
+            Backend::Cpu { .. } => Ok(DeviceInfo::of_host("CPU", parallel::threads())),
             Backend::Emulated { .. } => Ok(DeviceInfo::of_host("emulated GPU", 1)),
             #[cfg(feature = "cuda")]
             Backend::Cuda(stream) => stream.info(),
@@ -52,13 +52,6 @@ impl DeviceInfo {
     fn of_host(name: &str, parallel_units: usize) -> Self {
         Self { name: name.into(), parallel_units, memory_bytes: None, l2_bytes: None, cuda: None }
     }
-}
-
-pub(crate) fn cpu_threads() -> usize {
-    #[cfg(feature = "rayon")]
-    return rayon::current_num_threads();
-    #[cfg(not(feature = "rayon"))]
-    return 1;
 }
 
 impl fmt::Display for DeviceInfo {

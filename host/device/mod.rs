@@ -42,7 +42,6 @@ pub use vector::DeviceVec;
 pub(crate) use arrays::{Readable, Writable};
 #[cfg(feature = "cuda")]
 pub(crate) use cuda::{Stream, apart_from_errors, driver, release};
-pub(crate) use info::cpu_threads;
 pub(crate) use launch::{KernelLaunch, launch, launch_at_once};
 pub(crate) use mailbox::Mailbox;
 pub(crate) use mark::Mark;

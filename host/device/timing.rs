@@ -6,7 +6,10 @@ mod events;
 use std::time::{Duration, Instant};
 
 use super::{Backend, Device, recording, vector::host_zeros};
-use crate::Result;
+use crate::{
+    Result,
+    parallel::{for_pieces, threads},
+};
 
 impl Device {
     /// Runs `operation` `repeats` times, passing the number of the repeat, and returns the device time of each run.
@@ -66,12 +69,6 @@ impl Device {
 }
 
 fn copy_by_all_threads(source: &[u64], target: &mut [u64]) {
-    #[cfg(feature = "rayon")]
-    {
-        use rayon::prelude::*;
-        let chunk = source.len().div_ceil(rayon::current_num_threads());
-        target.par_chunks_mut(chunk).zip(source.par_chunks(chunk)).for_each(|(to, from)| to.copy_from_slice(from));
-    }
-    #[cfg(not(feature = "rayon"))]
-    target.copy_from_slice(source);
+    let chunk = source.len().div_ceil(threads());
+    for_pieces(target, chunk, |number, to| to.copy_from_slice(&source[number * chunk..][..to.len()]));
 }

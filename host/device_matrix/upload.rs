@@ -11,8 +11,9 @@ use super::{
 use crate::{
     BlockSize, BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, Device, DiaMatrix, EllMatrix, Error, Format, FormatChoice,
     HostMatrix, HybMatrix, KernelChoice, Offset, Result, Scalar, SpmvOptions, Structure,
-    device::{Backend, cpu_threads},
+    device::Backend,
     formats::bsr::size_for,
+    parallel,
     spmm::{self, GpuSpmm},
     spmv::{
         Chosen, Uploaded,
@@ -267,7 +268,7 @@ fn of_product<T: Scalar, O: Offset>(
 
 /// The CPU's kernels.
 pub(super) fn choose_on_cpu<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, nondeterministic: bool) -> Choice<T> {
-    let threads = cpu_threads();
+    let threads = parallel::threads();
     let reason = format!("the CPU's only kernel; rows shared among {threads} threads by their entries");
     let choice = KernelChoice { kernel: "cpu_csr".into(), reason };
     let product = Some(Chosen::new(cpu::OnCpu(matrix.clone()), choice));

@@ -2,8 +2,10 @@
 
 use std::{cmp::Reverse, ops::Range};
 
-use super::rows::{BLOCK, join};
-use crate::{CsrMatrix, Offset, Scalar};
+use crate::{
+    CsrMatrix, Offset, Scalar,
+    parallel::{BLOCK, join},
+};
 
 /// The sizes of blocks that there are kernels for.
 pub(super) const SIZES: std::ops::RangeInclusive<usize> = 2..=8;

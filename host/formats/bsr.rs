@@ -7,11 +7,12 @@ use super::{
     compressed::{BSR, check_arrays},
     coo::check_limits,
     padded::{self, is_positive_zero, slot_limit},
-    rows::{BLOCK, from_rows, join},
+    rows::from_rows,
 };
 use crate::{
     BlockSize, CsrMatrix, Error, Offset, Result, Scalar,
     memory::{room, zeros},
+    parallel::{BLOCK, join},
 };
 
 /// A sparse matrix of dense square blocks by block rows, for systems with several unknowns per node: one column index serves a whole block.

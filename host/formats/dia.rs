@@ -12,9 +12,13 @@ use std::{
 use super::{
     coo::check_limits,
     padded::{self, check_slots, for_row_blocks, is_positive_zero, leading_dimension, slot_limit},
-    rows::{BLOCK, from_rows, join},
+    rows::from_rows,
 };
-use crate::{CsrMatrix, Error, Offset, Result, Scalar, memory::zeros};
+use crate::{
+    CsrMatrix, Error, Offset, Result, Scalar,
+    memory::zeros,
+    parallel::{BLOCK, join},
+};
 
 /// A sparse matrix by diagonals, for matrices with entries on few diagonals, such as stencils on regular grids (N.
 /// Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008). It stores no column indices.

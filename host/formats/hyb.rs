@@ -4,9 +4,11 @@ use super::{
     coo::check_limits,
     ell::{check_fill, longest_row},
     padded::slot_limit,
-    rows::{for_blocks, from_rows},
+    rows::from_rows,
 };
-use crate::{CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Scalar, memory::zeros};
+use crate::{
+    CooMatrix, CsrMatrix, Element, EllMatrix, Error, Offset, Result, Scalar, memory::zeros, parallel::for_blocks,
+};
 
 /// A sparse matrix as the sum of a matrix in ELL, for the length of most rows, and one in COO, for the remaining
 /// entries of longer rows (N. Bell, M. Garland: Efficient Sparse Matrix-Vector Multiplication on CUDA, 2008).

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::rows::{BLOCK, join};
 use crate::{
     BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, Error, HybMatrix, Offset, Result, Scalar,
+    parallel::{BLOCK, join},
 };
 
 /// The most slots an entry that conversions make by themselves.

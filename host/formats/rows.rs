@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::coo::check_limits;
-use crate::{CsrMatrix, Offset, Result, Scalar, memory::zeros};
-
-/// Below this many rows, or other elements, a block of work is not split any more.
-pub(crate) const BLOCK: usize = 4096;
+use crate::{
+    CsrMatrix, Offset, Result, Scalar,
+    memory::zeros,
+    parallel::{BLOCK, for_blocks, join},
+};
 
 /// Builds a matrix, rows in parallel: `row_length(row)` says how many entries a row has, no more than `O` counts, and
 /// `fill(row, columns, values)` writes them.
@@ -64,40 +65,4 @@ fn fill_rows<T: Scalar, O: Offset>(
         || fill_rows(rows.start..middle, offsets, columns, values, fill),
         || fill_rows(middle..rows.end, offsets, later_columns, later_values, fill),
     );
-}
-
-/// Calls `work(indices, elements)` for consecutive blocks of `elements`, in parallel.
-pub(crate) fn for_blocks<E: Send>(
-    indices: Range<usize>,
-    elements: &mut [E],
-    work: &(impl Fn(Range<usize>, &mut [E]) + Sync),
-) {
-    for_blocks_of(BLOCK, indices, elements, work);
-}
-
-/// As [`for_blocks`], with blocks of at most so many elements.
-pub(crate) fn for_blocks_of<E: Send>(
-    block: usize,
-    indices: Range<usize>,
-    elements: &mut [E],
-    work: &(impl Fn(Range<usize>, &mut [E]) + Sync),
-) {
-    if indices.len() <= block {
-        return work(indices, elements);
-    }
-    let half = indices.len() / 2;
-    let middle = indices.start + half;
-    let (elements, later) = elements.split_at_mut(half);
-    join(
-        || for_blocks_of(block, indices.start..middle, elements, work),
-        || for_blocks_of(block, middle..indices.end, later, work),
-    );
-}
-
-/// Does both, in parallel with the feature `rayon`.
-pub(crate) fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
-    #[cfg(feature = "rayon")]
-    return rayon::join(a, b);
-    #[cfg(not(feature = "rayon"))]
-    return (a(), b());
 }

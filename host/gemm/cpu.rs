@@ -1,10 +1,7 @@
 //! Dense products on the CPU, by the crate `matrixmultiply`; on all cores with the feature `rayon`.
 
-#[cfg(feature = "rayon")]
-use rayon::prelude::*;
-
 use super::Product;
-use crate::{DType, DenseMut, DenseRef, KernelChoice, Order, Scalar, device::cpu_threads};
+use crate::{DType, DenseMut, DenseRef, KernelChoice, Order, Scalar, parallel};
 
 /// The size of the blocks of `C` that one thread computes at a time, if there are enough for all threads.
 /// `matrixmultiply` copies its part of `A` and `B` for each block, one access per 128 operations.
@@ -14,7 +11,7 @@ const LARGE: usize = 256;
 const SMALL: usize = 64;
 
 pub(super) fn choice(m: usize, n: usize) -> KernelChoice {
-    let (block, threads) = (block_size(m, n), cpu_threads());
+    let (block, threads) = (block_size(m, n), parallel::threads());
     let reason = format!("the crate matrixmultiply, blocks of {block} x {block} shared among {threads} threads");
     KernelChoice { kernel: "cpu_gemm".into(), reason }
 }
@@ -22,7 +19,7 @@ pub(super) fn choice(m: usize, n: usize) -> KernelChoice {
 /// Returns the largest size that gives each thread a block, or the smallest size.
 fn block_size(m: usize, n: usize) -> usize {
     let mut block = LARGE;
-    while block > SMALL && m.div_ceil(block).saturating_mul(n.div_ceil(block)) < cpu_threads() {
+    while block > SMALL && m.div_ceil(block).saturating_mul(n.div_ceil(block)) < parallel::threads() {
         block /= 2;
     }
     block
@@ -78,11 +75,7 @@ pub(super) fn gemm<T: Scalar>(product: Product<'_, T>) {
         // have an element of it in common.
         unsafe { product.compute((row, size.min(m - row)), (col, size.min(n - col))) }
     };
-    let blocks = 0..down * n.div_ceil(size);
-    #[cfg(feature = "rayon")]
-    blocks.into_par_iter().for_each(block);
-    #[cfg(not(feature = "rayon"))]
-    blocks.for_each(block);
+    parallel::for_each(down * n.div_ceil(size), &block);
 }
 
 /// A product that can be computed in parts.

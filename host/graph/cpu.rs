@@ -6,7 +6,7 @@ use super::{Lists, sddmm::Sddmm, spmm::Sums};
 use crate::{
     DenseMut, DenseRef, Element, Scalar,
     dense::{Rows, RowsMut},
-    formats::rows::join,
+    parallel::join,
     spmv::output,
 };
 

@@ -6,7 +6,7 @@ use super::StepCounter;
 use crate::{
     Device, DeviceSlice, DeviceSliceMut, DeviceVec, Error, Result, Scalar,
     device::{Backend, check_length, launch},
-    formats::rows::{BLOCK, join},
+    parallel::{BLOCK, join},
 };
 
 /// Adam, with the moments of one array of weights (Kingma & Ba, "Adam: A Method for Stochastic Optimization", 2015).

@@ -5,8 +5,8 @@ use kernels_gpu::cross_entropy::{GradientArgs, Key, Logits, NO_LABEL, Of, RowArg
 use crate::{
     DenseMut, DenseRef, Device, DeviceScalar, DeviceVec, Error, Order, Reduction, Result, Scalar,
     device::{Backend, KernelLaunch, check_length, launch},
-    formats::rows::for_blocks,
     memory,
+    parallel::for_blocks,
 };
 
 /// The labels of the rows of a matrix, each less than the number of classes, on a device. Rows may have no label: those of a training set have theirs in one

@@ -10,7 +10,7 @@ use super::StepCounter;
 use crate::{
     DeviceSlice, DeviceSliceMut, Error, Result, Scalar,
     device::{Backend, KernelLaunch, check_length},
-    formats::rows::for_blocks,
+    parallel::for_blocks,
 };
 
 /// Dropout: sets elements to 0 with probability `p`, and multiplies the others by `1 / (1 - p)`, so that the expected value stays (Srivastava et al.,

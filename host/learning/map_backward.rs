@@ -5,7 +5,7 @@ use kernels_gpu::map_backward::{Args, Key, function, grid_size};
 use crate::{
     DeviceSlice, DeviceSliceMut, Map, Result, Scalar,
     device::{Backend, check_length, launch},
-    formats::rows::for_blocks,
+    parallel::for_blocks,
 };
 
 /// Multiplies a gradient by the derivative of an elementwise function: `gradient[i] = map'(x[i]) * gradient[i]`, where `x` is what the forward pass

@@ -10,6 +10,7 @@ use crate::{
     Device, DeviceVec, Element, Error, Result,
     device::{Backend, check_length, launch, refuse},
     memory,
+    parallel::for_pieces,
 };
 
 /// Elements selected by flags. These wait for the number of elements that are selected, so they cannot be recorded. `O(n)` work in one pass.
@@ -157,7 +158,7 @@ pub(crate) fn sum_runs<V: Element>(starts: &DeviceVec<u32>, values: &DeviceVec<V
     let mut sums = values.device().scratch::<V>(starts.len())?;
     if let Backend::Cpu { .. } = values.device().backend() {
         let (starts, values) = (starts.as_slice().on_cpu(), values.as_slice().on_cpu());
-        super::cpu::each_piece(sums.as_slice_mut().on_cpu_mut(), 1024, |number, sums| {
+        for_pieces(sums.as_slice_mut().on_cpu_mut(), 1024, |number, sums| {
             for (run, sum) in (number * 1024..).zip(sums) {
                 let end = starts.get(run + 1).map_or(values.len(), |&end| end as usize);
                 *sum = values[starts[run] as usize..end].iter().fold(V::default(), |sum, &value| sum.plus(value));

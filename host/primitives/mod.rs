@@ -1,7 +1,6 @@
 //! Parallel primitives on vectors: prefix sums, sorts, sorts of segments, selections, runs and counts.
 
 mod compact;
-pub(crate) mod cpu;
 mod histogram;
 mod prefix_sum;
 mod row_sort;

@@ -5,12 +5,15 @@ use kernels_gpu::{
     summand::convert,
 };
 
-use super::cpu::{PIECE, each_piece, piece};
 use crate::{
     DeviceSlice, DeviceSliceMut, DeviceVec, Element, Offset, Result,
     device::{Backend, check_length, launch, refuse},
     memory,
+    parallel::for_pieces,
 };
+
+/// Elements that a thread adds up at a time on the CPU: large enough to amortise the cost of a task.
+const PIECE: usize = 1 << 14;
 
 /// Prefix sums of `u32`, `u64`, `f32` and `f64`. Integers wrap. They are queued without waiting; `O(n)` work in one pass, which moves each
 /// element once in and once out, after the decoupled look-back of Merrill and Garland, "Single-pass parallel prefix scan with decoupled
@@ -135,7 +138,7 @@ fn run<I: Element, S: Element, O: Element>(
 /// Sums in two passes: those of the pieces, then within each from what is before it. Returns the total.
 fn scan_on_cpu<I: Element, S: Element, O: Element>(y: &mut [O], x: &[I], exclusive: bool) -> Result<S> {
     let mut before = memory::zeros::<S>(x.len().div_ceil(PIECE))?;
-    each_piece(&mut before, 1, |number, sum| {
+    for_pieces(&mut before, 1, |number, sum| {
         sum[0] = piece(x, number).iter().fold(S::default(), |sum, &x| sum.plus(convert(x)));
     });
     let mut total = S::default();
@@ -144,7 +147,7 @@ fn scan_on_cpu<I: Element, S: Element, O: Element>(y: &mut [O], x: &[I], exclusi
         *sum = total;
         total = through;
     }
-    each_piece(y, PIECE, |number, y| {
+    for_pieces(y, PIECE, |number, y| {
         let mut sum = before[number];
         for (y, &x) in y.iter_mut().zip(piece(x, number)) {
             let through = sum.plus(convert(x));
@@ -153,6 +156,12 @@ fn scan_on_cpu<I: Element, S: Element, O: Element>(y: &mut [O], x: &[I], exclusi
         }
     });
     Ok(total)
+}
+
+/// The elements of piece `number`.
+fn piece<E>(elements: &[E], number: usize) -> &[E] {
+    let first = number * PIECE;
+    &elements[first..elements.len().min(first + PIECE)]
 }
 
 #[cfg(test)]

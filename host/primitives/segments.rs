@@ -1,14 +1,15 @@
 //! Sorts of many segments of a vector, each by itself.
 
+use std::sync::{Mutex, PoisonError};
+
 use kernels_gpu::triplets;
-#[cfg(feature = "rayon")]
-use rayon::prelude::*;
 
 use super::row_sort::{Columns, Sorted, UnsortedRows, radix_sorted};
 use crate::{
     DeviceVec, Error, Result, Scalar,
     device::{self, check_length, launch},
     memory,
+    parallel::for_pieces,
 };
 
 /// Sorts of segments, as of the rows of a matrix: segment `i` is `offsets[i]..offsets[i + 1]`.
@@ -111,16 +112,18 @@ fn sort<T: Scalar>(
     Ok(())
 }
 
+/// Segments that one thread sorts at a time.
+const SEGMENTS: usize = 16;
+
 fn sort_on_cpu<T: Scalar>(offsets: &[u32], keys: &mut [u32], values: Option<&mut [T]>) -> Result<()> {
     let Some(values) = values else {
         let mut segments = split(offsets, keys)?;
-        #[cfg(feature = "rayon")]
-        segments.par_iter_mut().for_each(|segment| segment.sort_unstable());
-        #[cfg(not(feature = "rayon"))]
-        segments.iter_mut().for_each(|segment| segment.sort_unstable());
+        for_pieces(&mut segments, SEGMENTS, |_, segments| {
+            segments.iter_mut().for_each(|segment| segment.sort_unstable());
+        });
         return Ok(());
     };
-    let sort = |(keys, values): (&mut [u32], &mut [T])| {
+    let sort = |keys: &mut [u32], values: &mut [T]| -> Result<()> {
         let mut pairs = memory::room(keys.len())?;
         pairs.extend(keys.iter().copied().zip(values.iter().copied()));
         pairs.sort_by_key(|&(key, _)| key);
@@ -129,11 +132,15 @@ fn sort_on_cpu<T: Scalar>(offsets: &[u32], keys: &mut [u32], values: Option<&mut
         }
         Ok(())
     };
-    let (keys, values) = (split(offsets, keys)?, split(offsets, values)?);
-    #[cfg(feature = "rayon")]
-    return keys.into_par_iter().zip(values).try_for_each(sort);
-    #[cfg(not(feature = "rayon"))]
-    return keys.into_iter().zip(values).try_for_each(sort);
+    let mut segments = memory::room(offsets.len() - 1)?;
+    segments.extend(split(offsets, keys)?.into_iter().zip(split(offsets, values)?));
+    let result = Mutex::new(Ok(()));
+    for_pieces(&mut segments, SEGMENTS, |_, segments| {
+        if let Err(error) = segments.iter_mut().try_for_each(|(keys, values)| sort(keys, values)) {
+            *result.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+        }
+    });
+    result.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn split<'a, E>(offsets: &[u32], mut rest: &'a mut [E]) -> Result<Vec<&'a mut [E]>> {

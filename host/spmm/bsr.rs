@@ -12,7 +12,8 @@ use super::{
 use crate::{
     BsrMatrix, Error, KernelChoice, Result, Scalar,
     dense::{Rows, RowsMut},
-    device::{cpu_threads, launch},
+    device::launch,
+    parallel::{join, threads},
     spmv::output,
     stored::BsrArrays,
 };
@@ -49,7 +50,7 @@ impl<T: Scalar> Multiply<T> for OnCpu<BsrMatrix<T>> {
 impl<T: Scalar> Spmm<T> for OnCpu<BsrMatrix<T>> {
     fn plan(&self, cols: usize, options: &SpmmOptions) -> Result<(Box<dyn Multiply<T>>, KernelChoice)> {
         check(options)?;
-        let threads = cpu_threads();
+        let threads = threads();
         let reason = format!("the CPU's only kernel; {cols} columns by {BLOCK}, rows shared among {threads} threads");
         Ok((Box::new(Self(self.0.clone())), KernelChoice { kernel: "cpu_spmm_bsr".into(), reason }))
     }
@@ -69,10 +70,9 @@ fn multiply_rows<T: Scalar>(
     c: RowsMut<'_, T>,
 ) {
     let size = matrix.block_size();
-    #[cfg(feature = "rayon")]
     if let Some(middle) = crate::spmv::middle_row(matrix.block_row_offsets(), block_rows.clone(), size * size * cols) {
         let (below, above) = c.split_at((middle - block_rows.start) * size);
-        rayon::join(
+        join(
             || multiply_rows(matrix, block_rows.start..middle, alpha, (b, cols), beta, below),
             || multiply_rows(matrix, middle..block_rows.end, alpha, (b, cols), beta, above),
         );

@@ -8,7 +8,7 @@ use super::{Multiply, Product, Reduce, Reduction, Spmm, SpmmOptions, Weights};
 use crate::{
     CsrMatrix, KernelChoice, Offset, Result, Scalar,
     dense::{Rows, RowsMut},
-    device::cpu_threads,
+    parallel::{join, threads},
     spmv::output,
 };
 
@@ -44,7 +44,7 @@ impl<T: Scalar, O: Offset> Multiply<T> for OnCpu<CsrMatrix<T, O>> {
 
 impl<T: Scalar, O: Offset> Spmm<T> for OnCpu<CsrMatrix<T, O>> {
     fn plan(&self, cols: usize, _: &SpmmOptions) -> Result<(Box<dyn Multiply<T>>, KernelChoice)> {
-        let threads = cpu_threads();
+        let threads = threads();
         let reason = format!("the CPU's only kernel; {cols} columns by {BLOCK}, rows shared among {threads} threads");
         Ok((Box::new(Self(self.0.clone())), KernelChoice { kernel: "cpu_spmm_csr".into(), reason }))
     }
@@ -78,18 +78,15 @@ fn for_rows<T: Scalar, O: Offset>(
     entries: Option<RowsMut<'_, u32>>,
     work: &(impl Fn(usize, &mut [T], Option<&mut [u32]>) + Sync),
 ) {
-    #[cfg(feature = "rayon")]
     if let Some(middle) = crate::spmv::middle_row(matrix.row_offsets(), rows.clone(), cols) {
         let (c, later_c) = c.split_at(middle - rows.start);
         let (entries, later_entries) = entries.map(|entries| entries.split_at(middle - rows.start)).unzip();
-        rayon::join(
+        join(
             || for_rows(matrix, rows.start..middle, cols, c, entries, work),
             || for_rows(matrix, middle..rows.end, cols, later_c, later_entries, work),
         );
         return;
     }
-    #[cfg(not(feature = "rayon"))]
-    let _ = matrix;
     let mut entries = entries.map(|entries| entries.elements.chunks_mut(entries.leading_dimension));
     for (i, c) in rows.zip(c.elements.chunks_mut(c.leading_dimension)) {
         let entries = entries.as_mut().and_then(Iterator::next);

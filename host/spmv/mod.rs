@@ -18,7 +18,6 @@ mod scale;
 
 use std::fmt;
 
-#[cfg(feature = "rayon")]
 pub(crate) use cpu::middle_row;
 pub(crate) use cpu::output;
 pub use options::{CsrKernel, FormatChoice, Lanes, SpmvOptions};

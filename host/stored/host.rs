@@ -2,8 +2,8 @@
 
 use super::Factors;
 use crate::{
-    BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix, Offset, Result, Scalar,
-    formats::rows::for_blocks, memory,
+    BsrMatrix, CooMatrix, CscMatrix, CsrMatrix, DiaMatrix, EllMatrix, HybMatrix, Offset, Result, Scalar, memory,
+    parallel::for_blocks,
 };
 
 /// A sparse matrix in host memory, in the format that it had on a device: see [`DeviceMatrix::download`](crate::DeviceMatrix::download).

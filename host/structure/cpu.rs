@@ -7,11 +7,9 @@ use std::{
 };
 
 use kernels_gpu::csr_structure::{LENGTH_CLASSES, are_near, class_of};
-#[cfg(feature = "rayon")]
-use rayon::prelude::*;
 
 use super::Structure;
-use crate::Offset;
+use crate::{Offset, parallel::merged};
 
 /// Rows or entries per piece: large enough to amortise the cost of a task.
 const PIECE: usize = 1 << 15;
@@ -21,13 +19,8 @@ pub(super) fn analyse<O: Offset>(ncols: usize, row_offsets: &[O], col_indices: &
     let matrix = Arrays { row_offsets, col_indices };
     let (nrows, nnz) = (row_offsets.len() - 1, col_indices.len());
     let diagonals = Diagonals::new(nrows, ncols);
-    let rows = over_pieces(nrows, |rows| RowFigures::of(matrix, rows), RowFigures::and, RowFigures::NONE);
-    let entries = over_pieces(
-        nnz,
-        |entries| EntryFigures::of(matrix, entries, &diagonals),
-        EntryFigures::and,
-        EntryFigures::NONE,
-    );
+    let rows = merged(PIECE, 0..nrows, &|rows| RowFigures::of(matrix, rows), &RowFigures::and);
+    let entries = merged(PIECE, 0..nnz, &|entries| EntryFigures::of(matrix, entries, &diagonals), &EntryFigures::and);
     Structure {
         nrows,
         ncols,
@@ -40,21 +33,6 @@ pub(super) fn analyse<O: Offset>(ncols: usize, row_offsets: &[O], col_indices: &
         diagonals: Structure::counted(diagonals.count.into_inner()),
         near_entries: entries.near,
     }
-}
-
-/// Merges the results of `of_piece` for the pieces of `0..len`, on all cores.
-fn over_pieces<F: Copy + Send + Sync>(
-    len: usize,
-    of_piece: impl Fn(Range<usize>) -> F + Send + Sync,
-    and: impl Fn(F, F) -> F + Send + Sync,
-    none: F,
-) -> F {
-    let pieces = 0..len.div_ceil(PIECE);
-    let range = |piece: usize| piece * PIECE..len.min((piece + 1) * PIECE);
-    #[cfg(feature = "rayon")]
-    return pieces.into_par_iter().map(|piece| of_piece(range(piece))).reduce(|| none, and);
-    #[cfg(not(feature = "rayon"))]
-    return pieces.map(|piece| of_piece(range(piece))).fold(none, and);
 }
 
 /// The arrays of a valid CSR matrix that determine its structure.

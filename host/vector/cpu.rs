@@ -7,7 +7,7 @@ use kernels_gpu::philox::philox;
 use super::{CastFrom, DeviceIndices, DeviceScalar, Factor, Map, Random, Reduction, Zip};
 use crate::{
     DeviceSlice, DeviceSliceMut, Element, Scalar,
-    formats::rows::{BLOCK, for_blocks, join},
+    parallel::{BLOCK, for_blocks, merged},
 };
 
 pub(super) fn fill<T: Scalar>(y: DeviceSliceMut<'_, T>, value: Factor<'_, T>) {
@@ -95,7 +95,7 @@ pub(super) fn dot_of<T: Scalar>(x: DeviceSlice<'_, T>, y: DeviceSlice<'_, T>) ->
     let of_block = |range: Range<usize>| {
         x[range.clone()].iter().zip(&y[range]).fold(0.0, |sum, (x, y)| sum + x.to_f64() * y.to_f64())
     };
-    over_blocks(0..x.len(), &of_block, &|a, b| a + b)
+    merged(BLOCK, 0..x.len(), &of_block, &|a, b| a + b)
 }
 
 /// Computes `w = (w + h[0] * vectors[0] + h[1] * vectors[1] + ...) * factor` in `f64`, rounded once.
@@ -141,14 +141,14 @@ pub(super) fn extremum<T: Scalar>(
         if is_better { later } else { earlier }
     };
     let of_block = |range: Range<usize>| range.reduce(better).expect("blocks have elements");
-    let found = over_blocks(0..x.len(), &of_block, &better);
+    let found = merged(BLOCK, 0..x.len(), &of_block, &better);
     set(value, x[found]);
     set(index, found as u64);
 }
 
 fn sum<T: Scalar>(x: &[T], of: impl Fn(f64) -> f64 + Sync) -> f64 {
     let of_block = |range: Range<usize>| x[range].iter().fold(0.0, |sum, x| sum + of(x.to_f64()));
-    over_blocks(0..x.len(), &of_block, &|a, b| a + b)
+    merged(BLOCK, 0..x.len(), &of_block, &|a, b| a + b)
 }
 
 pub(super) fn norm2<T: Scalar>(x: &[T]) -> f64 {
@@ -167,7 +167,7 @@ pub(super) fn norm2<T: Scalar>(x: &[T]) -> f64 {
 fn largest_magnitude<T: Scalar>(x: &[T]) -> f64 {
     let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
     let of_block = |range: Range<usize>| x[range].iter().map(|x| x.to_f64().abs()).fold(0.0, larger);
-    over_blocks(0..x.len(), &of_block, &larger)
+    merged(BLOCK, 0..x.len(), &of_block, &larger)
 }
 
 fn function<T: Scalar>(map: &Map<T>) -> impl Fn(T) -> T + Sync + use<T> {
@@ -229,21 +229,6 @@ fn combine<T: Copy>(y: &mut [T], x: &[T], function: impl Fn(T, T) -> T) {
 fn each<T: Element>(y: DeviceSliceMut<'_, T>, work: impl Fn(Range<usize>, &mut [T]) + Sync) {
     let y = y.on_cpu_mut();
     for_blocks(0..y.len(), y, &work);
-}
-
-/// Merges the results of `of_block` for all blocks pairwise: the same for any number of threads.
-fn over_blocks<S: Send>(
-    range: Range<usize>,
-    of_block: &(impl Fn(Range<usize>) -> S + Sync),
-    merge: &(impl Fn(S, S) -> S + Sync),
-) -> S {
-    if range.len() <= BLOCK {
-        return of_block(range);
-    }
-    let middle = range.start + range.len() / 2;
-    let (below, above) =
-        join(|| over_blocks(range.start..middle, of_block, merge), || over_blocks(middle..range.end, of_block, merge));
-    merge(below, above)
 }
 
 fn set<T: Element>(scalar: &mut DeviceScalar<T>, value: T) {

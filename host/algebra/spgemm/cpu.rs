@@ -9,9 +9,8 @@ use kernels_gpu::spgemm_common::{add, product, zero};
 
 use super::{Semiring, other_pattern, too_large};
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, Error, Offset, Result, Scalar,
-    formats::rows::{for_blocks, join},
-    memory,
+    CsrMatrix, Device, DeviceMatrix, Error, Offset, Result, Scalar, memory,
+    parallel::{for_blocks, join},
 };
 
 /// Rows that are not split any more.

@@ -1,11 +1,7 @@
 //! Random matrices. Random numbers are counter-based: each depends only on the seed and its position.
 
 use super::checked_product;
-use crate::{
-    CsrMatrix, Error, Result, Scalar,
-    formats::rows::{for_blocks, from_rows},
-    memory::zeros,
-};
+use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows, memory::zeros, parallel::for_blocks};
 
 /// Generates `nrows` rows of `per_row` distinct random columns each, sorted, with values in (0, 1].
 ///

@@ -8,7 +8,7 @@ use super::{
     aggregation::{Graph, aggregate, summed},
     map,
 };
-use crate::formats::rows::for_blocks;
+use crate::parallel::for_blocks;
 
 /// The order of rows with these columns, of `ncols`.
 pub(super) fn cluster_rows(rows: Lists, ncols: usize) -> Vec<u32> {

@@ -5,11 +5,10 @@ mod aggregation_on_gpu;
 mod cpu;
 mod gpu;
 
-#[cfg(feature = "rayon")]
-use rayon::prelude::*;
-
 use super::lists::Lists;
-use crate::{CsrMatrix, DeviceIndices, DeviceMatrix, Offset, Result, Scalar, conversion::Operand, device};
+use crate::{
+    CsrMatrix, DeviceIndices, DeviceMatrix, Offset, Result, Scalar, conversion::Operand, device, parallel::for_pieces,
+};
 
 /// As many rows as are compared in a group, whether they share columns.
 const GROUP: usize = kernels_gpu::clustering::GROUP as usize;
@@ -88,10 +87,12 @@ impl<T: Scalar> DeviceMatrix<T> {
     }
 }
 
-/// `f` of every index below `count`, on all cores with the feature `rayon`.
-fn map<R: Send>(count: usize, f: impl Fn(usize) -> R + Send + Sync) -> Vec<R> {
-    #[cfg(feature = "rayon")]
-    return (0..count).into_par_iter().map(f).collect();
-    #[cfg(not(feature = "rayon"))]
-    return (0..count).map(f).collect();
+/// `f` of every index below `count`, on all cores.
+fn map<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    const PIECE: usize = 64;
+    let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
+    for_pieces(&mut results, PIECE, |number, results| {
+        (number * PIECE..).zip(results).for_each(|(index, result)| *result = Some(f(index)));
+    });
+    results.into_iter().flatten().collect()
 }

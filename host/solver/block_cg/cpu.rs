@@ -2,7 +2,7 @@
 //!
 //! Gram matrices are computed for blocks of rows and added pairwise: the same input gives the same bits for any number of threads.
 
-use crate::{Scalar, formats::rows::join};
+use crate::{Scalar, parallel::join};
 
 /// Rows below which a block of work is not split any more.
 const ROWS: usize = 512;

@@ -13,7 +13,7 @@ use kernels_gpu::{
 use super::workspace::{StateArrays, Step, Workspace, Z};
 use crate::{
     CsrMatrix, Scalar,
-    formats::rows::{BLOCK, for_blocks, join},
+    parallel::{BLOCK, for_blocks, join},
 };
 
 pub(super) fn step<T: Scalar>(workspace: &mut Workspace<T>, step: Step<'_, T>) {

@@ -3,7 +3,7 @@
 use std::{array, ops::Range};
 
 use super::{CpuSpmv, output};
-use crate::{BsrMatrix, Scalar};
+use crate::{BsrMatrix, Scalar, parallel::join};
 
 impl<T: Scalar> CpuSpmv<T> for BsrMatrix<T> {
     fn spmv(&self, alpha: T, x: &[T], beta: T, y: &mut [T]) {
@@ -29,10 +29,9 @@ fn spmv_rows<T: Scalar, const B: usize>(
     beta: T,
     y: &mut [T],
 ) {
-    #[cfg(feature = "rayon")]
     if let Some(middle) = super::middle_row(matrix.block_row_offsets(), block_rows.clone(), B * B) {
         let (y_below, y_above) = y.split_at_mut((middle - block_rows.start) * B);
-        rayon::join(
+        join(
             || spmv_rows::<T, B>(matrix, block_rows.start..middle, alpha, x, beta, y_below),
             || spmv_rows::<T, B>(matrix, middle..block_rows.end, alpha, x, beta, y_above),
         );

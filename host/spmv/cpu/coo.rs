@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{CpuSpmv, output};
-use crate::{CooMatrix, Scalar, formats::rows::join};
+use crate::{CooMatrix, Scalar, parallel::join};
 
 /// The work, in entries plus rows, below which rows are not split further.
 const GRAIN: usize = 1 << 14;

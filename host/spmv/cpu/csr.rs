@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use super::{CpuSpmv, output};
-use crate::{CsrMatrix, Offset, Scalar};
+use crate::{CsrMatrix, Offset, Scalar, parallel::join};
 
 /// The work, in entries plus rows, below which rows are not split further: large enough to amortise a task's cost.
-#[cfg(feature = "rayon")]
 const GRAIN: usize = 1 << 14;
 
 impl<T: Scalar, O: Offset> CpuSpmv<T> for CsrMatrix<T, O> {
@@ -25,10 +24,9 @@ fn spmv_rows<T: Scalar, O: Offset>(
     beta: T,
     y: &mut [T],
 ) {
-    #[cfg(feature = "rayon")]
     if let Some(middle) = middle_row(matrix.row_offsets(), rows.clone(), 1) {
         let (y_below, y_above) = y.split_at_mut(middle - rows.start);
-        rayon::join(
+        join(
             || spmv_rows(matrix, rows.start..middle, alpha, x, beta, y_below),
             || spmv_rows(matrix, middle..rows.end, alpha, x, beta, y_above),
         );
@@ -40,7 +38,6 @@ fn spmv_rows<T: Scalar, O: Offset>(
 }
 
 /// Returns the row that halves the work in `rows`, if worthwhile: no half is empty. An entry has the work of `cols`.
-#[cfg(feature = "rayon")]
 pub(crate) fn middle_row<O: Offset>(row_offsets: &[O], rows: Range<usize>, cols: usize) -> Option<usize> {
     let work_before = |row: usize| row_offsets[row].index() + row;
     let (begin, end) = (work_before(rows.start), work_before(rows.end));
@@ -78,7 +75,7 @@ fn dot<T: Scalar, O: Offset>(matrix: &CsrMatrix<T, O>, i: usize, x: &[T]) -> T {
     sum
 }
 
-#[cfg(all(test, feature = "rayon"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

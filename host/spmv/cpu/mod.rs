@@ -10,12 +10,11 @@ mod dia;
 mod ell;
 mod scatter;
 
-#[cfg(feature = "rayon")]
 pub(crate) use csr::middle_row;
 pub(crate) use scatter::Transposed;
 
 use super::{Product, Spmv};
-use crate::{Result, Scalar, formats::rows::for_blocks};
+use crate::{Result, Scalar, parallel::for_blocks};
 
 /// A matrix in host memory. A COO matrix is sorted by row.
 pub(super) trait CpuSpmv<T>: std::fmt::Debug + Send + Sync {

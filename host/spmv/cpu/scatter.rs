@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{CpuSpmv, output};
-use crate::{CsrMatrix, Offset, Scalar, formats::rows::join};
+use crate::{CsrMatrix, Offset, Scalar, parallel::join};
 
 /// The maximum number of parts of the rows: each has its own vector of sums.
 const MAX_PARTS: usize = 16;

@@ -13,8 +13,8 @@ pub(crate) use values::distinct;
 
 use super::{Arrays, Factors, HostMatrix, InFormat};
 use crate::{
-    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Offset, Result, Scalar, device::Buffer, formats::rows::for_blocks,
-    memory::zeros,
+    CsrMatrix, Device, DeviceSlice, DeviceSliceMut, Offset, Result, Scalar, device::Buffer, memory::zeros,
+    parallel::for_blocks,
 };
 
 /// A CSR matrix on a GPU or in the emulator, as the kernels `spmv_csr_packed` take it.

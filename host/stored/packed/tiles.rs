@@ -4,9 +4,8 @@ use std::ops::Range;
 
 use super::words;
 use crate::{
-    CsrMatrix, Offset, Result, Scalar,
-    formats::rows::{for_blocks, for_blocks_of},
-    memory,
+    CsrMatrix, Offset, Result, Scalar, memory,
+    parallel::{for_blocks, for_blocks_of},
 };
 
 /// A CSR matrix cut into tiles.

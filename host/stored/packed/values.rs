@@ -8,8 +8,8 @@ use super::words;
 use crate::{
     Device, DeviceSlice, DeviceVec, Error, Result, Scalar,
     device::check_length,
-    formats::rows::{for_blocks, join},
     memory,
+    parallel::{for_blocks, join},
 };
 
 /// The values, on a GPU or in the emulator. How they are stored never changes.

@@ -9,7 +9,7 @@ use super::strength::csr;
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{KernelLaunch, launch},
-    formats::rows::for_blocks,
+    parallel::for_blocks,
     primitives::row_offsets,
     stored::{Csr, CsrArrays},
 };

@@ -1,8 +1,6 @@
 //! The coarsest matrix, solved directly.
 
-use crate::{
-    CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, primitives::cpu::each_piece, scalar::precision,
-};
+use crate::{CsrMatrix, DeviceMatrix, Error, HostMatrix, Result, Scalar, parallel::for_pieces, scalar::precision};
 
 /// The inverse of a small matrix, as a matrix with all entries, and the rank that was found.
 ///
@@ -68,7 +66,7 @@ fn inverse_of<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(Vec<f64>, usize)> {
     }
     // The inverse of L, transposed: its row k is column k of that.
     let mut inverse = vec![0.0; n * n];
-    each_piece(&mut inverse, n, |column, of_column| {
+    for_pieces(&mut inverse, n, |column, of_column| {
         if l[column * n + column] == 0.0 {
             return;
         }
@@ -81,7 +79,7 @@ fn inverse_of<T: Scalar>(matrix: &CsrMatrix<T>) -> Result<(Vec<f64>, usize)> {
         }
     });
     let mut product = vec![0.0; n * n];
-    each_piece(&mut product, n, |row, of_row| {
+    for_pieces(&mut product, n, |row, of_row| {
         for column in 0..=row {
             let (a, b) = (&inverse[row * n + row..(row + 1) * n], &inverse[column * n + row..(column + 1) * n]);
             of_row[column] = dot(a, b) * scale[row] * scale[column];

@@ -8,7 +8,7 @@ use super::{
     strength::{Strength, csr},
 };
 use crate::{
-    CsrMatrix, Device, DeviceMatrix, DeviceVec, Result, Scalar, device::launch, formats::rows::for_blocks,
+    CsrMatrix, Device, DeviceMatrix, DeviceVec, Result, Scalar, device::launch, parallel::for_blocks,
     solver::scaled::to_exponent, stored::Csr,
 };
 

@@ -8,7 +8,8 @@ use kernels_gpu::amg_strength::{
 use crate::{
     CsrMatrix, Device, DeviceMatrix, DeviceVec, Error, Result, Scalar,
     device::{KernelLaunch, launch},
-    formats::rows::{for_blocks, from_rows},
+    formats::rows::from_rows,
+    parallel::for_blocks,
     primitives::{lanes, row_offsets},
     stored::{Csr, CsrArrays},
 };

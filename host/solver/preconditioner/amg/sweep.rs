@@ -9,7 +9,7 @@ use super::{
 use crate::{
     DeviceMatrix, DeviceSlice, DeviceSliceMut, DeviceVec, Result, Scalar, Zip,
     device::{Backend, launch},
-    formats::rows::for_blocks,
+    parallel::for_blocks,
     stored::Csr,
 };
 

@@ -9,7 +9,7 @@ use kernels_gpu::block_jacobi::{SLICE, place};
 
 use crate::{
     CsrMatrix, DeviceVec, Scalar,
-    formats::rows::{for_blocks, join},
+    parallel::{for_blocks, join},
     scalar::precision,
 };
 
