@@ -2,7 +2,8 @@
 //!
 //! Without optimisation, or with little of it, the compiler lets crates share instances of generic functions. The functions of this
 //! crate are generic, so a program or a test would otherwise compile all of them again, which took most of the time of its
-//! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share.
+//! build. Nothing calls these functions; build.rs leaves them out where the compiler does not share, and with WARPSPARSE_INSTANCES=0 in the
+//! environment: for a test that needs little of the library, a build without them is faster.
 
 use crate::{
     Amg, Attention, AttentionGradients, AttentionInputs, BlockCg, BlockJacobi, BlockSize, BsrMatrix, Cg, Chebyshev,
