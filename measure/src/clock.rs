@@ -151,7 +151,7 @@ impl Repeats {
         &self,
         queue: &Device,
         sets: usize,
-        mut call: impl FnMut(usize) -> Result<()>,
+        call: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Times> {
         if !queue.is_cuda() {
             let mut calls = |count| queue.time_each(count, |repeat| call(repeat % sets));
@@ -161,17 +161,17 @@ impl Repeats {
         call(0)?; // the first use of a kernel loads it
         let one = queue.time_each(1, |_| call(0))?[0].max(Duration::from_nanos(1));
         if *self.samples.start() == 1 && one >= self.limit {
-            let host = batches(wait, (1, 1), sets, &mut call)?;
+            let host = batches(&wait, (1, 1), sets, call)?;
             return Ok(Times { clock: Clock::Held, each: vec![one], host });
         }
         // A second look, for the first call may have waited for what was queued before.
         let one = queue.time_each(2, |_| call(0))?.into_iter().fold(one, Duration::min).max(Duration::from_nanos(1));
-        let (clock, each) = match self.graph_times(queue, sets, one, &mut call) {
+        let (clock, each) = match self.graph_times(queue, sets, one, call) {
             Ok(each) => (Clock::Graph, each),
-            Err(_) => (Clock::Held, self.held_times(queue, sets, one, &mut call)?),
+            Err(_) => (Clock::Held, self.held_times(queue, sets, one, call)?),
         };
         let calls = calls_in(BATCH, one).min(MAX_CALLS);
-        Ok(Times { clock, each, host: batches(wait, (BATCHES, calls), sets, &mut call)? })
+        Ok(Times { clock, each, host: batches(&wait, (BATCHES, calls), sets, call)? })
     }
 
     /// Host call times alone, of calls that no clock of the device can time, such as those that load their kernel anew. `wait` waits until
@@ -179,11 +179,11 @@ impl Repeats {
     pub(super) fn host_times(
         &self,
         sets: usize,
-        wait: impl Fn() -> Result<()>,
-        mut call: impl FnMut(usize) -> Result<()>,
+        wait: &dyn Fn() -> Result<()>,
+        call: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Times> {
-        (0..sets).try_for_each(&mut call)?;
-        let each = batches(wait, (*self.samples.end(), 3), sets, &mut call)?;
+        (0..sets).try_for_each(&mut *call)?;
+        let each = batches(wait, (*self.samples.end(), 3), sets, call)?;
         Ok(Times { clock: Clock::Calls, each, host: Vec::new() })
     }
 
@@ -193,7 +193,7 @@ impl Repeats {
         queue: &Device,
         sets: usize,
         one: Duration,
-        call: &mut impl FnMut(usize) -> Result<()>,
+        call: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Vec<Duration>> {
         // As often round the sets as it takes: the next replay goes on where this one ends.
         let calls = calls_in(GRAPH, one).min(MAX_CALLS).next_multiple_of(sets);
@@ -213,7 +213,7 @@ impl Repeats {
         queue: &Device,
         sets: usize,
         one: Duration,
-        call: &mut impl FnMut(usize) -> Result<()>,
+        call: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Vec<Duration>> {
         (0..sets).try_for_each(&mut *call)?;
         queue.time_each(self.within_limit(one), |repeat| call(repeat % sets))
@@ -254,10 +254,10 @@ fn calls_in(time: Duration, one: Duration) -> usize {
 
 /// The wall times of batches of calls until all of a batch are done, over their number.
 fn batches(
-    wait: impl Fn() -> Result<()>,
+    wait: &dyn Fn() -> Result<()>,
     (batches, calls): (usize, usize),
     sets: usize,
-    call: &mut impl FnMut(usize) -> Result<()>,
+    call: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<Vec<Duration>> {
     let mut batch = |_| {
         wait()?;
@@ -310,20 +310,20 @@ mod tests {
         let device = Device::cpu();
         let repeats = Repeats { samples: 3..=3, limit: LIMIT };
         let mut order = Vec::new();
-        let call = |set| {
+        let mut call = |set| {
             order.push(set);
             Ok(())
         };
-        let times = repeats.times(&device, 2, call).unwrap();
+        let times = repeats.times(&device, 2, &mut call).unwrap();
         assert_eq!((times.clock, times.each.len(), times.timing().call_us), (Clock::Wall, 3, None));
         // Three to warm up, and three that are timed.
         assert_eq!(order, [0, 1, 0, 1, 0, 1]);
         order.clear();
-        let call = |set| {
+        let mut call = |set| {
             order.push(set);
             Ok(())
         };
-        let times = repeats.host_times(2, || Ok(()), call).unwrap();
+        let times = repeats.host_times(2, &|| Ok(()), &mut call).unwrap();
         assert_eq!((times.clock, times.each.len()), (Clock::Calls, 3));
         assert_eq!(order, [0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0]);
     }

@@ -144,8 +144,8 @@ impl<'a, P> Measurement<'a, P> {
     }
 
     /// The times of calls that go round so many copies; `call` queues one on `queue`, on the copy that it is told.
-    pub fn times(&self, queue: &Device, copies: usize, call: impl FnMut(usize) -> Result<()>) -> Result<Times> {
-        self.repeats.times(queue, copies, call)
+    pub fn times(&self, queue: &Device, copies: usize, mut call: impl FnMut(usize) -> Result<()>) -> Result<Times> {
+        self.repeats.times(queue, copies, &mut call)
     }
 
     /// Host call times alone, for calls that the device's clock cannot time; `wait` waits until all are done.
@@ -153,9 +153,9 @@ impl<'a, P> Measurement<'a, P> {
         &self,
         copies: usize,
         wait: impl Fn() -> Result<()>,
-        call: impl FnMut(usize) -> Result<()>,
+        mut call: impl FnMut(usize) -> Result<()>,
     ) -> Result<Times> {
-        self.repeats.host_times(copies, wait, call)
+        self.repeats.host_times(copies, &wait, &mut call)
     }
 
     /// The figures of a product that took `times`, and must move so many `bytes` at least.
