@@ -164,8 +164,13 @@ fn triangles<T: Scalar>(device: &Device) {
         let n = matrix.nrows();
         let (a, b) = (device.upload(&matrix).unwrap(), Random(9).vector::<T>(n));
         let on_device = device.upload_vec(&b).unwrap();
+        // The emulator takes seconds for each.
+        let is_long = device.to_string() == "emulated" && (matrix.nnz() > 20_000 || name == "a chain");
         for triangle in TRIANGLES {
             for diagonal in DIAGONALS {
+                if is_long && (triangle == Triangle::Lower) != (diagonal == Diagonal::Stored) {
+                    continue;
+                }
                 let what = format!("{name}, {triangle:?}, {diagonal:?}");
                 let mut x = device.upload_vec(&vec![T::from_f64(f64::NAN); n]).unwrap();
                 let solver = TriangularSolver::new(&a, triangle, diagonal).unwrap();

@@ -180,7 +180,9 @@ fn fixed_point<T: Scalar>(device: &Device) {
         let in_f64 = matrix.cast::<f64>();
         let a = device.upload(&matrix).unwrap();
         let n = matrix.nrows();
-        for sweeps in [0, 1, 3, n] {
+        // The emulator takes seconds for many sweeps over many rows.
+        let all = (n < 100 || device.to_string() != "emulated").then_some(n);
+        for sweeps in [0, 1, 3].into_iter().chain(all) {
             let found = Ilu::fixed_point(&a, sweeps).unwrap().factors().unwrap();
             assert_eq!((found.row_offsets(), found.col_indices()), (matrix.row_offsets(), matrix.col_indices()));
             // All factors are below 5, and their terms smaller still.
