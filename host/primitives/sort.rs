@@ -7,13 +7,11 @@ use kernels_gpu::{
     radix_count::{self, Step},
     radix_sort::{self, grid_size, state_len, tile_len},
 };
-#[cfg(feature = "rayon")]
-use rayon::prelude::*;
 
 use crate::{
     Device, DeviceVec, Element, Error, Result,
     device::{Backend, Readable, Writable, check_length, launch},
-    memory,
+    memory, parallel,
 };
 
 /// A key of sorts: `u32` or `u64`. The trait is sealed.
@@ -44,11 +42,7 @@ impl<K: SortKey> DeviceVec<K> {
         let len = self.len();
         check_size(len)?;
         if let Backend::Cpu { .. } = self.device().backend() {
-            let keys = self.as_slice_mut().on_cpu_mut();
-            #[cfg(feature = "rayon")]
-            keys.par_sort_unstable();
-            #[cfg(not(feature = "rayon"))]
-            keys.sort_unstable();
+            parallel::sort(self.as_slice_mut().on_cpu_mut());
             return Ok(());
         }
         let mut other = self.device().scratch(len)?;
@@ -252,10 +246,7 @@ fn sort_on_cpu<K: SortKey, V: Element, O: Ord>(
 ) -> Result<()> {
     let mut pairs = memory::room(keys.len())?;
     pairs.extend(keys.iter().copied().zip(values.iter().copied()));
-    #[cfg(feature = "rayon")]
-    pairs.par_sort_by_key(|&(key, _)| order(key));
-    #[cfg(not(feature = "rayon"))]
-    pairs.sort_by_key(|&(key, _)| order(key));
+    parallel::sort_by_key(&mut pairs, |&(key, _)| order(key));
     for ((key, value), (sorted_key, sorted_value)) in keys.iter_mut().zip(values).zip(pairs) {
         (*key, *value) = (sorted_key, sorted_value);
     }

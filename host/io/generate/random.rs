@@ -1,7 +1,12 @@
 //! Random matrices. Random numbers are counter-based: each depends only on the seed and its position.
 
 use super::checked_product;
-use crate::{CsrMatrix, Error, Result, Scalar, formats::rows::from_rows, memory::zeros, parallel::for_blocks};
+use crate::{
+    CsrMatrix, Error, Result, Scalar,
+    formats::rows::from_rows,
+    memory::zeros,
+    parallel::{self, for_blocks},
+};
 
 /// Generates `nrows` rows of `per_row` distinct random columns each, sorted, with values in (0, 1].
 ///
@@ -83,7 +88,7 @@ pub fn rmat<T: Scalar>(scale: u32, edge_factor: usize, seed: u64) -> Result<CsrM
             *edge = rmat_edge(scale, &mut Random::at(seed, place as u64));
         }
     });
-    sort(&mut edges);
+    parallel::sort(&mut edges);
     edges.dedup();
 
     let mut first_edge = zeros::<u32>(nrows + 1)?;
@@ -125,13 +130,6 @@ fn rmat_edge(scale: u32, random: &mut Random) -> u64 {
 
 const fn share_of_32_bits(share: f64) -> u64 {
     (share * 4_294_967_296.0) as u64
-}
-
-fn sort(edges: &mut [u64]) {
-    #[cfg(feature = "rayon")]
-    rayon::slice::ParallelSliceMut::par_sort_unstable(edges);
-    #[cfg(not(feature = "rayon"))]
-    edges.sort_unstable();
 }
 
 /// Generates a matrix like that of a finite-element solid: `nodes` nodes of 3 unknowns each, so `3 nodes` rows, in
