@@ -4,7 +4,7 @@ use std::{cmp::Reverse, ops::Range};
 
 use crate::{
     CsrMatrix, Offset, Scalar,
-    parallel::{BLOCK, join},
+    parallel::{BLOCK, merged},
 };
 
 /// The sizes of blocks that there are kernels for.
@@ -106,18 +106,14 @@ fn distinct_entries<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>) -> usize {
 
 /// Counts the blocks of one size.
 fn blocks_of_size<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, size: usize, entries: usize) -> Blocks {
-    let [count, elements] = count(csr, size, 0..csr.nrows().div_ceil(size));
+    let of_block = |block_rows| count(csr, size, block_rows);
+    let sum = |a: [usize; 2], b: [usize; 2]| [a[0] + b[0], a[1] + b[1]];
+    let [count, elements] = merged(BLOCK, 0..csr.nrows().div_ceil(size), &of_block, &sum);
     Blocks { size, count, entries, added: elements - entries }
 }
 
 /// The blocks in some block rows, and their elements within the matrix.
 fn count<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, size: usize, block_rows: Range<usize>) -> [usize; 2] {
-    if block_rows.len() > BLOCK {
-        let middle = block_rows.start + block_rows.len() / 2;
-        let (below, above) =
-            join(|| count(csr, size, block_rows.start..middle), || count(csr, size, middle..block_rows.end));
-        return [below[0] + above[0], below[1] + above[1]];
-    }
     let (mut blocks, mut elements, mut columns) = (0, 0, Vec::new());
     for block_row in block_rows {
         block_columns(csr, block_row, size, &mut columns);

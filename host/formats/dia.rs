@@ -17,7 +17,7 @@ use super::{
 use crate::{
     CsrMatrix, Error, Offset, Result, Scalar,
     memory::zeros,
-    parallel::{BLOCK, join},
+    parallel::{BLOCK, merged},
 };
 
 /// A sparse matrix by diagonals, for matrices with entries on few diagonals, such as stencils on regular grids (N.
@@ -106,7 +106,7 @@ impl<T: Scalar> DiaMatrix<T> {
     pub fn from_csr_with_fill<O: Offset>(csr: &CsrMatrix<T, O>, max_fill: f64) -> Result<Self> {
         let (most, too_many) = most_diagonals((csr.nrows(), csr.nnz()), max_fill)?;
         let leading_dimension = leading_dimension(csr.nrows());
-        let offsets: Vec<i64> = diagonals(csr, 0..csr.nrows(), most).into_iter().collect();
+        let offsets: Vec<i64> = diagonals(csr, most).into_iter().collect();
         if offsets.len() > most {
             return Err(too_many);
         }
@@ -214,18 +214,18 @@ fn rows_of(nrows: usize, ncols: usize, offset: i64) -> Range<usize> {
     if begin < end { begin as usize..end as usize } else { 0..0 }
 }
 
-/// The offsets of the diagonals that entries of these rows stand on; if more than `most`, some of them, but more than
-/// `most`.
-fn diagonals<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, rows: Range<usize>, most: usize) -> BTreeSet<i64> {
-    if rows.len() > BLOCK {
-        let middle = rows.start + rows.len() / 2;
-        let (mut found, later) =
-            join(|| diagonals(csr, rows.start..middle, most), || diagonals(csr, middle..rows.end, most));
+/// The offsets of the diagonals that entries stand on; if more than `most`, some of them, but more than `most`.
+fn diagonals<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, most: usize) -> BTreeSet<i64> {
+    let of_block = |rows| diagonals_of_rows(csr, rows, most);
+    merged(BLOCK, 0..csr.nrows(), &of_block, &|mut found: BTreeSet<i64>, later| {
         if found.len() <= most {
             found.extend(later);
         }
-        return found;
-    }
+        found
+    })
+}
+
+fn diagonals_of_rows<T: Scalar, O: Offset>(csr: &CsrMatrix<T, O>, rows: Range<usize>, most: usize) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     let mut before: &[u32] = &[];
     for i in rows {

@@ -1,6 +1,9 @@
 //! The values of a packed matrix: as they are, as codes for a table, or once.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::{
+    ops::Range,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
 
 use kernels_gpu::spmv_csr_packed::{TABLE, Values};
 
@@ -9,7 +12,7 @@ use crate::{
     Device, DeviceSlice, DeviceVec, Error, Result, Scalar,
     device::check_length,
     memory,
-    parallel::{for_blocks, join},
+    parallel::{for_blocks, merged},
 };
 
 /// The values, on a GPU or in the emulator. How they are stored never changes.
@@ -139,12 +142,10 @@ pub(crate) fn distinct<T: Scalar>(values: &[T]) -> Option<Vec<T>> {
             Some(table)
         }
     };
-    if values.len() <= PIECE {
-        return values.iter().copied().try_fold(vec![], insert);
-    }
-    let (values, later) = values.split_at(values.len() / 2);
-    let (table, later) = join(|| distinct(values), || distinct(later));
-    later?.into_iter().try_fold(table?, insert)
+    let of_piece = |places: Range<usize>| values[places].iter().copied().try_fold(vec![], insert);
+    merged(PIECE, 0..values.len(), &of_piece, &|table: Option<Vec<T>>, later: Option<Vec<T>>| {
+        later?.into_iter().try_fold(table?, insert)
+    })
 }
 
 /// The place of each value in the table of all of them, packed into words.
