@@ -6,8 +6,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-check-cfg=cfg(shared_instances)");
-    // At these levels the compiler shares instances of generic functions among crates; a build for a few tests does without them: see host/instances.rs.
     println!("cargo::rerun-if-env-changed=WARPSPARSE_INSTANCES");
+    // The compiler shares instances of generic functions among crates at these levels: see host/instances.rs.
     let unwanted = std::env::var("WARPSPARSE_INSTANCES").is_ok_and(|value| value == "0");
     if !unwanted && std::env::var("OPT_LEVEL").is_ok_and(|level| ["0", "1", "s", "z"].contains(&&*level)) {
         println!("cargo::rustc-cfg=shared_instances");
