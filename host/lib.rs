@@ -1,6 +1,6 @@
 //! Sparse and dense linear algebra on NVIDIA GPUs with every kernel written in Rust, and the same API on the CPU.
 //!
-//! The crate multiplies sparse matrices in six formats by vectors, `y = alpha * A * x + beta * y`, and CSR matrices by dense
+//! The crate multiplies sparse matrices in seven formats by vectors, `y = alpha * A * x + beta * y`, and CSR matrices by dense
 //! matrices, `C = alpha * A * B + beta * C`. It multiplies dense matrices, has the usual vector operations, and solves
 //! `A * x = b` by Krylov methods and multigrid; all in `f32` and `f64`.
 //!

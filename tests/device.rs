@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     trials.push(on_gpu("gpus_are_counted", gpus_are_counted));
     trials.push(test("device_names", device_names));
     trials.push(test("a_missing_device_is_an_error", a_missing_device_is_an_error));
+    trials.push(test("the_emulator_describes_its_seed", the_emulator_describes_its_seed));
     trials.push(test("auto_says_why_it_is_the_cpu", auto_says_why_it_is_the_cpu));
     common::run(trials)
 }
@@ -199,6 +200,10 @@ fn a_missing_device_is_an_error() {
     let error = Device::from_name("cuda:97").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoDevice, "{error}");
     assert!(error.to_string().starts_with("no CUDA device 97: "), "{error}");
+}
+
+fn the_emulator_describes_its_seed() {
+    assert_eq!(Device::emulated(7).describe(), "emulated, seed 7");
 }
 
 fn auto_says_why_it_is_the_cpu() {

@@ -209,7 +209,7 @@ fn solve_on<T: Element>(options: &Options, device: &Device, system: System<T>, w
     course.borrow_mut().begin("solving");
     let solved = solver.solve(&b, &mut x);
     course.borrow_mut().end();
-    let tried: Vec<Tried> = solver.attempts().iter().map(Tried::from).collect();
+    let tried: Vec<Tried> = solver.attempts().iter().map(|attempt| Tried::new(attempt, chosen.of(attempt))).collect();
     if let Err(error @ Error::Breakdown { iteration: 1.., .. }) = solved {
         tried[..tried.len() - 1].iter().for_each(|tried| eprintln!("{tried}"));
         // Of two errors, the other is the one to tell last.

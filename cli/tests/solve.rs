@@ -160,6 +160,7 @@ fn json_has_the_course_of_the_solution() {
     assert!(setup["levels"].as_array().unwrap().len() >= 3 && setup["levels"][0]["rows"] == 3600);
     assert!((1.1..1.6).contains(&number(setup, "operator_complexity")) && number(setup, "seconds") > 0.0);
     assert_eq!((&setup["dtype"], &multigrid["tried"][0]["method"]), (&"f64".into(), &"conjugate gradients".into()));
+    assert_eq!(multigrid["tried"][0]["preconditioner"], "multigrid");
     // In single precision, for a solution that this precision does not have.
     let mixed = solve(&["gen:poisson2d:60", "--precond", "amg", "--tol", "1e-12", "--precond-dtype", "f32"]);
     assert!(mixed["dtype"] == "f64" && mixed["setup"]["dtype"] == "f32" && mixed["converged"] == true, "{mixed}");

@@ -35,7 +35,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// ```
     ///
     /// # Errors
-    /// See above.
+    /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch),
+    /// [`InvalidMatrix`](crate::Error::InvalidMatrix), [`OutOfMemory`](crate::Error::OutOfMemory),
+    /// [`Driver`](crate::Error::Driver); [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn add(&self, alpha: T, beta: T, b: &Self) -> Result<Self> {
         self.merge(b, Merge::Sum { alpha, beta })
     }
@@ -43,7 +45,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Computes the elementwise product: `a[i, j] * b[i, j]` wherever both have an entry, even if the product is 0.
     ///
     /// # Errors
-    /// See above.
+    /// [`LengthMismatch`](crate::Error::LengthMismatch), [`DeviceMismatch`](crate::Error::DeviceMismatch),
+    /// [`InvalidMatrix`](crate::Error::InvalidMatrix), [`OutOfMemory`](crate::Error::OutOfMemory),
+    /// [`Driver`](crate::Error::Driver); [`InvalidOption`](crate::Error::InvalidOption) while a graph is recorded.
     pub fn hadamard(&self, b: &Self) -> Result<Self> {
         self.merge(b, Merge::Product)
     }

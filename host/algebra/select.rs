@@ -22,7 +22,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// lower triangle.
     ///
     /// # Errors
-    /// See above.
+    /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is
+    /// recorded.
     pub fn lower_triangle(&self, k: i64) -> Result<Self> {
         self.select(&Selection { diagonals: i64::MIN..=k, ..self.all() })
     }
@@ -31,7 +32,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// upper triangle.
     ///
     /// # Errors
-    /// See above.
+    /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is
+    /// recorded.
     pub fn upper_triangle(&self, k: i64) -> Result<Self> {
         self.select(&Selection { diagonals: k..=i64::MAX, ..self.all() })
     }
@@ -39,7 +41,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Returns the rows in `range`: a matrix with `range.len()` rows and as many columns.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) if the range exceeds the matrix, or ends before it begins; see above.
+    /// [`InvalidOption`](Error::InvalidOption) if the range exceeds the matrix, or ends before it begins;
+    /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is
+    /// recorded.
     pub fn slice_rows(&self, range: Range<usize>) -> Result<Self> {
         let Range { start, end } = range;
         if start > end || end > self.nrows() {
@@ -52,7 +56,9 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Returns the columns in `range`: a matrix with as many rows and `range.len()` columns.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) if the range exceeds the matrix, or ends before it begins; see above.
+    /// [`InvalidOption`](Error::InvalidOption) if the range exceeds the matrix, or ends before it begins;
+    /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is
+    /// recorded.
     pub fn slice_cols(&self, range: Range<usize>) -> Result<Self> {
         let Range { start, end } = range;
         if start > end || end > self.ncols() {
@@ -113,7 +119,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Returns the matrix without the entries that are 0 or -0.
     ///
     /// # Errors
-    /// See above.
+    /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is
+    /// recorded.
     pub fn drop_zeros(&self) -> Result<Self> {
         self.drop_small(T::default())
     }
@@ -121,7 +128,8 @@ impl<T: Scalar> DeviceMatrix<T> {
     /// Returns the matrix without the entries whose absolute value is `threshold` or less. Entries that are NaN stay.
     ///
     /// # Errors
-    /// [`InvalidOption`](Error::InvalidOption) if the threshold is negative or NaN; see above.
+    /// [`InvalidOption`](Error::InvalidOption) if the threshold is negative or NaN; [`OutOfMemory`](Error::OutOfMemory),
+    /// [`Driver`](Error::Driver); [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn drop_small(&self, threshold: T) -> Result<Self> {
         if threshold >= T::default() {
             return self.select(&Selection { threshold: Some(threshold), ..self.all() });

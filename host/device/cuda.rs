@@ -604,18 +604,18 @@ impl Stream {
     /// Queues a launch, in one dimension.
     ///
     /// # Safety
-    /// The kernel's own rules hold for `args`, and `Args` is the struct that it takes. The memory that `args` points to
-    /// stays allocated until the launch has run, which freeing it in the order of this stream ensures.
-    pub(super) unsafe fn launch<Args: Copy>(
+    /// `args` points to the struct that the kernel takes, and the kernel's own rules hold for it. The memory that its pointers
+    /// point to stays allocated until the launch has run, which freeing it in the order of this stream ensures.
+    pub(super) unsafe fn launch(
         &self,
         module: ModuleSource,
         entry: &'static str,
         shape: Shape,
-        args: &Args,
+        args: *const (),
     ) -> Result<()> {
         let function = self.function(module, entry, shape.dynamic_shared_bytes)?;
         self.enter()?;
-        let mut parameters = [std::ptr::from_ref(args).cast::<c_void>().cast_mut()];
+        let mut parameters = [args.cast::<c_void>().cast_mut()];
         let launch = if shape.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
         // SAFETY: the parameter is the one struct that the entry takes; the rest is the caller's promise.
         unsafe {

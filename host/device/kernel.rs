@@ -223,14 +223,15 @@ impl<'a, Args: Copy> Launch<'a, Args> {
     /// example by [`Device::cuda_stream`]. A recorded launch runs in every launch of the graph: its pointers are taken
     /// while recording, and other memory stays allocated as long as the graph exists.
     pub unsafe fn run(self, args: Args) -> Result<()> {
+        let pointer = std::ptr::from_ref(&args).cast();
         let call = || match self.kernel.call {
             // SAFETY: the caller's promise.
             Call::ByValue(call) => unsafe { call(args) },
             // SAFETY: the caller's promise; it reads the one struct.
-            Call::ByPointer(call) => unsafe { call(std::ptr::from_ref(&args).cast()) },
+            Call::ByPointer(call) => unsafe { call(pointer) },
         };
         // SAFETY: the caller's promise.
-        unsafe { self.launch.run(&args, call) }
+        unsafe { self.launch.run(pointer, &call) }
     }
 }
 

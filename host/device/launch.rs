@@ -147,18 +147,28 @@ impl<'a> KernelLaunch<'a> {
     /// # Safety
     /// `Args` is the struct that this entry takes, and the kernel's own rules hold for `args`.
     pub(crate) unsafe fn run_entry<Args: Copy>(self, entry: &Entry, args: &Args) -> Result<()> {
-        assert_eq!(size_of::<Args>(), entry.args_bytes, "the arguments of {}", entry.name);
         // SAFETY: the caller's promise.
-        unsafe { self.run(args, || (entry.call)(std::ptr::from_ref(args).cast())) }
+        unsafe { self.run_checked(entry, std::ptr::from_ref(args).cast(), size_of::<Args>()) }
     }
 
-    /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid.
+    /// As [`run_entry`](Self::run_entry), for a struct of this many bytes.
     ///
     /// # Safety
-    /// `Args` is the struct that the kernel takes, `args` satisfies its safety rules, and `call` calls the kernel with
-    /// these arguments.
+    /// As there, for what `args` points to.
+    unsafe fn run_checked(self, entry: &Entry, args: *const (), bytes: usize) -> Result<()> {
+        assert_eq!(bytes, entry.args_bytes, "the arguments of {}", entry.name);
+        // SAFETY: the caller's promise.
+        unsafe { self.run(args, &|| (entry.call)(args)) }
+    }
+
+    /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid. Not generic: it would be
+    /// compiled for every kernel.
+    ///
+    /// # Safety
+    /// `args` points to the struct that the kernel takes, which satisfies its safety rules, and `call` calls the kernel with these
+    /// arguments.
     #[cfg_attr(not(feature = "cuda"), expect(unused_variables, reason = "only a GPU takes the struct"))]
-    pub(crate) unsafe fn run<Args: Copy>(self, args: &Args, call: impl Fn()) -> Result<()> {
+    pub(super) unsafe fn run(self, args: *const (), call: &dyn Fn()) -> Result<()> {
         match self {
             Self::Emulated(launch) => launch.run(call).map(|_| ()).map_err(Error::KernelCheck),
             #[cfg(feature = "cuda")]

@@ -277,12 +277,13 @@ impl Device {
         }
     }
 
-    /// Describes the device in one line; for the CPU, also says why no GPU is used.
+    /// Describes the device in one line; for the CPU, also says why no GPU is used, and for the emulator, its seed.
     #[must_use]
     pub fn describe(&self) -> String {
         match &self.backend {
             Backend::Cpu { no_gpu: Some(reason) } => format!("{self}; no GPU: {reason}"),
-            Backend::Cpu { no_gpu: None } | Backend::Emulated { .. } => self.to_string(),
+            Backend::Cpu { no_gpu: None } => self.to_string(),
+            Backend::Emulated { seed } => format!("{self}, seed {seed}"),
             #[cfg(feature = "cuda")]
             Backend::Cuda(_) => match self.info() {
                 Ok(info) => format!("{self}, {info}"),

@@ -99,7 +99,7 @@ impl<T: Scalar> DistributedVec<T> {
     /// Sets all elements to `value`.
     ///
     /// # Errors
-    /// See above.
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
     pub fn fill<'f>(&mut self, value: impl IntoFactor<'f, T>) -> Result<()> {
         self.local_mut().fill(value)
     }
@@ -107,7 +107,7 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes `y = beta * y`. With `beta` = 0 the old elements are not read.
     ///
     /// # Errors
-    /// See above.
+    /// [`DeviceMismatch`](crate::Error::DeviceMismatch), [`Driver`](crate::Error::Driver).
     pub fn scale<'f>(&mut self, beta: impl IntoFactor<'f, T>) -> Result<()> {
         self.local_mut().scale(beta)
     }
@@ -115,7 +115,7 @@ impl<T: Scalar> DistributedVec<T> {
     /// Copies the elements of `x`.
     ///
     /// # Errors
-    /// See above.
+    /// [`InvalidOption`](crate::Error::InvalidOption), [`Driver`](crate::Error::Driver).
     pub fn assign(&mut self, x: &Self) -> Result<()> {
         self.check("x", x)?;
         self.local_mut().assign(x.local())
@@ -124,7 +124,8 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes `y = alpha * x + y`.
     ///
     /// # Errors
-    /// See above.
+    /// [`InvalidOption`](crate::Error::InvalidOption), [`DeviceMismatch`](crate::Error::DeviceMismatch),
+    /// [`Driver`](crate::Error::Driver).
     pub fn axpy<'f>(&mut self, alpha: impl IntoFactor<'f, T>, x: &Self) -> Result<()> {
         self.check("x", x)?;
         self.local_mut().axpy(alpha, x.local())
@@ -133,7 +134,8 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes `y = alpha * x + beta * y`.
     ///
     /// # Errors
-    /// See above.
+    /// [`InvalidOption`](crate::Error::InvalidOption), [`DeviceMismatch`](crate::Error::DeviceMismatch),
+    /// [`Driver`](crate::Error::Driver).
     pub fn axpby<'f, 'g>(
         &mut self,
         alpha: impl IntoFactor<'f, T>,
@@ -153,7 +155,8 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes the dot product with `y`.
     ///
     /// # Errors
-    /// See above; [`InvalidOption`](crate::Error::InvalidOption) if the partitions differ.
+    /// [`InvalidOption`](crate::Error::InvalidOption) if the partitions differ; [`Rank`](crate::Error::Rank),
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn dot(&self, y: &Self) -> Result<DeviceScalar<T>> {
         let call = self.blocks.communicator().call(self.blocks.label("a dot product"));
         self.check("y", y)?;
@@ -164,7 +167,7 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes the sum of the elements.
     ///
     /// # Errors
-    /// See above.
+    /// [`Rank`](crate::Error::Rank), [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn sum(&self) -> Result<DeviceScalar<T>> {
         self.reduce(Reduction::Sum)
     }
@@ -172,7 +175,7 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes the 2-norm. It overflows or underflows only if the result does.
     ///
     /// # Errors
-    /// See above.
+    /// [`Rank`](crate::Error::Rank), [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn norm2(&self) -> Result<DeviceScalar<T>> {
         self.reduce(Reduction::Norm2)
     }
@@ -180,7 +183,7 @@ impl<T: Scalar> DistributedVec<T> {
     /// Computes a reduction of the elements.
     ///
     /// # Errors
-    /// See above.
+    /// [`Rank`](crate::Error::Rank), [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn reduce(&self, reduction: Reduction) -> Result<DeviceScalar<T>> {
         let call = self.blocks.communicator().call(self.blocks.label(&format!("a reduction {reduction:?}")));
         let parts = call.numbers(&[self.read(self.local().reduce(reduction)?)?])?;

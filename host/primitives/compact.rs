@@ -32,7 +32,9 @@ impl<T: Element> DeviceVec<T> {
     /// ```
     ///
     /// # Errors
-    /// See above; [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch).
+    /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch),
+    /// [`Unsupported`](Error::Unsupported), [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver);
+    /// [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn select(&self, flags: &DeviceVec<u32>) -> Result<Self> {
         check_length("flags", self.len(), flags.len())?;
         self.device().check_same("flags", flags.device())?;
@@ -71,7 +73,8 @@ impl<K: SortKey> DeviceVec<K> {
     /// Returns the element of each run.
     ///
     /// # Errors
-    /// See above.
+    /// [`Unsupported`](Error::Unsupported), [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver);
+    /// [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn unique(&self) -> Result<Self> {
         Ok(runs(self)?.keys)
     }
@@ -89,7 +92,8 @@ impl<K: SortKey> DeviceVec<K> {
     /// ```
     ///
     /// # Errors
-    /// See above.
+    /// [`Unsupported`](Error::Unsupported), [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver);
+    /// [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn run_lengths(&self) -> Result<(Self, DeviceVec<u32>)> {
         let Runs { keys, starts } = runs(self)?;
         let lengths = run_lengths(&starts, self.len() as u32)?;
@@ -115,7 +119,9 @@ impl<K: SortKey> DeviceVec<K> {
     /// ```
     ///
     /// # Errors
-    /// See above; [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch).
+    /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch),
+    /// [`Unsupported`](Error::Unsupported), [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver);
+    /// [`InvalidOption`](Error::InvalidOption) while a graph is recorded.
     pub fn reduce_by_key<V: Element>(&self, values: &DeviceVec<V>) -> Result<(Self, DeviceVec<V>)> {
         check_length("values", self.len(), values.len())?;
         self.device().check_same("values", values.device())?;

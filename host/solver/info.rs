@@ -4,7 +4,8 @@
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SolveInfo {
-    /// The number of iterations.
+    /// The number of iterations, as [`SolverMethod`](crate::SolverMethod) defines them: GMRES counts those between restarts one by one,
+    /// and BiCGSTAB(l) counts one for `2 * l` products.
     pub iterations: usize,
     /// `norm(b - A x)`, computed from the returned `x`.
     pub residual_norm: f64,

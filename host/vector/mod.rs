@@ -47,7 +47,7 @@ macro_rules! writing_methods {
             /// Sets all elements to `value`.
             ///
             /// # Errors
-            /// See above.
+            /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn fill<'b>(&mut self, value: impl IntoFactor<'b, T>) -> Result<()> {
                 fill(self.as_slice_mut(), value.into_factor())
             }
@@ -55,7 +55,7 @@ macro_rules! writing_methods {
             /// Computes `y = beta * y`. With `beta` = 0 the old elements are not read, so they may be NaN.
             ///
             /// # Errors
-            /// See above.
+            /// [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn scale<'b>(&mut self, beta: impl IntoFactor<'b, T>) -> Result<()> {
                 axpby(self.as_slice_mut(), Factor::of(T::default()), None, beta.into_factor())
             }
@@ -63,7 +63,7 @@ macro_rules! writing_methods {
             /// Computes `y = alpha * x + y`. With `alpha` = 0, `x` is not read.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn axpy<'b, 'c>(&mut self, alpha: impl IntoFactor<'b, T>, x: impl Into<DeviceSlice<'c, T>>) -> Result<()> {
                 axpby(self.as_slice_mut(), alpha.into_factor(), Some(x.into()), Factor::of(T::from_f64(1.0)))
             }
@@ -72,7 +72,7 @@ macro_rules! writing_methods {
             /// not read.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn axpby<'b, 'c, 'd>(
                 &mut self,
                 alpha: impl IntoFactor<'b, T>,
@@ -85,7 +85,8 @@ macro_rules! writing_methods {
             /// Computes [`axpy`](Self::axpy) and then `dot = y * z`, reading `y` once less than two calls.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch),
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn axpy_dot<'b, 'c, 'd>(
                 &mut self,
                 alpha: impl IntoFactor<'b, T>,
@@ -101,7 +102,8 @@ macro_rules! writing_methods {
             /// two calls.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch),
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn axpby_norm<'b, 'c, 'd>(
                 &mut self,
                 alpha: impl IntoFactor<'b, T>,
@@ -115,7 +117,7 @@ macro_rules! writing_methods {
             /// Applies a function to each element: `y[i] = map(y[i])`.
             ///
             /// # Errors
-            /// See above.
+            /// [`Driver`](Error::Driver).
             pub fn map(&mut self, map: Map<T>) -> Result<()> {
                 self::map(self.as_slice_mut(), &map, None)
             }
@@ -123,7 +125,7 @@ macro_rules! writing_methods {
             /// Applies a function to the elements of `x`: `y[i] = map(x[i])`.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn map_from<'b>(&mut self, map: Map<T>, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
                 self::map(self.as_slice_mut(), &map, Some(x.into()))
             }
@@ -132,7 +134,7 @@ macro_rules! writing_methods {
             /// product.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn zip<'b>(&mut self, zip: Zip, x: impl Into<DeviceSlice<'b, T>>) -> Result<()> {
                 self::zip(self.as_slice_mut(), zip, None, ("x", x.into()))
             }
@@ -140,7 +142,7 @@ macro_rules! writing_methods {
             /// Combines the elements of two vectors: `y[i] = zip(a[i], b[i])`.
             ///
             /// # Errors
-            /// See above.
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch), [`Driver`](Error::Driver).
             pub fn zip_from<'b, 'c>(
                 &mut self,
                 zip: Zip,
@@ -158,7 +160,8 @@ macro_rules! writing_methods {
             /// Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011).
             ///
             /// # Errors
-            /// See above; [`InvalidOption`](Error::InvalidOption) unless `low <= high` and `high - low` is finite.
+            /// [`InvalidOption`](Error::InvalidOption) unless `low <= high` and `high - low` is finite;
+            /// [`Driver`](Error::Driver).
             pub fn fill_uniform(&mut self, seed: u64, low: T, high: T) -> Result<()> {
                 if !(low <= high && (high - low).to_f64().is_finite()) {
                     return Err(Error::InvalidOption(format!("random numbers from {low} to {high}")));
@@ -171,7 +174,7 @@ macro_rules! writing_methods {
             /// `f32`, or 8.6 in `f64`.
             ///
             /// # Errors
-            /// See above.
+            /// [`Driver`](Error::Driver).
             pub fn fill_normal(&mut self, seed: u64, mean: T, standard_deviation: T) -> Result<()> {
                 random(self.as_slice_mut(), Random { seed, normal: true, shift: mean, factor: standard_deviation })
             }
@@ -227,7 +230,8 @@ macro_rules! reading_methods {
             /// Computes the dot product with `y`; 0 for empty vectors.
             ///
             /// # Errors
-            /// See above; [`LengthMismatch`](Error::LengthMismatch).
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch),
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn dot<'b>(&self, y: impl Into<DeviceSlice<'b, T>>) -> Result<DeviceScalar<T>> {
                 let mut result = DeviceScalar::zero(self.device())?;
                 self.dot_into(y, &mut result)?;
@@ -237,7 +241,8 @@ macro_rules! reading_methods {
             /// Computes [`dot`](Self::dot) into an existing scalar.
             ///
             /// # Errors
-            /// See above; [`LengthMismatch`](Error::LengthMismatch).
+            /// [`LengthMismatch`](Error::LengthMismatch), [`DeviceMismatch`](Error::DeviceMismatch),
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn dot_into<'b>(&self, y: impl Into<DeviceSlice<'b, T>>, result: &mut DeviceScalar<T>) -> Result<()> {
                 dot(self.as_slice(), y.into(), result)
             }
@@ -245,7 +250,7 @@ macro_rules! reading_methods {
             /// Computes the sum of the elements; 0 for an empty vector.
             ///
             /// # Errors
-            /// See above.
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn sum(&self) -> Result<DeviceScalar<T>> {
                 self.reduce(Reduction::Sum)
             }
@@ -253,7 +258,7 @@ macro_rules! reading_methods {
             /// Computes the 1-norm, the sum of the magnitudes; 0 for an empty vector.
             ///
             /// # Errors
-            /// See above.
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn norm1(&self) -> Result<DeviceScalar<T>> {
                 self.reduce(Reduction::Norm1)
             }
@@ -262,7 +267,7 @@ macro_rules! reading_methods {
             /// underflows only if the result does (Anderson, "Algorithm 978: Safe Scaling in the Level 1 BLAS", 2017).
             ///
             /// # Errors
-            /// See above.
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn norm2(&self) -> Result<DeviceScalar<T>> {
                 self.reduce(Reduction::Norm2)
             }
@@ -270,7 +275,7 @@ macro_rules! reading_methods {
             /// Computes the infinity norm, the largest magnitude; 0 for an empty vector, NaN if an element is NaN.
             ///
             /// # Errors
-            /// See above.
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn norm_inf(&self) -> Result<DeviceScalar<T>> {
                 self.reduce(Reduction::NormInf)
             }
@@ -278,7 +283,7 @@ macro_rules! reading_methods {
             /// Computes a reduction of the elements.
             ///
             /// # Errors
-            /// See above.
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn reduce(&self, reduction: Reduction) -> Result<DeviceScalar<T>> {
                 let mut result = DeviceScalar::zero(self.device())?;
                 self.reduce_into(reduction, &mut result)?;
@@ -288,7 +293,7 @@ macro_rules! reading_methods {
             /// Computes [`reduce`](Self::reduce) into an existing scalar.
             ///
             /// # Errors
-            /// See above.
+            /// [`DeviceMismatch`](Error::DeviceMismatch), [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn reduce_into(&self, reduction: Reduction, result: &mut DeviceScalar<T>) -> Result<()> {
                 reduce(self.as_slice(), reduction, result)
             }
@@ -296,7 +301,8 @@ macro_rules! reading_methods {
             /// Finds the largest element and its index, the first of equal ones. NaN counts as larger than any number.
             ///
             /// # Errors
-            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            /// [`InvalidOption`](Error::InvalidOption) if there are no elements; [`OutOfMemory`](Error::OutOfMemory),
+            /// [`Driver`](Error::Driver).
             pub fn max(&self) -> Result<(DeviceScalar<T>, DeviceScalar<u64>)> {
                 let mut found = (DeviceScalar::zero(self.device())?, DeviceScalar::zero(self.device())?);
                 self.max_into(&mut found.0, &mut found.1)?;
@@ -307,7 +313,8 @@ macro_rules! reading_methods {
             /// number.
             ///
             /// # Errors
-            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            /// [`InvalidOption`](Error::InvalidOption) if there are no elements; [`OutOfMemory`](Error::OutOfMemory),
+            /// [`Driver`](Error::Driver).
             pub fn min(&self) -> Result<(DeviceScalar<T>, DeviceScalar<u64>)> {
                 let mut found = (DeviceScalar::zero(self.device())?, DeviceScalar::zero(self.device())?);
                 self.min_into(&mut found.0, &mut found.1)?;
@@ -317,7 +324,8 @@ macro_rules! reading_methods {
             /// Computes [`max`](Self::max) into existing scalars.
             ///
             /// # Errors
-            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            /// [`InvalidOption`](Error::InvalidOption) if there are no elements; [`DeviceMismatch`](Error::DeviceMismatch),
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn max_into(&self, value: &mut DeviceScalar<T>, index: &mut DeviceScalar<u64>) -> Result<()> {
                 extremum(self.as_slice(), true, value, index)
             }
@@ -325,7 +333,8 @@ macro_rules! reading_methods {
             /// Computes [`min`](Self::min) into existing scalars.
             ///
             /// # Errors
-            /// See above; [`InvalidOption`](Error::InvalidOption) if there are no elements.
+            /// [`InvalidOption`](Error::InvalidOption) if there are no elements; [`DeviceMismatch`](Error::DeviceMismatch),
+            /// [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver).
             pub fn min_into(&self, value: &mut DeviceScalar<T>, index: &mut DeviceScalar<u64>) -> Result<()> {
                 extremum(self.as_slice(), false, value, index)
             }

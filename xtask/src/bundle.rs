@@ -132,7 +132,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         let builder = CudaBuilder::new(root.join("tests/kernels")).arch(arch).allow_faults(true).copy_to(ptx);
         builder.build_with(&toolchain)?;
     }
-    copy_files(&root.join("tests/data"), &out.join("data"))?;
+    for data in ["", "communities"] {
+        copy_files(&root.join("tests/data").join(data), &out.join("data").join(data))?;
+    }
     fs::copy(root.join("xtask/src/bundle/run.sh"), out.join("run.sh"))?;
     println!("{}: copy it to the other machine and run run.sh there", out.display());
     Ok(())

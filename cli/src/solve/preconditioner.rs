@@ -51,6 +51,21 @@ pub(super) enum Kind {
     Amg,
 }
 
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "no preconditioner",
+            Self::Jacobi => "Jacobi's preconditioner",
+            Self::Columns => "columns scaled to norm 1",
+            Self::BlockJacobi => "block-Jacobi",
+            Self::Ilu => "incomplete factors",
+            Self::Chebyshev => "Chebyshev's polynomial",
+            Self::Fsai => "approximate inverse",
+            Self::Amg => "multigrid",
+        }
+    }
+}
+
 /// A preconditioner that has been set up.
 pub(super) struct Chosen<T: Scalar> {
     pub(super) kind: Kind,

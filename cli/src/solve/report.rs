@@ -64,10 +64,10 @@ pub(super) struct Tried {
     outcome: String,
 }
 
-impl From<&Attempt> for Tried {
-    fn from(attempt: &Attempt) -> Self {
-        let Attempt { method, preconditioner, reason, outcome, .. } = attempt;
-        let (method, preconditioner) = (method.to_string(), preconditioner.to_string());
+impl Tried {
+    pub(super) fn new(attempt: &Attempt, preconditioner: Kind) -> Self {
+        let Attempt { method, reason, outcome, .. } = attempt;
+        let (method, preconditioner) = (method.to_string(), preconditioner.name().into());
         Self { method, preconditioner, reason: reason.clone(), outcome: outcome.clone() }
     }
 }
@@ -138,17 +138,7 @@ impl fmt::Display for Report {
         }
         writeln!(f, "kernel     {kernel}")?;
         writeln!(f, "           {reason}")?;
-        let preconditioner = match self.preconditioner {
-            Kind::None => "no preconditioner",
-            Kind::Jacobi => "Jacobi's preconditioner",
-            Kind::Columns => "columns scaled to norm 1",
-            Kind::BlockJacobi => "block-Jacobi",
-            Kind::Ilu => "incomplete factors",
-            Kind::Chebyshev => "Chebyshev's polynomial",
-            Kind::Fsai => "approximate inverse",
-            Kind::Amg => "multigrid",
-        };
-        writeln!(f, "           {preconditioner}: {}", self.preconditioner_reason)?;
+        writeln!(f, "           {}: {}", self.preconditioner.name(), self.preconditioner_reason)?;
         for line in self.setup.iter().flat_map(Setup::lines) {
             writeln!(f, "           {line}")?;
         }
