@@ -161,8 +161,8 @@ impl<'a> KernelLaunch<'a> {
         unsafe { self.run(args, &|| (entry.call)(args)) }
     }
 
-    /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid. Not generic: it would be
-    /// compiled for every kernel.
+    /// Queues or records the launch; the emulator runs it at once, as `call` for each thread of the grid. Not generic, so that it
+    /// is compiled once instead of for every kernel.
     ///
     /// # Safety
     /// `args` points to the struct that the kernel takes, which satisfies its safety rules, and `call` calls the kernel with these
