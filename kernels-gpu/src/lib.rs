@@ -212,6 +212,9 @@ pub mod gemm_tiles;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gemm_wgmma"))]
 #[path = "gemm/gemm_wgmma/mod.rs"]
 pub mod gemm_wgmma;
+#[cfg(any(not(target_arch = "nvptx64"), kernel_family = "gmres"))]
+#[path = "krylov/gmres.rs"]
+pub mod gmres;
 #[cfg(any(not(target_arch = "nvptx64"), kernel_family = "graph_attention"))]
 #[path = "graph/graph_attention/mod.rs"]
 pub mod graph_attention;
@@ -385,6 +388,7 @@ pub const FAMILIES: &[Family] = &[
     gemm_tf32::FAMILY,
     gemm_tiles::FAMILY,
     gemm_wgmma::FAMILY,
+    gmres::FAMILY,
     graph_attention::FAMILY,
     graph_pieces::FAMILY,
     half_precision::FAMILY,

@@ -5,6 +5,7 @@ mod combinations;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernels;
+mod least_squares;
 mod magnitudes;
 
 use std::{cell::Cell, ops::ControlFlow, process::ExitCode};
@@ -74,6 +75,9 @@ fn main() -> ExitCode {
     trials.extend(on_emulator_and_gpu("gram_schmidt_twice_f64", kernels::orthogonality::<f64>));
     trials.extend(on_emulator_and_gpu("steps_of_bicgstab_f32", kernels::steps::<f32>));
     trials.extend(on_emulator_and_gpu("steps_of_bicgstab_f64", kernels::steps::<f64>));
+    trials.extend(on_emulator_and_gpu("least_squares_f32", least_squares::solutions::<f32>));
+    trials.extend(on_emulator_and_gpu("least_squares_f64", least_squares::solutions::<f64>));
+    trials.extend(on_emulator_and_gpu("ends_of_least_squares", least_squares::ends));
     trials.extend(on_every_device("one_dimension_of_bicgstab_l_is_bicgstab", one_dimension));
     common::run(trials)
 }

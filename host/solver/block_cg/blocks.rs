@@ -1,11 +1,14 @@
 //! The tall matrices of a group of systems, and what is computed of them: launches of the kernel family `block_cg`.
 
 use kernels_gpu::block_cg::{
-    DirectionArgs, GramArgs, InvertArgs, Key, Operation, ResidualArgs, SumArgs, grid_size, padded, pivots,
-    sum_grid_size, width,
+    DirectionArgs, FactorArgs, GramArgs, InvertArgs, Key, Operation, ResidualArgs, SumArgs, TWICE, grid_size, padded,
+    pivots, progress, sum_grid_size, width,
 };
 
-use super::{cpu, small::Small};
+use super::{
+    cpu,
+    small::{Factors, Small},
+};
 use crate::{
     DenseLayout, DenseMut, DenseRef, Device, DeviceMatrix, DeviceVec, Error, Map, Result, Scalar,
     device::{Backend, launch},
@@ -32,7 +35,36 @@ pub(super) struct Blocks<T> {
     factors: DeviceVec<T>,
     partials: DeviceVec<f64>,
     sums: DeviceVec<f64>,
+    /// `N`, as of the CPU in `n`.
     inverse: DeviceVec<f64>,
+    n: Small,
+    /// `C`: the residuals are `Q C`. On the CPU it is always that of `Q`, and else where [`set_c`](Self::set_c) and [`c`](Self::c) leave it.
+    c: Small,
+    /// The rows of `C`.
+    rank: usize,
+    c_on_device: DeviceVec<f64>,
+    /// See [`FactorArgs`].
+    state: DeviceVec<u32>,
+    limits: DeviceVec<f64>,
+    log: DeviceVec<f64>,
+}
+
+/// The most iterations that are queued at a time.
+pub(super) const AT_A_TIME: usize = 8;
+
+/// How the iterations of [`Blocks::run`] end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// There have been as many as asked for.
+    Count,
+    /// After one in which a column has reached its limit.
+    Limit,
+    /// Within one: the columns of `Q` have to be made orthonormal twice.
+    Twice,
+    /// Within one: `S^T A S` is not positive definite. `Q` is lost.
+    NoInverse,
+    /// Within one: `Q^T M Q` is not finite.
+    NotFinite,
 }
 
 /// A Gram matrix of [`Blocks`].
@@ -85,11 +117,14 @@ impl<T: Scalar> Blocks<T> {
             partials: device.zeros(grid_size(rows) as usize * square)?,
             sums: device.zeros(square)?,
             inverse: device.zeros(square)?,
+            n: Small::zeros(0, 0),
+            c: Small::zeros(0, 0),
+            rank: 0,
+            c_on_device: device.zeros(square)?,
+            state: device.zeros(3)?,
+            limits: device.zeros(width as usize)?,
+            log: device.zeros(AT_A_TIME * (width as usize + 2))?,
         })
-    }
-
-    pub(super) fn columns(&self) -> usize {
-        self.columns
     }
 
     /// The solutions.
@@ -129,24 +164,99 @@ impl<T: Scalar> Blocks<T> {
         unsafe { launch(device, entry, grid_size(*rows), args) }
     }
 
-    /// `V = A S`, `N = -(S^T V)^-1`, `Q = Q + V N` for the first `rank` columns of `S`. Returns `N`, and the Gram matrix of the new `Q` with the preconditioner.
-    /// `None` if `S^T V` is not positive definite; `Q` is lost then. Waits for the result.
-    pub(super) fn project(&mut self, a: &DeviceMatrix<T>, rank: usize) -> Result<Option<(Small, Small)>> {
-        let (s, v) = (self.s.matrix(self.layout)?, self.v.matrix_mut(self.layout)?);
-        a.spmm(T::from_f64(1.0), s, T::default(), v)?;
-        if let Backend::Cpu { .. } = self.device.backend() {
-            let energies = self.gram(Of::Directions)?.leading(rank);
-            let Some(n) = energies.minus_inverse(pivots(T::DTYPE)) else { return Ok(None) };
+    /// Sets `C`, which has a row for each column of `Q` that counts.
+    pub(super) fn set_c(&mut self, c: Small) -> Result<()> {
+        if !self.is_on_cpu() {
+            let values = self.filled_up::<f64>(&[&c]);
+            self.c_on_device.copy_from(&values)?;
+        }
+        self.rank = c.rows;
+        self.c = c;
+        Ok(())
+    }
+
+    /// `C`, and `N` of the last iteration. Waits for them.
+    pub(super) fn c_and_n(&mut self) -> Result<(Small, Small)> {
+        if !self.is_on_cpu() {
+            self.c = self.small(self.c_on_device.to_vec()?).part(self.rank, self.columns);
+            self.n = self.small(self.inverse.to_vec()?).part(self.rank, self.rank);
+        }
+        Ok((self.c.clone(), self.n.clone()))
+    }
+
+    /// Iterates up to `count` times, at most [`AT_A_TIME`]: `V = A S`, `N = -(S^T V)^-1`, `Q = Q + V N`, and then what the kernel `factor` says. Columns whose limit is less than 0 take no
+    /// part, and if the norm of a column of `C` comes to its limit, that iteration is the last. Returns these norms for each iteration that is complete, and how it ends. Waits for them.
+    pub(super) fn run(&mut self, a: &DeviceMatrix<T>, limits: &[f64], count: usize) -> Result<(Vec<Vec<f64>>, End)> {
+        if self.is_on_cpu() {
+            return self.run_on_cpu(a, limits, count);
+        }
+        let mut of_all = vec![-1.0; self.width as usize];
+        of_all[..limits.len()].copy_from_slice(limits);
+        self.limits.copy_from(&of_all)?;
+        self.set_state(false)?;
+        (0..count).try_for_each(|i| self.queue(a, i))?;
+        let row = self.width as usize + 2;
+        let log = self.log.slice(..count * row)?.to_vec()?;
+        self.rank = log[log.len() - 1] as usize;
+        let mut norms = vec![];
+        for log in log.chunks(row) {
+            let progress = log[row - 2] as u32;
+            if let progress::RUNS | progress::ENDED = progress {
+                norms.push(log[..limits.len()].to_vec());
+            }
+            match progress {
+                progress::RUNS => {}
+                progress::ENDED => return Ok((norms, End::Limit)),
+                progress::TWICE => return Ok((norms, End::Twice)),
+                progress::NO_INVERSE => return Ok((norms, End::NoInverse)),
+                _ => return Ok((norms, End::NotFinite)),
+            }
+        }
+        Ok((norms, End::Count))
+    }
+
+    fn run_on_cpu(&mut self, a: &DeviceMatrix<T>, limits: &[f64], count: usize) -> Result<(Vec<Vec<f64>>, End)> {
+        let mut norms = vec![];
+        for _ in 0..count {
+            self.multiply(a)?;
+            let energies = self.gram(Of::Directions)?.part(self.rank, self.rank);
+            let Some(n) = energies.minus_inverse(pivots(T::DTYPE)) else { return Ok((norms, End::NoInverse)) };
             let factor = self.filled_up(&[&n]);
             let [v, scale] = [&self.v, &self.roots].map(|array| array.as_slice().on_cpu());
             let gram = cpu::residual(self.width as usize, self.q.as_slice_mut().on_cpu_mut(), v, &factor, scale);
-            return Ok(Some((n, self.small(gram).leading(rank))));
+            self.n = n;
+            let Some(factors) = Factors::of(&self.small(gram).part(self.rank, self.rank)) else {
+                return Ok((norms, End::NotFinite));
+            };
+            if factors.rank() > 0 && factors.least < TWICE {
+                return Ok((norms, End::Twice));
+            }
+            let steps = steps(&self.n.times(&self.c), |j| limits[j] >= 0.0);
+            self.direction(&factors.inverse, &factors.z.transposed(), &steps)?;
+            self.set_c(factors.z.times(&self.c))?;
+            let of_c: Vec<f64> = (0..limits.len()).map(|j| self.c.norm_of_column(j)).collect();
+            let is_end = of_c.iter().zip(limits).any(|(norm, limit)| norm <= limit);
+            norms.push(of_c);
+            if is_end {
+                return Ok((norms, End::Limit));
+            }
         }
+        Ok((norms, End::Count))
+    }
+
+    /// Queues iteration `i` of a run.
+    fn queue(&mut self, a: &DeviceMatrix<T>, i: usize) -> Result<()> {
+        self.multiply(a)?;
         self.launch_gram(Of::Directions)?;
         self.launch_sum()?;
-        let Self { device, rows, width, q, v, roots, factors, partials, sums, inverse, .. } = self;
-        let (factor, n) = (factors.writable(), inverse.writable());
-        let args = InvertArgs { size: rank as u32, width: *width, gram: sums.readable(), factor, inverse: n };
+        let Self { device, rows, width, q, v, roots, factors, partials, sums, inverse, state, .. } = self;
+        let args = InvertArgs {
+            width: *width,
+            state: state.readable(),
+            gram: sums.readable(),
+            factor: factors.writable(),
+            inverse: inverse.writable(),
+        };
         let entry = Key { operation: Operation::Invert(T::DTYPE) }.entry();
         // SAFETY: squares of this width, of which the first columns count; what is written is borrowed mutably.
         unsafe { launch(device, entry, 1, args) }?;
@@ -156,15 +266,45 @@ impl<T: Scalar> Blocks<T> {
             v: v.readable(),
             factor: factors.readable(),
             scale: roots.readable(),
+            state: state.readable(),
             q: q.writable(),
             partials: partials.writable(),
         };
         let entry = Key { operation: Operation::Residual(T::DTYPE) }.entry();
         // SAFETY: as in `launch_gram`; what is written is borrowed mutably.
         unsafe { launch(device, entry, grid_size(*rows), args) }?;
-        let gram = self.sum()?.leading(rank);
-        let n = self.small(self.inverse.to_vec()?).leading(rank);
-        Ok(n.values.iter().all(|value| !value.is_nan()).then_some((n, gram)))
+        self.launch_sum()?;
+        let Self { device, width, sums, inverse, factors, c_on_device, limits, state, log, .. } = self;
+        let row = *width as usize + 2;
+        let args = FactorArgs {
+            width: *width,
+            gram: sums.readable(),
+            inverse: inverse.readable(),
+            limits: limits.readable(),
+            factors: factors.writable(),
+            c: c_on_device.writable(),
+            state: state.writable(),
+            log: log.slice_mut(i * row..(i + 1) * row)?.into_writable().1,
+        };
+        let entry = Key { operation: Operation::Factor(T::DTYPE) }.entry();
+        // SAFETY: squares of this width; what is written is borrowed mutably.
+        unsafe { launch(device, entry, 1, args) }?;
+        self.launch_direction(false)
+    }
+
+    /// `V = A S`.
+    fn multiply(&mut self, a: &DeviceMatrix<T>) -> Result<()> {
+        let (s, v) = (self.s.matrix(self.layout)?, self.v.matrix_mut(self.layout)?);
+        a.spmm(T::from_f64(1.0), s, T::default(), v)
+    }
+
+    /// The state from which iterations go on, or `direction` is queued alone.
+    fn set_state(&mut self, moves: bool) -> Result<()> {
+        self.state.copy_from(&[progress::RUNS, self.rank as u32, u32::from(moves)])
+    }
+
+    fn is_on_cpu(&self) -> bool {
+        matches!(self.device.backend(), Backend::Cpu { .. })
     }
 
     /// `Q = Q R`, `S = M Q + S Z`, `X = X + S D`.
@@ -182,24 +322,31 @@ impl<T: Scalar> Blocks<T> {
     fn step(&mut self, factors: [&Small; 3], keeps_s: bool) -> Result<()> {
         let factors = self.filled_up(&factors);
         self.factors.copy_from(&factors)?;
-        let Self { device, rows, width, x, q, s, v, roots, factors: on_device, .. } = self;
-        let s = if keeps_s { v } else { s };
-        if let Backend::Cpu { .. } = device.backend() {
-            let tall = [q, s, x].map(|tall| tall.as_slice_mut().on_cpu_mut());
-            cpu::direction(*width as usize, tall, &factors, roots.as_slice().on_cpu());
-            return Ok(());
+        if !self.is_on_cpu() {
+            self.set_state(true)?;
+            return self.launch_direction(keeps_s);
         }
+        let Self { width, x, q, s, v, roots, .. } = self;
+        let tall = [q, if keeps_s { v } else { s }, x].map(|tall| tall.as_slice_mut().on_cpu_mut());
+        cpu::direction(*width as usize, tall, &factors, roots.as_slice().on_cpu());
+        Ok(())
+    }
+
+    fn launch_direction(&mut self, keeps_s: bool) -> Result<()> {
+        let Self { device, rows, width, x, q, s, v, roots, factors, state, .. } = self;
+        let s = if keeps_s { v } else { s };
         let args = DirectionArgs {
             rows: *rows,
             width: *width,
-            factors: on_device.readable(),
+            factors: factors.readable(),
             scale: roots.readable(),
+            state: state.readable(),
             q: q.writable(),
             s: s.writable(),
             x: x.writable(),
         };
         let entry = Key { operation: Operation::Direction(T::DTYPE) }.entry();
-        // SAFETY: as in `gram`; what is written is borrowed mutably.
+        // SAFETY: as in `launch_gram`; what is written is borrowed mutably.
         unsafe { launch(device, entry, grid_size(*rows), args) }
     }
 
@@ -222,18 +369,23 @@ impl<T: Scalar> Blocks<T> {
     /// The part for the true columns.
     fn small(&self, square: Vec<f64>) -> Small {
         let width = self.width as usize;
-        Small { rows: width, cols: width, values: square }.leading(self.columns())
+        Small { rows: width, cols: width, values: square }.part(self.columns, self.columns)
     }
 
     /// Matrices one after the other, filled up with zeros.
-    fn filled_up(&self, matrices: &[&Small]) -> Vec<T> {
+    fn filled_up<E: Scalar>(&self, matrices: &[&Small]) -> Vec<E> {
         let width = self.width as usize;
-        let mut values = vec![T::default(); matrices.len() * width * width];
+        let mut values = vec![E::default(); matrices.len() * width * width];
         for (matrix, square) in matrices.iter().zip(values.chunks_mut(width * width)) {
             for (i, row) in square.chunks_mut(width).enumerate().take(matrix.rows) {
-                (0..matrix.cols).for_each(|j| row[j] = T::from_f64(matrix.at(i, j)));
+                (0..matrix.cols).for_each(|j| row[j] = E::from_f64(matrix.at(i, j)));
             }
         }
         values
     }
+}
+
+/// `-N C` for the columns that take part.
+pub(super) fn steps(product: &Small, takes_part: impl Fn(usize) -> bool) -> Small {
+    Small::from_fn(product.rows, product.cols, |i, j| if takes_part(j) { -product.at(i, j) } else { 0.0 })
 }

@@ -1,9 +1,9 @@
 //! The solution of up to 32 systems at once.
 
-use kernels_gpu::cg_state::status;
+use kernels_gpu::{block_cg::TWICE, cg_state::status};
 
 use super::{
-    blocks::{Blocks, Of},
+    blocks::{AT_A_TIME, Blocks, End, Of, steps},
     small::{Factors, Small},
 };
 use crate::{
@@ -14,10 +14,6 @@ use crate::{
         course::{ACCEPTED, LEAST_NORM, NOT_FINITE_AT_FIRST, OVERFLOW, has_stalled},
     },
 };
-
-/// Columns whose squares of distances are less are made orthonormal twice (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015):
-/// once leaves errors of the precision over that.
-const TWICE: f64 = 1e-4;
 
 /// Systems with the same matrix, in the course of their solution.
 pub(super) struct Group<'s, 'a, T: Scalar> {
@@ -51,6 +47,11 @@ enum Phase {
 impl Column {
     fn is_active(&self) -> bool {
         self.phase == Phase::Active
+    }
+
+    /// The norm of its column of `C` that is small enough; less than 0 if it takes no part.
+    fn limit(&self) -> f64 {
+        if self.is_active() { self.target / self.ratio } else { -1.0 }
     }
 
     fn end(&mut self, reason: StopReason) {
@@ -158,26 +159,32 @@ impl<T: Scalar> Group<'_, '_, T> {
         }
         self.blocks.direction(&factors.inverse, &Small::zeros(0, 0), &Small::zeros(0, 0))?;
         // R = Q C for the residuals R.
-        let mut c = factors.z;
         for (j, column) in columns.iter_mut().enumerate() {
-            column.ratio = column.info.residual_norm / c.norm_of_column(j);
+            column.ratio = column.info.residual_norm / factors.z.norm_of_column(j);
         }
+        self.blocks.set_c(factors.z)?;
         loop {
             if *iterations >= self.limit {
                 return Ok(StopReason::MaxIterations);
             }
-            let Some((n, gram)) = self.blocks.project(self.a, c.rows)? else {
-                return Err(self.breakdown(c.rows, *iterations)?);
-            };
-            let factors = self.orthonormal(&gram, *iterations)?;
-            // X = X - S N C, where a column takes part.
-            let product = n.times(&c);
-            let step = |i, j: usize| if columns[j].is_active() { -product.at(i, j) } else { 0.0 };
-            let steps = Small::from_fn(product.rows, product.cols, step);
-            self.blocks.direction(&factors.inverse, &factors.z.transposed(), &steps)?;
-            c = factors.z.times(&c);
-            *iterations += 1;
-            self.count(columns, &c)?;
+            let limits: Vec<f64> = columns.iter().map(Column::limit).collect();
+            let count = if self.callback.is_some() { 1 } else { ahead(columns).min(self.limit - *iterations) };
+            let (mut norms, mut end) = self.blocks.run(self.a, &limits, count)?;
+            if end == End::Twice {
+                let is_active = |j: usize| columns[j].is_active();
+                norms.push(self.make_orthonormal_twice(is_active, *iterations + norms.len())?);
+                end = End::Limit;
+            }
+            let complete = norms.len();
+            for (i, norms) in norms.iter().enumerate() {
+                *iterations += 1;
+                self.count(columns, norms, i + 1 == complete && end == End::Limit)?;
+            }
+            match end {
+                End::NoInverse => return Err(self.breakdown(*iterations)?),
+                End::NotFinite => return Err(not_finite(*iterations)),
+                _ => {}
+            }
             let is_stopped = self.report(columns, *iterations);
             match () {
                 () if !columns.iter().any(Column::is_active) => return Ok(StopReason::Converged),
@@ -187,9 +194,22 @@ impl<T: Scalar> Group<'_, '_, T> {
         }
     }
 
+    /// The rest of an iteration whose `Q` needs it. Returns the norms of the columns of `C`.
+    fn make_orthonormal_twice(&mut self, is_active: impl Fn(usize) -> bool, done: usize) -> Result<Vec<f64>> {
+        let (c, n) = self.blocks.c_and_n()?;
+        let gram = self.blocks.gram(Of::Preconditioned)?.part(c.rows, c.rows);
+        let factors = self.orthonormal(&gram, done)?;
+        let steps = steps(&n.times(&c), is_active);
+        self.blocks.direction(&factors.inverse, &factors.z.transposed(), &steps)?;
+        let c = factors.z.times(&c);
+        let norms = (0..c.cols).map(|j| c.norm_of_column(j)).collect();
+        self.blocks.set_c(c)?;
+        Ok(norms)
+    }
+
     /// Why `S^T A S` has no inverse.
-    fn breakdown(&mut self, rank: usize, done: usize) -> Result<Error> {
-        let energies = self.blocks.gram(Of::Directions)?.leading(rank);
+    fn breakdown(&mut self, done: usize) -> Result<Error> {
+        let energies = self.blocks.gram(Of::Directions)?;
         Ok(match energies.values.iter().all(|value| value.is_finite()) {
             true => ending(status::INDEFINITE, done).expect_err("no way to end"),
             false => not_finite(done),
@@ -203,25 +223,25 @@ impl<T: Scalar> Group<'_, '_, T> {
             return Ok(first);
         }
         self.blocks.orthonormalize(&first.inverse)?;
-        let gram = self.blocks.gram(Of::Preconditioned)?.leading(first.rank());
+        let gram = self.blocks.gram(Of::Preconditioned)?.part(first.rank(), first.rank());
         let second = Factors::of(&gram).ok_or_else(|| not_finite(done))?;
         Ok(Factors { z: second.z.times(&first.z), ..second })
     }
 
-    /// Adds the norms of an iteration to the histories, and freezes the columns that have reached their targets.
-    fn count(&mut self, columns: &mut [Column], c: &Small) -> Result<()> {
-        let norm = |j: usize, column: &Column| column.ratio * c.norm_of_column(j);
-        let ends = |(j, column): (usize, &Column)| column.is_active() && norm(j, column) <= column.target;
+    /// Adds the norms of an iteration to the histories, and freezes the columns that have reached their targets. `norms` are those of the columns of `C`; `may_end` if one may have.
+    fn count(&mut self, columns: &mut [Column], norms: &[f64], may_end: bool) -> Result<()> {
+        let ends = |(column, &norm): (&Column, &f64)| column.is_active() && norm <= column.limit();
         // The small matrix knows norms with the preconditioner. Their ratio to those that decide changes slowly.
-        if self.has_preconditioner && c.rows > 0 && columns.iter().enumerate().any(ends) {
-            let squares = self.blocks.gram(Of::Residuals)?.leading(c.rows);
+        if may_end && self.has_preconditioner && columns.iter().zip(norms).any(ends) {
+            let (c, _) = self.blocks.c_and_n()?;
+            let squares = self.blocks.gram(Of::Residuals)?.part(c.rows, c.rows);
             for (j, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.is_active()) {
-                column.ratio = squares.square_of(c, j).max(0.0).sqrt() / c.norm_of_column(j);
+                column.ratio = squares.square_of(&c, j).max(0.0).sqrt() / norms[j];
             }
         }
-        for (j, column) in columns.iter_mut().enumerate().filter(|(_, column)| column.is_active()) {
+        for (column, &norm) in columns.iter_mut().zip(norms).filter(|(column, _)| column.is_active()) {
             // Of a residual of 0 there is no ratio.
-            let norm = if c.norm_of_column(j) == 0.0 { 0.0 } else { column.ratio * c.norm_of_column(j) };
+            let norm = if norm == 0.0 { 0.0 } else { column.ratio * norm };
             column.info.history.push(norm);
             if norm <= column.target {
                 column.phase = Phase::Frozen;
@@ -243,6 +263,19 @@ impl<T: Scalar> Group<'_, '_, T> {
         let farthest = progress.max_by(|a, b| excess(a).total_cmp(&excess(b)));
         farthest.is_some_and(|progress| callback(progress).is_break())
     }
+}
+
+/// How many iterations to queue before the host looks: half of those that the first column to end takes if all go on as the last one, because what is queued after the end of a column is for
+/// nothing.
+fn ahead(columns: &[Column]) -> usize {
+    let of_column = |column: &Column| {
+        let history = &column.info.history;
+        let newest = history[history.len() - 1];
+        let reduction = if history.len() > 1 { newest / history[history.len() - 2] } else { 0.25 };
+        0.5 * (column.target / newest).ln() / reduction.ln()
+    };
+    let fewest = columns.iter().filter(|column| column.is_active()).map(of_column).fold(f64::INFINITY, f64::min);
+    (fewest as usize).clamp(1, AT_A_TIME)
 }
 
 fn not_finite(done: usize) -> Error {

@@ -1,7 +1,6 @@
 //! The algebra of the small matrices, of up to 32 rows and columns, in `f64`.
 
-/// Pivots of a Gram matrix with a diagonal of ones that are less: of the columns up to there, the next is a sum, but for rounding.
-const DEPENDENT: f64 = 1e-12;
+use kernels_gpu::block_cg::DEPENDENT;
 
 /// A matrix, by rows.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +45,8 @@ impl Small {
     }
 
     /// The first rows and columns.
-    pub(super) fn leading(&self, size: usize) -> Self {
-        Self::from_fn(size, size, |i, j| self.at(i, j))
+    pub(super) fn part(&self, rows: usize, cols: usize) -> Self {
+        Self::from_fn(rows, cols, |i, j| self.at(i, j))
     }
 
     /// `x^T M x` for a column `x` of `other`.

@@ -1,11 +1,12 @@
 //! GMRES: the least residual over a Krylov space.
 
-mod cycle;
+mod cpu;
+mod least_squares;
 
 use std::mem;
 
-use self::cycle::{Cycle, SINGULAR};
-use super::system::{Batch, System, Tally};
+use self::least_squares::{LeastSquares, Outcome};
+use super::system::{Batch, NOT_FINITE, System, Tally};
 use crate::{
     DeviceScalar, DeviceVec, Reduction, Result, Scalar,
     solver::{
@@ -17,6 +18,9 @@ use crate::{
 
 /// Iterations that are queued before the host reads their numbers.
 const AT_A_TIME: usize = 8;
+
+const SINGULAR: &str =
+    "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
 
 /// GMRES with restarts (Saad & Schultz, 1986), preconditioned from the right, so that the residual is that of the system itself. Flexible
 /// GMRES (Saad, 1993) also stores the preconditioned basis, and allows a preconditioner that changes from iteration to iteration.
@@ -30,7 +34,8 @@ const AT_A_TIME: usize = 8;
 /// v[j], w[j + 1] = what is orthogonal to V of w[j], u  w[j + 1] divided by about its norm
 /// ```
 /// So an iteration is two launches besides the products, each of which reads `V` once. Since `A M w[j] = V h[j]` for the columns `h[j]` that follow, no linearity is used, and flexible
-/// GMRES is the same. The rotations that solve the small least squares problem are computed by the host, in `f64`, from the numbers of several iterations at a time.
+/// GMRES is the same. The small least squares problem is solved on the device too, in `f64`: the rotations in a launch for several iterations, of which the host reads the norms of their residuals,
+/// and the solution at the end of a cycle.
 pub(super) struct Gmres<'s, T: Scalar> {
     system: System<'s, T>,
     restart: usize,
@@ -38,15 +43,15 @@ pub(super) struct Gmres<'s, T: Scalar> {
     basis: Basis<T>,
     /// Flexible GMRES with a preconditioner: `restart` preconditioned vectors.
     preconditioned: Option<Basis<T>>,
-    /// For each of `restart` iterations, what [`Basis::extend`] takes and finds.
-    numbers: DeviceVec<f64>,
+    least_squares: LeastSquares,
+    /// The columns of the cycle that the host knows of.
+    columns: usize,
     /// What divides the next `w`: the norm of `A M v[0]` times that of the last `w`, so that the norms of `w` neither grow nor shrink from vector to vector.
     scale: DeviceScalar<T>,
     r: DeviceVec<T>,
     u: DeviceVec<T>,
     z: DeviceVec<T>,
     norm: DeviceScalar<T>,
-    cycle: Cycle,
     /// One for each [`AT_A_TIME`] vectors of a cycle.
     batches: Vec<Batch>,
     tally: Tally,
@@ -63,13 +68,13 @@ impl<'s, T: Scalar> Gmres<'s, T> {
             restart,
             basis: Basis::zeros(device, n, restart + 1)?,
             preconditioned: stored.then(|| Basis::zeros(device, n, restart)).transpose()?,
-            numbers: device.zeros(restart.saturating_mul(row(restart)))?,
+            least_squares: LeastSquares::new(device, restart)?,
+            columns: 0,
             scale: system.scalar()?,
             r: system.vector()?,
             u: system.vector()?,
             z: system.vector()?,
             norm: system.scalar()?,
-            cycle: Cycle::default(),
             batches: (0..restart.div_ceil(AT_A_TIME)).map(|_| system.batch()).collect(),
             tally: Tally::default(),
             system,
@@ -78,22 +83,25 @@ impl<'s, T: Scalar> Gmres<'s, T> {
 
     /// Begins a cycle at the residual `r` with its norm.
     fn first_vector(&mut self, norm: f64) -> Result<()> {
-        self.cycle = Cycle::new(norm);
+        self.columns = 0;
+        self.least_squares.begin(norm)?;
         self.basis.vector_mut(0)?.axpby(self.norm.recip(), &self.r, T::default())
     }
 
     /// Queues `count` basis vectors after vector `known`.
     fn queue(&mut self, known: usize, count: usize, is_whole: bool) -> Result<()> {
         let mut batch = mem::take(&mut self.batches[known / AT_A_TIME]);
-        let queued =
-            batch.queue(&self.u.device().clone(), is_whole, || (known..known + count).try_for_each(|j| self.extend(j)));
+        let queued = batch.queue(&self.u.device().clone(), is_whole, || {
+            (known..known + count).try_for_each(|j| self.extend(j))?;
+            self.least_squares.add::<T>(known, count)
+        });
         self.batches[known / AT_A_TIME] = batch;
         queued
     }
 
     /// Queues the basis vector after vector `j`, and the numbers of column `j`.
     fn extend(&mut self, j: usize) -> Result<()> {
-        let Self { system, basis, preconditioned, numbers, scale, u, z, .. } = self;
+        let Self { system, basis, preconditioned, least_squares, scale, u, z, .. } = self;
         let newest = basis.vector(j)?;
         match (system.m, preconditioned) {
             (None, _) => system.a.apply(newest, (&mut *u).into())?,
@@ -109,23 +117,22 @@ impl<'s, T: Scalar> Gmres<'s, T> {
         if j == 0 {
             u.reduce_into(Reduction::Norm2, scale)?;
         }
-        let (first, sums) = (j * row(self.restart), 2 * (j + 1));
-        basis.dots(j + 1, u, numbers.slice_mut(first..first + sums)?)?;
-        basis.extend(j + 1, u, numbers.slice_mut(first..first + sums + 2)?, scale)
+        let sums = 2 * (j + 1);
+        basis.dots(j + 1, u, least_squares.numbers(j, sums)?)?;
+        basis.extend(j + 1, u, least_squares.numbers(j, sums + 2)?, scale)
     }
 
-    /// Reads the numbers of `count` columns after the known ones. Returns how the method ends with them, if it does.
+    /// Reads what the `count` columns after the known ones are worth. Returns how the method ends with them, if it does.
     fn look(&mut self, count: usize, done: usize) -> Result<Option<Result<StopReason>>> {
-        let (rows, known) = (row(self.restart), self.cycle.len());
-        let numbers = self.numbers.slice(known * rows..(known + count) * rows)?.to_vec()?;
-        for (i, numbers) in numbers.chunks(rows).enumerate() {
-            let iteration = done + i + 1;
-            let norm = match self.cycle.push(&numbers[..2 * (known + i) + 4]) {
-                Ok(norm) => norm,
-                Err(problem) => return Ok(Some(Err(breakdown(iteration, problem)))),
-            };
+        let results = self.least_squares.results(self.columns, count)?;
+        for (iteration, (norm, outcome)) in (done + 1..).zip(results) {
+            match outcome {
+                Outcome::Dependent => return Ok(Some(Err(breakdown(iteration, SINGULAR)))),
+                Outcome::NotFinite => return Ok(Some(Err(breakdown(iteration, NOT_FINITE)))),
+                Outcome::Found | Outcome::Invariant => self.columns += 1,
+            }
             let end = self.tally.count(norm, iteration);
-            if !matches!(end, Some(Ok(StopReason::Converged))) && self.cycle.is_invariant::<T>() {
+            if !matches!(end, Some(Ok(StopReason::Converged))) && outcome == Outcome::Invariant {
                 return Ok(Some(Err(breakdown(iteration, SINGULAR))));
             }
             if end.is_some() {
@@ -138,20 +145,14 @@ impl<'s, T: Scalar> Gmres<'s, T> {
     /// Adds the best vector of the space to `x`, and ends the cycle.
     fn update(&mut self) -> Result<()> {
         let Self { system, basis, preconditioned, u, z, .. } = self;
-        let cycle = mem::take(&mut self.cycle);
-        let along_directions = cycle.solution();
-        if along_directions.is_empty() {
+        let columns = mem::take(&mut self.columns);
+        if columns == 0 {
             return Ok(());
         }
-        let device = u.device().clone();
-        let upload = |lengths: &[f64]| {
-            let lengths: Vec<T> = lengths.iter().map(|&length| T::from_f64(length)).collect();
-            device.upload_vec(&lengths)
-        };
+        let lengths = self.least_squares.solve(columns, preconditioned.is_none())?;
         if let Some(preconditioned) = preconditioned {
-            return preconditioned.combine(&upload(&along_directions)?, system.x);
+            return preconditioned.combine(&lengths, system.x);
         }
-        let lengths = upload(&cycle.along_basis(&along_directions))?;
         let Some(m) = system.m else {
             return basis.combine(&lengths, system.x);
         };
@@ -160,11 +161,6 @@ impl<'s, T: Scalar> Gmres<'s, T> {
         m.apply((&*u).into(), (&mut *z).into())?;
         system.x.axpy(T::from_f64(1.0), &*z)
     }
-}
-
-/// The numbers of an iteration, at most.
-fn row(restart: usize) -> usize {
-    restart.saturating_mul(2).saturating_add(2)
 }
 
 impl<T: Scalar> Method for Gmres<'_, T> {
@@ -187,12 +183,12 @@ impl<T: Scalar> Method for Gmres<'_, T> {
     }
 
     fn advance(&mut self, done: usize) -> Result<()> {
-        if self.cycle.len() == self.restart {
+        if self.columns == self.restart {
             self.update()?;
             let norm = self.system.residual(&mut self.r, &mut self.norm)?;
             self.first_vector(norm)?;
         }
-        let known = self.cycle.len();
+        let known = self.columns;
         let batch = AT_A_TIME.min(self.restart - known);
         let count = batch.min(self.tally.round.limit - done);
         self.queue(known, count, count == batch)?;

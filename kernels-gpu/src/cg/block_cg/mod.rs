@@ -6,11 +6,13 @@
 //! residual    Q = Q + V N,  sums of G = Q^T W Q of each block
 //! sum         G, of what the blocks have stored
 //! invert      N = -G^-1; NaN if G is not positive definite
-//! direction   Q = Q R,  S = W Q + S Z,  X = X + S D          with the new Q and the old S
+//! factor      Q = (Q R) Z of Q^T W Q = G, where the columns of Q R are orthonormal; C = Z C; D = -N C with the old C
+//! direction   Q = Q R,  S = W Q + S Z^T,  X = X + S D        with the new Q and the old S
 //! ```
 //! All matrices lie by rows without gaps, and have 8, 16 or 32 columns and [`padded`] rows; where there are fewer, the others hold zeros. The weights `W` of the rows are given by their roots, and multiply both factors of a Gram matrix, so that it is as positive as rounding allows. Its
 //! sums are in `f64` whatever the elements are. The order of all sums depends on the sizes alone. `invert` sweeps the matrix with its diagonal scaled to ones
-//! (Goodnight, "A tutorial on the SWEEP operator", 1979), and leaves out columns that depend on those before.
+//! (Goodnight, "A tutorial on the SWEEP operator", 1979), and leaves out columns that depend on those before. `factor` is Cholesky's method with pivots (Higham, "Accuracy and Stability
+//! of Numerical Algorithms", 2002, section 10.3). Where an iteration cannot go on like that, it says so in `state`, and the kernels that follow change nothing of `Q`, `S` and `X`.
 //!
 //! # When to use it
 //! Up to 32 columns, any number of rows.
@@ -39,6 +41,7 @@
 //!    [`sum_grid_size`], that of `invert` one.
 //! 3. `width` is 8, 16 or 32, and `rows` is [`padded`].
 
+mod factor;
 mod gram;
 mod invert;
 mod product;
@@ -47,12 +50,14 @@ mod sums;
 mod update;
 
 pub use self::{
+    factor::{DEPENDENT, FACTOR_BLOCK_SIZE, TWICE, progress},
     gram::{SUM_BLOCK_SIZE, sum_grid_size},
     invert::{INVERT_BLOCK_SIZE, pivots},
     rows::{BLOCK_SIZE, MAX_BLOCKS, MAX_COLUMNS, grid_size, padded, width},
 };
 
 use self::{
+    factor::factor,
     gram::{gram, sum},
     invert::invert,
     update::{direction, residual},
@@ -92,6 +97,8 @@ args! {
         read scale: T [rows as usize],
         /// What is updated.
         write q: T [rows as usize * width as usize],
+        /// As `factor` leaves it: nothing is done unless the first element is [`RUNS`](progress::RUNS).
+        read state: u32 [3],
         /// The sums of each block.
         write partials: f64 [(grid_size(rows) * width * width) as usize],
     }
@@ -104,10 +111,12 @@ args! {
         value rows: u32,
         /// Columns, and rows and columns of the small matrices.
         value width: u32,
-        /// The small matrices `R`, `Z` and `D` one after the other, by rows.
+        /// The small matrices `R`, `Z^T` and `D` one after the other, by rows.
         read factors: T [(3 * width * width) as usize],
         /// The root of each row's weight.
         read scale: T [rows as usize],
+        /// As `factor` leaves it: nothing is done unless the last element is 1.
+        read state: u32 [3],
         /// What is multiplied by `R`.
         write q: T [rows as usize * width as usize],
         /// The directions.
@@ -134,16 +143,38 @@ args! {
 args! {
     /// The arguments of `invert`.
     pub struct InvertArgs<T> {
-        /// Rows and columns that are inverted.
-        value size: u32,
-        /// Rows and columns; the result has zeros beyond `size`.
+        /// Rows and columns.
         value width: u32,
+        /// As `factor` leaves it: the second element is the number of rows and columns that are inverted; the result has zeros beyond.
+        read state: u32 [3],
         /// The matrix, by rows.
         read gram: f64 [(width * width) as usize],
         /// The result, rounded.
         write factor: T [(width * width) as usize],
         /// The result.
         write inverse: f64 [(width * width) as usize],
+    }
+}
+
+args! {
+    /// The arguments of `factor`.
+    pub struct FactorArgs<T> {
+        /// Rows and columns.
+        value width: u32,
+        /// `Q^T W Q`, by rows.
+        read gram: f64 [(width * width) as usize],
+        /// `N`, by rows.
+        read inverse: f64 [(width * width) as usize],
+        /// For each column of `C` the norm up to which the iterations go on, or less than 0 for one that takes no part.
+        read limits: f64 [width as usize],
+        /// Becomes `R`, `Z^T` and `D`, one after the other, by rows.
+        write factors: T [(3 * width * width) as usize],
+        /// The matrix by which `Q` is to be multiplied for the residuals; becomes the one after this iteration.
+        write c: f64 [(width * width) as usize],
+        /// [`progress`], the number of columns of `Q`, and whether `direction` is to follow: 0 or 1.
+        write state: u32 [3],
+        /// Becomes the norms of the columns of `C`, [`progress`], or -1 where nothing has been done, and the number of columns of `Q`.
+        write log: f64 [width as usize + 2],
     }
 }
 
@@ -160,6 +191,8 @@ pub enum Operation {
     Sum,
     /// With [`InvertArgs`].
     Invert(DType),
+    /// With [`FactorArgs`].
+    Factor(DType),
 }
 
 family! {
@@ -178,5 +211,7 @@ family! {
     block_cg_direction_f64(Operation::Direction(DType::F64)): DirectionArgs<f64> => direction::<f64, 2>;
     block_cg_invert_f32(Operation::Invert(DType::F32)): InvertArgs<f32>, blocks of INVERT_BLOCK_SIZE => invert::<f32>;
     block_cg_invert_f64(Operation::Invert(DType::F64)): InvertArgs<f64>, blocks of INVERT_BLOCK_SIZE => invert::<f64>;
+    block_cg_factor_f32(Operation::Factor(DType::F32)): FactorArgs<f32>, blocks of FACTOR_BLOCK_SIZE => factor::<f32>;
+    block_cg_factor_f64(Operation::Factor(DType::F64)): FactorArgs<f64>, blocks of FACTOR_BLOCK_SIZE => factor::<f64>;
     block_cg_sum(Operation::Sum): SumArgs, blocks of SUM_BLOCK_SIZE => sum;
 }

@@ -1,9 +1,10 @@
 //! Tall matrices times small ones.
 
-use cuda_std::{shared::Shared, shared_array, thread};
+use cuda_std::{mem, shared::Shared, shared_array, thread};
 
 use super::{
     DirectionArgs, ResidualArgs,
+    factor::progress,
     product::{Product, load_small},
     rows::{MAX_COLUMNS, WARPS, bounds, load, scales, store, warp_index, warp_of_grid},
     sums::{EXCHANGE, Gram},
@@ -18,6 +19,10 @@ pub(super) const SMALL: u32 = MAX_COLUMNS * MAX_COLUMNS;
 #[inline(always)]
 pub(super) unsafe fn residual<T: Product, const R: usize>(args: ResidualArgs<T>) {
     bounds();
+    // SAFETY: the rules of this family.
+    if unsafe { mem::load_readonly(args.state) } != progress::RUNS {
+        return;
+    }
     let small = shared_array![T; SMALL as usize];
     let exchange = shared_array![f64; (WARPS * EXCHANGE) as usize].offset(warp_index() * EXCHANGE);
     let of_block = shared_array![f64; SMALL as usize];
@@ -67,6 +72,10 @@ unsafe fn residual_of<T: Product, const R: usize, const C: u32, const G: u32>(
 #[inline(always)]
 pub(super) unsafe fn direction<T: Product, const R: usize>(args: DirectionArgs<T>) {
     bounds();
+    // SAFETY: the rules of this family.
+    if unsafe { mem::load_readonly(args.state.add(2)) } == 0 {
+        return;
+    }
     let small = shared_array![T; 3 * SMALL as usize];
     // SAFETY: the rules of this family.
     unsafe {

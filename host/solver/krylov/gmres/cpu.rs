@@ -1,14 +1,10 @@
-//! The small least squares problem of GMRES.
+//! The least squares problem on the CPU: see the kernel family `gmres`.
 
-use crate::{Scalar, scalar::precision, solver::krylov::system::NOT_FINITE};
+use super::least_squares::Outcome;
 
-pub(super) const SINGULAR: &str =
-    "the Krylov space ends before the residual is small: the matrix or the preconditioner is singular";
-
-/// The least squares problem of a cycle, `min |right - H y|`, solved column by column by Givens rotations. It knows of the basis what [`Basis`](crate::vector::Basis) finds:
-/// with `w[j]` for vector `j` while it is orthogonal to those before but for rounding, `A M w[j] = V h[j]` and `w[j] = V r[j]`.
+/// The columns of a cycle.
 #[derive(Default)]
-pub(super) struct Cycle {
+pub(super) struct Columns {
     /// The columns of `R`.
     vectors: Vec<Vec<f64>>,
     /// The columns of `H` after the rotations.
@@ -19,23 +15,30 @@ pub(super) struct Cycle {
     rotations: Vec<(f64, f64)>,
     /// The element of the rotated right-hand side that each rotation meets, and that after the last one.
     right: Vec<f64>,
+    /// See [`LeastSquares::results`](super::least_squares::LeastSquares::results).
+    pub(super) results: Vec<(f64, Outcome)>,
 }
 
-impl Cycle {
+impl Columns {
     /// One that begins at a residual of this norm.
     pub(super) fn new(norm: f64) -> Self {
         Self { right: vec![norm], ..Self::default() }
     }
 
-    /// How many columns there are.
-    pub(super) fn len(&self) -> usize {
-        self.columns.len()
+    /// Adds columns, as long as they are of use: see [`LeastSquares::add`](super::least_squares::LeastSquares::add).
+    pub(super) fn add<'n>(&mut self, numbers: impl Iterator<Item = &'n [f64]>, precision: f64) {
+        for numbers in numbers {
+            let result = self.push(numbers, precision);
+            self.results.push(result);
+            if matches!(result.1, Outcome::Dependent | Outcome::NotFinite) {
+                break;
+            }
+        }
     }
 
-    /// Adds column `j`, and corrects the one before, by the dot products of vectors 0 to `j` with `w[j]` and with `A M w[j]`, the divisor of `w[j + 1]` and its norm.
-    /// Returns the norm of the residual, or why the column is of no use.
-    pub(super) fn push(&mut self, numbers: &[f64]) -> Result<f64, &'static str> {
-        let j = self.len();
+    /// Adds a column, and corrects the one before.
+    fn push(&mut self, numbers: &[f64], precision: f64) -> (f64, Outcome) {
+        let j = self.columns.len();
         let (sums, next) = numbers.split_at(2 * (j + 1));
         let (s, t) = sums.split_at(j + 1);
         let products = |x: &[f64]| -> f64 { s[..j].iter().zip(x).map(|(s, x)| s * x).sum() };
@@ -43,10 +46,11 @@ impl Cycle {
         let alpha = square.sqrt();
         let column = [&t[..j], &[(t[j] - products(t)) / alpha, next[0] * next[1]]].concat();
         if square <= 0.0 {
-            return Err(SINGULAR);
+            return (0.0, Outcome::Dependent);
         }
-        if !norm(&column).is_finite() {
-            return Err(NOT_FINITE);
+        let size: f64 = column.iter().map(|number| number.abs()).sum();
+        if !size.is_finite() || !alpha.is_finite() {
+            return (0.0, Outcome::NotFinite);
         }
         let r = [&s[..j], &[alpha]].concat();
         match self.columns.pop() {
@@ -61,13 +65,14 @@ impl Cycle {
             }
         }
         self.vectors.push(r);
+        let is_invariant = column[j + 1] <= precision * size;
         self.newest = (column.clone(), next[0]);
         self.rotate(column);
-        Ok(self.right[j + 1].abs())
+        (self.right[j + 1].abs(), if is_invariant { Outcome::Invariant } else { Outcome::Found })
     }
 
     fn rotate(&mut self, mut column: Vec<f64>) {
-        let j = self.len();
+        let j = self.columns.len();
         for (i, &(cosine, sine)) in self.rotations.iter().enumerate() {
             let (upper, lower) = (column[i], column[i + 1]);
             (column[i], column[i + 1]) = (cosine * upper + sine * lower, cosine * lower - sine * upper);
@@ -82,17 +87,11 @@ impl Cycle {
         self.right.push(-sine * self.right[j]);
     }
 
-    /// Whether the newest vector lies in the space of the others, to rounding.
-    pub(super) fn is_invariant<T: Scalar>(&self) -> bool {
-        let column = &self.newest.0;
-        column.last().is_some_and(|last| *last <= precision::<T>() * norm(column))
-    }
-
-    /// The `y` of the least residual: the lengths of the steps along `M w`. Directions that the matrix maps to nothing get 0.
-    pub(super) fn solution(&self) -> Vec<f64> {
-        let mut y: Vec<f64> =
-            self.rotations.iter().zip(&self.right).map(|((cosine, _), right)| cosine * right).collect();
-        for (j, column) in self.columns.iter().enumerate().rev() {
+    /// The `y` of the least residual with so many columns: the lengths of the steps along `M w`. Directions that the matrix maps to nothing get 0.
+    pub(super) fn solution(&self, columns: usize) -> Vec<f64> {
+        let rotated = self.rotations[..columns].iter().zip(&self.right);
+        let mut y: Vec<f64> = rotated.map(|((cosine, _), right)| cosine * right).collect();
+        for (j, column) in self.columns[..columns].iter().enumerate().rev() {
             y[j] = if column[j] == 0.0 { 0.0 } else { y[j] / column[j] };
             let length = y[j];
             y.iter_mut().zip(&column[..j]).for_each(|(y, entry)| *y -= length * entry);
@@ -108,8 +107,4 @@ impl Cycle {
         }
         lengths
     }
-}
-
-fn norm(column: &[f64]) -> f64 {
-    column.iter().fold(0.0, |norm: f64, number| norm.hypot(*number))
 }
