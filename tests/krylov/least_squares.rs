@@ -22,14 +22,14 @@ struct Numbers {
     norm: f64,
 }
 
-/// Those of basis vectors that are nearly orthonormal, and of a matrix whose columns are far from dependent.
+/// Those of basis vectors that are nearly orthonormal, and of a matrix with about 1 on and below its diagonal, so that all elements of a solution count.
 fn numbers(random: &mut Random, columns: usize) -> Vec<Numbers> {
     let mut small = |size: f64| size * (random.next_unit() - 0.5);
     let of_column = |j: usize| {
-        let (mut s, mut t): (Vec<f64>, Vec<f64>) = (0..=j).map(|_| (small(0.1), small(0.2))).unzip();
+        let (mut s, mut t): (Vec<f64>, Vec<f64>) = (0..=j).map(|_| (small(0.02), small(0.05))).unzip();
         s[j] = 1.0 + small(0.2);
-        t[j] += 2.0;
-        Numbers { s, t, divisor: 0.5 + small(0.2), norm: 1.0 + small(0.2) }
+        t[j] += 1.0;
+        Numbers { s, t, divisor: 1.0 + small(0.02), norm: 1.0 + small(0.2) }
     };
     (0..columns).map(of_column).collect()
 }
@@ -168,7 +168,7 @@ pub(crate) fn solutions<T: Scalar>(device: &Device) {
         for (added, &(found, outcome)) in results[..columns].iter().enumerate().skip(known) {
             let (h, _, alpha) = problem(&numbers, added + 1);
             let (_, rest) = solution(&h, first_norm * alpha);
-            assert!((found - rest).abs() <= 1e-13 * first_norm, "column {added}: {found} for {rest}");
+            assert!((found - rest).abs() <= 1e-12 * first_norm, "column {added}: {found} for {rest}");
             assert_eq!(outcome, outcome::FOUND, "column {added}");
         }
         let (h, r, alpha) = problem(&numbers, columns);
@@ -180,7 +180,7 @@ pub(crate) fn solutions<T: Scalar>(device: &Device) {
         for (along, expected) in [(false, y), (true, along_basis)] {
             let found = on_device.solve::<T>(columns, along);
             for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                let bound = 1e-13 * first_norm + epsilon::<T>() * expected.abs();
+                let bound = 1e-11 * first_norm + epsilon::<T>() * expected.abs();
                 assert!((found - expected).abs() <= bound, "{i} of {columns}: {found} for {expected}");
             }
         }
