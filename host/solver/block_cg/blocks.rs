@@ -35,10 +35,10 @@ pub(super) struct Blocks<T> {
     factors: DeviceVec<T>,
     partials: DeviceVec<f64>,
     sums: DeviceVec<f64>,
-    /// `N`, as of the CPU in `n`.
+    /// `N`; on the CPU it is in `n`.
     inverse: DeviceVec<f64>,
     n: Small,
-    /// `C`: the residuals are `Q C`. On the CPU it is always that of `Q`, and else where [`set_c`](Self::set_c) and [`c`](Self::c) leave it.
+    /// `C`: the residuals are `Q C`. On the CPU it is always that of `Q`, on other devices what [`set_c`](Self::set_c) or [`c_and_n`](Self::c_and_n) last left.
     c: Small,
     /// The rows of `C`.
     rank: usize,
@@ -61,7 +61,7 @@ pub(super) enum End {
     Limit,
     /// Within one: the columns of `Q` have to be made orthonormal twice.
     Twice,
-    /// Within one: `S^T A S` is not positive definite. `Q` is lost.
+    /// Within one: `S^T A S` is not positive definite, or not finite. `Q` is lost.
     NoInverse,
     /// Within one: `Q^T M Q` is not finite.
     NotFinite,

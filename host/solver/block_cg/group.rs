@@ -243,7 +243,8 @@ impl<T: Scalar> Group<'_, '_, T> {
             // Of a residual of 0 there is no ratio.
             let norm = if norm == 0.0 { 0.0 } else { column.ratio * norm };
             column.info.history.push(norm);
-            if norm <= column.target {
+            // A column that only rounding puts below its target here still moves on the device.
+            if may_end && norm <= column.target {
                 column.phase = Phase::Frozen;
             }
         }
@@ -265,8 +266,8 @@ impl<T: Scalar> Group<'_, '_, T> {
     }
 }
 
-/// How many iterations to queue before the host looks: half of those that the first column to end takes if all go on as the last one, because what is queued after the end of a column is for
-/// nothing.
+/// How many iterations to queue before the host looks: half of those that the next column to finish needs at the rate of the last one, because what is queued beyond its end is
+/// wasted.
 fn ahead(columns: &[Column]) -> usize {
     let of_column = |column: &Column| {
         let history = &column.info.history;

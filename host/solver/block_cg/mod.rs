@@ -44,7 +44,7 @@ use crate::{
 ///
 /// Up to 32 columns are solved at once, more in groups of 32. An iteration is one product with the matrix ([`DeviceMatrix::spmm`]) and 13 passes over
 /// `n * k` elements in all: 2 of that product, 2 for `S^T A S`, 3 for the residuals with their Gram matrix, 6 for new directions and solutions; and
-/// `6 * n * k^2` multiplications. The small matrices are computed on the device too. The host queues up to 8 iterations at a time, fewer shortly before a column ends, and one with a callback. Sums have a fixed order, and those of `f32` are in `f64`: the same input on the
+/// `6 * n * k^2` multiplications. The small matrices are computed on the device too, except at the start and in a few iterations. The host queues up to 8 iterations at a time, fewer shortly before a column ends, and only one at a time if there is a callback. Sums have a fixed order, and those of `f32` are in `f64`: the same input on the
 /// same device gives the same bits.
 ///
 /// On the CPU, matrices with few entries per row are solved faster column by column with [`Cg`](crate::Cg).

@@ -116,7 +116,7 @@ pub enum SolverMethod {
     /// iteration takes
     /// time in proportion to the iterations since the restart. Classical Gram-Schmidt, twice, keeps the basis orthogonal to rounding.
     Gmres {
-        /// The number of iterations between restarts, at least 1; `restart + 4` vectors.
+        /// The number of iterations between restarts, at least 1; `restart + 4` vectors, and `4 * restart^2` numbers in `f64`.
         restart: usize,
     },
     /// LSMR (Fong & Saunders, 2011): the least `norm(b - A x)` for any matrix, also one that is not square or whose columns depend on each
@@ -131,7 +131,7 @@ pub enum SolverMethod {
     Lsmr,
     /// Flexible GMRES (Saad, 1993): GMRES with a preconditioner that may change from iteration to iteration.
     FlexibleGmres {
-        /// The number of iterations between restarts, at least 1; `2 * restart + 4` vectors.
+        /// The number of iterations between restarts, at least 1; `2 * restart + 4` vectors, and `4 * restart^2` numbers in `f64`.
         restart: usize,
     },
 }

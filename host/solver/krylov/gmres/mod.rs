@@ -34,8 +34,8 @@ const SINGULAR: &str =
 /// v[j], w[j + 1] = what is orthogonal to V of w[j], u  w[j + 1] divided by about its norm
 /// ```
 /// So an iteration is two launches besides the products, each of which reads `V` once. Since `A M w[j] = V h[j]` for the columns `h[j]` that follow, no linearity is used, and flexible
-/// GMRES is the same. The small least squares problem is solved on the device too, in `f64`: the rotations in a launch for several iterations, of which the host reads the norms of their residuals,
-/// and the solution at the end of a cycle.
+/// GMRES is the same. The small least squares problem is solved on the device too, in `f64`: one launch applies the rotations of several iterations, whose residual norms the host then reads; another solves at the
+/// end of a cycle.
 pub(super) struct Gmres<'s, T: Scalar> {
     system: System<'s, T>,
     restart: usize,
