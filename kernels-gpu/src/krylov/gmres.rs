@@ -16,13 +16,13 @@
 //! `rotate` adds columns, and stores the norm of the residual with each. `solve` computes `y`, and `R y`, the lengths along the vectors of the basis.
 //!
 //! # Threads
-//! One block. In `rotate` a warp each adds up the products of a vector; then the first warp adds the columns one after the other. All its lanes apply each rotation
-//! to two columns, the corrected one and the new one, side by side; the numbers that a rotation needs were loaded a lane each, and come by shuffles, so that
-//! no step waits for memory. In `solve` only the first warp works, with an unknown a lane of each 32, which are solved for from the last to the first,
-//! and then taken from the right-hand sides of those before.
+//! One block. In `rotate` each warp adds up the products of one vector; then the first warp adds the columns one after the other. All its lanes apply each rotation
+//! to two columns, the corrected one and the new one, side by side; each lane has loaded the numbers of one rotation, and hands them on by shuffles, so that
+//! no step waits for memory. In `solve` only the first warp works. Each lane has one unknown of a block of 32; the blocks are solved from the last to the first,
+//! and each is then taken from the right-hand sides before it.
 //!
 //! # Bytes moved
-//! `48 * j` for column `j`, and `8 * n^2` for the solution with `n` columns: of no account beside the vectors.
+//! About `90 * j` for column `j`, and `8 * n^2` for the solution with `n` columns: negligible compared with the vectors.
 //!
 //! # Safety
 //! Every entry:
@@ -148,7 +148,7 @@ struct Rotation {
 }
 
 impl Rotation {
-    /// That which turns a vector into `(length, 0)`, and the length. One of zeros, or of numbers below the normal range, becomes zeros, and leaves the residual as it is.
+    /// That which turns a vector into `(length, 0)`, and the length. If both numbers are 0 or subnormal, the length is 0, and the sine of 1 leaves the residual as it is.
     #[inline(always)]
     fn of(upper: f64, lower: f64) -> (Self, f64) {
         let most = larger(magnitude(upper), magnitude(lower));
@@ -304,7 +304,7 @@ unsafe fn add_column(args: RotateArgs, found: Found, place: u32, j: u32) -> bool
             return false;
         }
 
-        // The corrected column before ends with what stood for this vector. What all lanes load, lane 0 overwrites below.
+        // The last element of the column before is replaced, now that this vector is known. What all lanes load, lane 0 overwrites below.
         let before = mem::load(newest.add(restart).cast_const());
         let (mut of_before, mut upper, mut rhs) = (0.0, diagonal, alpha);
         if n > 0 {
@@ -318,7 +318,7 @@ unsafe fn add_column(args: RotateArgs, found: Found, place: u32, j: u32) -> bool
         while first + 1 < n {
             let i = first + lane;
             let is_in = i + 1 < n;
-            // That of other lanes leaves what comes.
+            // Lanes without a rotation pass on what comes.
             let (mut rotation, mut next_of_before, mut next) = (Rotation { cosine: 0.0, sine: -1.0 }, 0.0, 0.0);
             if is_in {
                 rotation.cosine = mem::load(rotations.add(2 * i).cast_const());

@@ -8,11 +8,11 @@ use crate::{Scalar, lanes::Group};
 /// Threads of `factor`, one for each element; a warp has a row.
 pub const FACTOR_BLOCK_SIZE: u32 = MAX_COLUMNS * MAX_COLUMNS;
 
-/// Pivots of a Gram matrix with a diagonal of ones that are less: of the columns up to there, the next is a sum, but for rounding.
+/// A pivot of a Gram matrix with ones on its diagonal that is at most this: but for rounding, the column is a sum of those with earlier pivots.
 pub const DEPENDENT: f64 = 1e-12;
 
-/// Columns whose squares of distances are less are made orthonormal twice (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015):
-/// once leaves errors of the precision over that.
+/// If the least pivot is below this, the columns are made orthonormal twice (Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm", 2015):
+/// once leaves errors of about the precision divided by the pivot.
 pub const TWICE: f64 = 1e-4;
 
 /// How the iterations go on: [`FactorArgs::state`] begins with one of these.
@@ -23,7 +23,7 @@ pub mod progress {
     pub const ENDED: u32 = 1;
     /// This iteration lacks `factor` and `direction`: the columns of `Q` have to be made orthonormal twice.
     pub const TWICE: u32 = 2;
-    /// `S^T A S` is not positive definite.
+    /// `S^T A S` is not positive definite, or not finite.
     pub const NO_INVERSE: u32 = 3;
     /// `Q^T W Q` is not finite.
     pub const NOT_FINITE: u32 = 4;
@@ -164,8 +164,8 @@ unsafe fn factor_of<T: Scalar>(args: FactorArgs<T>, room: Room, size: u32) -> u3
             least = if square < least { square } else { least };
             others &= !(1 << pivots.load(rank));
             if others >> i & 1 == 1 && others >> j & 1 == 1 {
-                let (above, beside) = (rows.load(at(rank, j)), rows.load(at(rank, i)));
-                left.store(at(i, j), GpuFloat::mul_add(-beside, above, left.load(at(i, j))));
+                let (factor_j, factor_i) = (rows.load(at(rank, j)), rows.load(at(rank, i)));
+                left.store(at(i, j), GpuFloat::mul_add(-factor_i, factor_j, left.load(at(i, j))));
             }
             thread::sync_threads();
             rank += 1;
@@ -174,7 +174,7 @@ unsafe fn factor_of<T: Scalar>(args: FactorArgs<T>, room: Room, size: u32) -> u3
             return progress::TWICE;
         }
 
-        // The inverse of the columns of the pivots, a row after the other from the last one up.
+        // The inverse of the columns of the pivots, row by row, from the last to the first.
         let (mut known, mut row) = (0.0, rank);
         while row > 0 {
             row -= 1;

@@ -26,7 +26,7 @@
 //! ```
 //! with `g = lane / 4` and `t = lane % 4`. Products of `f64` and all Gram matrices are computed by the tensor cores, of which an element is a chain of multiply-adds, products of `f32` by
 //! multiply-adds. The small matrices are in shared memory, where those of `f64` lie as the tensor cores take them. A warp takes every so many rows, and the sums of a block's warps are added in order at
-//! the end. In `sum`, a block has 8 elements of the result, and 32 threads for each; in `invert` each element has a thread.
+//! the end. In `sum`, a block has 8 elements of the result, and 32 threads for each; in `invert` and `factor` each element has a thread.
 //!
 //! # Bytes moved
 //! In passes over `n * width * sizeof T` bytes: `gram` 2, `residual` 3, `direction` 6. Sums of blocks are
@@ -37,8 +37,8 @@
 //! 1. `args` describes live global memory, each array as long as its field says, tall matrices aligned to 16 bytes. Nothing else accesses what is
 //!    written during the launch, and nothing writes the rest.
 //! 2. Blocks have [`BLOCK_SIZE`] threads in one dimension, those of `sum` [`SUM_BLOCK_SIZE`], that of `invert`
-//!    [`INVERT_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, or fewer, but one at least; that of `sum`
-//!    [`sum_grid_size`], that of `invert` one.
+//!    [`INVERT_BLOCK_SIZE`], that of `factor` [`FACTOR_BLOCK_SIZE`]. The grid has [`grid_size`] blocks, or fewer, but one at least; that of `sum`
+//!    [`sum_grid_size`], those of `invert` and `factor` one.
 //! 3. `width` is 8, 16 or 32, and `rows` is [`padded`].
 
 mod factor;
@@ -167,13 +167,13 @@ args! {
         read inverse: f64 [(width * width) as usize],
         /// For each column of `C` the norm up to which the iterations go on, or less than 0 for one that takes no part.
         read limits: f64 [width as usize],
-        /// Becomes `R`, `Z^T` and `D`, one after the other, by rows.
+        /// Becomes `R`, `Z^T` and `D`, one after the other, by rows, if the iteration is complete. `D` is 0 for columns that take no part.
         write factors: T [(3 * width * width) as usize],
-        /// The matrix by which `Q` is to be multiplied for the residuals; becomes the one after this iteration.
+        /// The matrix by which `Q` is to be multiplied for the residuals; becomes the one after this iteration, if that is complete.
         write c: f64 [(width * width) as usize],
         /// [`progress`], the number of columns of `Q`, and whether `direction` is to follow: 0 or 1.
         write state: u32 [3],
-        /// Becomes the norms of the columns of `C`, [`progress`], or -1 where nothing has been done, and the number of columns of `Q`.
+        /// Becomes the norms of the columns of `C`, if the iteration is complete, [`progress`], or -1 where nothing has been done, and the number of columns of `Q`.
         write log: f64 [width as usize + 2],
     }
 }
