@@ -35,14 +35,14 @@ pub(super) struct Blocks<T> {
     factors: DeviceVec<T>,
     partials: DeviceVec<f64>,
     sums: DeviceVec<f64>,
-    /// `N`; on the CPU it is in `n`.
-    inverse: DeviceVec<f64>,
-    n: Small,
-    /// `C`: the residuals are `Q C`. On the CPU it is always that of `Q`, on other devices what [`set_c`](Self::set_c) or [`c_and_n`](Self::c_and_n) last left.
+    /// `C` and `N` on the CPU: the residuals are `Q C`.
     c: Small,
+    n: Small,
+    /// `C` and `N` on other devices.
+    c_on_device: DeviceVec<f64>,
+    inverse: DeviceVec<f64>,
     /// The rows of `C`.
     rank: usize,
-    c_on_device: DeviceVec<f64>,
     /// See [`FactorArgs`].
     state: DeviceVec<u32>,
     limits: DeviceVec<f64>,
@@ -166,22 +166,23 @@ impl<T: Scalar> Blocks<T> {
 
     /// Sets `C`, which has a row for each column of `Q` that counts.
     pub(super) fn set_c(&mut self, c: Small) -> Result<()> {
-        if !self.is_on_cpu() {
-            let values = self.filled_up::<f64>(&[&c]);
-            self.c_on_device.copy_from(&values)?;
-        }
         self.rank = c.rows;
-        self.c = c;
-        Ok(())
+        if self.is_on_cpu() {
+            self.c = c;
+            return Ok(());
+        }
+        let values = self.filled_up::<f64>(&[&c]);
+        self.c_on_device.copy_from(&values)
     }
 
     /// `C`, and `N` of the last iteration. Waits for them.
-    pub(super) fn c_and_n(&mut self) -> Result<(Small, Small)> {
-        if !self.is_on_cpu() {
-            self.c = self.small(self.c_on_device.to_vec()?).part(self.rank, self.columns);
-            self.n = self.small(self.inverse.to_vec()?).part(self.rank, self.rank);
+    pub(super) fn c_and_n(&self) -> Result<(Small, Small)> {
+        if self.is_on_cpu() {
+            return Ok((self.c.clone(), self.n.clone()));
         }
-        Ok((self.c.clone(), self.n.clone()))
+        let c = self.small(self.c_on_device.to_vec()?).part(self.rank, self.columns);
+        let n = self.small(self.inverse.to_vec()?).part(self.rank, self.rank);
+        Ok((c, n))
     }
 
     /// Iterates up to `count` times, at most [`AT_A_TIME`]: `V = A S`, `N = -(S^T V)^-1`, `Q = Q + V N`, and then what the kernel `factor` says. Columns whose limit is less than 0 take no
