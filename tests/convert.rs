@@ -288,6 +288,9 @@ fn what_does_not_fit(device: &Device) {
     assert!(message(make(&many, &vec![0; 1000], &ones)).ends_with("entry 300 is in row 9 of 2"));
     assert!(message(make(&vec![0; 1000], &many, &ones)).ends_with("entry 300 is in column 9 of 3"));
     assert!(message(make(&[0, 5], &[7, 0], &[1.0; 2])).ends_with("entry 1 is in row 5 of 2"));
+    // One beyond the last.
+    assert!(message(make(&[0, 1, 2], &[2, 0, 0], &[1.0; 3])).ends_with("entry 2 is in row 2 of 2"));
+    assert!(message(make(&[1, 0, 1], &[2, 3, 0], &[1.0; 3])).ends_with("entry 1 is in column 3 of 3"));
     assert!(matches!(make(&[0, 1], &[0], &[1.0, 2.0]), Err(Error::LengthMismatch { what: "cols", .. })));
     assert!(matches!(make(&[0, 1], &[0, 1], &[1.0]), Err(Error::LengthMismatch { what: "values", .. })));
     let other = common::other(device);
